@@ -1,0 +1,46 @@
+# Everything runs in a virtual environment of its own; only Python 3.11+, pip and make are needed.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench docs clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "%-10s %s\n", $$1, $$2}'
+
+$(VENV)/.run: setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.develop: $(VENV)/.run
+	$(BIN)/pip install --quiet --editable '.[test,lint,docs]'
+	@touch $@
+
+demo: $(VENV)/.run ## watch a sample cloud of several hundred hosts being scheduled
+	@$(BIN)/placement-sched demo
+
+test: $(VENV)/.develop ## run the whole test suite
+	$(BIN)/pytest -n 2 $(PYTEST_ARGS)
+
+lint: $(VENV)/.develop ## check style, types and floors
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.develop ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.develop ## race openstack-placement (from PyPI) on the local PostgreSQL
+	$(BIN)/python bench/candidates.py
+
+docs: $(VENV)/.develop ## build the API reference and the operator's guide
+	$(BIN)/sphinx-build -W -q -b html api-ref/source api-ref/build
+	$(BIN)/sphinx-build -W -q -b html doc/source doc/build
+
+clean: ## remove the virtual environment and everything built
+	rm -rf $(VENV) build dist *.egg-info api-ref/build doc/build .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""The compute routes, one module per noun."""

@@ -1,0 +1,243 @@
+"""Turns a table of routes into a WSGI application: the same order of checks on every face.
+
+Who (401), which version (400, 406), which route (404, 405), which content type (415, 406), may
+they (403), is the question well formed (400): and only then the handler.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import uuid4
+
+import flask
+import orjson
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.exceptions import MethodNotAllowed as NoSuchMethod
+from werkzeug.http import http_date
+
+from placement_sched.api.auth import ANONYMOUS, STRATEGIES, Identity
+from placement_sched.api.call import Answer, Call
+from placement_sched.api.errors import (
+    MethodNotAllowed,
+    TooLarge,
+    UnsupportedMediaType,
+    status_of,
+)
+from placement_sched.api.microversion import Headers, NotAcceptable, Version
+from placement_sched.api.route import Route
+from placement_sched.api.services import Services
+from placement_sched.errors import Error, Invalid, NotFound
+
+LOG = logging.getLogger(__name__)
+
+JSON = "application/json"
+
+
+class Dialect(Protocol):
+    """Where faces differ: how a version is asked for and shown, and the shape of an error."""
+
+    def negotiate(self, headers: Headers) -> Version:
+        """Return the version that the headers ask for."""
+        ...
+
+    def stamps(self, version: Version) -> Mapping[str, str]:
+        """Return the headers that tell which version answered."""
+        ...
+
+    def error(self, error: Error, status: int, title: str, seen: "Seen") -> Answer:
+        """Return the answer that tells ``error`` in this face's shape."""
+        ...
+
+
+@dataclass(slots=True)
+class Seen:
+    """What is known of a request so far; a failing request may know little."""
+
+    request_id: str
+    identity: Identity = ANONYMOUS
+    version: Version | None = None
+
+
+def build(name: str, routes: Iterable[Route], dialect: Dialect, services: Services) -> flask.Flask:
+    """Return the WSGI application of one face."""
+    app = flask.Flask(name, static_folder=None)
+    app.url_map.merge_slashes = False
+    app.config["MAX_CONTENT_LENGTH"] = services.settings.api.max_request_body_size
+    by_address: dict[tuple[str, str], list[Route]] = {}
+    for route in routes:
+        by_address.setdefault((route.path, route.method), []).append(route)
+    public = {
+        path for (path, _), found in by_address.items() if all(route.public for route in found)
+    }
+    for (path, method), found in by_address.items():
+        view = _view(found, services)
+        app.add_url_rule(
+            path,
+            endpoint=f"{method} {path}",
+            view_func=view,
+            methods=[method],
+            provide_automatic_options=False,
+        )
+    for rule in app.url_map.iter_rules():
+        if rule.methods and rule.methods != {"HEAD"}:
+            rule.methods.discard("HEAD")
+    app.wsgi_app = _rooted(app.wsgi_app)  # type: ignore[method-assign] # as Flask documents it
+    app.before_request(_entrance(public, dialect, services))
+    app.register_error_handler(Exception, _exit(dialect))
+    app.after_request(_stamp(dialect))
+    return app
+
+
+def _rooted(inner: Callable[..., Any]) -> Callable[..., Any]:
+    """Serve the prefix itself (``/placement``) as its root (``/placement/``)."""
+
+    def application(environ: dict[str, Any], start_response: Any) -> Any:
+        environ["PATH_INFO"] = environ.get("PATH_INFO") or "/"
+        return inner(environ, start_response)
+
+    return application
+
+
+def _entrance(public: set[str], dialect: Dialect, services: Services) -> Callable[[], None]:
+    authenticate = STRATEGIES[services.settings.api.auth_strategy]
+
+    def enter() -> None:
+        seen = Seen(f"req-{uuid4()}")
+        flask.g.seen = seen
+        request = flask.request
+        rule = request.url_rule
+        if rule is None or rule.rule not in public:
+            seen.identity = authenticate(request.headers)
+        seen.version = dialect.negotiate(request.headers)
+        services.ready()
+
+    return enter
+
+
+def _view(found: list[Route], services: Services) -> Callable[..., flask.Response]:
+    def view(**arguments: str) -> flask.Response:
+        seen: Seen = flask.g.seen
+        version = seen.version
+        request = flask.request
+        if request.content_length and not request.content_type:
+            raise Invalid("A content-type header is required with a body.")
+        route = next((route for route in found if version and route.serves(version)), None)
+        if route is None or version is None:
+            raise NotFound("This path is not served at the requested microversion.")
+        _check_types(route)
+        if route.policy is not None:
+            services.policy.check(route.policy, seen.identity, _target(seen.identity))
+        call = Call(
+            services=services,
+            identity=seen.identity,
+            version=version,
+            query=_query(route, version),
+            body=_body(route, version),
+            base=request.script_root,
+            url=request.host_url.rstrip("/") + request.script_root,
+            request_id=seen.request_id,
+            headers=request.headers,
+        )
+        return _render(route.handler(call, **arguments))
+
+    return view
+
+
+def _target(identity: Identity) -> dict[str, str]:
+    return {"project_id": identity.project_id, "user_id": identity.user_id}
+
+
+def _check_types(route: Route) -> None:
+    request = flask.request
+    if route.body is not None and request.mimetype not in route.content_types:
+        raise UnsupportedMediaType(
+            f"The media type {request.mimetype or '(none)'} is not supported, "
+            f"use {' or '.join(route.content_types)}"
+        )
+    accept = request.accept_mimetypes
+    if route.body is None and accept and not accept.best_match([JSON]):
+        raise NotAcceptable(f"Only {JSON} is provided")
+
+
+def _query(route: Route, version: Version) -> tuple[tuple[str, str], ...]:
+    pairs = tuple(flask.request.args.items(multi=True))
+    schema = route.query.at(version) if route.query else None
+    if schema is not None:
+        words = "Invalid query string parameters"
+        schema.check(dict(pairs), words)
+        if len(pairs) != len(dict(pairs)):
+            schema.check(dict(reversed(pairs)), words)
+    return pairs
+
+
+def _body(route: Route, version: Version) -> Any:
+    if route.body is None:
+        return None
+    try:
+        document = orjson.loads(flask.request.get_data(cache=False))
+    except orjson.JSONDecodeError as fault:
+        raise Invalid(f"Malformed JSON: {fault}") from None
+    schema = route.body.at(version)
+    if schema is not None:
+        schema.check(document, "JSON does not validate")
+    return document
+
+
+def _render(answer: Answer) -> flask.Response:
+    body = answer.body
+    if body is not None and not isinstance(body, bytes):
+        body = orjson.dumps(body)
+    response = flask.Response(body if body is not None else b"", status=answer.status)
+    if body is None:
+        del response.headers["Content-Type"]
+    else:
+        response.headers["Content-Type"] = JSON
+    if answer.last_modified is not None:
+        response.headers["Last-Modified"] = http_date(answer.last_modified)
+        response.headers["Cache-Control"] = "no-cache"
+    response.headers.update(answer.headers)
+    return response
+
+
+def _exit(dialect: Dialect) -> Callable[[Exception], flask.Response]:
+    def leave(failure: Exception) -> flask.Response:
+        seen: Seen = flask.g.get("seen") or Seen(f"req-{uuid4()}")
+        flask.g.seen = seen
+        error = _as_error(failure)
+        status = status_of(error)
+        if status >= 500:
+            LOG.error("%s %s", seen.request_id, error, exc_info=failure)
+        answer = dialect.error(error, int(status), status.phrase, seen)
+        response = _render(answer)
+        if isinstance(failure, NoSuchMethod) and failure.valid_methods:
+            response.headers["Allow"] = ", ".join(sorted(failure.valid_methods))
+        return response
+
+    return leave
+
+
+def _as_error(failure: Exception) -> Error:
+    """Return the domain error that ``failure`` is, hiding what is none of the caller's business."""
+    if isinstance(failure, Error):
+        return failure
+    if isinstance(failure, NoSuchMethod):
+        return MethodNotAllowed("The method specified is not allowed for this resource.")
+    if isinstance(failure, RequestEntityTooLarge):
+        return TooLarge("The request body is larger than [api] max_request_body_size allows.")
+    if isinstance(failure, HTTPException):
+        if failure.code == 404:
+            return NotFound("The resource could not be found.")
+        return Invalid(failure.description or "The request could not be understood.")
+    return Error("The server failed; its log has the reason under this request id.")
+
+
+def _stamp(dialect: Dialect) -> Callable[[flask.Response], flask.Response]:
+    def stamp(response: flask.Response) -> flask.Response:
+        seen: Seen = flask.g.seen
+        response.headers["X-Openstack-Request-Id"] = seen.request_id
+        if seen.version is not None:
+            response.headers.update(dialect.stamps(seen.version))
+        return response
+
+    return stamp

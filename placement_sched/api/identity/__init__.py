@@ -1,0 +1,1 @@
+"""The identity version document that OpenStack clients ask for."""

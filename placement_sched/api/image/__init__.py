@@ -1,0 +1,1 @@
+"""Image metadata, as glance serves it."""

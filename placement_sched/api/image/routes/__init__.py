@@ -1,0 +1,1 @@
+"""The image routes, one module per noun."""

@@ -1,0 +1,1 @@
+"""JSON schemas of the image API, one module per noun."""

@@ -1,0 +1,66 @@
+"""Microversions: which version of a face a request speaks (API-SIG guideline "Microversions")."""
+
+from typing import NamedTuple, Protocol
+
+import microversion_parse
+
+from placement_sched.errors import Error, Invalid
+
+
+class Headers(Protocol):
+    """Request headers, looked up without heed of case."""
+
+    def get(self, key: str, /) -> str | None:
+        """Return the header's value, or None."""
+        ...
+
+
+class Version(NamedTuple):
+    """One microversion; versions compare as numbers: 1.10 is later than 1.9."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    def has(self, feature: "Version") -> bool:
+        """Return whether a request of this version sees what came with ``feature``."""
+        return self >= feature
+
+
+class NotAcceptable(Error):
+    """The version, or the content type, that the caller wants is not served."""
+
+
+class Versioning(NamedTuple):
+    """The versions of one face and the service type that its header names."""
+
+    service: str
+    oldest: Version
+    newest: Version
+
+    def negotiate(self, headers: Headers, legacy: str | None = None) -> Version:
+        """Return the version that the request headers ask for; without one, the oldest.
+
+        ``legacy`` is another value to go by where ``OpenStack-API-Version`` names no version of
+        this service. Raises :class:`Invalid` for what is no version and :class:`NotAcceptable`
+        for one out of range.
+        """
+        header = {"openstack-api-version": headers.get("OpenStack-API-Version") or ""}
+        asked = microversion_parse.get_version(header, service_type=self.service) or legacy
+        if not asked:
+            return self.oldest
+        if asked == "latest":
+            return self.newest
+        try:
+            major, minor = (int(part) for part in asked.split("."))
+        except ValueError:
+            raise Invalid(f"Invalid microversion: invalid version string: {asked}") from None
+        version = Version(major, minor)
+        if not self.oldest <= version <= self.newest:
+            raise NotAcceptable(
+                f"Invalid microversion: Unacceptable version header: {asked}",
+                extra={"max_version": str(self.newest), "min_version": str(self.oldest)},
+            )
+        return version

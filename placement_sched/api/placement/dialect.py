@@ -1,0 +1,41 @@
+"""How the Placement API asks for versions and tells errors."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from placement_sched.api.call import Answer
+from placement_sched.api.face import Seen
+from placement_sched.api.microversion import Headers, Version, Versioning
+from placement_sched.api.placement.microversions import ERROR_CODES
+from placement_sched.errors import Error
+
+
+class PlacementDialect:
+    """Placement's shape: ``{"errors": [{status, title, detail, code, request_id}]}``.
+
+    ``codes_since`` is the version from which errors carry their code; None is always.
+    """
+
+    def __init__(self, versioning: Versioning, codes_since: Version | None = ERROR_CODES) -> None:
+        self._versioning = versioning
+        self._codes_since = codes_since
+
+    def negotiate(self, headers: Headers) -> Version:
+        """Return the version that ``OpenStack-API-Version`` asks for."""
+        return self._versioning.negotiate(headers)
+
+    def stamps(self, version: Version) -> Mapping[str, str]:
+        """Return the version headers of an answer."""
+        return {
+            "OpenStack-API-Version": f"{self._versioning.service} {version}",
+            "Vary": "OpenStack-API-Version",
+        }
+
+    def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
+        """Return the error in placement's shape."""
+        told: dict[str, Any] = {"status": status, "title": title, "detail": error.detail}
+        if self._codes_since is None or (seen.version and seen.version.has(self._codes_since)):
+            told["code"] = error.code
+        told["request_id"] = seen.request_id
+        told.update(error.extra)
+        return Answer(status=status, body={"errors": [told]})

@@ -1,0 +1,1 @@
+"""The Placement routes, one module per noun."""

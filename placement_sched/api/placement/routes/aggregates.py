@@ -1,0 +1,5 @@
+"""Routes of aggregates."""
+
+from placement_sched.api.route import Route
+
+ROUTES: tuple[Route, ...] = ()

@@ -1,0 +1,20 @@
+"""The version document of the Placement API."""
+
+from placement_sched.api.call import Answer, Call
+from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.route import Route
+
+
+def show(call: Call) -> Answer:
+    """Return the versions served (Placement API reference, "List Versions")."""
+    document = {
+        "id": "v1.0",
+        "max_version": str(VERSIONING.newest),
+        "min_version": str(VERSIONING.oldest),
+        "status": "CURRENT",
+        "links": [{"rel": "self", "href": call.base}],
+    }
+    return Answer(body={"versions": [document]})
+
+
+ROUTES = (Route(method="GET", path="/", handler=show, public=True),)

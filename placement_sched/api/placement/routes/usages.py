@@ -1,0 +1,5 @@
+"""Routes of usages."""
+
+from placement_sched.api.route import Route
+
+ROUTES: tuple[Route, ...] = ()

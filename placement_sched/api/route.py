@@ -1,0 +1,38 @@
+"""A route: one method on one path over one window of versions, with all that guards it."""
+
+from dataclasses import dataclass
+
+from placement_sched.api.call import Handler
+from placement_sched.api.microversion import Version
+from placement_sched.api.schema import Schemas
+
+EVER = Version(0, 0)
+NEVER = Version(999, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A line of a face's route table.
+
+    ``path`` is relative to the face (``/resource_providers/<uuid>``). ``policy`` is the rule that
+    must hold before anything is looked up; None only with ``public``, which needs no token.
+    Outside ``since``..``until`` the route is 404. ``body`` set means that a JSON body of one of
+    ``content_types`` is required; ``query`` checks the query string. ``statuses`` are the
+    answers that the documentation promises.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    policy: str | None = None
+    public: bool = False
+    since: Version = EVER
+    until: Version = NEVER
+    body: Schemas | None = None
+    query: Schemas | None = None
+    content_types: tuple[str, ...] = ("application/json",)
+    statuses: tuple[int, ...] = (200,)
+
+    def serves(self, version: Version) -> bool:
+        """Return whether this route is there for a request of ``version``."""
+        return self.since <= version <= self.until

@@ -1,0 +1,1 @@
+"""Scheduling over HTTP: reports, instances, select_destinations, explain."""

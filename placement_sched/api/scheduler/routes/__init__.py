@@ -1,0 +1,1 @@
+"""The scheduler routes, one module per noun."""

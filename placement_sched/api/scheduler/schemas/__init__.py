@@ -1,0 +1,1 @@
+"""JSON schemas of the scheduler API, one module per noun."""

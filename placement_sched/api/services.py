@@ -1,0 +1,23 @@
+"""What every handler may use, handed in once by ``placement_sched.app``."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from placement_sched.api.policies import Policy
+from placement_sched.config.settings import Settings
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The settings, the database, the policy, the clock (naive UTC) and the random source."""
+
+    settings: Settings
+    database: Database
+    policy: Policy
+    clock: Clock
+    random: Random
+    #: Prepares the database on first use; raises ``Unavailable`` while it cannot.
+    ready: Callable[[], None]

@@ -1,0 +1,95 @@
+"""The only place where parts are joined: settings in, one WSGI application out."""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+
+from placement_sched.api import face
+from placement_sched.api.compute import policies as compute_policies
+from placement_sched.api.image import policies as image_policies
+from placement_sched.api.microversion import Version, Versioning
+from placement_sched.api.placement import policies as placement_policies
+from placement_sched.api.placement.dialect import PlacementDialect
+from placement_sched.api.placement.face import ROUTES as PLACEMENT_ROUTES
+from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
+from placement_sched.api.policies import Policy
+from placement_sched.api.scheduler import policies as scheduler_policies
+from placement_sched.api.scheduler.face import ROUTES as SCHEDULER_ROUTES
+from placement_sched.api.services import Services
+from placement_sched.config.settings import Settings
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import Clock
+from placement_sched.operations.prepare import Preparation
+
+RULES = (
+    *placement_policies.RULES,
+    *compute_policies.RULES,
+    *image_policies.RULES,
+    *scheduler_policies.RULES,
+)
+
+SCHEDULER_DIALECT = PlacementDialect(
+    Versioning("scheduler", Version(1, 0), Version(1, 0)), codes_since=None
+)
+
+StartResponse = Callable[..., Any]
+WSGI = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
+
+
+def utcnow() -> datetime:
+    """Return the current time in UTC without a zone, to the second, as the tables keep it."""
+    return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
+
+
+def make_services(
+    settings: Settings, *, clock: Clock = utcnow, random: Random | None = None
+) -> Services:
+    """Return what the handlers use, made once per worker."""
+    database = Database(settings)
+    return Services(
+        settings=settings,
+        database=database,
+        policy=Policy(settings, RULES),
+        clock=clock,
+        random=random or Random(),  # noqa: S311 - chooses hosts, guards nothing
+        ready=Preparation(database, settings, clock),
+    )
+
+
+class Application:
+    """All faces under one WSGI callable, with the services they stand on."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        mounts: dict[str, WSGI] = {
+            "/placement": placement_app(services),
+            "/scheduler": face.build("scheduler", SCHEDULER_ROUTES, SCHEDULER_DIALECT, services),
+        }
+        self._dispatch = DispatcherMiddleware(_nothing, mounts)
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        return self._dispatch(environ, start_response)
+
+    def close(self) -> None:
+        """Close the database's connections."""
+        self.services.database.dispose()
+
+
+def create_app(
+    settings: Settings, *, clock: Clock = utcnow, random: Random | None = None
+) -> Application:
+    """Return the application with all faces mounted."""
+    return Application(make_services(settings, clock=clock, random=random))
+
+
+def placement_app(services: Services) -> WSGI:
+    """Return the Placement face alone, to be mounted anywhere."""
+    return face.build("placement", PLACEMENT_ROUTES, PlacementDialect(PLACEMENT_VERSIONS), services)
+
+
+def _nothing(_environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+    start_response("404 Not Found", [("Content-Type", "application/json")])
+    return [b'{"errors": [{"status": 404, "title": "Not Found", "detail": "No face is here."}]}']

@@ -1,0 +1,26 @@
+"""[scheduler]: what happens before and around the filters."""
+
+from oslo_config import cfg
+
+GROUP = "scheduler"
+
+OPTIONS = (
+    cfg.IntOpt(
+        "max_attempts",
+        default=3,
+        min=1,
+        help="How many hosts an instance may be tried on: alternates are at most one fewer.",
+    ),
+    cfg.IntOpt(
+        "max_placement_results",
+        default=1000,
+        min=1,
+        help="How many allocation candidates are taken into filtering and weighing.",
+    ),
+    cfg.IntOpt(
+        "decision_retention",
+        default=7 * 24 * 3600,
+        min=0,
+        help="Seconds for which decisions are kept.",
+    ),
+)

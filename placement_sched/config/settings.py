@@ -1,0 +1,124 @@
+"""The frozen, layered view of all options that code receives.
+
+Layers, strongest first: overrides of one request, a policy's section, files and environment,
+defaults. The last two are oslo.config's own; the first two are mappings laid over it.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Self
+
+from oslo_config import cfg
+
+from placement_sched.errors import ConfigurationError, Invalid
+
+
+class Group:
+    """The options of one group, as attributes: ``settings.scheduler.max_attempts``."""
+
+    __slots__ = ("_name", "_values")
+
+    def __init__(self, name: str, values: Mapping[str, Any]) -> None:
+        self._name = name
+        self._values = values
+
+    def __getattr__(self, option: str) -> Any:
+        """Return the option's value in effect.
+
+        Raises :class:`AttributeError` for an option nobody registered.
+        """
+        try:
+            return self._values[option]
+        except KeyError:
+            raise AttributeError(f"no option [{self._name}] {option}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+
+class Settings:
+    """All options in effect for a piece of work; never changes once made.
+
+    ``settings.filter_scheduler.enabled_filters`` reads one; :meth:`overridden` lays other values
+    over these and returns a new view.
+    """
+
+    __slots__ = ("_groups", "_options", "conf")
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        options: Mapping[str, Mapping[str, cfg.Opt]],
+        groups: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        self.conf = conf
+        self._options = options
+        self._groups = {name: Group(name, values) for name, values in groups.items()}
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
+        """Return the values that ``conf`` has now, read once.
+
+        Raises :class:`ConfigurationError` naming the option whose text is not of its type.
+        """
+        options = registered_options(conf)
+        groups = {
+            group: MappingProxyType({name: _read(conf, group, name) for name in members})
+            for group, members in options.items()
+        }
+        return cls(conf, options, groups)
+
+    def __getattr__(self, group: str) -> Group:
+        """Return the group of this name.
+
+        Raises :class:`AttributeError` for a group nobody registered.
+        """
+        try:
+            return self._groups[group]
+        except KeyError:
+            raise AttributeError(f"no option group [{group}]") from None
+
+    def overridden(self, overrides: Mapping[str, Any]) -> "Settings":
+        """Return these settings with ``{"group.option": value}`` laid over them.
+
+        A key without a dot is of ``DEFAULT``. Raises :class:`Invalid` for an unknown option or a
+        value that is not of the option's type, naming the key.
+        """
+        groups = {name: dict(group._values) for name, group in self._groups.items()}  # noqa: SLF001 - own class
+        for key, value in overrides.items():
+            group, _, name = key.rpartition(".")
+            option = self._options.get(group or "DEFAULT", {}).get(name)
+            if option is None:
+                raise Invalid(f"overrides: there is no option {key!r}")
+            groups[group or "DEFAULT"][name] = _typed(key, option, value)
+        return Settings(self.conf, self._options, groups)
+
+
+def registered_options(conf: cfg.ConfigOpts) -> dict[str, dict[str, cfg.Opt]]:
+    """Return every option that ``conf`` knows, by group and attribute name."""
+    found: dict[str, dict[str, cfg.Opt]] = {"DEFAULT": {}}
+    for name, info in conf._opts.items():  # noqa: SLF001 - oslo.config lists options nowhere else
+        found["DEFAULT"][name] = info["opt"]
+    for name, group in conf._groups.items():  # noqa: SLF001 - as above
+        members = {key: info["opt"] for key, info in group._opts.items()}  # noqa: SLF001 - as above
+        found.setdefault(name, {}).update(members)
+    return found
+
+
+def _read(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
+    try:
+        return conf[name] if group == "DEFAULT" else conf[group][name]
+    except (cfg.Error, ValueError) as wrong:
+        raise ConfigurationError(f"[{group}] {name}: {wrong}") from None
+
+
+def _typed(key: str, option: cfg.Opt, value: Any) -> Any:
+    """Return ``value``, given as JSON, as the option's type makes it of its text."""
+    try:
+        if isinstance(value, list):
+            if isinstance(option, cfg.MultiOpt):
+                return [option.type(str(item)) for item in value]
+            return option.type([str(item) for item in value])
+        return option.type(value if isinstance(value, str) else str(value))
+    except (TypeError, ValueError) as wrong:
+        raise Invalid(f"overrides: {key}: {wrong}") from None

@@ -1,0 +1,1 @@
+"""Tables, engines, transactions and migrations."""

@@ -1,0 +1,23 @@
+"""Inserts that several writers may make at once."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Table
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+
+def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert ``rows``, leaving those that are already there (by any unique constraint) alone."""
+    if not rows:
+        return
+    values = [dict(row) for row in rows]
+    if connection.dialect.name == "postgresql":
+        connection.execute(postgresql.insert(table).on_conflict_do_nothing(), values)
+    elif connection.dialect.name == "sqlite":
+        connection.execute(sqlite.insert(table).on_conflict_do_nothing(), values)
+    else:
+        # IGNORE would swallow other faults as well; an update that changes nothing does not.
+        key = next(iter(table.primary_key.columns))
+        statement = mysql.insert(table)
+        connection.execute(statement.on_duplicate_key_update({key.name: key}), values)

@@ -1,0 +1,124 @@
+"""Begin, retry, give up: the one place where transactions are opened and tried again."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from placement_sched.config.settings import Settings
+from placement_sched.db.engine import database_url, make_engine
+from placement_sched.errors import Unavailable
+
+T = TypeVar("T")
+
+# What a database says when two writers met and one must start again.
+_RIVALRY_SQLSTATES = {"40001", "40P01"}  # PostgreSQL: serialization failure, deadlock
+_RIVALRY_MYSQL = {1213, 1020}  # deadlock; record changed since last read
+# What it says when a lock was not given in time.
+_LOCKED_SQLSTATES = {"55P03"}
+_LOCKED_MYSQL = {1205}
+_MISSING_SQLSTATES = {"42P01"}
+_MISSING_MYSQL = {1146}
+
+
+class Database:
+    """A database as the faces and the claim use it: read, or write all or nothing.
+
+    Two pools stand on it: one commits each statement (reads need no transaction of their own and
+    save its round trips), the other opens transactions at READ COMMITTED.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.url = database_url(settings)
+        self._max_retries: int = settings.placement_database.max_retries
+        self.reader: Engine = make_engine(self.url, settings, autocommit=True)
+        self.writer: Engine = make_engine(self.url, settings, autocommit=False)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Give a connection for reading.
+
+        Raises :class:`Unavailable` where the database does not answer.
+        """
+        with _plain_words(), self.reader.connect() as connection:
+            yield connection
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Run ``work`` in one transaction and return what it returned, committed.
+
+        A deadlock or a dropped connection starts a *new* transaction, after a short random pause,
+        boundedly often; any other exception rolls back and goes up. Raises :class:`Unavailable`
+        when the database stays locked or does not answer.
+        """
+        attempt = 0
+        while True:
+            try:
+                with _plain_words(), self.writer.begin() as connection:
+                    return work(connection)
+            except Unavailable as failure:
+                attempt += 1
+                if attempt > self._max_retries or not _worth_retrying(failure.__cause__):
+                    raise
+                time.sleep(random.uniform(0, 0.01 * 2 ** min(attempt, 5)))  # noqa: S311 - jitter
+
+    def dispose(self) -> None:
+        """Close every pooled connection (before a fork, and at the end)."""
+        self.reader.dispose()
+        self.writer.dispose()
+
+
+@contextmanager
+def _plain_words() -> Iterator[None]:
+    """Turn what a driver raises about itself (not about the data) into :class:`Unavailable`."""
+    try:
+        yield
+    except PoolTimeout as failure:
+        raise Unavailable("the database has no free connection just now") from failure
+    except (OperationalError, InterfaceError) as failure:
+        raise Unavailable(_sentence(failure)) from failure
+    except DBAPIError as failure:
+        if failure.connection_invalidated or _is_missing(failure) or _rivalry(failure):
+            raise Unavailable(_sentence(failure)) from failure
+        raise
+
+
+def _sentence(failure: DBAPIError) -> str:
+    if _is_missing(failure):
+        return "the database has no schema of this service; run placement-sched db sync"
+    if _locked(failure):
+        return "the database is locked by another writer; try again"
+    if _rivalry(failure):
+        return "the database was too busy with rival writers; try again"
+    return "the database does not answer"
+
+
+def _code(failure: DBAPIError) -> object:
+    original = failure.orig
+    arguments = getattr(original, "args", ())
+    return getattr(original, "sqlstate", None) or (arguments[0] if arguments else None)
+
+
+def _rivalry(failure: DBAPIError) -> bool:
+    code = _code(failure)
+    return code in _RIVALRY_SQLSTATES or code in _RIVALRY_MYSQL
+
+
+def _locked(failure: DBAPIError) -> bool:
+    code = _code(failure)
+    return code in _LOCKED_SQLSTATES or code in _LOCKED_MYSQL or "database is locked" in str(code)
+
+
+def _is_missing(failure: DBAPIError) -> bool:
+    code = _code(failure)
+    return code in _MISSING_SQLSTATES or code in _MISSING_MYSQL or "no such table" in str(code)
+
+
+def _worth_retrying(cause: BaseException | None) -> bool:
+    if not isinstance(cause, DBAPIError):
+        return False
+    return _rivalry(cause) or cause.connection_invalidated

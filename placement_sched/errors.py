@@ -1,0 +1,100 @@
+"""Domain exceptions, one tree.
+
+::
+
+    Error                     every error a user may see
+    +-- Invalid               the request is wrong in itself
+    +-- Forbidden             the caller may not do this
+    +-- NotFound              the thing named is not there
+    +-- Conflict              the request is right, the state is against it
+    |   +-- ConcurrentUpdate  somebody was faster; asking again may succeed
+    |   +-- InUse             the thing is needed by another
+    |   +-- Duplicate         the name or uuid is taken
+    |   +-- NoValidHost       no host can take the request
+    +-- PluginFailed          a filter, weigher or request filter raised
+    +-- Unavailable           the database does not answer just now
+    +-- ConfigurationError    an option or a file of the operator is wrong
+
+What each means over HTTP stands in one table, ``placement_sched.api.errors``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class Error(Exception):
+    """An error that a user may see: one clear sentence and a machine-readable code."""
+
+    code = "placement.undefined_code"
+
+    def __init__(
+        self, detail: str, *, code: str | None = None, extra: Mapping[str, Any] | None = None
+    ) -> None:
+        """Keep the sentence, an error code that overrides the class's, and extra error fields."""
+        super().__init__(detail)
+        self.detail = detail
+        self.extra = dict(extra or {})
+        if code is not None:
+            self.code = code
+
+
+class Invalid(Error):
+    """The request is wrong in itself: a malformed body, parameter, uuid or name."""
+
+
+class BadValue(Invalid):
+    """A query parameter has a value that cannot be."""
+
+    code = "placement.query.bad_value"
+
+
+class Forbidden(Error):
+    """The caller may not do this."""
+
+
+class NotFound(Error):
+    """The thing named is not there."""
+
+
+class Conflict(Error):
+    """The request is right in itself, but the state is against it."""
+
+
+class ConcurrentUpdate(Conflict):
+    """Somebody was faster; the caller may read again and retry."""
+
+    code = "placement.concurrent_update"
+
+
+class InUse(Conflict):
+    """The thing cannot go or change, because another needs it."""
+
+
+class Duplicate(Conflict):
+    """The name or uuid is already taken."""
+
+    code = "placement.duplicate_name"
+
+
+class CapacityExceeded(Conflict):
+    """The amounts asked do not fit into the provider's inventory."""
+
+
+class NoValidHost(Conflict):
+    """No host can take the request; ``extra['funnel']`` tells why."""
+
+    code = "scheduler.no_valid_host"
+
+
+class PluginFailed(Error):
+    """A filter, weigher or request filter raised; the detail names the class."""
+
+    code = "scheduler.filter_error"
+
+
+class Unavailable(Error):
+    """The database is locked, absent or not prepared; asking again later may succeed."""
+
+
+class ConfigurationError(Error):
+    """An option, section or file of the operator is wrong; the detail names it."""

@@ -1,0 +1,1 @@
+"""Frozen values and pure rules: no I/O here."""

@@ -1,0 +1,23 @@
+"""A host aggregate: a named set of hosts with metadata, as nova has them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAggregate:
+    """One aggregate; its uuid is the placement aggregate's as well."""
+
+    id: int
+    uuid: str
+    name: str
+    hosts: frozenset[str]
+    metadata: Mapping[str, str]
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+    @property
+    def availability_zone(self) -> str | None:
+        """Return the zone its metadata names, or None."""
+        return self.metadata.get("availability_zone")

@@ -1,0 +1,1 @@
+"""Operators' jobs, used by the command line and HTTP alike."""

@@ -1,0 +1,53 @@
+"""Makes a database fit for use: the schema where it may, standard traits and classes always."""
+
+from threading import Lock
+
+from placement_sched.config.settings import Settings
+from placement_sched.db.migrate import current_revision, newest_revision, sync_schema
+from placement_sched.db.transaction import Database
+from placement_sched.errors import Unavailable
+from placement_sched.model.clock import Clock
+from placement_sched.operations.standards import sync_standards
+
+
+def sync(database: Database, clock: Clock) -> None:
+    """Create or upgrade the schema and synchronise standard traits and resource classes."""
+    sync_schema(database)
+    sync_standards(database, clock)
+
+
+class Preparation:
+    """Prepares the database once per process, at the first moment at which it answers.
+
+    Called before every request, it costs one attribute read once done. While the database is
+    absent each call tries again, so that the service recovers by itself.
+    """
+
+    def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
+        options = settings.placement_database
+        self._may_sync: bool = options.sync_on_startup or options.connection is None
+        self._database = database
+        self._clock = clock
+        self._lock = Lock()
+        self._done = False
+
+    def __call__(self) -> None:
+        """Return once the database is fit; raise :class:`Unavailable` while it is not."""
+        if self._done:
+            return
+        with self._lock:
+            if not self._done:
+                self._prepare()
+                self._done = True
+
+    def _prepare(self) -> None:
+        if self._may_sync:
+            sync(self._database, self._clock)
+            return
+        found, wanted = current_revision(self._database), newest_revision()
+        if found != wanted:
+            raise Unavailable(
+                f"the database schema is at revision {found}, this release wants {wanted}; "
+                "run placement-sched db sync"
+            )
+        sync_standards(self._database, self._clock)

@@ -1,0 +1,1 @@
+"""All SQL by noun: takes a connection, returns model values, never commits."""

@@ -1,0 +1,33 @@
+"""Resource classes: standard ones by the position os-resource-classes gives, and custom ones."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import os_resource_classes
+from sqlalchemy import Connection, select, text
+
+from placement_sched.db.insert import insert_missing
+from placement_sched.db.tables import resource_classes
+
+#: Custom classes are numbered from here on, as OpenStack placement does, so that both services
+#: on one database leave each other's numbers alone.
+FIRST_CUSTOM_ID = 10000
+
+
+def all_names(connection: Connection) -> frozenset[str]:
+    """Return the name of every resource class."""
+    return frozenset(connection.scalars(select(resource_classes.c.name)))
+
+
+def add_standard(connection: Connection, names: Iterable[str], now: datetime) -> None:
+    """Create the standard classes of these names under their fixed numbers, from 0 on."""
+    rows = [
+        {"id": os_resource_classes.STANDARDS.index(name), "name": name, "created_at": now}
+        for name in names
+    ]
+    if connection.dialect.name in {"mysql", "mariadb"}:
+        # Without this mode MariaDB takes the number 0 as a request for the next free one.
+        connection.execute(
+            text("SET SESSION sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO')")
+        )
+    insert_missing(connection, resource_classes, rows)

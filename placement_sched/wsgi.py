@@ -1,0 +1,41 @@
+"""WSGI entry points for gunicorn, uwsgi, granian and mod_wsgi.
+
+``application`` has all faces; ``placement`` is the Placement API alone, at the root.
+Configuration comes from ``PLACEMENT_SCHED_CONFIG`` (files, colon-separated) and the
+``OS_<GROUP>__<OPTION>`` environment.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from threading import Lock
+from typing import Any
+
+from placement_sched.app import WSGI, create_app, make_services, placement_app
+from placement_sched.config.process import CONF, read_files
+from placement_sched.config.settings import Settings
+
+
+def _settings() -> Settings:
+    files = [name for name in os.environ.get("PLACEMENT_SCHED_CONFIG", "").split(":") if name]
+    return Settings.from_conf(read_files(CONF, files))
+
+
+class _OnFirstRequest:
+    """An application made when the first request comes, after a server has forked its workers."""
+
+    def __init__(self, make: Callable[[], WSGI]) -> None:
+        self._make = make
+        self._made: WSGI | None = None
+        self._lock = Lock()
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+        return self._made(environ, start_response)
+
+
+application = _OnFirstRequest(lambda: create_app(_settings()))
+placement = _OnFirstRequest(lambda: placement_app(make_services(_settings())))

@@ -1,0 +1,25 @@
+"""The version document and what every placement request must get right first."""
+
+import pytest
+from webtest import TestApp
+
+
+def test_version_document_needs_no_token(app):
+    assert TestApp(app.app).get("/placement").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/placement", "/placement/"])
+def test_version_document_tells_the_range(app, path):
+    (version,) = app.get(path).json["versions"]
+    assert (version["min_version"], version["max_version"]) == ("1.0", "1.39")
+    assert version["links"] == [{"rel": "self", "href": "/placement"}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [("1.0", 200), ("1.39", 200), ("latest", 200), ("1.40", 406), ("0.9", 406), ("x", 400)],
+)
+def test_microversion_is_negotiated(app, asked, status):
+    headers = {"OpenStack-API-Version": f"placement {asked}"}
+    answer = app.get("/placement/", headers=headers, status=status)
+    assert answer.headers["X-Openstack-Request-Id"].startswith("req-")

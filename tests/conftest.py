@@ -1,0 +1,176 @@
+"""Databases, settings and the application, as every test may ask for them.
+
+A test that uses ``settings``, ``database`` or ``app`` runs once on each of SQLite, PostgreSQL and
+MariaDB; with ``sqlite_settings`` and its fellows it runs on SQLite alone. Each starts with the
+standard traits and resource classes and nothing else.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import create_engine, delete, text
+from sqlalchemy.exc import OperationalError
+from webtest import TestApp
+
+from placement_sched.app import Application, create_app, utcnow
+from placement_sched.config.process import new_conf, read_files
+from placement_sched.config.settings import Settings
+from placement_sched.db.tables import metadata, resource_classes, resource_providers, traits
+from placement_sched.db.transaction import Database
+from placement_sched.operations.prepare import sync
+from placement_sched.store.resource_classes import FIRST_CUSTOM_ID
+
+SERVERS = {
+    "postgresql": os.environ.get(
+        "PLACEMENT_SCHED_TEST_POSTGRESQL", "postgresql+psycopg://root@127.0.0.1/postgres"
+    ),
+    "mysql": os.environ.get("PLACEMENT_SCHED_TEST_MYSQL", "mysql+pymysql://root@127.0.0.1/"),
+}
+#: Set by CI: a database server that does not answer is then a failure, not a skip.
+REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
+
+
+def make_settings(url: str, **options: object) -> Settings:
+    """Return settings on the database ``url``, with ``group__option`` values laid over."""
+    conf = read_files(new_conf())
+    conf.set_override("connection", url, "placement_database")
+    settings = Settings.from_conf(conf)
+    return settings.overridden({key.replace("__", "."): value for key, value in options.items()})
+
+
+def _server_database(kind: str) -> Iterator[str]:
+    """Create a database of this session's own on a server; drop it at the end."""
+    name = f"ps_test_{uuid4().hex[:12]}"
+    engine = create_engine(SERVERS[kind], isolation_level="AUTOCOMMIT")
+    try:
+        with engine.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name}"))
+    except OperationalError as failure:
+        if REQUIRED:
+            raise
+        pytest.skip(f"no {kind} server: {failure.orig}")
+    url = engine.url.set(database=name).render_as_string(hide_password=False)
+    _prepare(url)
+    yield url
+    force = " WITH (FORCE)" if kind == "postgresql" else ""
+    with engine.connect() as connection:
+        connection.execute(text(f"DROP DATABASE {name}{force}"))
+    engine.dispose()
+
+
+def _prepare(url: str) -> None:
+    database = Database(make_settings(url))
+    sync(database, utcnow)
+    database.dispose()
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    yield from _server_database("postgresql")
+
+
+@pytest.fixture(scope="session")
+def mysql_server() -> Iterator[str]:
+    yield from _server_database("mysql")
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "template.db"
+    _prepare(f"sqlite:///{path}")
+    return path
+
+
+def _empty(url: str) -> None:
+    """Remove everything but the standard traits and resource classes."""
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        # Children before parents, and a provider's pointers at providers before the providers.
+        connection.execute(
+            resource_providers.update().values(root_provider_id=None, parent_provider_id=None)
+        )
+        for table in reversed(metadata.sorted_tables):
+            if table is traits:
+                connection.execute(delete(table).where(table.c.name.startswith("CUSTOM")))
+            elif table is resource_classes:
+                connection.execute(delete(table).where(table.c.id >= FIRST_CUSTOM_ID))
+            else:
+                connection.execute(delete(table))
+    engine.dispose()
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    path = tmp_path / "placement_sched.db"
+    shutil.copy(sqlite_template, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mysql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty, prepared database, once of each kind."""
+    if request.param == "sqlite":
+        return str(request.getfixturevalue("sqlite_url"))
+    url = str(request.getfixturevalue(f"{request.param}_server"))
+    _empty(url)
+    return url
+
+
+@pytest.fixture
+def settings(database_url: str) -> Settings:
+    return make_settings(database_url)
+
+
+@pytest.fixture
+def database(settings: Settings) -> Iterator[Database]:
+    database = Database(settings)
+    yield database
+    database.dispose()
+
+
+class Client(TestApp):
+    """A WebTest client that is the administrator and speaks the newest version by default."""
+
+    def do_request(self, req, status=None, expect_errors=None):
+        req.headers.setdefault("X-Auth-Token", "admin")
+        return super().do_request(req, status, expect_errors)
+
+
+@pytest.fixture
+def make_app() -> Iterator[Callable[..., Client]]:
+    """Give a function that makes a client of an application on these settings."""
+    made: list[Application] = []
+
+    def make(settings: Settings, **parts: object) -> Client:
+        made.append(create_app(settings, **parts))
+        return Client(made[-1])
+
+    yield make
+    for application in made:
+        application.close()
+
+
+@pytest.fixture
+def app(settings: Settings, make_app: Callable[..., Client]) -> Client:
+    return make_app(settings)
+
+
+@pytest.fixture
+def sqlite_settings(sqlite_url: str) -> Settings:
+    return make_settings(sqlite_url)
+
+
+@pytest.fixture
+def sqlite_database(sqlite_settings: Settings) -> Iterator[Database]:
+    database = Database(sqlite_settings)
+    yield database
+    database.dispose()
+
+
+@pytest.fixture
+def sqlite_app(sqlite_settings: Settings, make_app: Callable[..., Client]) -> Client:
+    return make_app(sqlite_settings)
