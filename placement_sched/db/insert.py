@@ -21,3 +21,39 @@ def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[
         key = next(iter(table.primary_key.columns))
         statement = mysql.insert(table)
         connection.execute(statement.on_duplicate_key_update({key.name: key}), values)
+
+
+def insert_or_update(
+    connection: Connection,
+    table: Table,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    key: Sequence[str],
+    changing: Sequence[str],
+) -> None:
+    """Insert ``rows``; where the unique ``key`` columns are taken, update the ``changing`` ones."""
+    if not rows:
+        return
+    values = [dict(row) for row in rows]
+    if connection.dialect.name == "postgresql":
+        on_postgresql = postgresql.insert(table)
+        connection.execute(
+            on_postgresql.on_conflict_do_update(
+                index_elements=key, set_={name: on_postgresql.excluded[name] for name in changing}
+            ),
+            values,
+        )
+    elif connection.dialect.name == "sqlite":
+        on_sqlite = sqlite.insert(table)
+        connection.execute(
+            on_sqlite.on_conflict_do_update(
+                index_elements=key, set_={name: on_sqlite.excluded[name] for name in changing}
+            ),
+            values,
+        )
+    else:
+        on_mysql = mysql.insert(table)
+        connection.execute(
+            on_mysql.on_duplicate_key_update({name: on_mysql.inserted[name] for name in changing}),
+            values,
+        )

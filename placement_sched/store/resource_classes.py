@@ -6,6 +6,7 @@ from datetime import datetime
 import os_resource_classes
 from sqlalchemy import Connection, select, text
 
+from placement_sched.db.batches import batches
 from placement_sched.db.insert import insert_missing
 from placement_sched.db.tables import resource_classes
 
@@ -17,6 +18,32 @@ FIRST_CUSTOM_ID = 10000
 def all_names(connection: Connection) -> frozenset[str]:
     """Return the name of every resource class."""
     return frozenset(connection.scalars(select(resource_classes.c.name)))
+
+
+def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
+    """Return the ids of those of ``names`` that are there."""
+    return {
+        name: number
+        for batch in batches(set(names))
+        for name, number in connection.execute(
+            select(resource_classes.c.name, resource_classes.c.id).where(
+                resource_classes.c.name.in_(batch)
+            )
+        ).tuples()
+    }
+
+
+def names_by_id(connection: Connection, ids: Iterable[int]) -> dict[int, str]:
+    """Return the names of those of ``ids`` that are there."""
+    return {
+        number: name
+        for batch in batches(set(ids))
+        for number, name in connection.execute(
+            select(resource_classes.c.id, resource_classes.c.name).where(
+                resource_classes.c.id.in_(batch)
+            )
+        ).tuples()
+    }
 
 
 def add_standard(connection: Connection, names: Iterable[str], now: datetime) -> None:

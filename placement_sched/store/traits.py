@@ -1,12 +1,18 @@
 """Traits: names that providers may carry, standard ones and ``CUSTOM_`` ones."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, Select, delete, exists, insert, select
 
+from placement_sched.db.batches import batches
 from placement_sched.db.insert import insert_missing
-from placement_sched.db.tables import traits
+from placement_sched.db.tables import resource_provider_traits, traits
+from placement_sched.errors import InUse, NotFound
+from placement_sched.model.trait import Trait
+from placement_sched.store import resource_providers
+
+_ON_PROVIDERS = resource_provider_traits.c
 
 
 def all_names(connection: Connection) -> frozenset[str]:
@@ -14,6 +20,156 @@ def all_names(connection: Connection) -> frozenset[str]:
     return frozenset(connection.scalars(select(traits.c.name)))
 
 
+def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
+    """Return the ids of those of ``names`` that are there."""
+    return {
+        name: number
+        for batch in batches(set(names))
+        for name, number in connection.execute(
+            select(traits.c.name, traits.c.id).where(traits.c.name.in_(batch))
+        ).tuples()
+    }
+
+
+def by_name(connection: Connection, name: str) -> Trait:
+    """Return the trait of this name; raises :class:`NotFound`."""
+    row = connection.execute(_select().where(traits.c.name == name)).one_or_none()
+    # MariaDB may compare without heed of case.
+    if row is None or row.name != name:
+        raise NotFound(f"No such trait(s): {name}.")
+    return _trait(row)
+
+
+def search(
+    connection: Connection,
+    *,
+    names: Collection[str] | None = None,
+    prefix: str | None = None,
+    associated: bool | None = None,
+) -> tuple[Trait, ...]:
+    """Return the traits of these names, or that begin so, or that some provider (none) has."""
+    query = _select()
+    if names is not None:
+        query = query.where(traits.c.name.in_(set(names)))
+    if prefix is not None:
+        query = query.where(traits.c.name.startswith(prefix, autoescape=True))
+    if associated is not None:
+        used = exists().where(_ON_PROVIDERS.trait_id == traits.c.id)
+        query = query.where(used if associated else ~used)
+    return tuple(_trait(row) for row in connection.execute(query))
+
+
 def add_missing(connection: Connection, names: Iterable[str], now: datetime) -> None:
     """Create the traits of these names that are not there yet."""
     insert_missing(connection, traits, [{"name": name, "created_at": now} for name in names])
+
+
+def remove(connection: Connection, trait: Trait) -> None:
+    """Delete a trait; raises :class:`InUse` while a provider has it."""
+    users = select(_ON_PROVIDERS.trait_id).where(_ON_PROVIDERS.trait_id == trait.id).limit(1)
+    if connection.scalar(users) is not None:
+        raise InUse(f"The trait {trait.name} is in use by a resource provider.")
+    connection.execute(delete(traits).where(traits.c.id == trait.id))
+
+
+def of_provider(connection: Connection, provider_id: int) -> tuple[Trait, ...]:
+    """Return the traits that a provider has."""
+    query = _select().join(resource_provider_traits, _ON_PROVIDERS.trait_id == traits.c.id)
+    rows = connection.execute(query.where(_ON_PROVIDERS.resource_provider_id == provider_id))
+    return tuple(_trait(row) for row in rows)
+
+
+def replace(
+    connection: Connection, provider_id: int, trait_ids: Collection[int], now: datetime
+) -> bool:
+    """Make these a provider's only traits; return whether anything changed.
+
+    The caller has locked the provider and bumps its generation.
+    """
+    wanted = set(trait_ids)
+    found = {trait.id for trait in of_provider(connection, provider_id)}
+    if gone := found - wanted:
+        connection.execute(
+            delete(resource_provider_traits).where(
+                _ON_PROVIDERS.resource_provider_id == provider_id, _ON_PROVIDERS.trait_id.in_(gone)
+            )
+        )
+    if new := wanted - found:
+        _insert(connection, [(provider_id, number) for number in sorted(new)], now)
+    return wanted != found
+
+
+def put_on(
+    connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
+) -> frozenset[int]:
+    """Put a trait, made where it is missing, on providers; return the ids of those that lacked it.
+
+    Locks these providers and bumps their generations.
+    """
+    wanted = set(provider_ids)
+    if not wanted:
+        return frozenset()
+    add_missing(connection, [name], now)
+    trait_id = ids_by_name(connection, [name])[name]
+    present = resource_providers.lock(connection, wanted)
+    lacking = frozenset(present) - _carriers(connection, trait_id, wanted)
+    if lacking:
+        _insert(connection, [(number, trait_id) for number in sorted(lacking)], now)
+        resource_providers.bump_generations(connection, lacking, now)
+    return lacking
+
+
+def take_off(
+    connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
+) -> frozenset[int]:
+    """Take a trait from providers; return the ids of those that had it.
+
+    Locks these providers and bumps their generations.
+    """
+    wanted = set(provider_ids)
+    trait_id = ids_by_name(connection, [name]).get(name)
+    if trait_id is None or not wanted:
+        return frozenset()
+    resource_providers.lock(connection, wanted)
+    carriers = _carriers(connection, trait_id, wanted)
+    for batch in batches(sorted(carriers)):
+        connection.execute(
+            delete(resource_provider_traits).where(
+                _ON_PROVIDERS.trait_id == trait_id, _ON_PROVIDERS.resource_provider_id.in_(batch)
+            )
+        )
+    resource_providers.bump_generations(connection, carriers, now)
+    return carriers
+
+
+def _carriers(
+    connection: Connection, trait_id: int, provider_ids: Collection[int]
+) -> frozenset[int]:
+    """Return those of the providers that have the trait."""
+    return frozenset(
+        number
+        for batch in batches(sorted(provider_ids))
+        for number in connection.scalars(
+            select(_ON_PROVIDERS.resource_provider_id).where(
+                _ON_PROVIDERS.trait_id == trait_id, _ON_PROVIDERS.resource_provider_id.in_(batch)
+            )
+        )
+    )
+
+
+def _insert(connection: Connection, pairs: Iterable[tuple[int, int]], now: datetime) -> None:
+    rows = [
+        {"resource_provider_id": provider, "trait_id": trait, "created_at": now}
+        for provider, trait in pairs
+    ]
+    connection.execute(insert(resource_provider_traits), rows)
+
+
+def _select() -> Select[tuple[int, str, datetime, datetime]]:
+    return select(traits.c.id, traits.c.name, traits.c.created_at, traits.c.updated_at).order_by(
+        traits.c.id
+    )
+
+
+def _trait(row: Row[tuple[int, str, datetime, datetime]]) -> Trait:
+    return Trait(id=row.id, name=row.name, created_at=row.created_at, updated_at=row.updated_at)

@@ -1,0 +1,205 @@
+"""Resource providers: the rows, their trees, their generations and their locks."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from placement_sched.db.batches import batches
+from placement_sched.db.tables import resource_providers
+from placement_sched.errors import Duplicate, NotFound
+from placement_sched.model.provider import Provider
+
+_ROOT = resource_providers.alias("root")
+_PARENT = resource_providers.alias("parent")
+_COLUMNS = resource_providers.c
+
+
+@dataclass(frozen=True, slots=True)
+class NewProvider:
+    """A provider to be made; without a parent it is the root of a tree of its own."""
+
+    uuid: str
+    name: str
+    parent: Provider | None = None
+
+
+def select_providers() -> Select[Any]:
+    """Return the query of providers that :func:`read_providers` reads, to be narrowed."""
+    # A database from before nested providers may still hold rows without a root.
+    return (
+        select(
+            _COLUMNS.id,
+            _COLUMNS.uuid,
+            _COLUMNS.name,
+            _COLUMNS.generation,
+            func.coalesce(_ROOT.c.id, _COLUMNS.id).label("root_id"),
+            func.coalesce(_ROOT.c.uuid, _COLUMNS.uuid).label("root_uuid"),
+            _PARENT.c.uuid.label("parent_uuid"),
+            _COLUMNS.created_at,
+            _COLUMNS.updated_at,
+        )
+        .outerjoin(_ROOT, _ROOT.c.id == _COLUMNS.root_provider_id)
+        .outerjoin(_PARENT, _PARENT.c.id == _COLUMNS.parent_provider_id)
+        .order_by(_COLUMNS.id)
+    )
+
+
+def read_providers(connection: Connection, query: Select[Any]) -> tuple[Provider, ...]:
+    """Return the providers that a narrowed :func:`select_providers` finds, by id."""
+    return tuple(_provider(row) for row in connection.execute(query))
+
+
+def by_uuid(connection: Connection, uuid: str) -> Provider:
+    """Return the provider of this uuid; raises :class:`NotFound`."""
+    found = read_providers(connection, select_providers().where(_COLUMNS.uuid == uuid))
+    if not found:
+        raise not_found(uuid)
+    return found[0]
+
+
+def by_uuids(connection: Connection, uuids: Iterable[str]) -> dict[str, Provider]:
+    """Return those of the providers that are there, by uuid."""
+    return {
+        provider.uuid: provider
+        for batch in batches(set(uuids))
+        for provider in read_providers(
+            connection, select_providers().where(_COLUMNS.uuid.in_(batch))
+        )
+    }
+
+
+def not_found(uuid: str) -> NotFound:
+    """Return the error that tells that there is no such provider."""
+    return NotFound(f"No resource provider with uuid {uuid} found")
+
+
+def lock(connection: Connection, ids: Iterable[int]) -> dict[int, int]:
+    """Lock providers' rows in order of id and return their generations as they are now.
+
+    Providers that are gone are missing from the answer. On SQLite the transaction already is the
+    only writer.
+    """
+    return {
+        number: generation or 0
+        for batch in batches(sorted(set(ids)))
+        for number, generation in connection.execute(
+            select(_COLUMNS.id, _COLUMNS.generation)
+            .where(_COLUMNS.id.in_(batch))
+            .order_by(_COLUMNS.id)
+            .with_for_update()
+        ).tuples()
+    }
+
+
+def locked_by_uuid(connection: Connection, uuid: str) -> Provider:
+    """Return the provider of this uuid, its row locked; raises :class:`NotFound`."""
+    seen = by_uuid(connection, uuid)
+    generations = lock(connection, [seen.id])
+    if seen.id not in generations:
+        raise not_found(uuid)
+    return replace(seen, generation=generations[seen.id])
+
+
+def bump_generations(connection: Connection, ids: Iterable[int], now: datetime) -> None:
+    """Raise the generations of providers that the caller has locked."""
+    for batch in batches(sorted(set(ids))):
+        connection.execute(
+            update(resource_providers)
+            .where(_COLUMNS.id.in_(batch))
+            .values(generation=func.coalesce(_COLUMNS.generation, 0) + 1, updated_at=now)
+        )
+
+
+def create_many(
+    connection: Connection, rows: Sequence[NewProvider], now: datetime
+) -> Mapping[str, int]:
+    """Create providers and return their ids by uuid.
+
+    Raises :class:`Duplicate` where a uuid or a name is taken.
+    """
+    if not rows:
+        return {}
+    try:
+        connection.execute(insert(resource_providers), [_values(row, now) for row in rows])
+    except IntegrityError as failure:
+        raise _taken(failure, rows) from None
+    ids = _ids_by_uuid(connection, [row.uuid for row in rows])
+    _root_themselves(connection, [ids[row.uuid] for row in rows if row.parent is None])
+    return ids
+
+
+def change(connection: Connection, provider: Provider, *, name: str, now: datetime) -> None:
+    """Rename a provider; raises :class:`Duplicate` where the name is taken.
+
+    A provider's generation tells of what it has, not of what it is called, and stays.
+    """
+    try:
+        connection.execute(
+            update(resource_providers)
+            .where(_COLUMNS.id == provider.id)
+            .values(name=name, updated_at=now)
+        )
+    except IntegrityError as failure:
+        raise _taken(failure, [NewProvider(provider.uuid, name)]) from None
+
+
+def _values(row: NewProvider, now: datetime) -> dict[str, object]:
+    return {
+        "uuid": row.uuid,
+        "name": row.name,
+        "generation": 0,
+        "parent_provider_id": row.parent.id if row.parent else None,
+        "root_provider_id": row.parent.root_id if row.parent else None,
+        "created_at": now,
+        "updated_at": now,
+    }
+
+
+def _ids_by_uuid(connection: Connection, uuids: Iterable[str]) -> dict[str, int]:
+    return {
+        uuid: number
+        for batch in batches(uuids)
+        for uuid, number in connection.execute(
+            select(_COLUMNS.uuid, _COLUMNS.id).where(_COLUMNS.uuid.in_(batch))
+        ).tuples()
+    }
+
+
+def _root_themselves(connection: Connection, ids: Iterable[int]) -> None:
+    """Make new providers without a parent the roots of their own trees."""
+    for batch in batches(ids):
+        connection.execute(
+            update(resource_providers)
+            .where(_COLUMNS.id.in_(batch))
+            .values(root_provider_id=_COLUMNS.id)
+        )
+
+
+def _taken(failure: IntegrityError, rows: Sequence[NewProvider]) -> Exception:
+    """Return what a refused row means: its name or its uuid is another's."""
+    first_line = str(failure.orig).partition("\n")[0]
+    columns = re.findall(r"resource_providers(?:\.|0)(uuid|name)", first_line)
+    if not columns:
+        return failure
+    values = {getattr(row, columns[-1]) for row in rows}
+    which = values.pop() if len(values) == 1 else f"one of {len(values)}"
+    return Duplicate(f"Conflicting resource provider {columns[-1]}: {which} already exists.")
+
+
+def _provider(row: Row[Any]) -> Provider:
+    return Provider(
+        id=row.id,
+        uuid=row.uuid,
+        name=row.name,
+        generation=row.generation or 0,
+        root_id=row.root_id,
+        root_uuid=row.root_uuid,
+        parent_uuid=row.parent_uuid,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
