@@ -1,6 +1,7 @@
 """What is asked of allocation candidates and of lists of providers, as frozen values."""
 
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,59 @@ class AggregateTerms:
     def uuids(self) -> frozenset[str]:
         """Return every aggregate named."""
         return self.forbidden.union(*self.member_of)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestGroup:
+    """What one group of a request asks: amounts by class, traits, aggregates, a tree.
+
+    The group without suffix may be served by several providers, a suffixed one by a single one.
+    """
+
+    suffix: str = ""
+    resources: tuple[tuple[str, int], ...] = ()
+    traits: TraitTerms = TraitTerms()
+    aggregates: AggregateTerms = AggregateTerms()
+    in_tree: str | None = None
+
+    def parameters(self) -> list[tuple[str, str]]:
+        """Return the query parameters that ask for this group, as the Placement API has them."""
+        amounts = ",".join(f"{name}:{amount}" for name, amount in sorted(self.resources))
+        found = [("resources", amounts)] if amounts else []
+        plain = sorted(next(iter(one)) for one in self.traits.required if len(one) == 1)
+        plain += [f"!{name}" for name in sorted(self.traits.forbidden)]
+        if plain:
+            found.append(("required", ",".join(plain)))
+        found += [
+            ("required", f"in:{','.join(sorted(any_of))}")
+            for any_of in self.traits.required
+            if len(any_of) != 1
+        ]
+        found += [
+            ("member_of", f"in:{','.join(sorted(any_of))}") for any_of in self.aggregates.member_of
+        ]
+        if self.aggregates.forbidden:
+            found.append(("member_of", f"!in:{','.join(sorted(self.aggregates.forbidden))}"))
+        if self.in_tree:
+            found.append(("in_tree", self.in_tree))
+        return [(f"{key}{self.suffix}", value) for key, value in found]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidatesQuery:
+    """A whole allocation-candidates question (Placement API reference)."""
+
+    groups: tuple[RequestGroup, ...]
+    limit: int | None = None
+
+    @property
+    def group(self) -> RequestGroup:
+        """Return the group without suffix."""
+        return next(group for group in self.groups if not group.suffix)
+
+    def querystring(self) -> str:
+        """Return the question as a query string: percent-encoded, parameters sorted."""
+        pairs = [pair for group in self.groups for pair in group.parameters()]
+        if self.limit is not None:
+            pairs.append(("limit", str(self.limit)))
+        return urlencode(sorted(pairs))
