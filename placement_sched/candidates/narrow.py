@@ -11,8 +11,6 @@ from placement_sched.model.candidate import CandidateProvider
 _root = resource_providers.alias("root")
 _parent = resource_providers.alias("parent")
 
-_Columns = tuple[int, str, int, str, str | None]
-
 
 def narrow(
     connection: Connection, condition: Condition, limit: int | None
@@ -41,7 +39,7 @@ def sample(
     return tuple(found[key] for key in drawn if key in found)
 
 
-def _providers() -> Select[_Columns]:
+def _providers() -> Select[int, str, int, str, str | None]:
     return (
         select(
             resource_providers.c.id,
@@ -55,7 +53,7 @@ def _providers() -> Select[_Columns]:
     )
 
 
-def _candidate(row: Row[_Columns]) -> CandidateProvider:
+def _candidate(row: Row[int, str, int, str, str | None]) -> CandidateProvider:
     return CandidateProvider(
         id=row.id,
         uuid=row.uuid,

@@ -113,7 +113,7 @@ def _load(connection: Connection, providers: Sequence[CandidateProvider]) -> dic
                 allocation_ratio=row.allocation_ratio,
             )
             capacities[row.resource_provider_id].append((row.resource_class_id, inventory.capacity))
-        for key, name in connection.execute(_traits_of(batch)).tuples():
+        for key, name in connection.execute(_traits_of(batch)):
             named[key].append(name)
     return {
         provider.id: Fragment(
@@ -133,7 +133,7 @@ def _inventories_of(ids: Sequence[int]) -> Select[Any]:
     )
 
 
-def _traits_of(ids: Sequence[int]) -> Select[tuple[int, str]]:
+def _traits_of(ids: Sequence[int]) -> Select[int, str]:
     return (
         select(resource_provider_traits.c.resource_provider_id, traits.c.name)
         .join(traits, traits.c.id == resource_provider_traits.c.trait_id)
