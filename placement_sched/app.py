@@ -19,6 +19,7 @@ from placement_sched.api.policies import Policy
 from placement_sched.api.scheduler import policies as scheduler_policies
 from placement_sched.api.scheduler.face import ROUTES as SCHEDULER_ROUTES
 from placement_sched.api.services import Services
+from placement_sched.candidates.summaries import Summaries
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock
@@ -55,6 +56,7 @@ def make_services(
         policy=Policy(settings, RULES),
         clock=clock,
         random=random or Random(),  # noqa: S311 - chooses hosts, guards nothing
+        summaries=Summaries(),
         ready=Preparation(database, settings, clock),
     )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from placement_sched.api.policies import Policy
+from placement_sched.candidates.summaries import Summaries
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock
@@ -19,5 +20,6 @@ class Services:
     policy: Policy
     clock: Clock
     random: Random
+    summaries: Summaries
     #: Prepares the database on first use; raises ``Unavailable`` while it cannot.
     ready: Callable[[], None]

@@ -7,7 +7,7 @@ provider, which ones it meets. Both use the very same conditions, so they cannot
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Integer, and_, exists, false, func, literal, not_, or_, select
+from sqlalchemy import ColumnElement, and_, exists, false, func, literal, not_, or_, select
 
 from placement_sched.db.tables import (
     allocations,
@@ -62,7 +62,7 @@ def constraints_of(
 def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> ColumnElement[int]:
     """Return the sum of what is allocated of a class on a provider, read live from its index."""
     return (
-        select(func.coalesce(func.sum(allocations.c.used), 0).cast(Integer))
+        select(func.coalesce(func.sum(allocations.c.used), 0))
         .where(
             allocations.c.resource_provider_id == provider_id,
             allocations.c.resource_class_id == class_id,

@@ -12,10 +12,15 @@ from placement_sched.store import resource_classes, traits
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Ids of every resource class and trait that a question names."""
+    """Ids of every resource class there is, and of the traits that a question names."""
 
     classes: Mapping[str, int]
     traits: Mapping[str, int]
+
+    @property
+    def class_names(self) -> dict[int, str]:
+        """Return the name of every resource class by its id."""
+        return {number: name for name, number in self.classes.items()}
 
 
 def resolve(connection: Connection, query: CandidatesQuery) -> Names:
@@ -25,7 +30,7 @@ def resolve(connection: Connection, query: CandidatesQuery) -> Names:
     """
     wanted_classes = {name for group in query.groups for name, _ in group.resources}
     wanted_traits = {name for group in query.groups for name in group.traits.names}
-    classes = resource_classes.ids_by_name(connection, wanted_classes)
+    classes = {name: key for key, name in resource_classes.all_by_id(connection).items()}
     found = traits.ids_by_name(connection, wanted_traits) if wanted_traits else {}
     if lacking := sorted(wanted_classes - classes.keys()):
         raise Invalid(

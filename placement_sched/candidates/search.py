@@ -13,7 +13,7 @@ from random import Random
 from sqlalchemy import Connection
 
 from placement_sched.candidates.constraints import Constraint, all_of, constraints_of
-from placement_sched.candidates.names import resolve
+from placement_sched.candidates.names import Names, resolve
 from placement_sched.candidates.narrow import narrow, sample
 from placement_sched.config.settings import Settings
 from placement_sched.model.candidate import AllocationRequest, CandidateProvider, Candidates
@@ -25,6 +25,7 @@ class Search:
     """A question made ready: its constraints, to be asked plainly or explained."""
 
     query: CandidatesQuery
+    names: Names
     constraints: tuple[Constraint, ...]
 
 
@@ -34,7 +35,7 @@ def prepare(connection: Connection, query: CandidatesQuery) -> Search:
     Raises :class:`Invalid` for a resource class or trait that does not exist.
     """
     names = resolve(connection, query)
-    return Search(query, constraints_of(query.group, names.classes, names.traits))
+    return Search(query, names, constraints_of(query.group, names.classes, names.traits))
 
 
 def find(connection: Connection, search: Search, settings: Settings, random: Random) -> Candidates:

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Integer, Select, func, select
+from sqlalchemy import BigInteger, Connection, Select, func, select
 
 from placement_sched.db.batches import batches
 from placement_sched.db.tables import (
@@ -148,7 +148,7 @@ def _usages(
     statement = select(
         allocations.c.resource_provider_id,
         allocations.c.resource_class_id,
-        func.sum(allocations.c.used).cast(Integer),
+        func.sum(allocations.c.used).cast(BigInteger),
     ).group_by(allocations.c.resource_provider_id, allocations.c.resource_class_id)
     if classes is not None:
         statement = statement.where(allocations.c.resource_class_id.in_(sorted(classes)))

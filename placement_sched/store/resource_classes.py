@@ -20,6 +20,12 @@ def all_names(connection: Connection) -> frozenset[str]:
     return frozenset(connection.scalars(select(resource_classes.c.name)))
 
 
+def all_by_id(connection: Connection) -> dict[int, str]:
+    """Return the name of every resource class by its id; there are dozens, not thousands."""
+    rows = connection.execute(select(resource_classes.c.id, resource_classes.c.name))
+    return dict(rows.tuples().all())
+
+
 def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
     """Return the ids of those of ``names`` that are there."""
     return {
