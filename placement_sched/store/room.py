@@ -1,0 +1,55 @@
+"""The capacity rule of ``model.inventory`` as an SQL condition; a property test ties the two."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Float, FromClause, and_, func, literal, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from placement_sched.db.tables import allocations
+
+
+class _as_read(FunctionElement[float]):  # noqa: N801 - an SQL function is named so
+    """A FLOAT column's value as a client reads it: what Python computes with, SQL must too.
+
+    On MariaDB placement's column is single precision: 1.9 is read as 1.9, but counts as 1.89999998
+    in an expression, and ten times that is not 19.
+    """
+
+    type = Float()
+    inherit_cache = True
+
+
+@compiles(_as_read)
+def _plain(element: _as_read, compiler: SQLCompiler, **options: Any) -> str:
+    return str(compiler.process(element.clauses, **options))
+
+
+@compiles(_as_read, "mysql", "mariadb")
+def _through_text(element: _as_read, compiler: SQLCompiler, **options: Any) -> str:
+    return f"CAST(CAST({compiler.process(element.clauses, **options)} AS CHAR) AS DOUBLE)"
+
+
+def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> ColumnElement[int]:
+    """Return the sum of what is allocated of a class on a provider, read live from its index."""
+    return (
+        select(func.coalesce(func.sum(allocations.c.used), 0))
+        .where(
+            allocations.c.resource_provider_id == provider_id,
+            allocations.c.resource_class_id == class_id,
+        )
+        .scalar_subquery()
+    )
+
+
+def has_room(owned: FromClause, amount: int) -> ColumnElement[bool]:
+    """Return whether ``amount`` more fits into the inventories ``owned`` (table or alias)."""
+    columns = owned.c
+    used = used_of(columns.resource_provider_id, columns.resource_class_id)
+    return and_(
+        columns.min_unit <= amount,
+        columns.max_unit >= amount,
+        literal(amount) % columns.step_size == 0,
+        (columns.total - columns.reserved) * _as_read(columns.allocation_ratio) >= used + amount,
+    )
