@@ -16,8 +16,8 @@ from placement_sched.errors import Invalid
 from placement_sched.model.provider import Provider
 from placement_sched.model.query import AggregateTerms, TraitTerms
 from placement_sched.store import resource_classes, traits
-from placement_sched.store.room import has_room
 from placement_sched.store.resource_providers import read_providers, select_providers
+from placement_sched.store.room import has_room
 
 Condition = ColumnElement[bool]
 _PROVIDERS = resource_providers.c
