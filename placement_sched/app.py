@@ -9,7 +9,13 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from placement_sched.api import face
 from placement_sched.api.compute import policies as compute_policies
+from placement_sched.api.compute.dialect import ComputeDialect
+from placement_sched.api.compute.face import ROUTES as COMPUTE_ROUTES
+from placement_sched.api.identity.dialect import IdentityDialect
+from placement_sched.api.identity.face import ROUTES as IDENTITY_ROUTES
 from placement_sched.api.image import policies as image_policies
+from placement_sched.api.image.dialect import ImageDialect
+from placement_sched.api.image.face import ROUTES as IMAGE_ROUTES
 from placement_sched.api.microversion import Version, Versioning
 from placement_sched.api.placement import policies as placement_policies
 from placement_sched.api.placement.dialect import PlacementDialect
@@ -68,6 +74,9 @@ class Application:
         self.services = services
         mounts: dict[str, WSGI] = {
             "/placement": placement_app(services),
+            "/compute": face.build("compute", COMPUTE_ROUTES, ComputeDialect(), services),
+            "/image": face.build("image", IMAGE_ROUTES, ImageDialect(), services),
+            "/identity": face.build("identity", IDENTITY_ROUTES, IdentityDialect(), services),
             "/scheduler": face.build("scheduler", SCHEDULER_ROUTES, SCHEDULER_DIALECT, services),
         }
         self._dispatch = DispatcherMiddleware(_nothing, mounts)

@@ -122,10 +122,11 @@ def _view(found: list[Route], services: Services) -> Callable[..., flask.Respons
         request = flask.request
         if request.content_length and not request.content_type:
             raise Invalid("A content-type header is required with a body.")
-        route = next((route for route in found if version and route.serves(version)), None)
-        if route is None or version is None:
+        serving = [route for route in found if version and route.serves(version)]
+        if not serving or version is None:
             raise NotFound("This path is not served at the requested microversion.")
-        _check_types(route)
+        _check_types(serving[0])
+        route = serving[0] if serving[0].action is None else _of_action(serving)
         if route.policy is not None:
             services.policy.check(route.policy, seen.identity, _target(seen.identity))
         call = Call(
@@ -171,13 +172,30 @@ def _query(route: Route, version: Version) -> tuple[tuple[str, str], ...]:
     return pairs
 
 
+def _of_action(serving: list[Route]) -> Route:
+    """Return the route that the one key of the request body names."""
+    document = _decoded(keep=True)
+    if not isinstance(document, dict) or len(document) != 1:
+        raise Invalid("Malformed request body: an object with exactly one key, the action")
+    (action,) = document
+    for route in serving:
+        if route.action == action:
+            return route
+    raise Invalid(f"There is no such action: {action}")
+
+
+def _decoded(*, keep: bool = False) -> Any:
+    """Return the body as JSON; ``keep`` leaves its bytes to be read once more."""
+    try:
+        return orjson.loads(flask.request.get_data(cache=keep))
+    except orjson.JSONDecodeError as fault:
+        raise Invalid(f"Malformed JSON: {fault}") from None
+
+
 def _body(route: Route, version: Version) -> Any:
     if route.body is None:
         return None
-    try:
-        document = orjson.loads(flask.request.get_data(cache=False))
-    except orjson.JSONDecodeError as fault:
-        raise Invalid(f"Malformed JSON: {fault}") from None
+    document = _decoded()
     schema = route.body.at(version)
     if schema is not None:
         schema.check(document, "JSON does not validate")

@@ -16,9 +16,11 @@ class Route:
 
     ``path`` is relative to the face (``/resource_providers/<uuid>``). ``policy`` is the rule that
     must hold before anything is looked up; None only with ``public``, which needs no token.
-    Outside ``since``..``until`` the route is 404. ``body`` set means that a JSON body of one of
-    ``content_types`` is required; ``query`` checks the query string. ``statuses`` are the
-    answers that the documentation promises.
+    Routes that share a path and a method are told apart by their version windows, or by
+    ``action``: the one key of the request body that each of them answers to (nova's
+    ``{"add_host": {...}}``). Outside ``since``..``until`` the route is 404. ``body`` set means
+    that a JSON body of one of ``content_types`` is required; ``query`` checks the query string.
+    ``statuses`` are the answers that the documentation promises.
     """
 
     method: str
@@ -28,6 +30,7 @@ class Route:
     public: bool = False
     since: Version = EVER
     until: Version = NEVER
+    action: str | None = None
     body: Schemas | None = None
     query: Schemas | None = None
     content_types: tuple[str, ...] = ("application/json",)

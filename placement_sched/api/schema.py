@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from unicodedata import category
 from uuid import UUID
 
 import jsonschema
@@ -23,8 +24,20 @@ def is_uuid(text: object) -> bool:
     return True
 
 
+def is_printable_name(text: object) -> bool:
+    """Return whether ``text`` is printable, with no white space at either end (nova's names)."""
+    if not isinstance(text, str):
+        return True
+    printable = all(letter.isprintable() or category(letter) == "Zs" for letter in text)
+    return printable and text == text.strip()
+
+
+#: The formats that schemas may name, beside JSON Schema's own.
+FORMATS = {"uuid": is_uuid, "printable-name": is_printable_name}
+
 _FORMATS = FormatChecker(formats=())
-_FORMATS.checks("uuid")(is_uuid)
+for _name, _holds in FORMATS.items():
+    _FORMATS.checks(_name)(_holds)
 
 
 class Schema:
@@ -33,7 +46,7 @@ class Schema:
     def __init__(self, schema: Json) -> None:
         self.definition = schema
         self._checker = jsonschema_rs.validator_for(
-            dict(schema), formats={"uuid": is_uuid}, validate_formats=True
+            dict(schema), formats=FORMATS, validate_formats=True
         )
         self._speaker = jsonschema.Draft202012Validator(dict(schema), format_checker=_FORMATS)
 

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+#: The metadata key that makes an aggregate an availability zone.
+ZONE_KEY = "availability_zone"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAggregate:
@@ -20,4 +23,4 @@ class HostAggregate:
     @property
     def availability_zone(self) -> str | None:
         """Return the zone its metadata names, or None."""
-        return self.metadata.get("availability_zone")
+        return self.metadata.get(ZONE_KEY)

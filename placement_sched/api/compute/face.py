@@ -1,5 +1,8 @@
 """The route table of the compute API, by noun."""
 
-from placement_sched.api.route import Route
+from placement_sched.api.compute.routes import os_aggregates, versions
 
-ROUTES: tuple[Route, ...] = ()
+ROUTES = (
+    *versions.ROUTES,
+    *os_aggregates.ROUTES,
+)

@@ -1,5 +1,5 @@
 """The route table of the identity API, by noun."""
 
-from placement_sched.api.route import Route
+from placement_sched.api.identity.routes import versions
 
-ROUTES: tuple[Route, ...] = ()
+ROUTES = (*versions.ROUTES,)
