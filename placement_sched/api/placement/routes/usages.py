@@ -1,5 +1,81 @@
-"""Routes of usages."""
+"""Routes of usages: of a provider, and of a project or user."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from placement_sched.api.call import Answer, Call
+from placement_sched.api.placement.last_modified import latest_change
+from placement_sched.api.placement.microversions import CONSUMER_TYPES, USAGES
+from placement_sched.api.placement.schemas import usages as schemas
 from placement_sched.api.route import Route
+from placement_sched.store import resource_providers, usages
+from placement_sched.store.usages import TypeUsage
 
-ROUTES: tuple[Route, ...] = ()
+_RULE = "placement:usages"
+
+#: Asks for the sum over all consumer types.
+_ALL = "all"
+
+
+def of_provider(call: Call, uuid: str) -> Answer:
+    """Return how much of each of a provider's inventories is used."""
+    with call.services.database.read() as connection:
+        provider = resource_providers.by_uuid(connection, uuid)
+        used = usages.of_provider(connection, provider.id)
+    body = {"resource_provider_generation": provider.generation, "usages": used}
+    return Answer(body=body, last_modified=latest_change(call))
+
+
+def of_project(call: Call) -> Answer:
+    """Return the usage of a project, or of one of its users; by consumer type from 1.38 on."""
+    project_id = call.value("project_id") or ""
+    call.authorize(_RULE, project_id=project_id)
+    kind = call.value("consumer_type")
+    with call.services.database.read() as connection:
+        found = usages.of_project(
+            connection,
+            project_id,
+            user_id=call.value("user_id"),
+            consumer_type=None if kind == _ALL else kind,
+        )
+    return Answer(body={"usages": _shown(call, kind, found)}, last_modified=latest_change(call))
+
+
+def _shown(call: Call, kind: str | None, found: Sequence[TypeUsage]) -> Mapping[str, Any]:
+    if not call.version.has(CONSUMER_TYPES):
+        return _sum(found)
+    if kind != _ALL:
+        return {one.consumer_type: {**one.amounts, **_count([one])} for one in found}
+    return {_ALL: {**_sum(found), **_count(found)}} if found else {}
+
+
+def _sum(found: Sequence[TypeUsage]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for one in found:
+        total.update(one.amounts)
+    return dict(total)
+
+
+def _count(found: Sequence[TypeUsage]) -> dict[str, int]:
+    return {"consumer_count": sum(one.consumers for one in found)}
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/resource_providers/<uuid>/usages",
+        handler=of_provider,
+        policy="placement:resource_providers:usages",
+        statuses=(200, 404),
+    ),
+    Route(
+        method="GET",
+        path="/usages",
+        handler=of_project,
+        policy=_RULE,
+        since=USAGES,
+        query=schemas.GET,
+        statuses=(200, 400),
+    ),
+)

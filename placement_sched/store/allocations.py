@@ -1,0 +1,234 @@
+"""Allocations: who holds how much of what, and THE write through which every claim goes."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, Select, delete, insert, select
+
+from placement_sched.db.batches import batches
+from placement_sched.db.tables import (
+    allocations,
+    consumer_types,
+    consumers,
+    projects,
+    resource_classes,
+    resource_providers,
+    users,
+)
+from placement_sched.errors import ConcurrentUpdate, Invalid
+from placement_sched.model.allocation import UNCHECKED, Allocation, Consumer, ConsumerClaim
+from placement_sched.store import capacity
+from placement_sched.store import consumers as holders
+from placement_sched.store import resource_classes as classes
+from placement_sched.store import resource_providers as providers
+from placement_sched.store.capacity import Place, Want
+from placement_sched.store.consumers import Record
+
+_COLUMNS = allocations.c
+
+
+def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Allocation, ...]:
+    """Return what these consumers hold, by provider and class."""
+    return tuple(
+        _allocation(row)
+        for batch in batches(uuids)
+        for row in connection.execute(_select().where(_COLUMNS.consumer_id.in_(batch)))
+    )
+
+
+def of_provider(connection: Connection, provider_id: int) -> tuple[Allocation, ...]:
+    """Return what is allocated of a provider."""
+    query = _select().where(_COLUMNS.resource_provider_id == provider_id)
+    return tuple(_allocation(row) for row in connection.execute(query))
+
+
+def remove(connection: Connection, uuids: Collection[str]) -> int:
+    """Free all that these consumers hold, and forget them; return how many allocations went.
+
+    Raises no provider's generation, as OpenStack placement does not.
+    """
+    records = holders.lock(connection, uuids)
+    freed = 0
+    for batch in batches(sorted(uuids)):
+        freed += connection.execute(
+            delete(allocations).where(_COLUMNS.consumer_id.in_(batch))
+        ).rowcount
+    holders.remove(connection, records.values())
+    return freed
+
+
+def replace(connection: Connection, claims: Sequence[ConsumerClaim], now: datetime) -> None:
+    """Make each consumer hold exactly what its claim says: all claims, or (by an error) none.
+
+    Runs inside one write transaction of the caller's, with a number of statements that does not
+    depend on how many consumers, providers and classes there are. Locks first the consumers, in
+    order of uuid, then what they hold, then the providers that are asked, in order of id, and
+    counts only after that: so it never over-allocates, whoever else writes. Raises the generations
+    of the consumers and of the providers that are asked (not of those left).
+
+    Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for another
+    generation than the one given, and :class:`CapacityExceeded`.
+    """
+    ordered = sorted(claims, key=lambda claim: claim.consumer)
+    owners = holders.owners(connection, [claim for claim in ordered if claim.allocations], now)
+    records = holders.lock(connection, [claim.consumer for claim in ordered])
+    unknown = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
+    records |= holders.create(connection, unknown, now)
+    held = _held(connection, [claim.consumer for claim in ordered])
+    _check_generations(ordered, records, {one.consumer for one in held})
+    wants = _wants(connection, ordered)
+    capacity.check(connection, wants, _sums(held))
+    _rewrite(connection, held, wants, now)
+    holders.finish(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
+    holders.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
+    providers.bump_generations(connection, {want.place[0] for want in wants}, now)
+
+
+class _Held(NamedTuple):
+    """One row of what a consumer has so far."""
+
+    consumer: str
+    place: Place
+    used: int
+
+
+def _held(connection: Connection, uuids: Collection[str]) -> list[_Held]:
+    """Return what the consumers have so far, the rows locked against other services' removals."""
+    return [
+        _Held(row.consumer_id.lower(), (row.resource_provider_id, row.resource_class_id), row.used)
+        for batch in batches(uuids)
+        for row in connection.execute(
+            select(allocations)
+            .where(_COLUMNS.consumer_id.in_(batch))
+            .order_by(_COLUMNS.id)
+            .with_for_update()
+        )
+    ]
+
+
+def _sums(held: Collection[_Held]) -> dict[Place, int]:
+    sums: dict[Place, int] = defaultdict(int)
+    for one in held:
+        sums[one.place] += one.used
+    return sums
+
+
+def _check_generations(
+    claims: Sequence[ConsumerClaim], records: Mapping[str, Record], holding: Collection[str]
+) -> None:
+    for claim in claims:
+        if claim.generation is UNCHECKED:
+            continue
+        record = records.get(claim.consumer)
+        found = record.generation if record else None
+        # OpenStack placement leaves consumers without allocations behind when a request of its own
+        # fails; such a one is as good as new.
+        if claim.generation is None and claim.consumer not in holding:
+            continue
+        if claim.generation != found:
+            raise ConcurrentUpdate(
+                f"consumer generation conflict - expected {_null(found)} but got "
+                f"{_null(claim.generation)} for consumer {claim.consumer}"
+            )
+
+
+def _null(generation: int | None) -> str:
+    return "null" if generation is None else str(generation)
+
+
+def _wants(connection: Connection, claims: Sequence[ConsumerClaim]) -> list[Want]:
+    """Return every amount asked, with the providers' rows locked."""
+    uuids = {uuid for claim in claims for uuid in claim.allocations}
+    found = providers.by_uuids(connection, uuids)
+    locked = providers.lock(connection, [provider.id for provider in found.values()])
+    known = {uuid: provider.id for uuid, provider in found.items() if provider.id in locked}
+    if unknown := sorted(uuids - known.keys()):
+        raise Invalid(f"Allocation for resource provider '{unknown[0]}' that does not exist.")
+    names = {name for claim in claims for amounts in claim.allocations.values() for name in amounts}
+    class_ids = classes.ids_by_name(connection, names)
+    return [
+        Want(
+            consumer=claim.consumer,
+            place=(known[uuid], _class_id(class_ids, name, claim)),
+            provider_uuid=uuid,
+            resource_class=name,
+            amount=amount,
+        )
+        for claim in claims
+        for uuid, amounts in claim.allocations.items()
+        for name, amount in amounts.items()
+    ]
+
+
+def _class_id(class_ids: Mapping[str, int], name: str, claim: ConsumerClaim) -> int:
+    if name not in class_ids:
+        raise Invalid(
+            f"Unable to allocate inventory for consumer {claim.consumer}: "
+            f"No such resource class {name}."
+        )
+    return class_ids[name]
+
+
+def _rewrite(
+    connection: Connection, held: Collection[_Held], wants: Sequence[Want], now: datetime
+) -> None:
+    for batch in batches(sorted({one.consumer for one in held})):
+        connection.execute(delete(allocations).where(_COLUMNS.consumer_id.in_(batch)))
+    rows = [
+        {
+            "resource_provider_id": want.place[0],
+            "resource_class_id": want.place[1],
+            "consumer_id": want.consumer,
+            "used": want.amount,
+            "created_at": now,
+            "updated_at": now,
+        }
+        for want in wants
+    ]
+    if rows:
+        connection.execute(insert(allocations), rows)
+
+
+def _select() -> Select[Any]:
+    return (
+        select(
+            _COLUMNS.consumer_id,
+            _COLUMNS.used,
+            _COLUMNS.created_at,
+            _COLUMNS.updated_at,
+            resource_providers.c.uuid.label("provider_uuid"),
+            resource_providers.c.generation.label("provider_generation"),
+            resource_classes.c.name.label("resource_class"),
+            consumers.c.generation.label("consumer_generation"),
+            projects.c.external_id.label("project_id"),
+            users.c.external_id.label("user_id"),
+            consumer_types.c.name.label("consumer_type"),
+        )
+        .join(resource_providers, resource_providers.c.id == _COLUMNS.resource_provider_id)
+        .join(resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id)
+        .outerjoin(consumers, consumers.c.uuid == _COLUMNS.consumer_id)
+        .outerjoin(projects, projects.c.id == consumers.c.project_id)
+        .outerjoin(users, users.c.id == consumers.c.user_id)
+        .outerjoin(consumer_types, consumer_types.c.id == consumers.c.consumer_type_id)
+        .order_by(_COLUMNS.id)
+    )
+
+
+def _allocation(row: Row[Any]) -> Allocation:
+    return Allocation(
+        consumer=Consumer(
+            uuid=row.consumer_id,
+            generation=row.consumer_generation,
+            project_id=row.project_id,
+            user_id=row.user_id,
+            consumer_type=row.consumer_type,
+        ),
+        provider_uuid=row.provider_uuid,
+        provider_generation=row.provider_generation or 0,
+        resource_class=row.resource_class,
+        used=row.used,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
