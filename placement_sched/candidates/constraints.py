@@ -67,6 +67,8 @@ def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> Co
             allocations.c.resource_provider_id == provider_id,
             allocations.c.resource_class_id == class_id,
         )
+        # Said, not guessed: SQLAlchemy would correlate to the nearest statement around it only.
+        .correlate_except(allocations)
         .scalar_subquery()
     )
 
