@@ -18,6 +18,7 @@ class Inventory:
     max_unit: int = MAX_INT
     step_size: int = 1
     allocation_ratio: float = 1.0
+    created_at: datetime | None = None
     updated_at: datetime | None = None
 
     @property

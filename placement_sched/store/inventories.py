@@ -1,16 +1,18 @@
 """Inventories: what providers have of each resource class."""
 
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, func, select
+from sqlalchemy import Connection, Row, Select, delete, select
 
 from placement_sched.db.batches import batches
 from placement_sched.db.insert import insert_or_update
-from placement_sched.db.tables import allocations, inventories, resource_classes
+from placement_sched.db.tables import allocations, inventories, resource_classes, resource_providers
+from placement_sched.errors import InUse
 from placement_sched.model.inventory import Inventory
+from placement_sched.model.provider import Provider
 from placement_sched.store import resource_classes as classes
 
 _COLUMNS = inventories.c
@@ -23,32 +25,31 @@ def of_provider(connection: Connection, provider_id: int) -> tuple[Inventory, ..
     return tuple(_inventory(row) for row in connection.execute(query))
 
 
-def used_by_class(connection: Connection, provider_id: int) -> dict[str, int]:
-    """Return how much of a provider's resources is allocated, by class, where anything is."""
-    query = (
-        select(resource_classes.c.name, func.sum(allocations.c.used))
-        .join(resource_classes, resource_classes.c.id == allocations.c.resource_class_id)
-        .where(allocations.c.resource_provider_id == provider_id)
-        .group_by(resource_classes.c.name)
-    )
-    return {name: int(used) for name, used in connection.execute(query).tuples()}
+def replace(
+    connection: Connection, provider: Provider, wanted: Sequence[Inventory], now: datetime
+) -> None:
+    """Make these the only inventories of a provider that the caller has locked.
+
+    Raises :class:`InUse` where one that would go has allocations.
+    """
+    found = {one.resource_class for one in of_provider(connection, provider.id)}
+    remove(connection, provider, found - {one.resource_class for one in wanted})
+    put(connection, provider, wanted, now)
 
 
 def put(
-    connection: Connection, provider_id: int, wanted: Iterable[Inventory], now: datetime
+    connection: Connection, provider: Provider, wanted: Sequence[Inventory], now: datetime
 ) -> None:
     """Insert or update inventories of a provider that the caller has locked."""
-    replace_many(connection, {provider_id: tuple(wanted)}, now)
+    replace_many(connection, {provider.id: wanted}, now)
 
 
-def remove(connection: Connection, provider_id: int, names: Collection[str]) -> None:
-    """Delete a provider's inventories of these classes; the caller has locked the provider."""
-    ids = classes.ids_by_name(connection, names).values()
-    connection.execute(
-        delete(inventories).where(
-            _COLUMNS.resource_provider_id == provider_id, _COLUMNS.resource_class_id.in_(ids)
-        )
-    )
+def remove(connection: Connection, provider: Provider, names: Collection[str]) -> None:
+    """Delete inventories of these classes of a provider that the caller has locked.
+
+    Raises :class:`InUse` where one of them has allocations.
+    """
+    remove_many(connection, {provider.id: names})
 
 
 def replace_many(
@@ -80,6 +81,57 @@ def replace_many(
     return frozenset(number for number, _ in different)
 
 
+def remove_many(
+    connection: Connection, names_by_provider_id: Mapping[int, Collection[str]]
+) -> frozenset[int]:
+    """Delete inventories of these classes where they are; return the providers that had one.
+
+    The caller has locked the providers and bumps the generations of those that had one. Raises
+    :class:`InUse` where one is allocated.
+    """
+    present = [
+        place
+        for place in _found(connection, names_by_provider_id)
+        if place[1] in names_by_provider_id[place[0]]
+    ]
+    if not present:
+        return frozenset()
+    class_ids = classes.ids_by_name(connection, {name for _, name in present})
+    _refuse_used(connection, present, class_ids)
+    for name, class_id in class_ids.items():
+        for batch in batches(number for number, held in present if held == name):
+            connection.execute(
+                delete(inventories).where(
+                    _COLUMNS.resource_class_id == class_id,
+                    _COLUMNS.resource_provider_id.in_(batch),
+                )
+            )
+    return frozenset(number for number, _ in present)
+
+
+def _refuse_used(
+    connection: Connection, places: Sequence[tuple[int, str]], class_ids: Mapping[str, int]
+) -> None:
+    wanted = {(number, class_ids[name]): name for number, name in places}
+    columns = allocations.c
+    query = (
+        select(columns.resource_provider_id, columns.resource_class_id, resource_providers.c.uuid)
+        .join(resource_providers, resource_providers.c.id == columns.resource_provider_id)
+        .where(columns.resource_class_id.in_(class_ids.values()))
+        .distinct()
+    )
+    for batch in batches(sorted({number for number, _ in places})):
+        for number, class_id, uuid in connection.execute(
+            query.where(columns.resource_provider_id.in_(batch))
+        ):
+            if (number, class_id) in wanted:
+                raise InUse(
+                    f"Inventory for '{wanted[number, class_id]}' on resource provider "
+                    f"'{uuid}' in use.",
+                    code="placement.inventory.inuse",
+                )
+
+
 def _found(connection: Connection, provider_ids: Iterable[int]) -> dict[tuple[int, str], Inventory]:
     """Return the providers' inventories without their times, to be compared."""
     return {
@@ -90,12 +142,12 @@ def _found(connection: Connection, provider_ids: Iterable[int]) -> dict[tuple[in
 
 
 def _comparable(connection: Connection, inventory: Inventory) -> Inventory:
-    """Return the inventory without its time, and with the ratio as the database gives it back."""
+    """Return the inventory without its times, and with the ratio as the database gives it back."""
     ratio = inventory.allocation_ratio
     if connection.dialect.name in {"mysql", "mariadb"}:
         # Placement's column is a FLOAT there, which is read back with six digits.
         ratio = float(f"{ratio:.6g}")
-    return replace(inventory, allocation_ratio=ratio, updated_at=None)
+    return dataclasses.replace(inventory, allocation_ratio=ratio, created_at=None, updated_at=None)
 
 
 def _values(
@@ -128,6 +180,7 @@ def _select() -> Select[Any]:
 def _inventory(row: Row[Any]) -> Inventory:
     return Inventory(
         resource_class=row.name,
-        updated_at=row.updated_at or row.created_at,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
         **{name: getattr(row, name) for name in _AMOUNTS},
     )

@@ -4,11 +4,14 @@ from collections.abc import Iterable
 from datetime import datetime
 
 import os_resource_classes
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, Row, Select, delete, func, insert, select, text, update
+from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db.batches import batches
 from placement_sched.db.insert import insert_missing
-from placement_sched.db.tables import resource_classes
+from placement_sched.db.tables import inventories, resource_classes
+from placement_sched.errors import ConcurrentUpdate, Duplicate, InUse, NotFound
+from placement_sched.model.resource_class import ResourceClass
 
 #: Custom classes are numbered from here on, as OpenStack placement does, so that both services
 #: on one database leave each other's numbers alone.
@@ -23,7 +26,7 @@ def all_names(connection: Connection) -> frozenset[str]:
 def all_by_id(connection: Connection) -> dict[int, str]:
     """Return the name of every resource class by its id; there are dozens, not thousands."""
     rows = connection.execute(select(resource_classes.c.id, resource_classes.c.name))
-    return dict(rows.tuples().all())
+    return {number: name for number, name in rows}
 
 
 def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
@@ -35,7 +38,7 @@ def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
             select(resource_classes.c.name, resource_classes.c.id).where(
                 resource_classes.c.name.in_(batch)
             )
-        ).tuples()
+        )
     }
 
 
@@ -48,8 +51,70 @@ def names_by_id(connection: Connection, ids: Iterable[int]) -> dict[int, str]:
             select(resource_classes.c.id, resource_classes.c.name).where(
                 resource_classes.c.id.in_(batch)
             )
-        ).tuples()
+        )
     }
+
+
+def by_name(connection: Connection, name: str) -> ResourceClass:
+    """Return the class of this name; raises :class:`NotFound`."""
+    row = connection.execute(_select().where(resource_classes.c.name == name)).one_or_none()
+    # MariaDB may compare without heed of case.
+    if row is None or row.name != name:
+        raise NotFound(f"No such resource class {name}.")
+    return _resource_class(row)
+
+
+def all_classes(connection: Connection) -> tuple[ResourceClass, ...]:
+    """Return every class by id, the standard ones first."""
+    return tuple(_resource_class(row) for row in connection.execute(_select()))
+
+
+def add(connection: Connection, name: str, now: datetime) -> None:
+    """Create a custom class; raises :class:`Duplicate` where the name is taken."""
+    # Custom classes are numbered one after the other; whoever makes one holds the first row.
+    first = select(resource_classes.c.id).where(resource_classes.c.id == 0)
+    connection.execute(first.with_for_update())
+    if name in ids_by_name(connection, [name]):
+        raise Duplicate(f"Conflicting resource class already exists: {name}")
+    highest = connection.scalar(select(func.max(resource_classes.c.id)))
+    number = max(FIRST_CUSTOM_ID, (highest or 0) + 1)
+    try:
+        connection.execute(
+            insert(resource_classes).values(id=number, name=name, created_at=now, updated_at=now)
+        )
+    except IntegrityError:
+        # OpenStack's own placement, on the same database, does not know of our lock.
+        raise ConcurrentUpdate(f"Resource class {name} has just been created; try again.") from None
+
+
+def rename(connection: Connection, old: ResourceClass, name: str, now: datetime) -> None:
+    """Give a custom class another name; raises :class:`Duplicate` where it is taken."""
+    statement = update(resource_classes).where(resource_classes.c.id == old.id)
+    try:
+        connection.execute(statement.values(name=name, updated_at=now))
+    except IntegrityError:
+        raise Duplicate(f"Resource class already exists: {name}") from None
+
+
+def remove(connection: Connection, gone: ResourceClass) -> None:
+    """Delete a class; raises :class:`InUse` while a provider has an inventory of it."""
+    users = select(inventories.c.id).where(inventories.c.resource_class_id == gone.id).limit(1)
+    if connection.scalar(users) is not None:
+        raise InUse(f"Error in delete resource class: {gone.name} is in use in inventory.")
+    connection.execute(delete(resource_classes).where(resource_classes.c.id == gone.id))
+
+
+def _select() -> Select[int, str, datetime, datetime]:
+    columns = resource_classes.c
+    return select(columns.id, columns.name, columns.created_at, columns.updated_at).order_by(
+        columns.id
+    )
+
+
+def _resource_class(row: Row[int, str, datetime, datetime]) -> ResourceClass:
+    return ResourceClass(
+        id=row.id, name=row.name, created_at=row.created_at, updated_at=row.updated_at
+    )
 
 
 def add_standard(connection: Connection, names: Iterable[str], now: datetime) -> None:

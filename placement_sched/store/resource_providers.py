@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db.batches import batches
 from placement_sched.db.tables import resource_providers
-from placement_sched.errors import Duplicate, NotFound
+from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.model.provider import Provider
 
 _ROOT = resource_providers.alias("root")
@@ -92,17 +92,26 @@ def lock(connection: Connection, ids: Iterable[int]) -> dict[int, int]:
             .where(_COLUMNS.id.in_(batch))
             .order_by(_COLUMNS.id)
             .with_for_update()
-        ).tuples()
+        )
     }
 
 
-def locked_by_uuid(connection: Connection, uuid: str) -> Provider:
-    """Return the provider of this uuid, its row locked; raises :class:`NotFound`."""
+def locked_by_uuid(connection: Connection, uuid: str, generation: int | None = None) -> Provider:
+    """Return the provider of this uuid, its row locked.
+
+    Raises :class:`NotFound`, and :class:`ConcurrentUpdate` unless its generation is the one given.
+    """
     seen = by_uuid(connection, uuid)
     generations = lock(connection, [seen.id])
     if seen.id not in generations:
         raise not_found(uuid)
-    return replace(seen, generation=generations[seen.id])
+    current = generations[seen.id]
+    if generation not in {None, current}:
+        raise ConcurrentUpdate(
+            f"resource provider generation conflict: the generation of {uuid} is {current}, "
+            f"{generation} was given. Please read it again and retry."
+        )
+    return replace(seen, generation=current)
 
 
 def bump_generations(connection: Connection, ids: Iterable[int], now: datetime) -> None:
@@ -133,7 +142,7 @@ def create_many(
     return ids
 
 
-def change(connection: Connection, provider: Provider, *, name: str, now: datetime) -> None:
+def rename(connection: Connection, provider: Provider, *, name: str, now: datetime) -> None:
     """Rename a provider; raises :class:`Duplicate` where the name is taken.
 
     A provider's generation tells of what it has, not of what it is called, and stays.
@@ -146,6 +155,32 @@ def change(connection: Connection, provider: Provider, *, name: str, now: dateti
         )
     except IntegrityError as failure:
         raise _taken(failure, [NewProvider(provider.uuid, name)]) from None
+
+
+def by_names(connection: Connection, names: Iterable[str]) -> tuple[Provider, ...]:
+    """Return the providers of these names; MariaDB compares them without heed of case."""
+    return tuple(
+        provider
+        for batch in batches(set(names))
+        for provider in read_providers(
+            connection, select_providers().where(_COLUMNS.name.in_(batch))
+        )
+    )
+
+
+def rename_many(connection: Connection, names: Mapping[int, str], now: datetime) -> None:
+    """Rename providers by id; raises :class:`Duplicate` where a name is taken."""
+    if not names:
+        return
+    rows = [
+        {"b_id": number, "name": name, "updated_at": now} for number, name in sorted(names.items())
+    ]
+    try:
+        connection.execute(
+            update(resource_providers).where(_COLUMNS.id == bindparam("b_id")), rows
+        )
+    except IntegrityError as failure:
+        raise _taken(failure, [NewProvider("", name) for name in names.values()]) from None
 
 
 def _values(row: NewProvider, now: datetime) -> dict[str, object]:
@@ -166,7 +201,7 @@ def _ids_by_uuid(connection: Connection, uuids: Iterable[str]) -> dict[str, int]
         for batch in batches(uuids)
         for uuid, number in connection.execute(
             select(_COLUMNS.uuid, _COLUMNS.id).where(_COLUMNS.uuid.in_(batch))
-        ).tuples()
+        )
     }
 
 

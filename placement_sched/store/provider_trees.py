@@ -1,0 +1,153 @@
+"""Provider trees: who is whose parent, and what that allows."""
+
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, or_, select, update
+
+from placement_sched.db.batches import batches
+from placement_sched.db.tables import (
+    allocations,
+    inventories,
+    resource_provider_aggregates,
+    resource_provider_traits,
+    resource_providers,
+)
+from placement_sched.errors import ConcurrentUpdate, InUse, Invalid
+from placement_sched.model.provider import Provider
+from placement_sched.store.resource_providers import (
+    NewProvider,
+    by_uuid,
+    by_uuids,
+    create_many,
+    lock,
+    locked_by_uuid,
+)
+
+_COLUMNS = resource_providers.c
+
+
+def create(
+    connection: Connection, *, uuid: str, name: str, parent_uuid: str | None, now: datetime
+) -> Provider:
+    """Create a provider, under a parent or as the root of a tree of its own, and return it.
+
+    Raises :class:`Invalid` for a parent that is not there or is the provider itself, and
+    :class:`Duplicate` for a name or uuid that is taken.
+    """
+    subject = f'Unable to create resource provider "{name}", {uuid}'
+    if parent_uuid == uuid:
+        raise Invalid(f"{subject}: parent provider UUID cannot be same as UUID.")
+    parent = None if parent_uuid is None else _held_parent(connection, parent_uuid, subject)
+    create_many(connection, [NewProvider(uuid, name, parent)], now)
+    return by_uuid(connection, uuid)
+
+
+def _held_parent(connection: Connection, uuid: str, subject: str) -> Provider:
+    """Return a parent that can neither go nor move to another tree before we are done."""
+    parent = by_uuids(connection, [uuid]).get(uuid)
+    if parent is not None:
+        lock(connection, [parent.id, parent.root_id])
+        _refuse_stale(connection, [parent])
+        return parent
+    raise Invalid(f"{subject}: parent provider UUID does not exist.")
+
+
+def _refuse_stale(connection: Connection, seen: list[Provider]) -> None:
+    """Raise :class:`ConcurrentUpdate` where providers were moved or deleted before the lock."""
+    now = by_uuids(connection, [provider.uuid for provider in seen])
+    for provider in seen:
+        if provider.uuid not in now or now[provider.uuid].root_id != provider.root_id:
+            raise ConcurrentUpdate(
+                f"The tree of resource provider {provider.uuid} has just been changed; try again."
+            )
+
+
+def move(
+    connection: Connection, uuid: str, parent_uuid: str | None, *, anywhere: bool, now: datetime
+) -> None:
+    """Put a provider, with all below it, under another parent; None makes it a root.
+
+    Unless ``anywhere`` (1.37 and later) only a root can be moved. Generations stay: they tell what
+    a provider has, not where it stands. Raises :class:`NotFound` for the provider and
+    :class:`Invalid` for a move that is not allowed or would make a loop.
+    """
+    provider = by_uuid(connection, uuid)
+    if provider.parent_uuid == parent_uuid:
+        return
+    subject = f"Unable to save resource provider {uuid}"
+    if provider.parent_uuid is not None and not anywhere:
+        what = "un-parenting" if parent_uuid is None else "re-parenting"
+        raise Invalid(f"{subject}: {what} a provider is not currently allowed.")
+    parent = None if parent_uuid is None else by_uuids(connection, [parent_uuid]).get(parent_uuid)
+    if parent_uuid is not None and parent is None:
+        raise Invalid(f"{subject}: parent provider UUID does not exist.")
+    affected = [provider] if parent is None else [provider, parent]
+    # Whoever moves anything within a tree holds its root, so two moves cannot close a loop.
+    lock(connection, {one.id for one in affected} | {one.root_id for one in affected})
+    _refuse_stale(connection, affected)
+    below = _with_descendants(connection, provider)
+    if parent is not None and parent.id in below:
+        raise Invalid(f"{subject}: creating loop in the provider tree is not allowed.")
+    _set_parent(connection, provider, parent, below, now)
+
+
+def _with_descendants(connection: Connection, provider: Provider) -> set[int]:
+    """Return the ids of a provider and of all below it."""
+    tree = connection.execute(
+        select(_COLUMNS.id, _COLUMNS.parent_provider_id).where(
+            or_(_COLUMNS.root_provider_id == provider.root_id, _COLUMNS.id == provider.id)
+        )
+    )
+    children: dict[int | None, list[int]] = {}
+    for number, parent in tree:
+        children.setdefault(parent, []).append(number)
+    found = {provider.id}
+    fresh = [provider.id]
+    while fresh:
+        fresh = [child for parent in fresh for child in children.get(parent, ())]
+        found.update(fresh)
+    return found
+
+
+def _set_parent(
+    connection: Connection,
+    provider: Provider,
+    parent: Provider | None,
+    below: set[int],
+    now: datetime,
+) -> None:
+    root_id = provider.id if parent is None else parent.root_id
+    for batch in batches(sorted(below)):
+        connection.execute(
+            update(resource_providers)
+            .where(_COLUMNS.id.in_(batch))
+            .values(root_provider_id=root_id)
+        )
+    connection.execute(
+        update(resource_providers)
+        .where(_COLUMNS.id == provider.id)
+        .values(parent_provider_id=None if parent is None else parent.id, updated_at=now)
+    )
+
+
+def remove(connection: Connection, uuid: str) -> None:
+    """Delete a provider with its inventories, traits and memberships.
+
+    Raises :class:`NotFound`, and :class:`InUse` while it has children or allocations.
+    """
+    provider = locked_by_uuid(connection, uuid)
+    children = select(_COLUMNS.id).where(_COLUMNS.parent_provider_id == provider.id).limit(1)
+    if connection.scalar(children) is not None:
+        raise InUse(
+            f"Unable to delete parent resource provider {uuid}: It has child resource providers.",
+            code="placement.resource_provider.cannot_delete_parent",
+        )
+    used = select(allocations.c.id).where(allocations.c.resource_provider_id == provider.id)
+    if connection.scalar(used.limit(1)) is not None:
+        raise InUse(
+            f"Unable to delete resource provider {uuid}: Resource provider has allocations.",
+            code="placement.resource_provider.inuse",
+        )
+    for table in (inventories, resource_provider_aggregates, resource_provider_traits):
+        connection.execute(delete(table).where(table.c.resource_provider_id == provider.id))
+    connection.execute(delete(resource_providers).where(_COLUMNS.id == provider.id))
