@@ -87,11 +87,24 @@ class Settings:
         groups = {name: dict(group._values) for name, group in self._groups.items()}  # noqa: SLF001 - own class
         for key, value in overrides.items():
             group, _, name = key.rpartition(".")
-            option = self._options.get(group or "DEFAULT", {}).get(name)
-            if option is None:
+            found = self._find(group or "DEFAULT", name)
+            if found is None:
                 raise Invalid(f"overrides: there is no option {key!r}")
-            groups[group or "DEFAULT"][name] = _typed(key, option, value)
+            group, name, option = found
+            groups[group][name] = _typed(key, option, value)
         return Settings(self.conf, self._options, groups)
+
+    def _find(self, group: str, name: str) -> tuple[str, str, cfg.Opt] | None:
+        """Return group, name and option meant by a name of today or an older one of the option."""
+        option = self._options.get(group, {}).get(name)
+        if option is not None:
+            return group, name, option
+        for new_group, members in self._options.items():
+            for new_name, candidate in members.items():
+                for old in candidate.deprecated_opts:
+                    if (old.group or new_group, (old.name or new_name)) == (group, name):
+                        return new_group, new_name, candidate
+        return None
 
 
 def registered_options(conf: cfg.ConfigOpts) -> dict[str, dict[str, cfg.Opt]]:
@@ -103,6 +116,12 @@ def registered_options(conf: cfg.ConfigOpts) -> dict[str, dict[str, cfg.Opt]]:
         members = {key: info["opt"] for key, info in group._opts.items()}  # noqa: SLF001 - as above
         found.setdefault(name, {}).update(members)
     return found
+
+
+def is_explicit(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
+    """Return whether an option is written in a file or the environment, not left to its default."""
+    found = conf.get_location(name, None if group == "DEFAULT" else group)
+    return found is not None and bool(found.location.is_user_controlled)
 
 
 def _read(conf: cfg.ConfigOpts, group: str, name: str) -> Any:

@@ -22,7 +22,14 @@ class Service:
     updated_at: datetime | None
 
     def is_up(self, now: datetime, down_time: int) -> bool:
-        """Return whether it reported less than ``down_time`` seconds ago and is not forced down."""
-        if self.forced_down or self.last_seen_up is None:
-            return False
-        return now - self.last_seen_up <= timedelta(seconds=down_time)
+        """Return whether it reported within ``down_time`` seconds and is not forced down."""
+        return seen_lately(self.last_seen_up, self.forced_down, now, down_time)
+
+
+def seen_lately(
+    last_seen_up: datetime | None, forced_down: bool, now: datetime, down_time: int
+) -> bool:
+    """Return whether a service that was last seen then counts as up: THE rule of up and down."""
+    if forced_down or last_seen_up is None:
+        return False
+    return now - last_seen_up <= timedelta(seconds=down_time)

@@ -1,0 +1,20 @@
+"""The ``OS_<GROUP>__<OPTION>`` environment, in which an option's older names work, too."""
+
+from typing import Any
+
+from oslo_config import cfg
+from oslo_config.sources._environment import EnvironmentConfigurationSource
+
+
+class Environment(EnvironmentConfigurationSource):
+    """oslo.config's source, which looks for deprecated names in files only, taught to look here."""
+
+    def get(self, group_name: str | None, option_name: str, opt: cfg.Opt) -> tuple[Any, Any]:
+        """Return value and location, looking under today's name first."""
+        found = super().get(group_name, option_name, opt)
+        for old in opt.deprecated_opts:
+            # A location is what tells a value from none.
+            if found[1] is not None:
+                break
+            found = super().get(old.group or group_name, old.name or option_name, opt)
+        return found

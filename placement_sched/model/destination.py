@@ -1,0 +1,42 @@
+"""Where a request may go, as asked and as request filters narrow it (nova's Destination)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """A wanted host, node or cell, and provider aggregates.
+
+    Each item of ``aggregates`` is a comma-joined list of uuids, of which a host must be in one;
+    items are ANDed. A host must be in none of ``forbidden_aggregates``.
+    """
+
+    host: str | None = None
+    node: str | None = None
+    cell: str | None = None
+    aggregates: tuple[str, ...] = ()
+    forbidden_aggregates: tuple[str, ...] = ()
+    allow_cross_cell_move: bool = False
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """Return the destination that a request's JSON object describes; null counts as absent."""
+        return cls(
+            host=document.get("host"),
+            node=document.get("node"),
+            cell=document.get("cell"),
+            aggregates=tuple(document.get("aggregates") or ()),
+            forbidden_aggregates=tuple(document.get("forbidden_aggregates") or ()),
+            allow_cross_cell_move=bool(document.get("allow_cross_cell_move")),
+        )
+
+    def requiring(self, uuids: Iterable[str]) -> Self:
+        """Return this, confined to hosts in at least one of the aggregates of these uuids."""
+        return replace(self, aggregates=(*self.aggregates, ",".join(uuids)))
+
+    def forbidding(self, uuids: Iterable[str]) -> Self:
+        """Return this without hosts in any of these aggregates; earlier ones stay forbidden."""
+        added = [uuid for uuid in uuids if uuid not in self.forbidden_aggregates]
+        return replace(self, forbidden_aggregates=(*self.forbidden_aggregates, *added))

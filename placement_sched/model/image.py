@@ -1,0 +1,60 @@
+"""An image as plugins see it (nova's ImageMeta attribute names)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from placement_sched.model.image_properties import ImageProperties, properties_from
+
+_PLAIN = (
+    "id",
+    "name",
+    "status",
+    "visibility",
+    "owner",
+    "size",
+    "virtual_size",
+    "disk_format",
+    "container_format",
+    "min_ram",
+    "min_disk",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """What an instance boots: ``min_ram`` in MB, ``min_disk`` in GB, sizes in bytes."""
+
+    id: str | None = None
+    name: str | None = None
+    status: str | None = None
+    visibility: str | None = None
+    owner: str | None = None
+    size: int | None = None
+    virtual_size: int | None = None
+    disk_format: str | None = None
+    container_format: str | None = None
+    min_ram: int = 0
+    min_disk: int = 0
+    tags: tuple[str, ...] = ()
+    properties: ImageProperties = field(default_factory=ImageProperties)
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any] | None) -> Self:
+        """Return the image that a request's JSON object describes; null is one without properties.
+
+        Raises :class:`~placement_sched.errors.Invalid` naming a property whose value cannot be.
+        """
+        if document is None:
+            return cls()
+        given = {name: document[name] for name in _PLAIN if document.get(name) is not None}
+        return cls(
+            **given,
+            tags=tuple(document.get("tags") or ()),
+            properties=properties_from(document.get("properties") or {}),
+        )
+
+    @property
+    def required_traits(self) -> frozenset[str]:
+        """Return the traits its ``trait:X=required`` properties name."""
+        return frozenset(self.properties.get("traits_required", ()))

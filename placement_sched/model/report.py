@@ -1,0 +1,225 @@
+"""The explanation of one run: what each stage took in, let out and refused (contract §4).
+
+Values are complete; :class:`View` says how much of the lists an answer shows. Counts are always
+exact, whatever the view leaves out.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How much of a report an answer shows.
+
+    ``hosts`` restricts its lists to hosts or nodes of these names (None: all); ``max_rejected``
+    bounds each list of refused hosts (0: no bound).
+    """
+
+    hosts: frozenset[str] | None = None
+    max_rejected: int = 100
+
+    def shows(self, host: str, node: str) -> bool:
+        """Return whether this host is to be shown."""
+        return self.hosts is None or host in self.hosts or node in self.hosts
+
+
+EVERYTHING = View(max_rejected=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """One host that a stage refused, and why."""
+
+    host: str
+    node: str
+    reason: str
+
+    def as_json(self) -> Json:
+        """Return the entry as the contract shows it."""
+        return {"host": self.host, "node": self.node, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFilterReport:
+    """What one request filter did: whether it applied, for how long, what it changed.
+
+    ``refusal`` is set on the one that refused the whole request, which is then the last.
+    """
+
+    name: str
+    applied: bool
+    elapsed_ms: float
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    refusal: str | None = None
+
+    def as_json(self) -> Json:
+        """Return the entry as the contract shows it; a refusing one has ``refusal`` as well."""
+        shown: Json = {
+            "name": self.name,
+            "applied": self.applied,
+            "elapsed_ms": round(self.elapsed_ms, 3),
+            "changes": dict(self.changes),
+        }
+        return shown if self.refusal is None else {**shown, "refusal": self.refusal}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """One narrowing step of the candidates search, with the providers it refused."""
+
+    constraint: str
+    detail: str
+    before: int
+    after: int
+    rejected: tuple[Rejected, ...] = ()
+
+    def as_json(self, view: View = EVERYTHING) -> Json:
+        """Return the entry as the contract shows it."""
+        return {
+            "constraint": self.constraint,
+            "detail": self.detail,
+            "before": self.before,
+            "after": self.after,
+            "rejected": _shown(self.rejected, view),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A constraint of a search that found nothing, without which so many hosts would be found."""
+
+    constraint: str
+    detail: str
+    hosts: int
+
+    def as_json(self) -> Json:
+        """Return the entry of ``nearest_misses``."""
+        return {"constraint": self.constraint, "detail": self.detail, "hosts": self.hosts}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidatesReport:
+    """What was asked of the candidates search, and what came of it.
+
+    ``query`` is the exact query string of ``GET /allocation_candidates``, as far as it was built;
+    ``providers`` how many root providers there were to begin with; ``hosts`` how many came back.
+    """
+
+    query: str
+    providers: int = 0
+    hosts: int = 0
+    steps: tuple[StepReport, ...] = ()
+    nearest_misses: tuple[NearMiss, ...] = ()
+
+    def as_json(self, view: View = EVERYTHING) -> Json:
+        """Return the entry as the contract shows it; ``nearest_misses`` only where nobody fits."""
+        shown: Json = {
+            "query": self.query,
+            "providers": self.providers,
+            "hosts": self.hosts,
+            "steps": [step.as_json(view) for step in self.steps],
+        }
+        if self.nearest_misses:
+            shown["nearest_misses"] = [miss.as_json() for miss in self.nearest_misses]
+        return shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterReport:
+    """What one host filter took in, let out and refused."""
+
+    name: str
+    before: int
+    after: int
+    rejected: tuple[Rejected, ...] = ()
+
+    def as_json(self, view: View = EVERYTHING) -> Json:
+        """Return the entry as the contract shows it."""
+        return {
+            "name": self.name,
+            "before": self.before,
+            "after": self.after,
+            "rejected": _shown(self.rejected, view),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class WeigherReport:
+    """A weigher that ran, with its configured multiplier (single hosts may have another)."""
+
+    name: str
+    multiplier: float
+
+    def as_json(self) -> Json:
+        """Return the entry as the contract shows it."""
+        return {"name": self.name, "multiplier": self.multiplier}
+
+
+@dataclass(frozen=True, slots=True)
+class WeightReport:
+    """How one weigher judged one host; ``raw`` is after clamping by minval and maxval."""
+
+    raw: float
+    normalized: float
+    multiplier: float
+
+    def as_json(self) -> Json:
+        """Return the entry as the contract shows it."""
+        return {
+            "raw": self.raw,
+            "normalized": self.normalized,
+            "multiplier": self.multiplier,
+            "weighted": self.multiplier * self.normalized,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HostReport:
+    """A host that passed, with its weight and what each weigher (by name) gave to it."""
+
+    host: str
+    node: str
+    weight: float
+    weights: Mapping[str, WeightReport]
+
+    def as_json(self) -> Json:
+        """Return the entry as the contract shows it."""
+        return {
+            "host": self.host,
+            "node": self.node,
+            "weight": self.weight,
+            "weights": {name: weight.as_json() for name, weight in self.weights.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Funnel:
+    """All stages of one run, for the first instance of the request."""
+
+    request_filters: tuple[RequestFilterReport, ...]
+    allocation_candidates: CandidatesReport
+    filters: tuple[FilterReport, ...] = ()
+    weighers: tuple[WeigherReport, ...] = ()
+
+    def as_json(self, view: View = EVERYTHING) -> Json:
+        """Return the funnel as the contract shows it."""
+        return {
+            "request_filters": [report.as_json() for report in self.request_filters],
+            "allocation_candidates": self.allocation_candidates.as_json(view),
+            "filters": [report.as_json(view) for report in self.filters],
+            "weighers": [report.as_json() for report in self.weighers],
+        }
+
+
+def hosts_as_json(hosts: Iterable[HostReport], view: View = EVERYTHING) -> list[Json]:
+    """Return the hosts that passed, in the order given, as the contract shows them."""
+    return [host.as_json() for host in hosts if view.shows(host.host, host.node)]
+
+
+def _shown(rejected: tuple[Rejected, ...], view: View) -> list[Json]:
+    entries = [entry for entry in rejected if view.shows(entry.host, entry.node)]
+    return [entry.as_json() for entry in (entries[: view.max_rejected or None])]

@@ -1,0 +1,220 @@
+"""The request spec: what is to be placed, under the attribute names that nova's plugins know."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from placement_sched.errors import NotFound
+from placement_sched.model.destination import Destination
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.image import Image
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TriedHost:
+    """A host that was tried before, named as nova's compute node objects name it."""
+
+    host: str
+    hypervisor_hostname: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """Earlier tries of this request."""
+
+    num_attempts: int = 0
+    hosts: tuple[TriedHost, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits that a chosen host is to be held to: memory in MB, disk in GB."""
+
+    vcpu: float | None = None
+    memory_mb: float | None = None
+    disk_gb: float | None = None
+    numa_topology: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLevelParams:
+    """Traits of the root provider, and groups of suffixes that must lie in one subtree."""
+
+    root_required: frozenset[str] = frozenset()
+    root_forbidden: frozenset[str] = frozenset()
+    same_subtree: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestSpec:
+    """One request, of one or several equal instances.
+
+    ``instance_uuid`` is the instance in hand, see :meth:`for_instance`. ``instance_uuids`` is
+    empty where the caller named none. ``scheduler_hints`` has lists of strings.
+    """
+
+    flavor: Flavor
+    image: Image = field(default_factory=Image)
+    project_id: str | None = None
+    user_id: str | None = None
+    num_instances: int = 1
+    instance_uuid: str | None = None
+    instance_uuids: tuple[str, ...] = ()
+    is_bfv: bool = False
+    availability_zone: str | None = None
+    ignore_hosts: tuple[str, ...] = ()
+    force_hosts: tuple[str, ...] = ()
+    force_nodes: tuple[str, ...] = ()
+    requested_destination: Destination | None = None
+    retry: Retry | None = None
+    limits: Limits | None = None
+    instance_group: Any = None
+    scheduler_hints: Mapping[str, list[str]] = field(default_factory=dict)
+    requested_resources: tuple[Any, ...] = ()
+    request_level_params: RequestLevelParams = field(default_factory=RequestLevelParams)
+    requested_networks: tuple[Any, ...] = ()
+    security_groups: tuple[str, ...] = ()
+    network_metadata: Any = None
+    numa_topology: Any = None
+    pci_requests: Any = None
+
+    def get_scheduler_hint(self, name: str, default: Any = None) -> Any:
+        """Return the hint: its only value where it has one, its list where it has several."""
+        values = self.scheduler_hints.get(name)
+        if values is None:
+            return default
+        return values[0] if len(values) == 1 else values
+
+    def for_instance(self, uuid: str | None) -> Self:
+        """Return this request with that instance in hand."""
+        return replace(self, instance_uuid=uuid)
+
+    @property
+    def destination(self) -> Destination:
+        """Return where the request may go; anywhere, where it names nothing."""
+        return self.requested_destination or Destination()
+
+    @property
+    def required_traits(self) -> frozenset[str]:
+        """Return every trait that flavor or image requires, in whatever request group."""
+        return self.flavor.required_traits | self.image.required_traits
+
+    @property
+    def vcpus(self) -> int:
+        """Return the flavor's virtual CPUs."""
+        return self.flavor.vcpus
+
+    @property
+    def memory_mb(self) -> int:
+        """Return the flavor's memory in MB."""
+        return self.flavor.memory_mb
+
+    @property
+    def root_gb(self) -> int:
+        """Return the flavor's root disk in GB."""
+        return self.flavor.root_gb
+
+    @property
+    def ephemeral_gb(self) -> int:
+        """Return the flavor's ephemeral disk in GB."""
+        return self.flavor.ephemeral_gb
+
+    @property
+    def swap(self) -> int:
+        """Return the flavor's swap in MB."""
+        return self.flavor.swap
+
+    @property
+    def root_required(self) -> frozenset[str]:
+        """Return the traits that the root provider must have."""
+        return self.request_level_params.root_required
+
+    @property
+    def root_forbidden(self) -> frozenset[str]:
+        """Return the traits that the root provider must not have."""
+        return self.request_level_params.root_forbidden
+
+    @property
+    def same_subtree(self) -> tuple[tuple[str, ...], ...]:
+        """Return the groups of suffixes whose providers must lie in one subtree."""
+        return self.request_level_params.same_subtree
+
+
+def request_spec_from(document: Document) -> RequestSpec:
+    """Return the request that a JSON object (contract §4, already of its schema) describes.
+
+    Raises :class:`Invalid` naming an image property that cannot be, and :class:`NotFound` where
+    flavor or image is named by id: stored ones are not looked up here.
+    """
+    uuids = tuple(document.get("instance_uuids") or ())
+    destination = document.get("requested_destination")
+    plain = {name: document[name] for name in _PLAIN if document.get(name) is not None}
+    lists: dict[str, Any] = {name: tuple(document.get(name) or ()) for name in _LISTS}
+    return RequestSpec(
+        **plain,
+        **lists,
+        flavor=Flavor.from_document(_described(document, "flavor") or {}),
+        image=Image.from_document(_described(document, "image")),
+        num_instances=len(uuids) or document.get("num_instances") or 1,
+        instance_uuids=uuids,
+        instance_uuid=uuids[0] if uuids else document.get("instance_uuid"),
+        requested_destination=Destination.from_document(destination) if destination else None,
+        retry=_retry(document.get("retry")),
+        limits=Limits(**document["limits"]) if document.get("limits") else None,
+        scheduler_hints=_hints(document.get("scheduler_hints") or {}),
+        request_level_params=_request_level_params(document.get("request_level_params") or {}),
+    )
+
+
+_PLAIN = (
+    "project_id",
+    "user_id",
+    "is_bfv",
+    "availability_zone",
+    "instance_group",
+    "network_metadata",
+    "numa_topology",
+    "pci_requests",
+)
+_LISTS = (
+    "ignore_hosts",
+    "force_hosts",
+    "force_nodes",
+    "requested_resources",
+    "requested_networks",
+    "security_groups",
+)
+
+
+def _described(document: Document, noun: str) -> Document | None:
+    """Return the flavor or image as an object."""
+    given = document.get(noun)
+    if isinstance(given, str):
+        raise NotFound(f"There is no stored {noun} {given!r}; give the {noun} as an object.")
+    return given
+
+
+def _retry(document: Document | None) -> Retry | None:
+    if document is None:
+        return None
+    return Retry(
+        num_attempts=document.get("num_attempts") or 0,
+        hosts=tuple(TriedHost(host, node) for host, node in document.get("hosts") or ()),
+    )
+
+
+def _hints(document: Document) -> dict[str, list[str]]:
+    """Return hints as lists of strings, as nova keeps them, whether given so or single."""
+    return {
+        name: [value] if isinstance(value, str) else list(value) for name, value in document.items()
+    }
+
+
+def _request_level_params(document: Document) -> RequestLevelParams:
+    return RequestLevelParams(
+        root_required=frozenset(document.get("root_required") or ()),
+        root_forbidden=frozenset(document.get("root_forbidden") or ()),
+        same_subtree=tuple(tuple(group) for group in document.get("same_subtree") or ()),
+    )

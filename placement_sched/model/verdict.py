@@ -1,0 +1,22 @@
+"""A no: this host, or this request, is refused, and here is why.
+
+Three kinds of no stay apart (design.md §3). Refused is this value. Somebody was faster is
+:class:`~placement_sched.errors.ConcurrentUpdate`. A bug in a plugin is
+:class:`~placement_sched.errors.PluginFailed`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why something is refused, in one sentence for operators.
+
+    ``asked`` and ``has`` are the two sides of the comparison that failed, in the units the
+    sentence names, where there are two.
+    """
+
+    reason: str
+    asked: Any = None
+    has: Any = None

@@ -1,0 +1,183 @@
+"""What filters and weighers see of a host: nova's HostState, attribute for attribute.
+
+Unscoped extra specs are looked up here by name (ComputeCapabilitiesFilter), so there is no public
+attribute that nova's HostState lacks; whatever else is needed goes on the plugin or the service.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Self
+
+from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.instance import Instance
+from placement_sched.model.metric import Metric
+from placement_sched.model.service import Service
+from placement_sched.model.spec import RequestSpec
+
+
+class ServiceView(Mapping[str, Any]):
+    """A host's compute service, read like nova's: ``host_state.service["disabled"]``."""
+
+    __slots__ = ("_service",)
+
+    _KEYS = (
+        "id",
+        "uuid",
+        "host",
+        "binary",
+        "disabled",
+        "disabled_reason",
+        "forced_down",
+        "last_seen_up",
+        "updated_at",
+    )
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self._KEYS:
+            return getattr(self._service, key)
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._KEYS)
+
+    def __len__(self) -> int:
+        return len(self._KEYS)
+
+
+#: The service of a host none is known of: it was never seen up.
+NO_SERVICE: Mapping[str, Any] = MappingProxyType(
+    {"disabled": False, "disabled_reason": None, "forced_down": False, "last_seen_up": None}
+)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class HostState:
+    """One compute node and what is left of it; memory in MB, disk in GB or MB as named.
+
+    ``HostState(host, node, cell_uuid)`` is an empty one, of which nothing is known. Filters may
+    write ``limits`` and ``allocation_candidates``; :meth:`consume_from_request` takes away what an
+    earlier instance of the same request was given.
+    """
+
+    host: str
+    nodename: str
+    cell_uuid: str | None = None
+    uuid: str | None = None
+    host_ip: str | None = None
+    hypervisor_type: str | None = None
+    hypervisor_version: int | None = None
+    hypervisor_hostname: str | None = None
+    cpu_info: str | None = None
+    supported_instances: list[list[str]] | None = None
+    total_usable_ram_mb: int = 0
+    total_usable_disk_gb: int = 0
+    disk_mb_used: int = 0
+    free_ram_mb: int = 0
+    free_disk_mb: int = 0
+    vcpus_total: int = 0
+    vcpus_used: int = 0
+    pci_stats: Any = None
+    numa_topology: Any = None
+    num_instances: int = 0
+    num_io_ops: int = 0
+    failed_builds: int = 0
+    cpu_allocation_ratio: float | None = None
+    ram_allocation_ratio: float | None = None
+    disk_allocation_ratio: float | None = None
+    metrics: tuple[Metric, ...] | None = None
+    stats: Mapping[str, str] = field(default_factory=dict)
+    limits: dict[str, Any] = field(default_factory=dict)
+    aggregates: tuple[HostAggregate, ...] = ()
+    service: Mapping[str, Any] = NO_SERVICE
+    instances: Mapping[str, Instance] = field(default_factory=dict)
+    allocation_candidates: list[Any] = field(default_factory=list)
+    updated: datetime | None = None
+
+    @classmethod
+    def make(
+        cls,
+        node: ComputeNode,
+        service: Service | None,
+        aggregates: tuple[HostAggregate, ...] = (),
+        instances: Mapping[str, Instance] | None = None,
+    ) -> Self:
+        """Return the state of ``node``; ``instances`` are those recorded on it, by uuid.
+
+        As in nova, a node whose free disk is unknown keeps an empty state.
+        """
+        state = cls(
+            node.host,
+            node.hypervisor_hostname,
+            node.cell_uuid,
+            aggregates=aggregates,
+            service=NO_SERVICE if service is None else ServiceView(service),
+            instances=instances or {},
+        )
+        if node.free_disk_gb is not None:
+            state._take_over(node, node.free_disk_gb)
+        return state
+
+    def _take_over(self, node: ComputeNode, free_disk_gb: int) -> None:
+        """Fill in what the node's report says."""
+        if node.disk_available_least is not None:
+            free_disk_gb = min(free_disk_gb, node.disk_available_least)
+        free_ram_mb = node.free_ram_mb
+        self.uuid = node.uuid
+        self.host_ip = node.host_ip
+        self.hypervisor_type = node.hypervisor_type
+        self.hypervisor_version = node.hypervisor_version
+        self.hypervisor_hostname = node.hypervisor_hostname
+        self.cpu_info = node.cpu_info
+        self.supported_instances = [list(specs) for specs in node.supported_hv_specs]
+        self.total_usable_ram_mb = node.memory_mb
+        self.total_usable_disk_gb = node.local_gb
+        self.disk_mb_used = node.local_gb_used * 1024
+        self.free_ram_mb = (
+            node.memory_mb - node.memory_mb_used if free_ram_mb is None else free_ram_mb
+        )
+        self.free_disk_mb = free_disk_gb * 1024
+        self.vcpus_total = node.vcpus
+        self.vcpus_used = node.vcpus_used
+        self.pci_stats = node.pci_device_pools
+        self.numa_topology = node.numa_topology
+        self.num_instances = _count(node.stats, "num_instances")
+        self.num_io_ops = _count(node.stats, "io_workload")
+        self.failed_builds = _count(node.stats, "failed_builds")
+        self.cpu_allocation_ratio = node.cpu_allocation_ratio
+        self.ram_allocation_ratio = node.ram_allocation_ratio
+        self.disk_allocation_ratio = node.disk_allocation_ratio
+        self.metrics = tuple(Metric(**metric) for metric in node.metrics)
+        self.stats = node.stats
+        self.updated = node.updated_at
+
+    def consume_from_request(self, spec_obj: RequestSpec) -> None:
+        """Take away what one instance of this request needs, so that the next one sees less."""
+        self.free_ram_mb -= spec_obj.memory_mb
+        self.free_disk_mb -= (spec_obj.root_gb + spec_obj.ephemeral_gb) * 1024
+        self.vcpus_used += spec_obj.vcpus
+        self.num_instances += 1
+        # The new instance is being built, and building is I/O.
+        self.num_io_ops += 1
+
+    def __repr__(self) -> str:
+        return (
+            f"({self.host}, {self.nodename}) ram: {self.free_ram_mb}MB disk: {self.free_disk_mb}MB "
+            f"io_ops: {self.num_io_ops} instances: {self.num_instances}"
+        )
+
+
+def _count(stats: Mapping[str, str], name: str) -> int:
+    """Return a counter of the report; what a driver wrote in no number counts as 0."""
+    value = stats.get(name)
+    if value is None:
+        return 0
+    try:
+        return int(value)
+    except ValueError:
+        return 0

@@ -1,0 +1,289 @@
+"""The stages of a run, each written once for all plugins of its family.
+
+A runner stamps names, counts, times and collects refusals; the plugin only decides. What a plugin
+raises becomes :class:`~placement_sched.errors.PluginFailed` naming its class.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+
+from oslo_log import log
+
+from placement_sched import errors
+from placement_sched.config.in_effect import in_effect
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.report import (
+    FilterReport,
+    HostReport,
+    Rejected,
+    RequestFilterReport,
+    WeigherReport,
+    WeightReport,
+)
+from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.plugin import SchedulerPlugin, path_of
+from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World
+from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, normalize
+
+LOG = log.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFilterRun:
+    """The narrowed request, what each filter did, and the refusal that ended it, if any."""
+
+    spec: RequestSpec
+    reports: tuple[RequestFilterReport, ...]
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilterRun:
+    """The hosts that passed, in the order they came, and what each filter refused."""
+
+    hosts: list[HostState]
+    reports: tuple[FilterReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """What one weigher said of all hosts, in the order they came."""
+
+    name: str
+    raw: Sequence[float]
+    normalized: list[float]
+    multipliers: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class WeighRun:
+    """The hosts with their weights, best first, and the weighers that ran."""
+
+    hosts: list[WeighedHost]
+    reports: tuple[WeigherReport, ...]
+    _columns: tuple[_Column, ...]
+    _order: list[int]
+
+    def host_reports(self) -> tuple[HostReport, ...]:
+        """Return what each weigher gave to each host, best first; made only when asked for."""
+        return tuple(
+            HostReport(
+                weighed.obj.host,
+                weighed.obj.nodename,
+                weighed.weight,
+                {
+                    column.name: WeightReport(
+                        column.raw[index], column.normalized[index], column.multipliers[index]
+                    )
+                    for column in self._columns
+                },
+            )
+            for weighed, index in zip(self.hosts, self._order, strict=True)
+        )
+
+
+def check_request(filters: Sequence[BaseHostFilter], spec: RequestSpec) -> None:
+    """Raise :class:`~placement_sched.errors.Invalid` where a filter cannot make sense of it."""
+    for plugin in filters:
+        with _calling(plugin):
+            plugin.check(spec)
+
+
+def run_request_filters(
+    filters: Sequence[BaseRequestFilter], spec: RequestSpec, world: World
+) -> RequestFilterRun:
+    """Return the request as all enabled filters narrow it, up to the first that refuses it.
+
+    Raises :class:`PluginFailed`, and whatever ``world`` raises.
+    """
+    reports: list[RequestFilterReport] = []
+    watched = _WatchedWorld(world)
+    for plugin in filters:
+        began = perf_counter()
+        outcome = _apply(plugin, spec, watched)
+        elapsed_ms = (perf_counter() - began) * 1000
+        refusal = outcome if isinstance(outcome, Refusal) else None
+        changes = outcome.changes if isinstance(outcome, Outcome) else {}
+        reports.append(
+            RequestFilterReport(
+                name=plugin.name or type(plugin).__name__,
+                applied=outcome is not None,
+                elapsed_ms=elapsed_ms,
+                changes=changes,
+                refusal=refusal.reason if refusal else None,
+            )
+        )
+        if refusal:
+            return RequestFilterRun(spec, tuple(reports), refusal)
+        if isinstance(outcome, Outcome):
+            spec = outcome.spec
+    return RequestFilterRun(spec, tuple(reports))
+
+
+def run_filters(
+    filters: Sequence[BaseHostFilter],
+    hosts: Sequence[HostState],
+    spec: RequestSpec,
+    index: int = 0,
+) -> FilterRun:
+    """Return the hosts that pass all filters that run for the instance of this index.
+
+    Once no host is left, later filters do not run. Raises :class:`PluginFailed`.
+    """
+    left = list(hosts)
+    reports: list[FilterReport] = []
+    for plugin in filters:
+        if not left:
+            break
+        with _calling(plugin):
+            if not plugin.run_filter_for_index(index):
+                continue
+            passed, rejected = _sift(plugin, left, spec)
+        reports.append(
+            FilterReport(
+                name=type(plugin).__name__,
+                before=len(left),
+                after=len(passed),
+                rejected=tuple(rejected),
+            )
+        )
+        left = passed
+    return FilterRun(left, tuple(reports))
+
+
+def run_weighers(
+    weighers: Sequence[BaseHostWeigher], hosts: Sequence[HostState], spec: RequestSpec
+) -> WeighRun:
+    """Return the hosts best first; among equal weights, host then node ascending.
+
+    As in nova, a single host is not weighed. Raises :class:`PluginFailed`.
+    """
+    weighed = [WeighedHost(host) for host in hosts]
+    columns = [_weigh(plugin, weighed, hosts, spec) for plugin in weighers if len(hosts) > 1]
+    for column in columns:
+        for item, multiplier, share in zip(
+            weighed, column.multipliers, column.normalized, strict=True
+        ):
+            item.weight += multiplier * share
+    order = sorted(
+        range(len(weighed)),
+        key=lambda i: (-weighed[i].weight, weighed[i].obj.host, weighed[i].obj.nodename),
+    )
+    reports = tuple(
+        WeigherReport(column.name, _multiplier(plugin, column.multipliers[order[0]]))
+        for plugin, column in zip(weighers, columns, strict=False)
+    )
+    return WeighRun([weighed[i] for i in order], reports, tuple(columns), order)
+
+
+class _WatchedWorld:
+    """The world, remembering what it raised, so that it is not taken for the plugin's fault."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.failure: Exception | None = None
+
+    def host_aggregates(self) -> tuple[HostAggregate, ...]:
+        try:
+            return self._world.host_aggregates()
+        except Exception as failure:
+            self.failure = failure
+            raise
+
+
+@contextmanager
+def _calling(plugin: SchedulerPlugin, world: _WatchedWorld | None = None) -> Iterator[None]:
+    """Run a plugin's code: its settings are in effect, and what it raises names its class."""
+    try:
+        with in_effect(plugin.settings):
+            yield
+    except errors.Error:
+        raise
+    except Exception as failure:
+        if world is not None and failure is world.failure:
+            raise
+        path = path_of(type(plugin))
+        LOG.exception("%s failed", path)
+        reason = f"{type(failure).__name__}: {failure}".rstrip(": ")
+        raise errors.PluginFailed(f"{path} failed: {reason}") from failure
+
+
+def _apply(
+    plugin: BaseRequestFilter, spec: RequestSpec, world: _WatchedWorld
+) -> Outcome | Refusal | None:
+    with _calling(plugin, world):
+        return plugin.apply(spec, world) if plugin.enabled(plugin.settings) else None
+
+
+def _sift(
+    plugin: BaseHostFilter, hosts: list[HostState], spec: RequestSpec
+) -> tuple[list[HostState], list[Rejected]]:
+    if _only_refuses(type(plugin)):
+        return _sift_by_refusal(plugin, hosts, spec)
+    result = plugin.filter_all(hosts, spec)
+    passed = [] if result is None else list(result)
+    if len(passed) == len(hosts):
+        return passed, []
+    kept = {id(host) for host in passed}
+    return passed, [
+        Rejected(host.host, host.nodename, _reason(plugin, host, spec))
+        for host in hosts
+        if id(host) not in kept
+    ]
+
+
+def _only_refuses(kind: type[BaseHostFilter]) -> bool:
+    """Return whether ``refusal`` is all there is to a filter, so that it may be asked directly."""
+    return (
+        kind.refusal is not BaseHostFilter.refusal
+        and kind.host_passes is BaseHostFilter.host_passes
+        and kind._filter_one is BaseHostFilter._filter_one  # noqa: SLF001 - nova's seam
+        and kind.filter_all is BaseHostFilter.filter_all
+    )
+
+
+def _sift_by_refusal(
+    plugin: BaseHostFilter, hosts: list[HostState], spec: RequestSpec
+) -> tuple[list[HostState], list[Rejected]]:
+    passed: list[HostState] = []
+    rejected: list[Rejected] = []
+    ask = plugin.refusal
+    for host in hosts:
+        refusal = ask(host, spec)
+        if refusal is None:
+            passed.append(host)
+        else:
+            rejected.append(Rejected(host.host, host.nodename, refusal.reason))
+    return passed, rejected
+
+
+def _reason(plugin: BaseHostFilter, host: HostState, spec: RequestSpec) -> str:
+    """Return why a filter that decides in its own way refused a host."""
+    refusal = None
+    if type(plugin).refusal is not BaseHostFilter.refusal:
+        refusal = plugin.refusal(host, spec)
+    return refusal.reason if refusal else f"refused by {type(plugin).__name__}"
+
+
+def _weigh(
+    plugin: BaseHostWeigher,
+    weighed: list[WeighedHost],
+    hosts: Sequence[HostState],
+    spec: RequestSpec,
+) -> _Column:
+    with _calling(plugin):
+        raw = list(plugin.weigh_objects(weighed, spec))
+        if len(raw) != len(hosts):
+            raise ValueError(f"{len(raw)} weights for {len(hosts)} hosts")
+        normalized = normalize(raw, plugin.minval, plugin.maxval)
+        return _Column(type(plugin).__name__, raw, normalized, plugin.multipliers(hosts))
+
+
+def _multiplier(plugin: BaseHostWeigher, best: float) -> float:
+    """Return the configured multiplier, or that of the best host where none is configured."""
+    return best if plugin.multiplier_option is None else plugin.configured_multiplier
