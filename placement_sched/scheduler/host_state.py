@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate
@@ -99,63 +99,6 @@ class HostState:
     allocation_candidates: list[Any] = field(default_factory=list)
     updated: datetime | None = None
 
-    @classmethod
-    def make(
-        cls,
-        node: ComputeNode,
-        service: Service | None,
-        aggregates: tuple[HostAggregate, ...] = (),
-        instances: Mapping[str, Instance] | None = None,
-    ) -> Self:
-        """Return the state of ``node``; ``instances`` are those recorded on it, by uuid.
-
-        As in nova, a node whose free disk is unknown keeps an empty state.
-        """
-        state = cls(
-            node.host,
-            node.hypervisor_hostname,
-            node.cell_uuid,
-            aggregates=aggregates,
-            service=NO_SERVICE if service is None else ServiceView(service),
-            instances=instances or {},
-        )
-        if node.free_disk_gb is not None:
-            state._take_over(node, node.free_disk_gb)
-        return state
-
-    def _take_over(self, node: ComputeNode, free_disk_gb: int) -> None:
-        """Fill in what the node's report says."""
-        if node.disk_available_least is not None:
-            free_disk_gb = min(free_disk_gb, node.disk_available_least)
-        free_ram_mb = node.free_ram_mb
-        self.uuid = node.uuid
-        self.host_ip = node.host_ip
-        self.hypervisor_type = node.hypervisor_type
-        self.hypervisor_version = node.hypervisor_version
-        self.hypervisor_hostname = node.hypervisor_hostname
-        self.cpu_info = node.cpu_info
-        self.supported_instances = [list(specs) for specs in node.supported_hv_specs]
-        self.total_usable_ram_mb = node.memory_mb
-        self.total_usable_disk_gb = node.local_gb
-        self.disk_mb_used = node.local_gb_used * 1024
-        self.free_ram_mb = (
-            node.memory_mb - node.memory_mb_used if free_ram_mb is None else free_ram_mb
-        )
-        self.free_disk_mb = free_disk_gb * 1024
-        self.vcpus_total = node.vcpus
-        self.vcpus_used = node.vcpus_used
-        self.pci_stats = node.pci_device_pools
-        self.numa_topology = node.numa_topology
-        self.num_instances = _count(node.stats, "num_instances")
-        self.num_io_ops = _count(node.stats, "io_workload")
-        self.failed_builds = _count(node.stats, "failed_builds")
-        self.cpu_allocation_ratio = node.cpu_allocation_ratio
-        self.ram_allocation_ratio = node.ram_allocation_ratio
-        self.disk_allocation_ratio = node.disk_allocation_ratio
-        self.metrics = tuple(Metric(**metric) for metric in node.metrics)
-        self.stats = node.stats
-        self.updated = node.updated_at
-
     def consume_from_request(self, spec_obj: RequestSpec) -> None:
         """Take away what one instance of this request needs, so that the next one sees less."""
         self.free_ram_mb -= spec_obj.memory_mb
@@ -170,6 +113,62 @@ class HostState:
             f"({self.host}, {self.nodename}) ram: {self.free_ram_mb}MB disk: {self.free_disk_mb}MB "
             f"io_ops: {self.num_io_ops} instances: {self.num_instances}"
         )
+
+
+def make(
+    node: ComputeNode,
+    service: Service | None,
+    aggregates: tuple[HostAggregate, ...] = (),
+    instances: Mapping[str, Instance] | None = None,
+) -> HostState:
+    """Return the state of ``node``; ``instances`` are those recorded on it, by uuid.
+
+    As in nova, a node whose free disk is unknown keeps an empty state. (Not a method: every name
+    on the class is one that extra specs may ask for.)
+    """
+    state = HostState(
+        node.host,
+        node.hypervisor_hostname,
+        node.cell_uuid,
+        aggregates=aggregates,
+        service=NO_SERVICE if service is None else ServiceView(service),
+        instances=instances or {},
+    )
+    if node.free_disk_gb is not None:
+        _take_over(state, node, node.free_disk_gb)
+    return state
+
+
+def _take_over(state: HostState, node: ComputeNode, free_disk_gb: int) -> None:
+    """Fill in what the node's report says."""
+    if node.disk_available_least is not None:
+        free_disk_gb = min(free_disk_gb, node.disk_available_least)
+    free_ram_mb = node.free_ram_mb
+    state.uuid = node.uuid
+    state.host_ip = node.host_ip
+    state.hypervisor_type = node.hypervisor_type
+    state.hypervisor_version = node.hypervisor_version
+    state.hypervisor_hostname = node.hypervisor_hostname
+    state.cpu_info = node.cpu_info
+    state.supported_instances = [list(specs) for specs in node.supported_hv_specs]
+    state.total_usable_ram_mb = node.memory_mb
+    state.total_usable_disk_gb = node.local_gb
+    state.disk_mb_used = node.local_gb_used * 1024
+    state.free_ram_mb = node.memory_mb - node.memory_mb_used if free_ram_mb is None else free_ram_mb
+    state.free_disk_mb = free_disk_gb * 1024
+    state.vcpus_total = node.vcpus
+    state.vcpus_used = node.vcpus_used
+    state.pci_stats = node.pci_device_pools
+    state.numa_topology = node.numa_topology
+    state.num_instances = _count(node.stats, "num_instances")
+    state.num_io_ops = _count(node.stats, "io_workload")
+    state.failed_builds = _count(node.stats, "failed_builds")
+    state.cpu_allocation_ratio = node.cpu_allocation_ratio
+    state.ram_allocation_ratio = node.ram_allocation_ratio
+    state.disk_allocation_ratio = node.disk_allocation_ratio
+    state.metrics = tuple(Metric(**metric) for metric in node.metrics)
+    state.stats = node.stats
+    state.updated = node.updated_at
 
 
 def _count(stats: Mapping[str, str], name: str) -> int:
