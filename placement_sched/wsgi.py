@@ -6,18 +6,29 @@ Configuration comes from ``PLACEMENT_SCHED_CONFIG`` (files, colon-separated) and
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import Any
 
+from placement_sched.api.access_log import AccessLog
 from placement_sched.app import WSGI, create_app, make_services, placement_app
+from placement_sched.config import logs
 from placement_sched.config.process import CONF, read_files
 from placement_sched.config.settings import Settings
 
 
-def _settings() -> Settings:
-    files = [name for name in os.environ.get("PLACEMENT_SCHED_CONFIG", "").split(":") if name]
-    return Settings.from_conf(read_files(CONF, files))
+def start(files: Sequence[str]) -> Settings:
+    """Read ``files`` and the environment into the process's ``CONF`` and start the log.
+
+    Raises :class:`ConfigurationError` with the option that is wrong.
+    """
+    settings = Settings.from_conf(read_files(CONF, files))
+    logs.setup(CONF)
+    return settings
+
+
+def _files() -> list[str]:
+    return [name for name in os.environ.get("PLACEMENT_SCHED_CONFIG", "").split(":") if name]
 
 
 class _OnFirstRequest:
@@ -31,11 +42,12 @@ class _OnFirstRequest:
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
-        with self._lock:
-            if self._made is None:
-                self._made = self._make()
+        if self._made is None:
+            with self._lock:
+                if self._made is None:
+                    self._made = AccessLog(self._make())
         return self._made(environ, start_response)
 
 
-application = _OnFirstRequest(lambda: create_app(_settings()))
-placement = _OnFirstRequest(lambda: placement_app(make_services(_settings())))
+application = _OnFirstRequest(lambda: create_app(start(_files())))
+placement = _OnFirstRequest(lambda: placement_app(make_services(start(_files()))))

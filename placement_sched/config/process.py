@@ -1,16 +1,28 @@
 """The oslo.config object of this process, and how a fresh one is made."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from oslo_config import cfg
 
+from placement_sched.config import logs
 from placement_sched.config.catalogue import list_opts
+from placement_sched.config.environment import Environment
+from placement_sched.config.in_effect import ProcessConf
 from placement_sched.errors import ConfigurationError
+
+Conf = TypeVar("Conf", bound=cfg.ConfigOpts)
 
 
 def new_conf() -> cfg.ConfigOpts:
     """Return an oslo.config object that knows every option of the core, with nothing read yet."""
-    conf = cfg.ConfigOpts()
+    return _with_options(cfg.ConfigOpts())
+
+
+def _with_options(conf: Conf) -> Conf:
+    # oslo.config has no other way to say where the environment is read.
+    conf._env_driver = Environment()  # noqa: SLF001
+    logs.register(conf)
     for group, options in list_opts():
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
     return conf
@@ -30,4 +42,4 @@ def read_files(conf: cfg.ConfigOpts, files: Sequence[str] = ()) -> cfg.ConfigOpt
     return conf
 
 
-CONF = new_conf()
+CONF = _with_options(ProcessConf())

@@ -1,0 +1,60 @@
+"""The parser, and the arguments that several commands share."""
+
+import argparse
+from typing import Any, NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaint is one line on stderr."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # A prefix that is unique today would mean something else once an option is added.
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        """Tell what is wrong with the arguments and where help is; leave with status 2."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+#: What a command group adds itself to: ``parser.add_subparsers()``.
+Commands = Any
+
+
+def add_command(
+    commands: Commands, name: str, *, summary: str, epilog: str | None = None
+) -> argparse.ArgumentParser:
+    """Add a command that reads the configuration, and return its parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--config-file",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="configuration file in INI form; repeatable, a later one wins",
+    )
+    return parser
+
+
+def add_group(commands: Commands, name: str, *, summary: str) -> Commands:
+    """Add a group of commands (``db sync``, ``db version``) and return what they are added to."""
+    parser = commands.add_parser(
+        name, help=summary, description=summary[0].upper() + summary[1:] + "."
+    )
+    return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """Add ``--format``, for commands that print data."""
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="how the result is printed (default: %(default)s)",
+    )

@@ -1,0 +1,90 @@
+"""``config sample`` and ``config validate``."""
+
+import argparse
+import os
+import sys
+
+from oslo_config import cfg, generator
+
+from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
+from placement_sched.cli.configuration import open_database, read_settings, shown
+from placement_sched.cli.terminal import print_json, sentence, waiting
+from placement_sched.config.settings import Settings
+from placement_sched.db.migrate import current_revision
+from placement_sched.errors import ConfigurationError, Unavailable
+from placement_sched.operations.config_check import Problem, check_files, check_settings
+from placement_sched.operations.option_catalogue import NAMESPACES
+
+
+def register(commands: Commands) -> None:
+    """Add the commands."""
+    group = add_group(commands, "config", summary="show every option, and check a configuration")
+    parser = group.add_parser(
+        "sample",
+        help="print a configuration file with every option, its meaning and its default",
+    )
+    parser.set_defaults(run=run_sample)
+    parser = add_command(group, "validate", summary="check configuration files line by line")
+    parser.add_argument(
+        "--database", action="store_true", help="also check that the database answers"
+    )
+    add_format(parser)
+    parser.set_defaults(run=run_validate)
+
+
+def run_sample(_arguments: argparse.Namespace) -> int:
+    """Print the sample that oslo.config's generator makes of all options."""
+    wanted = cfg.ConfigOpts()
+    generator.register_cli_opts(wanted)
+    wanted(
+        args=[part for name in NAMESPACES for part in ("--namespace", name)],
+        default_config_files=[],
+        default_config_dirs=[],
+    )
+    generator.generate(wanted, output_file=sys.stdout)
+    return 0
+
+
+def run_validate(arguments: argparse.Namespace) -> int:
+    """Print one line per problem; return 1 where one keeps the service from starting."""
+    problems = check_files(arguments.config_file, os.environ)
+    if not any(problem.fatal for problem in problems):
+        problems += _check_values(arguments)
+    if arguments.format == "json":
+        print_json([_document(problem) for problem in problems])
+    else:
+        for problem in problems:
+            sys.stdout.write(f"{problem}\n")
+        if not problems:
+            sys.stdout.write("the configuration is valid\n")
+    return int(any(problem.fatal for problem in problems))
+
+
+def _check_values(arguments: argparse.Namespace) -> list[Problem]:
+    try:
+        settings = read_settings(arguments.config_file)
+    except ConfigurationError as wrong:
+        return [Problem(None, wrong.detail)]
+    problems = check_settings(settings)
+    if arguments.database and not problems:
+        problems += _check_database(settings)
+    return problems
+
+
+def _check_database(settings: Settings) -> list[Problem]:
+    try:
+        with open_database(settings) as database, waiting(f"asking {shown(database)}"):
+            current_revision(database)
+    except Unavailable as failure:
+        return [Problem(None, f"[placement_database] connection: {sentence(failure)}")]
+    return []
+
+
+def _document(problem: Problem) -> dict[str, object]:
+    place = problem.place
+    return {
+        "severity": "error" if problem.fatal else "warning",
+        "file": place.file if place else None,
+        "line": (place.line or None) if place else None,
+        "problem": problem.text,
+    }

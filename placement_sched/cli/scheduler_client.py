@@ -1,0 +1,79 @@
+"""The scheduler API of a server, asked over HTTP."""
+
+import json
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+from placement_sched.errors import Error, Invalid, NoValidHost, Unavailable
+
+Json = dict[str, Any]
+
+#: Seconds to wait for an answer; a request that waits for locks is answered by the server sooner.
+TIMEOUT = 120
+
+
+class SchedulerClient:
+    """Asks the server at ``base`` (``http://127.0.0.1:8778``) with ``token``."""
+
+    def __init__(self, base: str, token: str) -> None:
+        if urlsplit(base).scheme not in {"http", "https"}:
+            raise Invalid(f"--url {base}: an http:// or https:// address is wanted")
+        self._base = base.rstrip("/")
+        self._token = token
+
+    def explain(self, body: Json) -> Json:
+        """Return the explanation of ``body``; raise :class:`Error` with the server's words."""
+        return self._post("explain", body)
+
+    def select(self, body: Json) -> Json:
+        """Return the selections for ``body``.
+
+        Raises :class:`NoValidHost` with the funnel in ``extra``, and :class:`Error` else.
+        """
+        return self._post("select_destinations", body)
+
+    def _post(self, action: str, body: Json) -> Json:
+        request = Request(  # noqa: S310 - the scheme was checked
+            f"{self._base}/scheduler/v1/{action}",
+            data=json.dumps(body).encode(),
+            headers={
+                "Content-Type": "application/json",
+                "Accept": "application/json",
+                "X-Auth-Token": self._token,
+            },
+            method="POST",
+        )
+        try:
+            with urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - as above
+                return _decoded(answer.read(), self._base)
+        except HTTPError as refusal:
+            raise _error(refusal, self._base) from None
+        except (URLError, HTTPException, OSError) as failure:
+            reason = getattr(failure, "reason", failure)
+            raise Unavailable(f"{self._base} does not answer: {reason}") from None
+
+
+def _error(refusal: HTTPError, base: str) -> Error:
+    """Return what the server said as an error of ours."""
+    try:
+        told = json.loads(refusal.read())["errors"][0]
+        detail, code = told["detail"], told.get("code", "")
+    except (ValueError, LookupError, TypeError):
+        return Error(f"{base} answered {refusal.code} {refusal.reason}, which is not its way")
+    if code == NoValidHost.code:
+        return NoValidHost(detail, extra={"funnel": told.get("funnel")})
+    request_id = told.get("request_id")
+    return Error(f"{detail} ({refusal.code}{f', {request_id}' if request_id else ''})")
+
+
+def _decoded(body: bytes, base: str) -> Json:
+    try:
+        document = json.loads(body)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise Error(f"{base} did not answer with JSON: is it a server of this kind?")
+    return document

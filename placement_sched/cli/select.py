@@ -1,0 +1,177 @@
+"""``select`` and ``explain``: place a request or show how it would be placed."""
+
+import argparse
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.console import Console
+
+from placement_sched.cli.arguments import Commands, add_command, add_format
+from placement_sched.cli.funnel import obstacle, render
+from placement_sched.cli.request import (
+    add_request_arguments,
+    pairs,
+    request_body,
+    with_instances,
+)
+from placement_sched.cli.scheduler_client import SchedulerClient
+from placement_sched.cli.terminal import print_json
+from placement_sched.errors import Invalid, NoValidHost
+
+Json = dict[str, Any]
+
+_EXAMPLE = """example:
+  placement-sched explain --vcpus 4 --ram 8192 --disk 40 --property trait:HW_CPU_X86_AVX2=required
+"""
+
+
+class Scheduler(Protocol):
+    """Who is asked: a server, or the core on the configured database."""
+
+    def explain(self, body: Json) -> Json:
+        """Return the explanation of ``body``, nothing claimed."""
+        ...
+
+    def select(self, body: Json) -> Json:
+        """Return the selections for ``body``; raise :class:`NoValidHost` with the funnel."""
+        ...
+
+
+def register(commands: Commands) -> None:
+    """Add the two commands."""
+    select = add_command(
+        commands, "select", summary="place a request and claim what it needs", epilog=_EXAMPLE
+    )
+    _add_common(select)
+    select.add_argument("--no-claim", action="store_true", help="select, but allocate nothing")
+    select.add_argument(
+        "--alternates", action="store_true", help="name alternate hosts in the same cell too"
+    )
+    select.set_defaults(run=run_select)
+    explain = add_command(
+        commands,
+        "explain",
+        summary="show how a request would be placed, stage by stage; claim nothing",
+        epilog=_EXAMPLE,
+    )
+    _add_common(explain)
+    explain.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        help="report on this host only (the run is over all); repeatable",
+    )
+    explain.add_argument(
+        "--override",
+        action="append",
+        default=[],
+        metavar="GROUP.OPTION=VALUE",
+        help="evaluate under another setting; lists as JSON: "
+        'filter_scheduler.enabled_filters=["ComputeFilter"]; repeatable',
+    )
+    explain.set_defaults(run=run_explain)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    add_request_arguments(parser)
+    server = parser.add_argument_group("where")
+    server.add_argument(
+        "--url", help="ask this server (http://127.0.0.1:8778) instead of the database directly"
+    )
+    server.add_argument(
+        "--token",
+        default=os.environ.get("OS_TOKEN", "admin"),
+        help="token for --url (default: $OS_TOKEN, else admin)",
+    )
+    add_format(parser)
+
+
+def run_explain(arguments: argparse.Namespace) -> int:
+    """Print the explanation; return 0 also where no host is found: that is an answer."""
+    body = request_body(arguments)
+    body = {key: value for key, value in body.items() if key not in {"claim", "return_alternates"}}
+    if arguments.host:
+        body["hosts"] = arguments.host
+    if arguments.override:
+        body["overrides"] = {**body.get("overrides", {}), **_overrides(arguments.override)}
+    body.setdefault("max_rejected", 0)
+    with _scheduler(arguments) as scheduler:
+        explanation = scheduler.explain(body)
+    if arguments.format == "json":
+        print_json(explanation)
+    else:
+        render(explanation, Console())
+    return 0
+
+
+def run_select(arguments: argparse.Namespace) -> int:
+    """Place the request, print the funnel and what was claimed; raise :class:`NoValidHost`.
+
+    An answer to a selection has no funnel, so an explanation is asked just before; in between
+    another request may take a host. What was selected, and whether, is the selection's to say.
+    """
+    body = with_instances(request_body(arguments))
+    if arguments.no_claim:
+        body["claim"] = False
+    if arguments.alternates:
+        body["return_alternates"] = True
+    with _scheduler(arguments) as scheduler:
+        if arguments.format == "json":
+            return _select_raw(scheduler, body)
+        explanation = scheduler.explain({"request_spec": body["request_spec"], "max_rejected": 0})
+        try:
+            answer = scheduler.select(body)
+        except NoValidHost as failure:
+            refused = _refused(explanation, failure)
+            render(refused, Console())
+            raise NoValidHost(f"no valid host: {obstacle(refused)}") from None
+    selected = [
+        {**selections[0], "instance": uuid}
+        for uuid, selections in zip(
+            body["request_spec"]["instance_uuids"], answer["selections"], strict=True
+        )
+    ]
+    title = "Claimed" if body.get("claim", True) else "Selected, not claimed"
+    render(explanation, Console(), selected, title)
+    return 0
+
+
+def _select_raw(scheduler: Scheduler, body: Json) -> int:
+    try:
+        print_json(scheduler.select(body))
+    except NoValidHost as failure:
+        print_json({"code": failure.code, "detail": failure.detail, **failure.extra})
+        raise
+    return 0
+
+
+def _refused(explanation: Json, failure: NoValidHost) -> Json:
+    """Return the explanation of a request that found no host.
+
+    Where the one asked before the selection still found some, the selection's own funnel counts.
+    """
+    if explanation["outcome"] == "no_valid_host":
+        return explanation
+    return {**explanation, "outcome": "no_valid_host", **failure.extra}
+
+
+def _overrides(texts: Iterable[str]) -> Json:
+    """Return ``GROUP.OPTION=VALUE`` texts as a mapping; a value that is JSON is taken as such."""
+    found: Json = {}
+    for key, value in pairs(texts, "--override").items():
+        try:
+            found[key] = json.loads(value)
+        except ValueError:
+            found[key] = value
+    return found
+
+
+@contextmanager
+def _scheduler(arguments: argparse.Namespace) -> Iterator[Scheduler]:
+    if arguments.url:
+        yield SchedulerClient(arguments.url, arguments.token)
+        return
+    raise Invalid("--url is needed")

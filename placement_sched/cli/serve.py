@@ -1,0 +1,190 @@
+"""``serve``: the HTTP server with all faces."""
+
+import argparse
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from granian.constants import Interfaces
+from granian.log import LogLevels
+from granian.server.mp import MPServer
+
+from placement_sched.api.access_log import WSGI, AccessLog
+from placement_sched.app import create_app
+from placement_sched.cli.arguments import Commands, add_command
+from placement_sched.cli.configuration import read_settings
+from placement_sched.config.settings import Settings, is_explicit
+from placement_sched.db.engine import database_url
+from placement_sched.errors import ConfigurationError, Error, Unavailable
+from placement_sched.wsgi import start
+
+LOG = logging.getLogger(__name__)
+
+#: Threads per worker. Requests are mostly Python, so more threads only fight over the interpreter;
+#: a few keep a worker answering while others wait for a lock. Measured in doc/decisions/0002.
+THREADS = 4
+#: Seconds that running requests get to finish after SIGTERM.
+GRACE = 30
+#: A worker that lived this long was serving: its death is an accident, not a crash at start.
+SERVED = 2.0
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    parser = add_command(commands, "serve", summary="serve every API over HTTP")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--port",
+        type=_port,
+        default=8778,
+        help="port to listen on; 0 takes a free one (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--workers",
+        type=_positive,
+        default=1,
+        help="processes that answer requests (default: %(default)s)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT; return 0 after a clean stop."""
+    files = [str(Path(name).resolve()) for name in arguments.config_file]
+    settings = read_settings(files)
+    refuse_open_door(settings, arguments.host)
+    port = free_port(arguments.host, arguments.port)
+    server = _Server(
+        "placement_sched",
+        address=_address(arguments.host),
+        port=port,
+        interface=Interfaces.WSGI,
+        workers=arguments.workers,
+        blocking_threads=THREADS,
+        respawn_failed_workers=True,
+        workers_kill_timeout=GRACE,
+        log_level=LogLevels.warning,
+    )
+    server.on_startup(partial(_announce, settings, arguments.host, port, arguments.workers))
+    server.serve(target_loader=partial(load, files, os.getpid()), wrap_loader=False)
+    return 0
+
+
+class _Server(MPServer):
+    """Granian's server, which does not take a killed worker for a crash loop.
+
+    It stops for good when a worker dies within 5.5 s of having been replaced, which is right for
+    one that cannot start, and wrong for one that served and was killed.
+    """
+
+    def _respawn_workers(
+        self, workers: Sequence[int], spawn_target: Any, target_loader: Any, delay: float = 0
+    ) -> None:
+        now = time.monotonic()
+        served = [idx for idx in workers if now - self.wrks[idx].birth > SERVED]
+        super()._respawn_workers(workers, spawn_target, target_loader, delay)
+        for idx in served:
+            self.respawned_wrks.pop(idx, None)
+
+
+def load(files: Sequence[str], parent: int) -> WSGI:
+    """Return the application, made in a worker process of the server ``parent``.
+
+    The database is prepared now where it answers, else at the first request for which it does.
+    """
+    _die_with(parent)
+    application = create_app(start(files))
+    try:
+        application.services.ready()
+    except Unavailable as failure:
+        LOG.warning("starting without the database: %s", failure)
+    return AccessLog(application)
+
+
+def _die_with(parent: int) -> None:
+    """Leave when the server process is gone: an orphan would keep answering on its port."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+def refuse_open_door(settings: Settings, host: str) -> None:
+    """Raise :class:`ConfigurationError` where noauth2 would be open to other machines unasked."""
+    if settings.api.auth_strategy != "noauth2" or is_explicit(
+        settings.conf, "api", "auth_strategy"
+    ):
+        return
+    if not all(ip_address(address).is_loopback for address in _resolve(host)):
+        raise ConfigurationError(
+            f"refusing to listen on {host} with noauth2, which lets anyone in; configure "
+            "keystone, or write [api] auth_strategy = noauth2 in a configuration file"
+        )
+
+
+def free_port(host: str, port: int) -> int:
+    """Return ``port``, or a free one for 0; raise :class:`Error` where it cannot be listened on.
+
+    The workers share the port by SO_REUSEPORT, under which a second server would go unnoticed and
+    take half of the requests; so it is tried first without.
+    """
+    address = _address(host)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((address, port))
+        except OSError as failure:
+            raise Error(f"cannot listen on {host}:{port}: {failure.strerror}") from None
+        found: int = trial.getsockname()[1]
+        return found
+
+
+def _address(host: str) -> str:
+    return _resolve(host)[0]
+
+
+def _resolve(host: str) -> list[str]:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as failure:
+        raise Error(f"cannot listen on {host}: {failure.strerror or failure}") from None
+    return [str(entry[4][0]) for entry in found]
+
+
+def _announce(settings: Settings, host: str, port: int, workers: int) -> None:
+    url = database_url(settings)
+    where = f"[{host}]" if ":" in host else host
+    database = f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"
+    sys.stdout.write(
+        f"placement-sched serves http://{where}:{port} on {database}, "
+        f"auth {settings.api.auth_strategy}, workers {workers}\n"
+    )
+    sys.stdout.flush()
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"{text} is not a port (0 to 65535)")
+    return port
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number

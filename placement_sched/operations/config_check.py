@@ -1,0 +1,140 @@
+"""Checks a configuration line by line: what is unknown, of a wrong type, outdated or unusable."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from oslo_config import cfg
+
+from placement_sched.config.settings import Settings
+from placement_sched.db.engine import database_url
+from placement_sched.errors import ConfigurationError
+from placement_sched.operations.config_lines import Assignment, Place, read_assignments
+from placement_sched.operations.option_catalogue import Catalogue, underscored
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something an operator should mend; ``fatal`` unless the configuration works all the same."""
+
+    place: Place | None
+    text: str
+    fatal: bool = True
+
+    def __str__(self) -> str:
+        kind = "error" if self.fatal else "warning"
+        return f"{self.place}: {kind}: {self.text}" if self.place else f"{kind}: {self.text}"
+
+
+def check_files(files: Sequence[str], environment: Mapping[str, str]) -> list[Problem]:
+    """Return what is wrong with the lines of ``files`` and with ``OS_<GROUP>__<OPTION>``."""
+    catalogue = Catalogue()
+    problems: list[Problem] = []
+    written: list[Assignment] = []
+    for file in files:
+        try:
+            written += read_assignments(file)
+        except ConfigurationError as wrong:
+            problems.append(Problem(None, wrong.detail))
+    written += _from_environment(environment, catalogue)
+    problems += _keystone(written, catalogue)
+    problems += _unknown_groups(written, catalogue)
+    for assignment in written:
+        problems += _check(assignment, catalogue)
+    return problems
+
+
+def check_settings(
+    settings: Settings, checks: Iterable[Callable[[Settings], object]] = ()
+) -> list[Problem]:
+    """Return what is wrong with values of the right type: the database URL, and each of ``checks``.
+
+    A check raises :class:`ConfigurationError` for what it finds.
+    """
+    problems = []
+    for check in (database_url, *checks):
+        try:
+            check(settings)
+        except ConfigurationError as wrong:
+            problems.append(Problem(None, wrong.detail))
+    return problems
+
+
+def _from_environment(environment: Mapping[str, str], catalogue: Catalogue) -> Iterator[Assignment]:
+    """Yield the variables that name a group of ours; ``OS_`` belongs to other programs as well."""
+    for variable, value in sorted(environment.items()):
+        group, separator, name = variable.removeprefix("OS_").partition("__")
+        if not (variable.startswith("OS_") and separator):
+            continue
+        group = "DEFAULT" if group == "DEFAULT" else group.lower()
+        if catalogue.knows_group(group):
+            yield Assignment(Place(f"environment {variable}", 0), group, name.lower(), value)
+
+
+def _keystone(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[Problem]:
+    for line in written:
+        if (line.group, underscored(line.name)) == ("keystone_authtoken", "auth_type"):
+            try:
+                catalogue.add_keystone_plugin(line.value)
+            except ValueError as unknown:
+                yield Problem(line.place, f"[keystone_authtoken] {unknown}")
+
+
+def _unknown_groups(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[Problem]:
+    """Yield each unknown group once, where it is first written."""
+    told: set[str] = set()
+    for line in written:
+        if line.group in told or catalogue.knows_group(line.group):
+            continue
+        told.add(line.group)
+        yield Problem(
+            line.place,
+            f"there is no group [{line.group}]" + _nearest(line.group, catalogue.options, "[{}]"),
+        )
+
+
+def _check(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
+    if not catalogue.knows_group(line.group):
+        return
+    option = catalogue.find(line.group, line.name)
+    if option is None:
+        today = catalogue.deprecated.get((line.group, underscored(line.name)))
+        if today is None:
+            yield Problem(line.place, _unknown_option(line, catalogue))
+            return
+        group, option = today
+        yield Problem(
+            line.place,
+            f"[{line.group}] {line.name} is a deprecated name of [{group}] {option.dest}",
+            fatal=False,
+        )
+    elif option.deprecated_for_removal:
+        reason = f": {option.deprecated_reason}" if option.deprecated_reason else ""
+        yield Problem(
+            line.place, f"[{line.group}] {line.name} will be removed{reason}", fatal=False
+        )
+    yield from _check_type(line, option)
+
+
+def _unknown_option(line: Assignment, catalogue: Catalogue) -> str:
+    text = f"there is no option [{line.group}] {line.name}"
+    elsewhere = catalogue.groups_with(line.name)
+    if elsewhere:
+        return f"{text}; there is one in {' and '.join(f'[{group}]' for group in elsewhere)}"
+    return text + _nearest(underscored(line.name), catalogue.options.get(line.group, ()), "{}")
+
+
+def _nearest(name: str, names: Iterable[str], form: str) -> str:
+    near = get_close_matches(name, list(names), n=1, cutoff=0.6)
+    return f"; did you mean {form.format(near[0])}?" if near else ""
+
+
+def _check_type(line: Assignment, option: cfg.Opt) -> Iterator[Problem]:
+    if "$" in line.value:
+        return  # oslo.config replaces $name by another option's value when it is read
+    try:
+        option.type(line.value)
+    except (TypeError, ValueError) as wrong:
+        shown = "" if option.secret else f" = {line.value}"
+        reason = "" if option.secret else f": {wrong}"
+        yield Problem(line.place, f"[{line.group}] {line.name}{shown} has a wrong value{reason}")

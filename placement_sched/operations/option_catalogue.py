@@ -1,0 +1,63 @@
+"""Every option an operator may write: ours, the plugins' and those of the libraries we stand on."""
+
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+
+from keystoneauth1 import loading as keystone_loading
+from oslo_config import cfg
+
+#: The ``oslo.config.opts`` entry points that make up a configuration file of this service.
+NAMESPACES = ("placement_sched", "oslo.log", "oslo.policy", "keystonemiddleware.auth_token")
+
+
+class Catalogue:
+    """Options by group and name, the deprecated names too; ``-`` and ``_`` are the same."""
+
+    def __init__(self) -> None:
+        self.options: dict[str, dict[str, cfg.Opt]] = {}
+        self.deprecated: dict[tuple[str, str], tuple[str, cfg.Opt]] = {}
+        for group, option in _listed():
+            self._add(group, option)
+
+    def _add(self, group: str, option: cfg.Opt) -> None:
+        self.options.setdefault(group, {})[option.dest] = option
+        for old in option.deprecated_opts:
+            name = underscored(old.name or option.name)
+            self.deprecated[old.group or group, name] = (group, option)
+
+    def add_keystone_plugin(self, auth_type: str) -> None:
+        """Add the options that ``[keystone_authtoken] auth_type`` brings along.
+
+        Raises :class:`ValueError` for a type that is not installed.
+        """
+        try:
+            options = keystone_loading.get_auth_plugin_conf_options(auth_type)
+        except Exception as unknown:
+            raise ValueError(f"auth_type {auth_type} is not installed") from unknown
+        for option in options:
+            self._add("keystone_authtoken", option)
+
+    def find(self, group: str, name: str) -> cfg.Opt | None:
+        """Return the option of this present name, or None."""
+        return self.options.get(group, {}).get(underscored(name))
+
+    def knows_group(self, group: str) -> bool:
+        """Return whether any option, by present or deprecated name, is of ``group``."""
+        return group in self.options or any(group == old for old, _ in self.deprecated)
+
+    def groups_with(self, name: str) -> list[str]:
+        """Return the groups that have an option of this name."""
+        return [group for group, options in self.options.items() if underscored(name) in options]
+
+
+def underscored(name: str) -> str:
+    """Return an option's name as Python sees it; files may write either."""
+    return name.replace("-", "_")
+
+
+def _listed() -> Iterator[tuple[str, cfg.Opt]]:
+    for namespace in NAMESPACES:
+        for announced in entry_points(group="oslo.config.opts", name=namespace):
+            for group, options in announced.load()():
+                name = group.name if isinstance(group, cfg.OptGroup) else group or "DEFAULT"
+                yield from ((name, option) for option in options)
