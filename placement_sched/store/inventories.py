@@ -110,24 +110,25 @@ def remove_many(
 
 
 def _refuse_used(
-    connection: Connection, places: Sequence[tuple[int, str]], class_ids: Mapping[str, int]
+    connection: Connection, places: Collection[tuple[int, str]], class_ids: Mapping[str, int]
 ) -> None:
-    wanted = {(number, class_ids[name]): name for number, name in places}
-    columns = allocations.c
-    query = (
-        select(columns.resource_provider_id, columns.resource_class_id, resource_providers.c.uuid)
-        .join(resource_providers, resource_providers.c.id == columns.resource_provider_id)
-        .where(columns.resource_class_id.in_(class_ids.values()))
-        .distinct()
-    )
+    """Raise :class:`InUse` where a provider has allocations of the class named beside it."""
+    names = {(number, class_ids[name]): name for number, name in places}
+    used = select(
+        allocations.c.resource_provider_id,
+        allocations.c.resource_class_id,
+        resource_providers.c.uuid,
+    ).join(resource_providers, resource_providers.c.id == allocations.c.resource_provider_id)
     for batch in batches(sorted({number for number, _ in places})):
-        for number, class_id, uuid in connection.execute(
-            query.where(columns.resource_provider_id.in_(batch))
-        ):
-            if (number, class_id) in wanted:
+        query = used.where(
+            allocations.c.resource_provider_id.in_(batch),
+            allocations.c.resource_class_id.in_(class_ids.values()),
+        ).distinct()
+        for number, class_id, uuid in connection.execute(query).tuples():
+            if (number, class_id) in names:
                 raise InUse(
-                    f"Inventory for '{wanted[number, class_id]}' on resource provider "
-                    f"'{uuid}' in use.",
+                    f"Inventory for '{names[number, class_id]}' on resource provider '{uuid}' "
+                    "in use.",
                     code="placement.inventory.inuse",
                 )
 

@@ -1,5 +1,276 @@
-"""Routes of inventories."""
+"""Routes of a provider's inventories (Placement API reference, "Resource provider inventories")."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from placement_sched.api.call import Answer, Call
+from placement_sched.api.errors import MethodNotAllowed
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement.last_modified import latest_change
+from placement_sched.api.placement.microversions import (
+    DELETE_ALL_INVENTORIES,
+    RESERVED_EQUALS_TOTAL,
+)
+from placement_sched.api.placement.schemas import inventories as schemas
 from placement_sched.api.route import Route
+from placement_sched.db.connection import Connection
+from placement_sched.errors import ConcurrentUpdate, Invalid, NotFound
+from placement_sched.model.inventory import MAX_INT, Inventory
+from placement_sched.model.provider import Provider
+from placement_sched.store import inventories, resource_classes, resource_providers
 
-ROUTES: tuple[Route, ...] = ()
+_INTEGERS = ("total", "reserved", "min_unit", "max_unit", "step_size")
+
+
+def index(call: Call, uuid: str) -> Answer:
+    """Return all inventories of a provider, by class."""
+    with call.services.database.read() as connection:
+        provider = resource_providers.by_uuid(connection, uuid)
+        found = inventories.of_provider(connection, provider.id)
+    return Answer(
+        body=_all_shown(found, provider.generation), last_modified=latest_change(call, found)
+    )
+
+
+def show(call: Call, uuid: str, resource_class: str) -> Answer:
+    """Return one inventory of a provider."""
+    with call.services.database.read() as connection:
+        provider = resource_providers.by_uuid(connection, uuid)
+        found = inventories.of_provider(connection, provider.id)
+    inventory = _of_class(found, resource_class)
+    if inventory is None:
+        raise NotFound(f"No inventory of class {resource_class} for {uuid}")
+    return Answer(
+        body=_one_shown(inventory, provider.generation),
+        last_modified=latest_change(call, [inventory]),
+    )
+
+
+def create(call: Call, uuid: str) -> Answer:
+    """Add an inventory of a class that the provider has none of; a generation is not heeded."""
+    name = call.body["resource_class"]
+
+    def work(connection: Connection) -> Answer:
+        provider = resource_providers.locked_by_uuid(connection, uuid)
+        refuse_unknown(connection, {name}, f"Unable to create inventory for {uuid}")
+        inventory = inventory_from(name, call.body, provider, call.version)
+        if _of_class(inventories.of_provider(connection, provider.id), name):
+            raise ConcurrentUpdate(f"Update conflict: {uuid} has an inventory of {name} already.")
+        inventories.put(connection, provider, [inventory], call.now())
+        return _written(connection, call, provider, inventory)
+
+    answer = call.services.database.write(work)
+    location = f"{call.url}/resource_providers/{uuid}/inventories/{name}"
+    return Answer(
+        status=201,
+        body=answer.body,
+        headers={"Location": location},
+        last_modified=answer.last_modified,
+    )
+
+
+def update(call: Call, uuid: str, resource_class: str) -> Answer:
+    """Change one inventory that the provider has."""
+
+    def work(connection: Connection) -> Answer:
+        generation = call.body["resource_provider_generation"]
+        provider = resource_providers.locked_by_uuid(connection, uuid, generation)
+        resource_classes.by_name(connection, resource_class)
+        inventory = inventory_from(resource_class, call.body, provider, call.version)
+        if not _of_class(inventories.of_provider(connection, provider.id), resource_class):
+            raise Invalid(
+                f"No inventory record with resource class for resource provider {uuid}: "
+                f"No inventory of class {resource_class} found."
+            )
+        inventories.put(connection, provider, [inventory], call.now())
+        return _written(connection, call, provider, inventory)
+
+    return call.services.database.write(work)
+
+
+def replace(call: Call, uuid: str) -> Answer:
+    """Make these the only inventories of a provider."""
+
+    def work(connection: Connection) -> Answer:
+        generation = call.body["resource_provider_generation"]
+        provider = resource_providers.locked_by_uuid(connection, uuid, generation)
+        documents: Mapping[str, Any] = call.body["inventories"]
+        refuse_unknown(
+            connection,
+            documents,
+            f"Unknown resource class in inventory for resource provider {uuid}",
+        )
+        wanted = [
+            inventory_from(name, document, provider, call.version)
+            for name, document in documents.items()
+        ]
+        inventories.replace(connection, provider, wanted, call.now())
+        resource_providers.bump_generations(connection, [provider.id], call.now())
+        return Answer(
+            body=_all_shown(wanted, provider.generation + 1), last_modified=latest_change(call)
+        )
+
+    return call.services.database.write(work)
+
+
+def clear(call: Call, uuid: str) -> Answer:
+    """Delete all inventories of a provider."""
+
+    def work(connection: Connection) -> None:
+        provider = resource_providers.locked_by_uuid(connection, uuid)
+        inventories.replace(connection, provider, [], call.now())
+        resource_providers.bump_generations(connection, [provider.id], call.now())
+
+    call.services.database.write(work)
+    return Answer(status=204)
+
+
+def not_yet(_call: Call, uuid: str) -> Answer:
+    """Refuse to delete all inventories at once, which came with 1.5."""
+    raise MethodNotAllowed(f"The inventories of {uuid} can be deleted at once since 1.5 only.")
+
+
+def remove(call: Call, uuid: str, resource_class: str) -> Answer:
+    """Delete one inventory of a provider."""
+
+    def work(connection: Connection) -> None:
+        provider = resource_providers.locked_by_uuid(connection, uuid)
+        if not _of_class(inventories.of_provider(connection, provider.id), resource_class):
+            raise NotFound(f"No inventory of class {resource_class} found for delete")
+        inventories.remove(connection, provider, {resource_class})
+        resource_providers.bump_generations(connection, [provider.id], call.now())
+
+    call.services.database.write(work)
+    return Answer(status=204)
+
+
+def refuse_unknown(connection: Connection, names: Mapping[str, Any] | set[str], words: str) -> None:
+    """Raise :class:`Invalid`, opening with ``words``, where there is no class of these names."""
+    known = resource_classes.ids_by_name(connection, names)
+    if missing := sorted(set(names) - set(known)):
+        raise Invalid(f"{words}: No such resource class {', '.join(missing)}.")
+
+
+def inventory_from(
+    name: str, document: Mapping[str, Any], provider: Provider, version: Version
+) -> Inventory:
+    """Return the inventory that a checked document describes.
+
+    Raises :class:`Invalid` where nothing could ever be allocated of it; from 1.26 on all of it may
+    be reserved.
+    """
+    inventory = Inventory(
+        resource_class=name,
+        total=int(document["total"]),
+        reserved=int(document.get("reserved", 0)),
+        min_unit=int(document.get("min_unit", 1)),
+        max_unit=int(document.get("max_unit", MAX_INT)),
+        step_size=int(document.get("step_size", 1)),
+        allocation_ratio=float(document.get("allocation_ratio", 1.0)),
+    )
+    may_be_full = version.has(RESERVED_EQUALS_TOTAL)
+    if inventory.capacity > 0 or (may_be_full and inventory.capacity == 0):
+        return inventory
+    raise Invalid(
+        f"Invalid inventory for '{name}' on resource provider '{provider.uuid}'. The reserved "
+        f"value is greater than {'' if may_be_full else 'or equal to '}total."
+    )
+
+
+def _of_class(found: tuple[Inventory, ...], name: str) -> Inventory | None:
+    return next((one for one in found if one.resource_class == name), None)
+
+
+def _written(
+    connection: Connection, call: Call, provider: Provider, inventory: Inventory
+) -> Answer:
+    """Return what a single written inventory is answered with, the provider bumped."""
+    resource_providers.bump_generations(connection, [provider.id], call.now())
+    return Answer(
+        body=_one_shown(inventory, provider.generation + 1), last_modified=latest_change(call)
+    )
+
+
+def _shown(inventory: Inventory) -> dict[str, Any]:
+    integers = {key: getattr(inventory, key) for key in _INTEGERS}
+    return {**integers, "allocation_ratio": inventory.allocation_ratio}
+
+
+def _one_shown(inventory: Inventory, generation: int) -> dict[str, Any]:
+    return {**_shown(inventory), "resource_provider_generation": generation}
+
+
+def _all_shown(found: tuple[Inventory, ...] | list[Inventory], generation: int) -> dict[str, Any]:
+    return {
+        "resource_provider_generation": generation,
+        "inventories": {one.resource_class: _shown(one) for one in found},
+    }
+
+
+_ALL = "/resource_providers/<uuid>/inventories"
+_ONE = "/resource_providers/<uuid>/inventories/<resource_class>"
+_POLICY = "placement:resource_providers:inventories"
+
+ROUTES = (
+    Route(
+        method="GET",
+        path=_ALL,
+        handler=index,
+        policy=f"{_POLICY}:list",
+        statuses=(200, 401, 403, 404, 406),
+    ),
+    Route(
+        method="POST",
+        path=_ALL,
+        handler=create,
+        policy=f"{_POLICY}:create",
+        body=schemas.POST,
+        statuses=(201, 400, 401, 403, 404, 409, 415),
+    ),
+    Route(
+        method="PUT",
+        path=_ALL,
+        handler=replace,
+        policy=f"{_POLICY}:update",
+        body=schemas.PUT,
+        statuses=(200, 400, 401, 403, 404, 409, 415),
+    ),
+    Route(
+        method="DELETE",
+        path=_ALL,
+        handler=not_yet,
+        policy=f"{_POLICY}:delete",
+        until=Version(DELETE_ALL_INVENTORIES.major, DELETE_ALL_INVENTORIES.minor - 1),
+        statuses=(401, 403, 405),
+    ),
+    Route(
+        method="DELETE",
+        path=_ALL,
+        handler=clear,
+        policy=f"{_POLICY}:delete",
+        since=DELETE_ALL_INVENTORIES,
+        statuses=(204, 401, 403, 404, 409),
+    ),
+    Route(
+        method="GET",
+        path=_ONE,
+        handler=show,
+        policy=f"{_POLICY}:show",
+        statuses=(200, 401, 403, 404, 406),
+    ),
+    Route(
+        method="PUT",
+        path=_ONE,
+        handler=update,
+        policy=f"{_POLICY}:update",
+        body=schemas.PUT_ONE,
+        statuses=(200, 400, 401, 403, 404, 409, 415),
+    ),
+    Route(
+        method="DELETE",
+        path=_ONE,
+        handler=remove,
+        policy=f"{_POLICY}:delete",
+        statuses=(204, 401, 403, 404, 409),
+    ),
+)

@@ -1,0 +1,21 @@
+"""Schemas of a provider's aggregates ("Resource provider aggregates" of the API reference)."""
+
+from placement_sched.api.schema import Schemas
+
+_UUIDS = {"type": "array", "items": {"type": "string", "format": "uuid"}, "uniqueItems": True}
+
+PUT = Schemas(
+    ((1, 1), _UUIDS),
+    (
+        (1, 19),
+        {
+            "type": "object",
+            "properties": {
+                "aggregates": _UUIDS,
+                "resource_provider_generation": {"type": "integer"},
+            },
+            "required": ["aggregates", "resource_provider_generation"],
+            "additionalProperties": False,
+        },
+    ),
+)

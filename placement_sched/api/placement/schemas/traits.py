@@ -1,0 +1,38 @@
+"""Schemas of traits (Placement API reference, "Traits" and "Resource provider traits")."""
+
+from placement_sched.api.schema import Schemas
+
+LIST = Schemas(
+    (
+        (1, 6),
+        {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "associated": {"type": "string"}},
+            "additionalProperties": False,
+        },
+    )
+)
+
+PUT_ON_PROVIDER = Schemas(
+    (
+        (1, 6),
+        {
+            "type": "object",
+            "properties": {
+                "traits": {
+                    "type": "array",
+                    "items": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 255,
+                        "pattern": "^[A-Z0-9_]+$",
+                    },
+                    "uniqueItems": True,
+                },
+                "resource_provider_generation": {"type": "integer"},
+            },
+            "required": ["traits", "resource_provider_generation"],
+            "additionalProperties": False,
+        },
+    )
+)
