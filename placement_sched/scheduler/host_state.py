@@ -94,7 +94,7 @@ class HostState:
     stats: Mapping[str, str] = field(default_factory=dict)
     limits: dict[str, Any] = field(default_factory=dict)
     aggregates: tuple[HostAggregate, ...] = ()
-    service: Mapping[str, Any] = NO_SERVICE
+    service: Mapping[str, Any] = field(default_factory=lambda: NO_SERVICE)
     instances: Mapping[str, Instance] = field(default_factory=dict)
     allocation_candidates: list[Any] = field(default_factory=list)
     updated: datetime | None = None
