@@ -11,6 +11,7 @@ from placement_sched.api import face
 from placement_sched.api.compute import policies as compute_policies
 from placement_sched.api.compute.dialect import ComputeDialect
 from placement_sched.api.compute.face import ROUTES as COMPUTE_ROUTES
+from placement_sched.api.health import Health
 from placement_sched.api.identity.dialect import IdentityDialect
 from placement_sched.api.identity.face import ROUTES as IDENTITY_ROUTES
 from placement_sched.api.image import policies as image_policies
@@ -78,10 +79,12 @@ class Application:
             "/image": face.build("image", IMAGE_ROUTES, ImageDialect(), services),
             "/identity": face.build("identity", IDENTITY_ROUTES, IdentityDialect(), services),
             "/scheduler": face.build("scheduler", SCHEDULER_ROUTES, SCHEDULER_DIALECT, services),
+            "/healthz": Health(services),
         }
         self._dispatch = DispatcherMiddleware(_nothing, mounts)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request (WSGI)."""
         return self._dispatch(environ, start_response)
 
     def close(self) -> None:

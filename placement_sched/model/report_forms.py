@@ -36,6 +36,8 @@ from placement_sched.model.shape import (
 _NOVA_DATA = "nova_object.data"
 #: Metrics are kept in 64 bits: a CPU time is in nanoseconds.
 _MAX_METRIC = 2**63 - 1
+#: A whole number of more digits is out of any range here.
+_LONGEST = 19
 _POOL_KEYS = ("vendor_id", "product_id", "numa_node", "count")
 
 _HV_SPEC = (
@@ -87,7 +89,30 @@ def _string_of(value: Any) -> str:
 
 
 _any_text = text(65535)
-stats: Shape[dict[str, str]] = mapping_of(text(255, shortest=1), _string_of)
+_any_stats = mapping_of(text(255, shortest=1), _string_of)
+#: Statistics that host states count with.
+_COUNTED = ("num_instances", "io_workload", "failed_builds")
+_count = integer()
+
+
+def stats(value: Any) -> dict[str, str]:
+    """Return the statistics as strings; those that host states count with are whole numbers."""
+    found = _any_stats(value)
+    for key in _COUNTED:
+        if key in found:
+            try:
+                found[key] = str(_count(_number_in(value[key])))
+            except Misfit as misfit:
+                raise misfit.under(key) from None
+    return found
+
+
+def _number_in(value: Any) -> Any:
+    """Return the number that a string of digits shows, and anything else as it is."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _LONGEST:
+        return int(value)
+    return value
+
 
 metric: Shape[dict[str, Any]] = record(
     {

@@ -1,5 +1,9 @@
 """The route table of the scheduler API, by noun."""
 
-from placement_sched.api.route import Route
+from placement_sched.api.scheduler.routes import compute_nodes, instances, root
 
-ROUTES: tuple[Route, ...] = ()
+ROUTES = (
+    *root.ROUTES,
+    *compute_nodes.ROUTES,
+    *instances.ROUTES,
+)

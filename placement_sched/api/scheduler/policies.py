@@ -2,4 +2,23 @@
 
 from oslo_policy import policy
 
-RULES: tuple[policy.RuleDefault, ...] = ()
+_ADMIN_OR_SERVICE = "role:admin or role:service"
+
+RULES = (
+    policy.RuleDefault("scheduler:root:show", "@", "See what the scheduler API serves."),
+    *(
+        policy.RuleDefault(name, _ADMIN_OR_SERVICE, description)
+        for name, description in (
+            ("scheduler:compute_nodes:report", "Report what compute nodes have."),
+            ("scheduler:compute_nodes:list", "List compute nodes."),
+            ("scheduler:compute_nodes:show", "Show a compute node."),
+            ("scheduler:compute_nodes:delete", "Delete a compute node and its provider."),
+            ("scheduler:instances:record", "Record where an instance is."),
+            ("scheduler:instances:list", "List recorded instances."),
+            ("scheduler:instances:show", "Show a recorded instance."),
+            ("scheduler:instances:delete", "Forget an instance and free its allocations."),
+            ("scheduler:select_destinations", "Place instances."),
+            ("scheduler:explain", "Ask where instances would be placed, and why."),
+        )
+    ),
+)

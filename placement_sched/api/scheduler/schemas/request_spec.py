@@ -1,0 +1,178 @@
+"""The schema of ``request_spec``: nova's RequestSpec in JSON."""
+
+from placement_sched.api.scheduler.schemas.flavors_images import FLAVOR, IMAGE
+from placement_sched.api.scheduler.schemas.parts import (
+    AMOUNT,
+    BOOLEAN,
+    COUNT,
+    NAME,
+    NULLABLE_NAME,
+    NULLABLE_TEXT,
+    NULLABLE_UUID,
+    TEXT,
+    UUID,
+    Json,
+    a_list,
+    an_object,
+    or_id,
+    or_null,
+)
+
+#: A request is placed whole or not at all, in one transaction; more than this is a mistake.
+_MOST_INSTANCES = 10_000
+#: Names of traits and resource classes (Placement API reference).
+_SYMBOL: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
+_SYMBOLS = a_list(_SYMBOL)
+#: Each item is the uuids of aggregates, of any of which the host may be a member.
+_ANY_OF_AGGREGATES: Json = {
+    "type": "string",
+    "pattern": "^[0-9A-Fa-f-]{32,36}(,[0-9A-Fa-f-]{32,36})*$",
+}
+_NAMES = or_null(a_list(NAME))
+
+_DESTINATION = an_object(
+    {
+        "host": NULLABLE_NAME,
+        "node": NULLABLE_NAME,
+        "cell": NULLABLE_NAME,
+        "aggregates": or_null(a_list(_ANY_OF_AGGREGATES)),
+        "forbidden_aggregates": or_null(a_list(UUID)),
+        "allow_cross_cell_move": or_null(BOOLEAN),
+    }
+)
+
+_RETRY = an_object(
+    {
+        "num_attempts": AMOUNT,
+        "hosts": a_list(a_list(NULLABLE_NAME, minItems=2, maxItems=2)),
+    }
+)
+
+_INSTANCE_GROUP: Json = {
+    **an_object(
+        {
+            "policy": {
+                "type": "string",
+                "enum": ["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"],
+            },
+            "rules": or_null(an_object({"max_server_per_host": COUNT})),
+            "hosts": _NAMES,
+            "members": or_null(a_list(UUID)),
+        },
+        "policy",
+    ),
+    # The uuid of a stored server group stands for it.
+    "type": ["object", "string", "null"],
+    "format": "uuid",
+}
+
+#: A string, or a list of what a filter understands (a JSON query may be nested).
+_HINT: Json = {"type": ["string", "array"], "items": {"type": ["string", "number", "array"]}}
+
+_REQUESTED_RESOURCES = a_list(
+    an_object(
+        {
+            "requester_id": NULLABLE_TEXT,
+            "resources": {
+                "type": "object",
+                "propertyNames": _SYMBOL,
+                "additionalProperties": COUNT,
+            },
+            "required_traits": or_null(_SYMBOLS),
+            "forbidden_traits": or_null(_SYMBOLS),
+            "aggregates": or_null(a_list(_ANY_OF_AGGREGATES)),
+            "forbidden_aggregates": or_null(a_list(UUID)),
+            "in_tree": NULLABLE_UUID,
+            "use_same_provider": BOOLEAN,
+        }
+    )
+)
+
+_LEVEL_PARAMS = an_object(
+    {
+        "root_required": or_null(_SYMBOLS),
+        "root_forbidden": or_null(_SYMBOLS),
+        "same_subtree": or_null(a_list(a_list(TEXT))),
+    }
+)
+
+_CPU_SET = a_list({"type": "integer", "minimum": 0, "maximum": 65535})
+
+_NUMA_TOPOLOGY = an_object(
+    {
+        "cells": a_list(
+            an_object(
+                {
+                    "id": AMOUNT,
+                    "cpuset": _CPU_SET,
+                    "pcpuset": or_null(_CPU_SET),
+                    "memory": AMOUNT,
+                    # In KiB; -1, -2 and -3 are nova's small, large and any.
+                    "pagesize": or_null({"type": "integer", "minimum": -3}),
+                    "cpu_policy": or_null(
+                        {"type": "string", "enum": ["dedicated", "shared", "mixed"]}
+                    ),
+                    "cpu_thread_policy": or_null(
+                        {"type": "string", "enum": ["prefer", "isolate", "require"]}
+                    ),
+                },
+                "cpuset",
+                "memory",
+            ),
+            minItems=1,
+        ),
+        "emulator_threads_policy": or_null({"type": "string", "enum": ["isolate", "share"]}),
+    },
+    "cells",
+)
+
+_PCI_REQUESTS = an_object(
+    {
+        "requests": a_list(
+            an_object(
+                {
+                    "count": COUNT,
+                    "spec": or_null(a_list({"type": "object"})),
+                    "alias_name": NULLABLE_TEXT,
+                    "request_id": NULLABLE_TEXT,
+                    "requester_id": NULLABLE_TEXT,
+                    "numa_policy": or_null(
+                        {"type": "string", "enum": ["required", "legacy", "preferred", "socket"]}
+                    ),
+                },
+                "count",
+            )
+        )
+    },
+    "requests",
+)
+
+REQUEST_SPEC: Json = an_object(
+    {
+        "project_id": NULLABLE_NAME,
+        "user_id": NULLABLE_NAME,
+        "num_instances": {**COUNT, "maximum": _MOST_INSTANCES},
+        "instance_uuids": or_null(
+            a_list(UUID, minItems=1, maxItems=_MOST_INSTANCES, uniqueItems=True)
+        ),
+        # Of a flavor given whole, nothing can be placed without these two.
+        "flavor": or_id({**FLAVOR, "required": ["vcpus", "memory_mb"]}),
+        "image": or_null(or_id(IMAGE)),
+        "is_bfv": or_null(BOOLEAN),
+        "availability_zone": NULLABLE_TEXT,
+        "ignore_hosts": _NAMES,
+        "force_hosts": _NAMES,
+        "force_nodes": _NAMES,
+        "requested_destination": or_null(_DESTINATION),
+        "retry": or_null(_RETRY),
+        "limits": or_null({"type": "object"}),
+        "instance_group": _INSTANCE_GROUP,
+        "scheduler_hints": or_null({"type": "object", "additionalProperties": _HINT}),
+        "requested_resources": or_null(_REQUESTED_RESOURCES),
+        "request_level_params": or_null(_LEVEL_PARAMS),
+        "requested_networks": or_null(a_list({"type": "object"})),
+        "numa_topology": or_null(_NUMA_TOPOLOGY),
+        "pci_requests": or_null(_PCI_REQUESTS),
+    },
+    "flavor",
+)

@@ -1,0 +1,271 @@
+"""Compute nodes: the last report of each, and the heartbeat that came with it."""
+
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from placement_sched.db.batches import batches
+from placement_sched.db.tables import compute_nodes
+from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
+from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.node_report import kept_part, node_of
+
+_COLUMNS = compute_nodes.c
+_DESCRIBING = ("host", "hypervisor_hostname", "cell_uuid", "report")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What became of reports: the uuids of nodes that are new, and of those that changed.
+
+    ``came_from`` has the host at which a node was before, for those that moved to another.
+    """
+
+    created: frozenset[str]
+    changed: frozenset[str]
+    came_from: Mapping[str, str]
+
+
+def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> ComputeNode:
+    """Return the node of this uuid, its row locked if asked; raises :class:`NotFound`."""
+    query = _select().where(_COLUMNS.uuid == uuid)
+    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    if row is None:
+        raise NotFound(f"No compute node with uuid {uuid} found", code="scheduler.not_found")
+    return _node(row)
+
+
+def by_uuids(connection: Connection, uuids: Iterable[str]) -> tuple[ComputeNode, ...]:
+    """Return those of the nodes that are there."""
+    return tuple(
+        _node(row)
+        for batch in batches(set(uuids))
+        for row in connection.execute(_select().where(_COLUMNS.uuid.in_(batch)))
+    )
+
+
+def versions(connection: Connection, uuids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
+    """Return version and last heartbeat of those of the nodes that are there, by uuid."""
+    return {
+        uuid: (version, last_seen_up)
+        for batch in batches(set(uuids))
+        for uuid, version, last_seen_up in connection.execute(
+            select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.last_seen_up).where(
+                _COLUMNS.uuid.in_(batch)
+            )
+        )
+    }
+
+
+def search(
+    connection: Connection,
+    *,
+    host: str | None = None,
+    hypervisor_hostname: str | None = None,
+    after: str | None = None,
+    limit: int | None = None,
+) -> tuple[ComputeNode, ...]:
+    """Return the nodes of a host, of a name, or all, by uuid, from the one behind ``after`` on."""
+    query = _select().order_by(_COLUMNS.uuid).limit(limit)
+    if host is not None:
+        query = query.where(_COLUMNS.host == host)
+    if hypervisor_hostname is not None:
+        query = query.where(_COLUMNS.hypervisor_hostname == hypervisor_hostname)
+    if after is not None:
+        query = query.where(_COLUMNS.uuid > after)
+    return tuple(_node(row) for row in connection.execute(query))
+
+
+def is_last(connection: Connection, node: ComputeNode) -> bool:
+    """Return whether the host has no node beside this one."""
+    others = select(_COLUMNS.id).where(_COLUMNS.host == node.host, _COLUMNS.uuid != node.uuid)
+    return connection.execute(others.limit(1)).first() is None
+
+
+def remove(connection: Connection, node: ComputeNode) -> None:
+    """Delete a node that the caller has locked."""
+    connection.execute(delete(compute_nodes).where(_COLUMNS.uuid == node.uuid))
+
+
+def write(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> Written:
+    """Keep what reports say, each under the uuid of its node.
+
+    A report that says what the last one said moves the heartbeat only: neither ``version`` nor
+    ``updated_at`` change. The number of statements does not depend on how many nodes there are.
+
+    Raises :class:`Duplicate` where host and hypervisor_hostname are another node's, and
+    :class:`ConcurrentUpdate` where a rival reported one of these nodes first just now.
+    """
+    found = _locked(connection, [node.uuid for node in nodes])
+    rows = {node.uuid: _row_of(node) for node in nodes}
+    new = [row for uuid, row in rows.items() if uuid not in found]
+    changed = [
+        row
+        for uuid, row in rows.items()
+        if uuid in found and any(row[key] != getattr(found[uuid], key) for key in _DESCRIBING)
+    ]
+    _refuse_taken(connection, [row for row in (*new, *changed) if _is_renamed(row, found)])
+    _insert(connection, new, now)
+    _change(connection, changed, found, now)
+    describing = {row["uuid"] for row in (*new, *changed)}
+    _beat(
+        connection,
+        {
+            node.uuid: node.last_seen_up
+            for node in nodes
+            if node.uuid not in describing and node.last_seen_up != found[node.uuid].last_seen_up
+        },
+    )
+    return Written(
+        created=frozenset(row["uuid"] for row in new),
+        changed=frozenset(row["uuid"] for row in changed),
+        came_from={
+            row["uuid"]: found[row["uuid"]].host
+            for row in changed
+            if row["host"] != found[row["uuid"]].host
+        },
+    )
+
+
+def _locked(connection: Connection, uuids: Collection[str]) -> dict[str, Row[Any]]:
+    return {
+        row.uuid: row
+        for batch in batches(uuids)
+        for row in connection.execute(
+            _select().where(_COLUMNS.uuid.in_(batch)).order_by(_COLUMNS.id).with_for_update()
+        )
+    }
+
+
+def _row_of(node: ComputeNode) -> dict[str, Any]:
+    return {
+        "uuid": node.uuid,
+        "host": node.host,
+        "hypervisor_hostname": node.hypervisor_hostname,
+        "cell_uuid": node.cell_uuid,
+        "report": orjson.dumps(kept_part(node)).decode(),
+        "last_seen_up": node.last_seen_up,
+    }
+
+
+def _is_renamed(row: Mapping[str, Any], found: Mapping[str, Row[Any]]) -> bool:
+    before = found.get(row["uuid"])
+    return before is None or _names(row) != (before.host, before.hypervisor_hostname)
+
+
+def _names(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["host"], row["hypervisor_hostname"]
+
+
+def _refuse_taken(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise :class:`Duplicate` where another node has the names that a row brings."""
+    wanted = {_names(row): row["uuid"] for row in rows}
+    for batch in batches({host for host, _ in wanted}):
+        query = select(_COLUMNS.uuid, _COLUMNS.host, _COLUMNS.hypervisor_hostname)
+        for uuid, *names in connection.execute(query.where(_COLUMNS.host.in_(batch))):
+            if wanted.get(tuple(names), uuid) != uuid:
+                raise Duplicate(
+                    f"Host {names[0]} has a node {names[1]} already: its uuid is {uuid}, "
+                    f"not {wanted[tuple(names)]}. Delete that node first.",
+                    code="scheduler.duplicate",
+                )
+
+
+def _insert(connection: Connection, rows: Sequence[Mapping[str, Any]], now: datetime) -> None:
+    if not rows:
+        return
+    values = [
+        {**row, "version": _first_version(row), "created_at": now, "updated_at": now}
+        for row in rows
+    ]
+    try:
+        connection.execute(insert(compute_nodes), values)
+    except IntegrityError:
+        raise ConcurrentUpdate(
+            "Another request reported one of these compute nodes at the same moment; try again.",
+            code="scheduler.concurrent_update",
+        ) from None
+
+
+def _first_version(row: Mapping[str, Any]) -> int:
+    """Return the version that a node begins with.
+
+    It follows from the report, so that a node that is deleted and comes back with another report
+    does not meet a version under which a process still remembers the old one.
+    """
+    described = "\0".join(str(row[key]) for key in _DESCRIBING)
+    return zlib.crc32(described.encode()) & 0x3FFFFFFF
+
+
+def _change(
+    connection: Connection,
+    rows: Sequence[Mapping[str, Any]],
+    found: Mapping[str, Row[Any]],
+    now: datetime,
+) -> None:
+    if not rows:
+        return
+    values = [
+        {
+            "b_uuid": row["uuid"],
+            **{key: row[key] for key in (*_DESCRIBING, "last_seen_up")},
+            "version": found[row["uuid"]].version + 1,
+            "updated_at": now,
+        }
+        for row in rows
+    ]
+    try:
+        connection.execute(
+            update(compute_nodes).where(_COLUMNS.uuid == bindparam("b_uuid")), values
+        )
+    except IntegrityError:
+        raise ConcurrentUpdate(
+            "Another request took the names of one of these compute nodes at the same moment; "
+            "try again.",
+            code="scheduler.concurrent_update",
+        ) from None
+
+
+def _beat(connection: Connection, heartbeats: Mapping[str, datetime]) -> None:
+    """Note when nodes were last seen up, of which nothing else changed."""
+    if not heartbeats:
+        return
+    moments = set(heartbeats.values())
+    if len(moments) == 1:
+        # The common case, and cheaper where a driver sends a list of rows one by one.
+        for batch in batches(sorted(heartbeats)):
+            connection.execute(
+                update(compute_nodes)
+                .where(_COLUMNS.uuid.in_(batch))
+                .values(last_seen_up=min(moments))
+            )
+        return
+    connection.execute(
+        update(compute_nodes).where(_COLUMNS.uuid == bindparam("b_uuid")),
+        [{"b_uuid": uuid, "last_seen_up": moment} for uuid, moment in sorted(heartbeats.items())],
+    )
+
+
+def _select() -> Select[Any]:
+    return select(
+        _COLUMNS.uuid,
+        _COLUMNS.host,
+        _COLUMNS.hypervisor_hostname,
+        _COLUMNS.cell_uuid,
+        _COLUMNS.report,
+        _COLUMNS.version,
+        _COLUMNS.last_seen_up,
+        _COLUMNS.created_at,
+        _COLUMNS.updated_at,
+    )
+
+
+def _node(row: Row[Any]) -> ComputeNode:
+    columns = row._asdict()
+    return node_of(orjson.loads(columns.pop("report")), **columns)

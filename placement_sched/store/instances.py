@@ -1,0 +1,119 @@
+"""Instances as recorded: where each is, whose it is, and what it is made of."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, delete, select
+
+from placement_sched.db.batches import batches
+from placement_sched.db.insert import insert_or_update
+from placement_sched.db.tables import instances
+from placement_sched.errors import NotFound
+from placement_sched.model.instance import Instance
+
+_COLUMNS = instances.c
+_RECORDED = (
+    "host",
+    "node",
+    "project_id",
+    "user_id",
+    "display_name",
+    "vm_state",
+    "task_state",
+    "flavor",
+    "image",
+    "server_group",
+)
+
+
+def by_uuid(connection: Connection, uuid: str) -> Instance:
+    """Return the instance of this uuid; raises :class:`NotFound`."""
+    found = by_uuids(connection, [uuid])
+    if not found:
+        raise NotFound(f"No instance with uuid {uuid} found", code="scheduler.not_found")
+    return found[0]
+
+
+def by_uuids(connection: Connection, uuids: Iterable[str]) -> tuple[Instance, ...]:
+    """Return those of the instances that are there."""
+    return tuple(
+        _instance(row)
+        for batch in batches(set(uuids))
+        for row in connection.execute(select(instances).where(_COLUMNS.uuid.in_(batch)))
+    )
+
+
+def by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ...]:
+    """Return the instances on these hosts, by host, then uuid."""
+    return tuple(
+        _instance(row)
+        for batch in batches(set(hosts))
+        for row in connection.execute(
+            select(instances).where(_COLUMNS.host.in_(batch)).order_by(_COLUMNS.host, _COLUMNS.uuid)
+        )
+    )
+
+
+def search(
+    connection: Connection,
+    *,
+    host: str | None = None,
+    node: str | None = None,
+    project_id: str | None = None,
+    after: str | None = None,
+    limit: int | None = None,
+) -> tuple[Instance, ...]:
+    """Return the instances of a host, a node, a project, or all, by uuid, behind ``after``."""
+    query = select(instances).order_by(_COLUMNS.uuid).limit(limit)
+    if host is not None:
+        query = query.where(_COLUMNS.host == host)
+    if node is not None:
+        query = query.where(_COLUMNS.node == node)
+    if project_id is not None:
+        query = query.where(_COLUMNS.project_id == project_id)
+    if after is not None:
+        query = query.where(_COLUMNS.uuid > after)
+    return tuple(_instance(row) for row in connection.execute(query))
+
+
+def record(connection: Connection, recorded: Sequence[Instance], now: datetime) -> None:
+    """Keep instances as they are now, whatever was recorded of them before.
+
+    The decision that placed an instance stays noted where the new record names none.
+    """
+    changing = [*_RECORDED, "updated_at"]
+    decided = [instance for instance in recorded if instance.decision_uuid is not None]
+    others = [instance for instance in recorded if instance.decision_uuid is None]
+    for some, names in ((decided, [*changing, "decision_uuid"]), (others, changing)):
+        insert_or_update(
+            connection,
+            instances,
+            [_row_of(instance, now) for instance in some],
+            key=("uuid",),
+            changing=names,
+        )
+
+
+def remove(connection: Connection, uuids: Iterable[str]) -> int:
+    """Delete the records of these instances; return how many there were."""
+    return sum(
+        connection.execute(delete(instances).where(_COLUMNS.uuid.in_(batch))).rowcount
+        for batch in batches(set(uuids))
+    )
+
+
+def _row_of(instance: Instance, now: datetime) -> dict[str, Any]:
+    row = {name: getattr(instance, name) for name in ("uuid", *_RECORDED, "decision_uuid")}
+    for name in ("flavor", "image"):
+        row[name] = None if row[name] is None else orjson.dumps(row[name]).decode()
+    return {**row, "created_at": now, "updated_at": now}
+
+
+def _instance(row: Row[Any]) -> Instance:
+    fields = row._asdict()
+    del fields["id"]
+    for name in ("flavor", "image"):
+        fields[name] = None if fields[name] is None else orjson.loads(fields[name])
+    return Instance(**fields)

@@ -1,0 +1,151 @@
+"""Services of hosts: their heartbeats, and whether operators want instances on them."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import Connection, Row, bindparam, delete, select, update
+
+from placement_sched.db.batches import batches
+from placement_sched.db.insert import insert_missing
+from placement_sched.db.tables import services
+from placement_sched.model.service import COMPUTE_BINARY, Service
+
+_COLUMNS = services.c
+
+
+def by_hosts(
+    connection: Connection,
+    hosts: Collection[str],
+    *,
+    binary: str = COMPUTE_BINARY,
+    lock: bool = False,
+) -> dict[str, Service]:
+    """Return the service of this binary of those of the hosts that have it, by host.
+
+    With ``lock`` their rows are locked in order of id, so that nobody disables or enables one of
+    them before the transaction ends.
+    """
+    query = select(services).order_by(_COLUMNS.id)
+    return {
+        row.host: _service(row)
+        for batch in batches(hosts)
+        for row in connection.execute(
+            (query.with_for_update() if lock else query).where(
+                _COLUMNS.host.in_(batch), _COLUMNS.binary == binary
+            )
+        )
+    }
+
+
+def search(
+    connection: Connection, *, host: str | None = None, binary: str | None = None
+) -> tuple[Service, ...]:
+    """Return the services of a host, of a binary, or all, by id."""
+    query = select(services).order_by(_COLUMNS.id)
+    if host is not None:
+        query = query.where(_COLUMNS.host == host)
+    if binary is not None:
+        query = query.where(_COLUMNS.binary == binary)
+    return tuple(_service(row) for row in connection.execute(query))
+
+
+def beat(
+    connection: Connection, heartbeats: Mapping[str, datetime], now: datetime
+) -> dict[str, Service]:
+    """Note when hosts were last seen up; return their compute services as they were before, locked.
+
+    A host without a compute service gets one, enabled. The number of statements does not depend
+    on how many hosts there are.
+    """
+    found = by_hosts(connection, heartbeats, lock=True)
+    if missing := sorted(heartbeats.keys() - found.keys()):
+        rows = [_new(host, heartbeats[host], now) for host in missing]
+        insert_missing(connection, services, rows)
+        found |= by_hosts(connection, missing, lock=True)
+    _move(
+        connection,
+        {
+            service.id: heartbeats[host]
+            for host, service in found.items()
+            if service.last_seen_up != heartbeats[host]
+        },
+        now,
+    )
+    return found
+
+
+def _new(host: str, last_seen_up: datetime, now: datetime) -> dict[str, Any]:
+    return {
+        "uuid": str(uuid4()),
+        "host": host,
+        "binary": COMPUTE_BINARY,
+        "disabled": 0,
+        "forced_down": 0,
+        "last_seen_up": last_seen_up,
+        "created_at": now,
+        "updated_at": now,
+    }
+
+
+def _move(connection: Connection, heartbeats: Mapping[int, datetime], now: datetime) -> None:
+    if not heartbeats:
+        return
+    moments = set(heartbeats.values())
+    if len(moments) == 1:
+        # The common case, and cheaper where a driver sends a list of rows one by one.
+        for batch in batches(sorted(heartbeats)):
+            connection.execute(
+                update(services)
+                .where(_COLUMNS.id.in_(batch))
+                .values(last_seen_up=min(moments), updated_at=now)
+            )
+        return
+    connection.execute(
+        update(services).where(_COLUMNS.id == bindparam("b_id")),
+        [
+            {"b_id": number, "last_seen_up": moment, "updated_at": now}
+            for number, moment in sorted(heartbeats.items())
+        ],
+    )
+
+
+def set_disabled(
+    connection: Connection, ids: Collection[int], *, disabled: bool, reason: str | None
+) -> None:
+    """Disable services with a reason, or enable them, which forgets it."""
+    for batch in batches(sorted(ids)):
+        connection.execute(
+            update(services)
+            .where(_COLUMNS.id.in_(batch))
+            .values(disabled=int(disabled), disabled_reason=reason if disabled else None)
+        )
+
+
+def set_forced_down(connection: Connection, ids: Collection[int], *, forced_down: bool) -> None:
+    """Make services count as down whatever their heartbeat says, or no longer."""
+    for batch in batches(sorted(ids)):
+        connection.execute(
+            update(services).where(_COLUMNS.id.in_(batch)).values(forced_down=int(forced_down))
+        )
+
+
+def remove(connection: Connection, ids: Collection[int]) -> None:
+    """Delete services."""
+    for batch in batches(sorted(ids)):
+        connection.execute(delete(services).where(_COLUMNS.id.in_(batch)))
+
+
+def _service(row: Row[Any]) -> Service:
+    return Service(
+        id=row.id,
+        uuid=row.uuid,
+        host=row.host,
+        binary=row.binary,
+        disabled=bool(row.disabled),
+        disabled_reason=row.disabled_reason,
+        forced_down=bool(row.forced_down),
+        last_seen_up=row.last_seen_up,
+        updated_at=row.updated_at,
+    )
