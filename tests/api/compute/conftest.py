@@ -1,0 +1,55 @@
+"""What tests of host aggregates build on."""
+
+import pytest
+
+URL = "/compute/v2.1/os-aggregates"
+
+
+class AggregateApi:
+    """The os-aggregates calls, short; each returns the answer."""
+
+    def __init__(self, app):
+        self.app = app
+
+    def create(self, name, zone=None, status=200, **headers):
+        fields = {"name": name} | ({} if zone is None else {"availability_zone": zone})
+        return self.app.post_json(URL, {"aggregate": fields}, headers=headers, status=status)
+
+    def make(self, name, zone=None):
+        """Create an aggregate and return its id."""
+        return self.create(name, zone).json["aggregate"]["id"]
+
+    def show(self, number, status=200, version="2.96"):
+        headers = {"OpenStack-API-Version": f"compute {version}"}
+        return self.app.get(f"{URL}/{number}", headers=headers, status=status)
+
+    def uuid(self, number):
+        return self.show(number).json["aggregate"]["uuid"]
+
+    def update(self, number, status=200, **fields):
+        return self.app.put_json(f"{URL}/{number}", {"aggregate": fields}, status=status)
+
+    def act(self, number, body, status=200):
+        return self.app.post_json(f"{URL}/{number}/action", body, status=status)
+
+    def add_host(self, number, host, status=200):
+        return self.act(number, {"add_host": {"host": host}}, status)
+
+    def remove_host(self, number, host, status=200):
+        return self.act(number, {"remove_host": {"host": host}}, status)
+
+    def set_metadata(self, number, status=200, **metadata):
+        return self.act(number, {"set_metadata": {"metadata": metadata}}, status)
+
+    def delete(self, number, status=200):
+        return self.app.delete(f"{URL}/{number}", status=status)
+
+
+@pytest.fixture
+def api(app):
+    return AggregateApi(app)
+
+
+@pytest.fixture
+def sqlite_api(sqlite_app):
+    return AggregateApi(sqlite_app)

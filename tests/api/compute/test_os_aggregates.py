@@ -1,0 +1,250 @@
+"""Host aggregates: made, listed, shown, changed, tagged, deleted."""
+
+import pytest
+
+from tests.api.compute.conftest import URL
+from tests.hosts import add_node
+
+IMAGE = "70a599e0-31e7-49b7-b260-868f441e862b"
+FIELDS = [
+    "availability_zone",
+    "created_at",
+    "deleted",
+    "deleted_at",
+    "hosts",
+    "id",
+    "metadata",
+    "name",
+    "updated_at",
+]
+
+
+def test_new_aggregate_is_told_without_hosts_and_metadata(api):
+    made = api.create("ssd", "z1").json["aggregate"]
+    assert sorted(made) == sorted(set(FIELDS) - {"hosts", "metadata"})
+    assert (made["name"], made["availability_zone"]) == ("ssd", "z1")
+    assert (made["deleted"], made["deleted_at"], made["updated_at"]) == (False, None, None)
+
+
+def test_shown_aggregate_has_every_field(api):
+    number = api.make("ssd", "z1")
+    shown = api.show(number, version="2.40").json["aggregate"]
+    assert sorted(shown) == FIELDS
+    assert shown["metadata"] == {"availability_zone": "z1"}
+    assert shown["hosts"] == []
+
+
+def test_listed_aggregates_have_every_field_and_are_in_order_of_id(api):
+    numbers = [api.make(name) for name in ("b", "a", "c")]
+    listed = api.app.get(URL).json["aggregates"]
+    assert [each["id"] for each in listed] == numbers
+    assert sorted(listed[0]) == FIELDS
+
+
+@pytest.mark.parametrize(("version", "shown"), [("2.40", False), ("2.41", True), ("2.96", True)])
+def test_uuid_is_shown_from_2_41(sqlite_api, version, shown):
+    headers = {"OpenStack-API-Version": f"compute {version}"}
+    body = {"aggregate": {"name": "a"}}
+    made = sqlite_api.app.post_json(URL, body, headers=headers).json["aggregate"]
+    (listed,) = sqlite_api.app.get(URL, headers=headers).json["aggregates"]
+    got = sqlite_api.show(made["id"], version=version).json["aggregate"]
+    updated = sqlite_api.app.put_json(f"{URL}/{made['id']}", body, headers=headers)
+    for each in (made, listed, got, updated.json["aggregate"]):
+        assert ("uuid" in each) is shown
+
+
+def test_times_are_as_nova_writes_them(api):
+    number = api.make("a")
+    api.set_metadata(number, ssd="true")
+    shown = api.show(number).json["aggregate"]
+    assert len(shown["created_at"]) == len("2026-11-20T08:57:03.000000")
+    assert shown["updated_at"] >= shown["created_at"]
+
+
+def test_names_differ_by_case(api):
+    assert api.make("ssd") != api.make("SSD")
+
+
+def test_taken_name_is_409_on_create_and_update(api):
+    api.make("a")
+    fault = api.create("a", status=409).json["conflictingRequest"]
+    assert fault["message"] == "Aggregate a already exists."
+    api.update(api.make("b"), name="a", status=409)
+
+
+def test_aggregate_may_keep_its_name(api):
+    number = api.make("a")
+    assert api.update(number, name="a").json["aggregate"]["name"] == "a"
+
+
+def test_update_changes_name_and_zone_alone(api):
+    number = api.make("a", "z1")
+    api.set_metadata(number, ssd="true")
+    assert api.update(number, name="b").json["aggregate"]["availability_zone"] == "z1"
+    updated = api.update(number, availability_zone="z2").json["aggregate"]
+    assert updated["name"] == "b"
+    assert updated["metadata"] == {"availability_zone": "z2", "ssd": "true"}
+
+
+def test_metadata_is_merged_and_null_removes_a_key(api):
+    number = api.make("a")
+    api.set_metadata(number, ssd="true", gpu="2")
+    tagged = api.set_metadata(number, ssd=None, absent=None, Ssd="x").json["aggregate"]
+    assert tagged["metadata"] == {"Ssd": "x", "gpu": "2"}
+    assert api.show(number).json["aggregate"]["metadata"] == {"Ssd": "x", "gpu": "2"}
+
+
+@pytest.mark.parametrize("value", ["", "v" * 255, "TRUE ", "é✓", "a\nb"])
+def test_metadata_values_are_kept_exactly(api, value):
+    number = api.make("a")
+    assert api.set_metadata(number, k=value).json["aggregate"]["metadata"] == {"k": value}
+    assert api.show(number).json["aggregate"]["metadata"] == {"k": value}
+
+
+@pytest.mark.parametrize("key", ["k" * 255, "trait:CUSTOM_X", "a b", "filter_tenant_id-3.b_C"])
+def test_metadata_keys_novas_pattern_allows(sqlite_api, key):
+    number = sqlite_api.make("a")
+    body = {"set_metadata": {"metadata": {key: "v"}}}
+    assert sqlite_api.act(number, body).json["aggregate"]["metadata"] == {key: "v"}
+
+
+def test_deleted_aggregate_is_gone_and_its_name_free(api):
+    number = api.make("a", "z1")
+    assert api.delete(number).body == b""
+    api.show(number, status=404)
+    assert api.make("a") != number
+
+
+@pytest.mark.parametrize("number", [9999, -1, 0, 2**31, 10**30])
+def test_aggregate_that_is_not_there_is_404_everywhere(sqlite_api, sqlite_database, number):
+    add_node(sqlite_database, "h1")
+    message = sqlite_api.show(number, status=404).json["itemNotFound"]["message"]
+    assert str(number) in message
+    sqlite_api.update(number, name="b", status=404)
+    sqlite_api.delete(number, status=404)
+    sqlite_api.add_host(number, "h1", status=404)
+    sqlite_api.remove_host(number, "h1", status=404)
+    sqlite_api.set_metadata(number, k="v", status=404)
+
+
+@pytest.mark.parametrize("number", ["abc", "1.5", "1e3", "x" * 300])
+def test_id_that_is_no_number_is_400_everywhere(sqlite_api, number):
+    message = sqlite_api.show(number, status=400).json["badRequest"]["message"]
+    assert "must be an integer" in message
+    sqlite_api.update(number, name="b", status=400)
+    sqlite_api.delete(number, status=400)
+    sqlite_api.set_metadata(number, k="v", status=400)
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({}, "$.aggregate"),
+        ({"name": ""}, "$.aggregate.name"),
+        ({"name": "a" * 256}, "$.aggregate.name"),
+        ({"name": " a"}, "$.aggregate.name"),
+        ({"name": "a\u3000"}, "$.aggregate.name"),
+        ({"name": "a\tb"}, "$.aggregate.name"),
+        ({"name": "a\x00b"}, "$.aggregate.name"),
+        ({"name": "a\n"}, "$.aggregate.name"),
+        ({"name": 5}, "$.aggregate.name"),
+        ({"name": None}, "$.aggregate.name"),
+        ({"name": "a", "availability_zone": "z:1"}, "$.aggregate.availability_zone"),
+        ({"name": "a", "availability_zone": ""}, "$.aggregate.availability_zone"),
+        ({"name": "a", "availability_zone": "z" * 256}, "$.aggregate.availability_zone"),
+        ({"name": "a", "availability_zone": " z"}, "$.aggregate.availability_zone"),
+        ({"name": "a", "availability_zone": 5}, "$.aggregate.availability_zone"),
+        ({"name": "a", "metadata": {}}, "$.aggregate"),
+        ({"name": "a", "hosts": []}, "$.aggregate"),
+    ],
+)
+def test_malformed_aggregate_is_400_with_its_place(sqlite_api, fields, place):
+    answer = sqlite_api.app.post_json(URL, {"aggregate": fields}, status=400)
+    assert f"(at {place})" in answer.json["badRequest"]["message"]
+    number = sqlite_api.make("kept")
+    sqlite_api.app.put_json(f"{URL}/{number}", {"aggregate": fields}, status=400)
+    assert [each["name"] for each in sqlite_api.app.get(URL).json["aggregates"]] == ["kept"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"x": 1}', b'"a"'])
+def test_body_that_is_no_aggregate_is_400(sqlite_app, body):
+    sqlite_app.post(URL, body, content_type="application/json", status=400)
+    sqlite_app.put(f"{URL}/1", body, content_type="application/json", status=400)
+
+
+@pytest.mark.parametrize("zone", ["z 1,b", "z" * 255, "zürich", None])
+def test_zone_names_that_nova_takes(sqlite_api, zone):
+    body = {"aggregate": {"name": "a", "availability_zone": zone}}
+    made = sqlite_api.app.post_json(URL, body).json["aggregate"]
+    assert made["availability_zone"] == zone
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        [],
+        {"frob": {}},
+        {"add_host": {"host": "h1"}, "remove_host": {"host": "h1"}},
+        {"add_host": None},
+        {"add_host": {}},
+        {"add_host": {"host": ""}},
+        {"add_host": {"host": "a b"}},
+        {"add_host": {"host": "hé"}},
+        {"add_host": {"host": "h1\n"}},
+        {"add_host": {"host": "h" * 256}},
+        {"add_host": {"host": 5}},
+        {"add_host": {"host": "h1", "more": 1}},
+        {"remove_host": {"host": ["h1"]}},
+        {"set_metadata": {}},
+        {"set_metadata": {"metadata": []}},
+        {"set_metadata": {"metadata": {"k": 5}}},
+        {"set_metadata": {"metadata": {"k": True}}},
+        {"set_metadata": {"metadata": {"k": "v" * 256}}},
+        {"set_metadata": {"metadata": {"k": "a\x00b"}}},
+        {"set_metadata": {"metadata": {"": "v"}}},
+        {"set_metadata": {"metadata": {"k" * 256: "v"}}},
+        {"set_metadata": {"metadata": {"a/b": "v"}}},
+        {"set_metadata": {"metadata": {"é": "v"}}},
+        {"set_metadata": {"metadata": {"ok": "v", "k": 5}}},
+    ],
+)
+def test_malformed_action_is_400_and_does_nothing(sqlite_api, sqlite_database, body):
+    add_node(sqlite_database, "h1")
+    number = sqlite_api.make("a")
+    before = sqlite_api.show(number).json
+    sqlite_api.act(number, body, status=400)
+    assert sqlite_api.show(number).json == before
+
+
+def test_unknown_action_is_named(sqlite_api):
+    answer = sqlite_api.act(sqlite_api.make("a"), {"frob": {}}, status=400)
+    assert answer.json["badRequest"]["message"] == "There is no such action: frob"
+
+
+def cache_images(app, number, body, version, status):
+    headers = {"OpenStack-API-Version": f"compute {version}"}
+    return app.post_json(f"{URL}/{number}/images", body, headers=headers, status=status)
+
+
+def test_images_are_taken_note_of_from_2_81(sqlite_api):
+    number = sqlite_api.make("a")
+    body = {"cache": [{"id": IMAGE}]}
+    cache_images(sqlite_api.app, number, body, "2.80", 404)
+    assert cache_images(sqlite_api.app, number, body, "2.81", 202).body == b""
+    cache_images(sqlite_api.app, 9999, body, "2.81", 404)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"cache": []},
+        {"cache": [{"id": "x"}]},
+        {"cache": [{}]},
+        {"cache": [{"id": IMAGE}, {"id": IMAGE}]},
+        {"cache": [{"id": IMAGE}], "more": 1},
+    ],
+)
+def test_malformed_images_are_400(sqlite_api, body):
+    cache_images(sqlite_api.app, sqlite_api.make("a"), body, "2.96", 400)

@@ -1,0 +1,253 @@
+"""Hosts of host aggregates: zones hold, instances keep theirs, provider aggregates follow."""
+
+from threading import Barrier, Thread
+
+import pytest
+from sqlalchemy import select
+
+from placement_sched.db.tables import (
+    placement_aggregates,
+    resource_provider_aggregates,
+    resource_providers,
+)
+from tests.api.compute.conftest import URL
+from tests.hosts import add_instance, add_node, add_service
+from tests.statements import counted
+
+
+@pytest.fixture
+def members(database):
+    """Give a function that returns the uuids of the providers in a placement aggregate."""
+
+    def read(uuid):
+        query = (
+            select(resource_providers.c.uuid)
+            .join(
+                resource_provider_aggregates,
+                resource_provider_aggregates.c.resource_provider_id == resource_providers.c.id,
+            )
+            .join(
+                placement_aggregates,
+                placement_aggregates.c.id == resource_provider_aggregates.c.aggregate_id,
+            )
+            .where(placement_aggregates.c.uuid == uuid)
+        )
+        with database.read() as connection:
+            return set(connection.scalars(query))
+
+    return read
+
+
+def test_added_hosts_are_shown_in_order(api, database):
+    number = api.make("a")
+    for host in ("h2", "h1"):
+        add_node(database, host)
+        answer = api.add_host(number, host)
+    assert answer.json["aggregate"]["hosts"] == ["h1", "h2"]
+    assert api.show(number).json["aggregate"]["hosts"] == ["h1", "h2"]
+    assert api.remove_host(number, "h1").json["aggregate"]["hosts"] == ["h2"]
+
+
+def test_providers_of_all_nodes_of_the_host_follow(api, database, members):
+    mine = {add_node(database, "h1", "n1"), add_node(database, "h1", "n2")}
+    add_node(database, "h2")
+    add_node(database, "H1")
+    number = api.make("a")
+    api.add_host(number, "h1")
+    assert members(api.uuid(number)) == mine
+    api.remove_host(number, "h1")
+    assert members(api.uuid(number)) == set()
+
+
+def test_placement_api_shows_the_aggregate_of_the_host(api, database):
+    provider = add_node(database, "h1")
+    number = api.make("a")
+    api.add_host(number, "h1")
+    answer = api.app.get(
+        f"/placement/resource_providers/{provider}/aggregates",
+        headers={"OpenStack-API-Version": "placement 1.19"},
+    )
+    assert answer.json["aggregates"] == [api.uuid(number)]
+    assert answer.json["resource_provider_generation"] == 1
+
+
+def test_other_aggregates_of_the_provider_stay(api, database, members):
+    provider = add_node(database, "h1")
+    one, two = api.make("one"), api.make("two")
+    api.add_host(one, "h1")
+    api.add_host(two, "h1")
+    api.remove_host(one, "h1")
+    assert members(api.uuid(one)) == set()
+    assert members(api.uuid(two)) == {provider}
+
+
+def test_host_without_providers_may_be_in_aggregates(api, database):
+    add_service(database, "s1")
+    add_node(database, "n1", provider=False)
+    number = api.make("a")
+    api.add_host(number, "s1")
+    assert api.add_host(number, "n1").json["aggregate"]["hosts"] == ["n1", "s1"]
+    api.remove_host(number, "n1")
+    assert api.remove_host(number, "s1").json["aggregate"]["hosts"] == []
+
+
+def test_unknown_host_is_404(api, database):
+    add_node(database, "h1")
+    add_service(database, "controller", "nova-scheduler")
+    number = api.make("a")
+    for host in ("nope", "H1", "controller"):
+        fault = api.add_host(number, host, status=404).json["itemNotFound"]
+        assert fault["message"] == f"Compute host {host} could not be found."
+
+
+def test_host_that_is_in_it_is_409_and_one_that_is_not_404(api, database):
+    add_node(database, "h1")
+    number = api.make("a")
+    api.remove_host(number, "h1", status=404)
+    api.add_host(number, "h1")
+    fault = api.add_host(number, "h1", status=409).json["conflictingRequest"]
+    assert "already has host h1" in fault["message"]
+
+
+def test_aggregate_with_hosts_cannot_be_deleted(api, database):
+    add_node(database, "h1")
+    number = api.make("a")
+    api.add_host(number, "h1")
+    fault = api.delete(number, status=400).json["badRequest"]
+    assert "not empty" in fault["message"]
+    api.remove_host(number, "h1")
+    api.delete(number)
+
+
+def test_host_is_in_one_zone_only(api, database, members):
+    add_node(database, "h1")
+    plain, zone, same, other = (
+        api.make(name, name[0] if name != "plain" else None) for name in ("plain", "z1", "z2", "y")
+    )
+    for number in (plain, zone, same):
+        api.add_host(number, "h1")
+    fault = api.add_host(other, "h1", status=409).json["conflictingRequest"]
+    assert "already in availability zone(s) z" in fault["message"]
+    assert api.show(other).json["aggregate"]["hosts"] == []
+    assert members(api.uuid(other)) == set()
+
+
+def test_zone_cannot_change_while_another_zone_has_the_host(api, database):
+    add_node(database, "h1")
+    one, two, plain = api.make("one", "z"), api.make("two", "z"), api.make("plain")
+    for number in (one, two, plain):
+        api.add_host(number, "h1")
+    api.update(one, availability_zone="y", status=400)
+    api.set_metadata(one, availability_zone="y", status=400)
+    api.set_metadata(plain, availability_zone="y", status=400)
+    tagged = api.set_metadata(plain, availability_zone="z").json["aggregate"]
+    assert tagged["availability_zone"] == "z"
+
+
+def test_zone_of_hosts_without_instances_may_change(api, database):
+    add_node(database, "h1")
+    number = api.make("a", "z1")
+    api.add_host(number, "h1")
+    assert api.update(number, availability_zone="z2").json["aggregate"]["hosts"] == ["h1"]
+    assert api.set_metadata(number, availability_zone="z3").status_int == 200
+
+
+@pytest.mark.parametrize("zone", [None, ""])
+def test_zone_cannot_be_removed(sqlite_api, zone):
+    number = sqlite_api.make("a", "z1")
+    fault = sqlite_api.set_metadata(number, availability_zone=zone, status=400).json["badRequest"]
+    assert "empty named availability zone" in fault["message"]
+    sqlite_api.update(number, availability_zone=zone, status=400)
+    assert sqlite_api.show(number).json["aggregate"]["availability_zone"] == "z1"
+
+
+def test_host_with_instances_does_not_enter_a_zone(api, database):
+    add_node(database, "h1")
+    add_instance(database, "h1")
+    fault = api.add_host(api.make("zone", "nova"), "h1", status=409).json["conflictingRequest"]
+    assert "h1" in fault["message"]
+    assert api.add_host(api.make("plain"), "h1").status_int == 200
+
+
+def test_host_with_instances_does_not_leave_its_zone(api, database, members):
+    provider = add_node(database, "h1")
+    one, two, plain = api.make("one", "z"), api.make("two", "z"), api.make("plain")
+    api.add_host(one, "h1")
+    add_instance(database, "h1")
+    api.add_host(two, "h1")
+    api.add_host(plain, "h1")
+    api.remove_host(plain, "h1")
+    api.remove_host(one, "h1")
+    api.remove_host(two, "h1", status=409)
+    assert members(api.uuid(two)) == {provider}
+
+
+def test_zone_under_instances_does_not_change(api, database):
+    add_node(database, "h1")
+    zone, plain = api.make("zone", "z"), api.make("plain")
+    api.add_host(zone, "h1")
+    api.add_host(plain, "h1")
+    add_instance(database, "h1")
+    api.update(zone, availability_zone="y", status=400)
+    fault = api.set_metadata(zone, availability_zone="y", status=400).json["badRequest"]
+    assert "instances" in fault["message"]
+    api.set_metadata(plain, availability_zone="z", status=400)
+    assert api.update(zone, availability_zone="z", name="kept").status_int == 200
+    assert api.set_metadata(zone, ssd="true").status_int == 200
+
+
+def test_refused_change_writes_nothing(api, database):
+    add_node(database, "h1")
+    number = api.make("a", "z")
+    api.add_host(number, "h1")
+    add_instance(database, "h1")
+    before = api.show(number).json
+    api.update(number, name="b", availability_zone="y", status=400)
+    api.set_metadata(number, ssd="true", availability_zone="y", status=400)
+    assert api.show(number).json == before
+
+
+def test_rival_zones_never_both_win_a_host(api, database):
+    add_node(database, "h1")
+    numbers = [api.make(zone, zone) for zone in ("za", "zb", "zc", "zd")]
+    start, statuses = Barrier(len(numbers)), []
+
+    def race(number):
+        start.wait()
+        statuses.append(api.add_host(number, "h1", status="*").status_int)
+
+    threads = [Thread(target=race, args=(number,)) for number in numbers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == [200, 409, 409, 409]
+
+
+def statements_with(api, database, size):
+    """Return how many statements adding a host, listing, changing zone and removing take.
+
+    The aggregate has ``size`` hosts already, and the host ``size`` nodes.
+    """
+    used = api.app.app.services.database
+    for node in range(size):
+        add_node(database, f"many{size}", f"n{node}")
+    number = api.make(f"of {size}", "z")
+    for host in (f"h{size}-{each}" for each in range(size)):
+        add_node(database, host)
+        api.add_host(number, host)
+    with counted(used) as adding:
+        api.add_host(number, f"many{size}")
+    with counted(used) as listing:
+        api.app.get(URL)
+    with counted(used) as zoning:
+        api.update(number, availability_zone="y")
+    with counted(used) as removing:
+        api.remove_host(number, f"many{size}")
+    return [len(each) for each in (adding, listing, zoning, removing)]
+
+
+def test_statements_do_not_grow_with_hosts_and_nodes(api, database):
+    few = statements_with(api, database, 2)
+    assert statements_with(api, database, 40) == few
+    assert max(few) < 20

@@ -1,0 +1,63 @@
+"""Who may do what with host aggregates."""
+
+import pytest
+
+from placement_sched.config.process import new_conf, read_files
+from placement_sched.config.settings import Settings
+from tests.api.compute.conftest import URL
+
+CALLS = [
+    ("index", "GET", URL, None),
+    ("create", "POST", URL, {"aggregate": {"name": "a"}}),
+    ("show", "GET", f"{URL}/1", None),
+    ("update", "PUT", f"{URL}/1", {"aggregate": {"name": "a"}}),
+    ("delete", "DELETE", f"{URL}/1", None),
+    ("add_host", "POST", f"{URL}/1/action", {"add_host": {"host": "h1"}}),
+    ("remove_host", "POST", f"{URL}/1/action", {"remove_host": {"host": "h1"}}),
+    ("set_metadata", "POST", f"{URL}/1/action", {"set_metadata": {"metadata": {}}}),
+]
+RULES = [(f"os_compute_api:os-aggregates:{rule}", *call) for rule, *call in CALLS]
+RULES.append(
+    (
+        "compute:aggregates:images",
+        "POST",
+        f"{URL}/1/images",
+        {"cache": [{"id": "70a599e0-31e7-49b7-b260-868f441e862b"}]},
+    )
+)
+
+
+def ask(app, method, path, body, token, roles=""):
+    headers = {
+        "X-Auth-Token": token,
+        "X-Roles": roles,
+        "OpenStack-API-Version": "compute 2.96",
+    }
+    if body is None:
+        return app.request(path, method=method, headers=headers, status="*")
+    return getattr(app, f"{method.lower()}_json")(path, body, headers=headers, status="*")
+
+
+@pytest.mark.parametrize(("rule", "method", "path", "body"), RULES)
+def test_each_call_is_the_administrators(sqlite_app, rule, method, path, body):
+    refused = ask(sqlite_app, method, path, body, "bob:shop")
+    assert refused.status_int == 403
+    assert rule in refused.json["forbidden"]["message"]
+    allowed = {ask(sqlite_app, method, path, body, "admin").status_int}
+    allowed.add(ask(sqlite_app, method, path, body, "bob:shop", "member,admin").status_int)
+    assert not allowed & {401, 403}
+
+
+@pytest.mark.parametrize(("rule", "method", "path", "body"), RULES)
+def test_each_call_follows_the_operators_rule(
+    make_app, sqlite_url, tmp_path, rule, method, path, body
+):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f'"{rule}": "role:operator"\n')
+    file = tmp_path / "placement.conf"
+    file.write_text(
+        f"[placement_database]\nconnection = {sqlite_url}\n[oslo_policy]\npolicy_file = {policy}\n"
+    )
+    app = make_app(Settings.from_conf(read_files(new_conf(), [str(file)])))
+    assert ask(app, method, path, body, "bob", "operator").status_int != 403
+    assert ask(app, method, path, body, "admin").status_int == 403

@@ -1,0 +1,26 @@
+"""Counts the SQL statements that a piece of work takes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import event
+
+from placement_sched.db.transaction import Database
+
+
+@contextmanager
+def counted(database: Database) -> Iterator[list[str]]:
+    """Give a list that fills with the statements that go to the database."""
+    seen: list[str] = []
+
+    def note(_connection, _cursor, statement, *_rest):
+        seen.append(statement)
+
+    engines = (database.reader, database.writer)
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        for engine in engines:
+            event.remove(engine, "before_cursor_execute", note)
