@@ -4,7 +4,7 @@ One statement asks of every provider which of the search's own conditions it mee
 each constraint on amounts fetches the numbers of those refused that are to be shown.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,58 +13,9 @@ from sqlalchemy import Connection, Row, Select, and_, func, select
 from placement_sched.candidates.constraints import Constraint
 from placement_sched.candidates.search import Search
 from placement_sched.db.batches import batches
-from placement_sched.db.tables import (
-    allocations,
-    compute_nodes,
-    inventories,
-    resource_providers,
-)
+from placement_sched.db.tables import allocations, compute_nodes, inventories, resource_providers
 from placement_sched.model.inventory import Inventory, why_not
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedProvider:
-    """A provider and why a step refused it; one that is no compute node is told by its name."""
-
-    host: str
-    node: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One constraint: how many providers came to it, how many went on, and some it refused."""
-
-    constraint: Constraint
-    before: int
-    after: int
-    refused: tuple[RefusedProvider, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NearMiss:
-    """A constraint without which there would be candidates, and how many."""
-
-    constraint: Constraint
-    providers: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """The steps in order; ``fitting`` went through all of them, limit apart."""
-
-    providers: int
-    fitting: int
-    steps: tuple[Step, ...]
-    nearest: tuple[NearMiss, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """Which refused to list: those of ``hosts`` (None: all), ``most`` a step (0: all)."""
-
-    hosts: frozenset[str] | None = None
-    most: int = 100
+from placement_sched.model.report import CandidatesReport, NearMiss, Rejected, StepReport, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,28 +28,36 @@ class _Verdict:
     misses: tuple[int, ...]
 
 
-def explain(connection: Connection, search: Search, shown: Shown) -> Explanation:
-    """Return what every constraint of ``search`` did, each provider charged to the first only."""
+def explain(connection: Connection, search: Search, found: int, view: View) -> CandidatesReport:
+    """Return what every constraint of ``search`` did, each provider charged to the first only.
+
+    ``found`` is how many candidates the plain run returned; those that fit beyond were cut by the
+    limit, which is then the last step. A provider that is no compute node is told by its name.
+    """
     verdicts = _judge(connection, search.constraints)
-    charged: list[list[_Verdict]] = [[] for _ in search.constraints]
-    fitting = 0
-    for verdict in verdicts:
-        if verdict.misses:
-            charged[verdict.misses[0]].append(verdict)
-        else:
-            fitting += 1
+    charged = _charge(verdicts, len(search.constraints))
     steps = []
     before = len(verdicts)
     for constraint, refused in zip(search.constraints, charged, strict=True):
         after = before - len(refused)
-        listed = _told(connection, constraint, _listed(refused, shown))
-        steps.append(Step(constraint=constraint, before=before, after=after, refused=listed))
+        steps.append(
+            StepReport(
+                constraint=constraint.kind,
+                detail=constraint.detail,
+                before=before,
+                after=after,
+                rejected=_told(connection, constraint, _listed(refused, view)),
+            )
+        )
         before = after
-    return Explanation(
+    if found < before:
+        steps.append(_cut(before, found))
+    return CandidatesReport(
+        query=search.query.querystring(),
         providers=len(verdicts),
-        fitting=fitting,
+        hosts=found,
         steps=tuple(steps),
-        nearest=() if fitting else _nearest(search.constraints, verdicts),
+        nearest_misses=() if before else _nearest(search.constraints, verdicts),
     )
 
 
@@ -119,27 +78,36 @@ def _judge(connection: Connection, constraints: Sequence[Constraint]) -> list[_V
     return sorted(found, key=lambda verdict: (verdict.host, verdict.node))
 
 
-def _listed(refused: Sequence[_Verdict], shown: Shown) -> Sequence[_Verdict]:
-    if shown.hosts is not None:
-        refused = [verdict for verdict in refused if verdict.host in shown.hosts]
-    return refused[: shown.most] if shown.most else refused
+def _charge(verdicts: Sequence[_Verdict], constraints: int) -> list[list[_Verdict]]:
+    """Return, for each constraint, the providers that it is the first to refuse."""
+    charged: list[list[_Verdict]] = [[] for _ in range(constraints)]
+    for verdict in verdicts:
+        if verdict.misses:
+            charged[verdict.misses[0]].append(verdict)
+    return charged
+
+
+def _cut(fitting: int, found: int) -> StepReport:
+    return StepReport(constraint="limit", detail=str(found), before=fitting, after=found)
+
+
+def _listed(refused: Sequence[_Verdict], view: View) -> Sequence[_Verdict]:
+    shown = [verdict for verdict in refused if view.shows(verdict.host, verdict.node)]
+    return shown[: view.max_rejected or None]
 
 
 def _told(
     connection: Connection, constraint: Constraint, refused: Sequence[_Verdict]
-) -> tuple[RefusedProvider, ...]:
+) -> tuple[Rejected, ...]:
     if constraint.resource_class and refused:
         reasons = _shortages(connection, constraint, [verdict.id for verdict in refused])
     else:
         reasons = {verdict.id: constraint.refused for verdict in refused}
-    return tuple(
-        RefusedProvider(host=verdict.host, node=verdict.node, reason=reasons[verdict.id])
-        for verdict in refused
-    )
+    return tuple(Rejected(verdict.host, verdict.node, reasons[verdict.id]) for verdict in refused)
 
 
 def _shortages(
-    connection: Connection, constraint: Constraint, ids: Collection[int]
+    connection: Connection, constraint: Constraint, ids: Sequence[int]
 ) -> dict[int, str]:
     """Return what each provider has of the constraint's class, against what was asked."""
     found: dict[int, tuple[Inventory, int]] = {}
@@ -196,8 +164,8 @@ def _nearest(
         if len(verdict.misses) == 1:
             alone[verdict.misses[0]] += 1
     found = [
-        NearMiss(constraint=constraint, providers=count)
+        NearMiss(constraint.kind, constraint.detail, count)
         for constraint, count in zip(constraints, alone, strict=True)
         if count
     ]
-    return tuple(sorted(found, key=lambda miss: -miss.providers))
+    return tuple(sorted(found, key=lambda miss: -miss.hosts))

@@ -157,7 +157,7 @@ def _usages(
         for batch in batches(ids)
         for provider, key, used in connection.execute(
             statement.where(allocations.c.resource_provider_id.in_(batch))
-        ).tuples()
+        )
     }
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db.batches import batches
@@ -80,6 +80,16 @@ def search(
     if after is not None:
         query = query.where(_COLUMNS.uuid > after)
     return tuple(_node(row) for row in connection.execute(query))
+
+
+def named(
+    connection: Connection, *, hosts: Collection[str], nodes: Collection[str]
+) -> tuple[ComputeNode, ...]:
+    """Return the nodes of any of these hosts, and those of any of these names, by uuid."""
+    either = or_(_COLUMNS.host.in_(hosts), _COLUMNS.hypervisor_hostname.in_(nodes))
+    return tuple(
+        _node(row) for row in connection.execute(_select().where(either).order_by(_COLUMNS.uuid))
+    )
 
 
 def is_last(connection: Connection, node: ComputeNode) -> bool:

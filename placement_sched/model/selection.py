@@ -1,0 +1,39 @@
+"""A chosen host: where one instance goes, or could go instead."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+#: The microversion whose form ``allocation_request`` has.
+ALLOCATION_REQUEST_VERSION = "1.39"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """One host for one instance, as ``select_destinations`` answers it (contract §4).
+
+    ``allocation_request`` is what ``PUT /allocations`` takes: allocations and mappings.
+    """
+
+    service_host: str
+    nodename: str
+    compute_node_uuid: str
+    cell_uuid: str | None
+    availability_zone: str
+    weight: float
+    allocation_request: Mapping[str, Any]
+    limits: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the entry as the contract shows it."""
+        return {
+            "service_host": self.service_host,
+            "nodename": self.nodename,
+            "compute_node_uuid": self.compute_node_uuid,
+            "cell_uuid": self.cell_uuid,
+            "availability_zone": self.availability_zone,
+            "limits": dict(self.limits),
+            "weight": self.weight,
+            "allocation_request": dict(self.allocation_request),
+            "allocation_request_version": ALLOCATION_REQUEST_VERSION,
+        }

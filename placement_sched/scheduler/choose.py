@@ -1,0 +1,144 @@
+"""From host states to chosen hosts: filter, weigh, take the best, once for each instance."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from placement_sched.config.settings import Settings
+from placement_sched.model.report import FilterReport, HostReport, WeigherReport
+from placement_sched.model.selection import Selection
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.headroom import Headroom
+from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.loading import Plugins
+from placement_sched.scheduler.named_hosts import is_forced, sift
+from placement_sched.scheduler.stages import FilterRun, WeighRun, run_filters, run_weighers
+from placement_sched.scheduler.weights import WeighedHost
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How the hosts looked to one instance: what refused some, and the rest, best first."""
+
+    filters: tuple[FilterReport, ...]
+    weighed: WeighRun
+    ordered: tuple[WeighedHost, ...]
+
+    @property
+    def weighers(self) -> tuple[WeigherReport, ...]:
+        """Return the weighers that ran."""
+        return self.weighed.reports
+
+    def host_reports(self) -> tuple[HostReport, ...]:
+        """Return the hosts that passed, in final order, with their weights."""
+        told = {(report.host, report.node): report for report in self.weighed.host_reports()}
+        return tuple(told[host.obj.host, host.obj.nodename] for host in self.ordered)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A host and its alternates for every instance, or for none; ``first`` is the first's look."""
+
+    selections: tuple[tuple[Selection, ...], ...]
+    first: Look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chooser:
+    """Chooses among hosts under given settings; ``alternates`` is how many to add for each."""
+
+    plugins: Plugins
+    settings: Settings
+    random: Random
+    alternates: int = 0
+
+    def choose(self, hosts: Sequence[HostState], spec: RequestSpec, headroom: Headroom) -> Choice:
+        """Return a host for every instance of the request, or for none if one finds no host.
+
+        Hosts chosen are consumed virtually, so that the next instance sees less of them.
+        """
+        left = list(hosts)
+        chosen: list[WeighedHost] = []
+        first: Look | None = None
+        for index, uuid in enumerate(spec.instance_uuids or (None,) * spec.num_instances):
+            one = spec.for_instance(uuid)
+            look, left = self._look(left, one, headroom, index)
+            first = first or look
+            if not look.ordered:
+                return Choice((), first)
+            best = look.ordered[0]
+            chosen.append(best)
+            headroom.take(best.obj)
+            best.obj.consume_from_request(one)
+        if first is None:  # a request is for one instance at least
+            raise AssertionError("no instance was asked for")
+        others = self._alternates(chosen, left, spec, headroom)
+        selections = tuple(
+            tuple(self._selection(host) for host in (best, *others_of))
+            for best, others_of in zip(chosen, others, strict=True)
+        )
+        return Choice(selections, first)
+
+    def _look(
+        self, hosts: Sequence[HostState], spec: RequestSpec, headroom: Headroom, index: int
+    ) -> tuple[Look, list[HostState]]:
+        """Return how the hosts look to one instance, and those that passed."""
+        roomy = [host for host in hosts if headroom.fits(host)]
+        named = sift(roomy, spec) if index == 0 else FilterRun(roomy, ())
+        filters = () if is_forced(spec) else self.plugins.filters
+        filtered = run_filters(filters, named.hosts, spec, index)
+        weighed = run_weighers(self.plugins.weighers, filtered.hosts, spec)
+        ordered = self._ordered(weighed.hosts)
+        return Look((*named.reports, *filtered.reports), weighed, ordered), filtered.hosts
+
+    def _ordered(self, hosts: Sequence[WeighedHost]) -> tuple[WeighedHost, ...]:
+        """Return the hosts with the one to take first: the heaviest, or as options say another.
+
+        ``shuffle_best_same_weighed_hosts`` and ``host_subset_size`` of ``[filter_scheduler]``.
+        """
+        options = self.settings.filter_scheduler
+        ordered = list(hosts)
+        if options.shuffle_best_same_weighed_hosts and ordered:
+            ties = sum(1 for host in ordered if host.weight == ordered[0].weight)
+            ordered[:ties] = self.random.sample(ordered[:ties], ties)
+        subset = min(options.host_subset_size, len(ordered))
+        if subset > 1:
+            ordered.insert(0, ordered.pop(self.random.randrange(subset)))
+        return tuple(ordered)
+
+    def _alternates(
+        self,
+        chosen: Sequence[WeighedHost],
+        hosts: Sequence[HostState],
+        spec: RequestSpec,
+        headroom: Headroom,
+    ) -> list[list[WeighedHost]]:
+        """Return other hosts for each instance: of the same cell, chosen for none (as in nova)."""
+        if not self.alternates:
+            return [[] for _ in chosen]
+        look, _ = self._look(hosts, spec, headroom, len(chosen))
+        taken = {id(host.obj) for host in chosen}
+        free = [host for host in look.ordered if id(host.obj) not in taken]
+        return [
+            [host for host in free if host.obj.cell_uuid == best.obj.cell_uuid][: self.alternates]
+            for best in chosen
+        ]
+
+    def _selection(self, weighed: WeighedHost) -> Selection:
+        host = weighed.obj
+        zones = sorted(
+            zone for aggregate in host.aggregates if (zone := aggregate.availability_zone)
+        )
+        default_zone = self.settings.DEFAULT.default_availability_zone
+        return Selection(
+            service_host=host.host,
+            nodename=host.nodename,
+            compute_node_uuid=host.uuid or "",
+            cell_uuid=host.cell_uuid,
+            availability_zone=zones[0]
+            if zones
+            else self.settings.DEFAULT.default_availability_zone,
+            weight=weighed.weight,
+            allocation_request=request,
+            limits=host.limits,
+        )

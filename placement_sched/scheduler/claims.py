@@ -1,0 +1,70 @@
+"""Claims: what was chosen becomes allocations, for all instances of a request or for none."""
+
+from datetime import datetime
+
+from placement_sched.db.connection import Connection
+from placement_sched.model.allocation import ConsumerClaim
+from placement_sched.model.decision import Decision
+from placement_sched.model.instance import Instance
+from placement_sched.model.selection import Selection
+from placement_sched.model.spec import RequestSpec
+from placement_sched.store import allocations, decisions, instances
+
+#: The type of consumers that instances are, as nova names it.
+CONSUMER_TYPE = "INSTANCE"
+
+
+def claim(
+    connection: Connection,
+    spec: RequestSpec,
+    selections: tuple[Selection, ...],
+    decision: Decision,
+    nobody: tuple[str, str],
+    now: datetime,
+) -> None:
+    """Allocate the best selection of each instance, and record instances and decision with it.
+
+    ``nobody`` are project and user of requests that name none. Runs inside one write transaction.
+    Every consumer must be new, so that a rival with the same instance uuids cannot be overwritten.
+    Raises :class:`CapacityExceeded` or
+    :class:`ConcurrentUpdate` where somebody was faster.
+    """
+    pairs = list(zip(spec.instance_uuids, selections, strict=True))
+    allocations.replace(
+        connection, [_claim(spec, uuid, selection, nobody) for uuid, selection in pairs], now
+    )
+    recorded = [_instance(spec, uuid, selection, decision) for uuid, selection in pairs]
+    instances.record(connection, recorded, now)
+    decisions.record(connection, decision, now)
+
+
+def _claim(
+    spec: RequestSpec, uuid: str, selection: Selection, nobody: tuple[str, str]
+) -> ConsumerClaim:
+    parts = selection.allocation_request["allocations"]
+    return ConsumerClaim(
+        consumer=uuid,
+        allocations={provider: part["resources"] for provider, part in parts.items()},
+        project_id=spec.project_id or nobody[0],
+        user_id=spec.user_id or nobody[1],
+        consumer_type=CONSUMER_TYPE,
+        generation=None,
+    )
+
+
+def _instance(spec: RequestSpec, uuid: str, selection: Selection, decision: Decision) -> Instance:
+    asked = decision.request
+    return Instance(
+        uuid=uuid,
+        host=selection.service_host,
+        node=selection.nodename,
+        project_id=spec.project_id,
+        user_id=spec.user_id,
+        display_name=uuid,
+        vm_state="building",
+        task_state=None,
+        flavor=asked.get("flavor"),
+        image=asked.get("image"),
+        server_group=None,
+        decision_uuid=decision.uuid,
+    )

@@ -1,0 +1,91 @@
+"""Hosts that a request names: those it must not go to, and those it may only go to."""
+
+from collections.abc import Callable, Sequence
+
+from placement_sched.db.connection import Connection
+from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.report import FilterReport, Rejected
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.stages import FilterRun
+from placement_sched.store import compute_nodes
+
+
+def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode, ...] | None:
+    """Return the nodes that the request is confined to by name, or None where it names none.
+
+    ``force_hosts``, ``force_nodes`` and the requested destination all narrow, as in nova.
+    """
+    if not names_hosts(spec):
+        return None
+    destination = spec.destination
+    found = compute_nodes.named(
+        connection,
+        hosts={*spec.force_hosts, *_given(destination.host)},
+        nodes={*spec.force_nodes, *_given(destination.node)},
+    )
+    return tuple(node for node in found if _may(spec, node.host, node.hypervisor_hostname))
+
+
+def names_hosts(spec: RequestSpec) -> bool:
+    """Return whether the request may only go to hosts it names."""
+    destination = spec.destination
+    return bool(spec.force_hosts or spec.force_nodes or destination.host or destination.node)
+
+
+def is_forced(spec: RequestSpec) -> bool:
+    """Return whether the hosts named are taken without asking the filters, as nova does.
+
+    The hint ``_nova_check_type`` (a rebuild or a live migration to a host) asks them after all.
+    """
+    forced = bool(spec.force_hosts or spec.force_nodes)
+    return forced and not spec.get_scheduler_hint("_nova_check_type")
+
+
+def sift(hosts: Sequence[HostState], spec: RequestSpec) -> FilterRun:
+    """Return the hosts that the names in the request leave, told as filters tell."""
+    left = list(hosts)
+    reports: list[FilterReport] = []
+    ignored = {name.lower() for name in spec.ignore_hosts}
+    stages: tuple[tuple[str, bool, Callable[[HostState], bool], str], ...] = (
+        (
+            "ignore_hosts",
+            bool(ignored),
+            lambda host: host.host.lower() not in ignored,
+            "the request asks to ignore it",
+        ),
+        (
+            "requested_hosts",
+            names_hosts(spec),
+            lambda host: _may(spec, host.host, host.nodename),
+            "the request names other hosts",
+        ),
+    )
+    for name, applies, keeps, reason in stages:
+        if not applies:
+            continue
+        kept = [host for host in left if keeps(host)]
+        rejected = tuple(
+            Rejected(host.host, host.nodename, reason) for host in left if not keeps(host)
+        )
+        reports.append(
+            FilterReport(name=name, before=len(left), after=len(kept), rejected=rejected)
+        )
+        left = kept
+    return FilterRun(left, tuple(reports))
+
+
+def _may(spec: RequestSpec, host: str, node: str) -> bool:
+    """Return whether the names in the request leave this node; host names heed no case."""
+    hosts = {name.lower() for name in spec.force_hosts}
+    destination = spec.destination
+    return (
+        (not hosts or host.lower() in hosts)
+        and (not spec.force_nodes or node in spec.force_nodes)
+        and destination.host in {None, host}
+        and destination.node in {None, node}
+    )
+
+
+def _given(name: str | None) -> tuple[str, ...]:
+    return (name,) if name else ()

@@ -1,0 +1,215 @@
+"""The scheduler as the faces ask it: parse, run, claim or explain, answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+from placement_sched.config.settings import Settings
+from placement_sched.db.transaction import Database
+from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Conflict, NoValidHost
+from placement_sched.model.allocation import canonical
+from placement_sched.model.clock import Clock
+from placement_sched.model.decision import NO_VALID_HOST, SELECTED, Decision, digest_of
+from placement_sched.model.report import View, hosts_as_json
+from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.scheduler import not_yet
+from placement_sched.scheduler.claims import claim
+from placement_sched.scheduler.hosts import Memory
+from placement_sched.scheduler.loading import plugins_for
+from placement_sched.scheduler.pipeline import Run, Tools, funnel, run
+from placement_sched.store import allocations, decisions
+
+Json = dict[str, Any]
+
+#: How often a request starts again because others took what it chose, before it gives up. Each
+#: new start sees what the others left, so only as many starts are lost as there are rivals.
+MAX_STARTS = 100
+
+DEFAULT_POLICY = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduler:
+    """Places requests: one per process, for any number of threads."""
+
+    database: Database
+    settings: Settings
+    clock: Clock
+    random: Random
+    memory: Memory
+
+    def select_destinations(
+        self, document: Mapping[str, Any], *, alternates: bool = False, claiming: bool = True
+    ) -> Json:
+        """Return the hosts chosen for a request spec (contract §4), claimed unless told not to.
+
+        Asked again with the same instance uuids it returns the same answer. Raises
+        :class:`NoValidHost` with the funnel, :class:`Conflict` for instances that are placed
+        already by another request, :class:`Invalid` and :class:`PluginFailed`.
+        """
+        spec = _with_uuids(_spec_of(document))
+        number = self.settings.scheduler.max_attempts - 1 if alternates else 0
+        tools = self._tools(self.settings)
+        for _ in range(MAX_STARTS):
+            earlier = self._earlier(spec, document) if claiming else None
+            if earlier is not None:
+                return earlier
+            with self.database.read() as connection:
+                done = run(connection, spec, tools, number)
+                if not done.selections:
+                    told = funnel(connection, done, View()).as_json(View())
+                    raise NoValidHost(_sentence(told), extra={"funnel": told})
+            decision = self._decision(spec, document, done)
+            if not claiming:
+                return dict(decision.answer)
+            try:
+                self._claim(spec, done, decision)
+            except (CapacityExceeded, ConcurrentUpdate):
+                continue
+            return dict(decision.answer)
+        raise ConcurrentUpdate("others took every host that was chosen; try again")
+
+    def explain(
+        self,
+        document: Mapping[str, Any],
+        *,
+        overrides: Mapping[str, Any],
+        view: View,
+        alternates: bool = False,
+    ) -> Json:
+        """Return how a request would fare (contract §4), under other settings where given.
+
+        The same run as :meth:`select_destinations`; nothing is claimed.
+        """
+        settings = self.settings.overridden(overrides) if overrides else self.settings
+        spec = _spec_of(document)
+        number = settings.scheduler.max_attempts - 1 if alternates else 0
+        with self.database.read() as connection:
+            done = run(connection, spec, self._tools(settings), number)
+            told = funnel(connection, done, view).as_json(view)
+        hosts = done.choice.first.host_reports() if done.choice else ()
+        return {
+            "outcome": SELECTED if done.selections else NO_VALID_HOST,
+            "policy": DEFAULT_POLICY,
+            "funnel": told,
+            "hosts": hosts_as_json(hosts, view),
+            "selections": _selections(done),
+        }
+
+    def _tools(self, settings: Settings) -> Tools:
+        return Tools(
+            settings=settings,
+            plugins=plugins_for(settings, self.clock),
+            memory=self.memory,
+            random=self.random,
+        )
+
+    def _claim(self, spec: RequestSpec, done: Run, decision: Decision) -> None:
+        options = self.settings.placement
+        self.database.write(
+            partial(
+                claim,
+                spec=spec,
+                selections=tuple(best for best, *_ in done.selections),
+                decision=decision,
+                nobody=(
+                    options.incomplete_consumer_project_id,
+                    options.incomplete_consumer_user_id,
+                ),
+                now=self.clock(),
+            )
+        )
+
+    def _earlier(self, spec: RequestSpec, document: Mapping[str, Any]) -> Json | None:
+        """Return the answer that an earlier, equal request was given, while it still holds.
+
+        Raises :class:`Conflict` where an instance holds allocations by another request.
+        """
+        with self.database.read() as connection:
+            held = {
+                one.consumer.uuid
+                for one in allocations.of_consumers(connection, spec.instance_uuids)
+            }
+            if not held:
+                return None
+            placed = decisions.of_instances(connection, spec.instance_uuids)
+        digest = digest_of(document)
+        answers = {decision.uuid: decision for decision in placed.values()}
+        if (
+            len(answers) == 1
+            and placed.keys() == held == set(spec.instance_uuids)
+            and all(decision.digest == digest for decision in answers.values())
+        ):
+            return dict(next(iter(answers.values())).answer)
+        raise Conflict(
+            f"instance {min(held)} holds allocations already, by another request",
+            code="scheduler.instance_placed",
+        )
+
+    def _decision(self, spec: RequestSpec, document: Mapping[str, Any], done: Run) -> Decision:
+        uuid = str(uuid4())
+        return Decision(
+            uuid=uuid,
+            outcome=SELECTED,
+            project_id=spec.project_id,
+            digest=digest_of(document),
+            request=document,
+            answer={
+                "decision": uuid,
+                "policy": DEFAULT_POLICY,
+                "selections": _selections(done),
+                **_named_here(spec, document),
+            },
+        )
+
+
+def _spec_of(document: Mapping[str, Any]) -> RequestSpec:
+    spec = request_spec_from(document)
+    not_yet.check(spec)
+    return spec
+
+
+def _with_uuids(spec: RequestSpec) -> RequestSpec:
+    """Return the request with a uuid for each instance, new ones where the caller named none."""
+    named = tuple(canonical(uuid) for uuid in spec.instance_uuids)
+    made = tuple(str(uuid4()) for _ in range(0 if named else spec.num_instances))
+    return replace(spec, instance_uuids=named + made)
+
+
+def _named_here(spec: RequestSpec, document: Mapping[str, Any]) -> Json:
+    """Return the instance uuids where the caller named none and has to learn them."""
+    return {} if document.get("instance_uuids") else {"instance_uuids": list(spec.instance_uuids)}
+
+
+def _selections(done: Run) -> list[list[Json]]:
+    return [[selection.as_json() for selection in some] for some in done.selections]
+
+
+def _sentence(told: Mapping[str, Any]) -> str:
+    """Return in one sentence where a request ended."""
+    for report in told["request_filters"]:
+        if report.get("refusal"):
+            return f"No valid host was found: {report['name']}: {report['refusal']}"
+    candidates = told["allocation_candidates"]
+    if not candidates["hosts"]:
+        return f"No valid host was found: {_narrowest(candidates)}"
+    last = next((one for one in reversed(told["filters"]) if not one["after"]), None)
+    if last is not None:
+        return f"No valid host was found: {last['name']} refused the last {last['before']}"
+    return "No valid host was found for every instance of the request"
+
+
+def _narrowest(candidates: Mapping[str, Any]) -> str:
+    """Return which constraint stands in the way, or, where none does alone, which came last."""
+    for miss in candidates.get("nearest_misses", ()):
+        return (
+            f"only {miss['constraint']} {miss['detail']} stands in the way of {miss['hosts']} "
+            "host(s)"
+        )
+    emptied = next((step for step in candidates["steps"] if not step["after"]), None)
+    if emptied is None:
+        return "there is no resource provider"
+    return f"{emptied['constraint']} {emptied['detail']} left none of {emptied['before']}"

@@ -1,0 +1,163 @@
+"""The search against the naive model, its limit, its sample and its explanation."""
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import delete
+
+from placement_sched.candidates.explain import explain
+from placement_sched.candidates.search import find, prepare
+from placement_sched.db.tables import PLACEMENT_TABLES, resource_classes, resource_providers, traits
+from placement_sched.errors import Invalid
+from placement_sched.model.query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.report import EVERYTHING, View
+from tests.candidates.strategies import TRAITS, clouds, groups
+from tests.clouds import Cloud, Host, candidates, load, stock
+
+EXAMPLES = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def _reload(database, cloud):
+    def empty(connection):
+        connection.execute(resource_providers.update().values(root_provider_id=None))
+        for table in reversed(PLACEMENT_TABLES):
+            if table not in {traits, resource_classes}:
+                connection.execute(delete(table))
+
+    database.write(empty)
+    # Every trait a question may name exists, whether a host has it or not.
+    keeper = Host(name="keeper of traits", stocks={}, traits=frozenset(TRAITS))
+    load(database, Cloud((*cloud.hosts, keeper)))
+
+
+def _search(database, group, options, limit=None):
+    query = CandidatesQuery(groups=(group,), limit=limit)
+    with database.read() as connection:
+        return find(connection, prepare(connection, query), options, Random(7))
+
+
+def _uuids(found):
+    return [provider.uuid for provider in found.providers]
+
+
+@EXAMPLES
+@given(cloud=clouds(), group=groups())
+def test_search_finds_what_the_naive_model_finds(database, settings, cloud, group):
+    _reload(database, cloud)
+    assert _uuids(_search(database, group, settings)) == candidates(cloud, group)
+
+
+@EXAMPLES
+@given(cloud=clouds(), group=groups(), limit=st.integers(1, 4))
+def test_limit_keeps_the_first_by_provider_id(database, settings, cloud, group, limit):
+    _reload(database, cloud)
+    assert _uuids(_search(database, group, settings, limit)) == candidates(cloud, group)[:limit]
+
+
+@EXAMPLES
+@given(cloud=clouds(), group=groups())
+def test_explanation_accounts_for_every_provider(database, cloud, group):
+    _reload(database, cloud)
+    with database.read() as connection:
+        search = prepare(connection, CandidatesQuery(groups=(group,)))
+        told = explain(connection, search, len(candidates(cloud, group)), EVERYTHING)
+    assert told.providers == len(cloud.hosts) + 1
+    assert told.hosts == len(candidates(cloud, group)) == told.steps[-1].after
+    assert all(step.constraint != "limit" for step in told.steps)
+    for step in told.steps:
+        assert step.before - step.after == len(step.rejected)
+    assert sum(len(step.rejected) for step in told.steps) == told.providers - told.hosts
+
+
+@EXAMPLES
+@given(cloud=clouds(), group=groups())
+def test_nearest_miss_is_a_constraint_without_which_somebody_fits(database, cloud, group):
+    _reload(database, cloud)
+    with database.read() as connection:
+        search = prepare(connection, CandidatesQuery(groups=(group,)))
+        told = explain(connection, search, len(candidates(cloud, group)), View())
+    assert not (told.nearest_misses and told.hosts)
+    for miss in told.nearest_misses:
+        if miss.constraint == "resources":
+            rest = tuple(
+                (name, amount)
+                for name, amount in group.resources
+                if f"{name}:{amount}" != miss.detail
+            )
+            relaxed = RequestGroup(
+                resources=rest,
+                traits=group.traits,
+                aggregates=group.aggregates,
+                in_tree=group.in_tree,
+            )
+            keeper = Host(name="keeper of traits", stocks={}, traits=frozenset(TRAITS))
+            assert len(candidates(Cloud((*cloud.hosts, keeper)), relaxed)) == miss.hosts
+
+
+@pytest.fixture
+def twenty(database):
+    hosts = tuple(Host(f"cn{n:02}", stock("VCPU", 4)) for n in range(20))
+    load(database, Cloud(hosts))
+    return hosts
+
+
+def test_random_sample_has_the_right_size_and_only_fitting_providers(database, settings, twenty):
+    shuffled = settings.overridden({"placement.randomize_allocation_candidates": True})
+    found = _uuids(_search(database, RequestGroup(resources=(("VCPU", 1),)), shuffled, 5))
+    assert len(set(found)) == 5
+    assert set(found) <= {host.uuid for host in twenty}
+    assert found != [host.uuid for host in twenty[:5]]
+
+
+def test_operators_bound_caps_every_answer(database, settings, twenty):
+    bounded = settings.overridden({"placement.max_allocation_candidates": 3})
+    group = RequestGroup(resources=(("VCPU", 1),))
+    assert len(_search(database, group, bounded).requests) == 3
+    assert len(_search(database, group, bounded, 2).requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        (RequestGroup(resources=(("CUSTOM_NOPE", 1),)), "CUSTOM_NOPE"),
+        (
+            RequestGroup(resources=(("VCPU", 1),), traits=TraitTerms((frozenset({"CUSTOM_NO"}),))),
+            "CUSTOM_NO",
+        ),
+        (
+            RequestGroup(
+                resources=(("VCPU", 1),), traits=TraitTerms((), frozenset({"CUSTOM_NEVER"}))
+            ),
+            "CUSTOM_NEVER",
+        ),
+    ],
+    ids=["class", "required", "forbidden"],
+)
+def test_unknown_name_is_refused_by_name(database, settings, group, words):
+    with pytest.raises(Invalid, match=words):
+        _search(database, group, settings)
+
+
+def test_refusal_tells_the_numbers(database):
+    load(database, Cloud((Host("cn1", stock("VCPU", 8, used=5, reserved=1)),)))
+    group = RequestGroup(resources=(("VCPU", 4),))
+    with database.read() as connection:
+        told = explain(connection, prepare(connection, CandidatesQuery(groups=(group,))), 0, View())
+    ((refused,),) = (step.rejected for step in told.steps)
+    assert refused.reason == "VCPU: 2 free of 7, 4 asked"
+
+
+def test_hosts_cut_by_the_limit_are_counted_in_a_last_step(database, settings, twenty):
+    group = RequestGroup(resources=(("VCPU", 1),))
+    with database.read() as connection:
+        search = prepare(connection, CandidatesQuery(groups=(group,), limit=3))
+        found = find(connection, search, settings, Random(7))
+        told = explain(connection, search, len(found.requests), View())
+    last = told.steps[-1]
+    assert (last.constraint, last.before, last.after) == ("limit", 20, 3)
