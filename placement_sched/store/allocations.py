@@ -66,7 +66,8 @@ def replace(connection: Connection, claims: Sequence[ConsumerClaim], now: dateti
     depend on how many consumers, providers and classes there are. Locks first the consumers, in
     order of uuid, then what they hold, then the providers that are asked, in order of id, and
     counts only after that: so it never over-allocates, whoever else writes. Raises the generations
-    of the consumers and of the providers that are asked (not of those left).
+    of the consumers and of the providers that are asked, and, as OpenStack placement does, of the
+    providers of a consumer that gives up everything (not of those that one moves away from).
 
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for another
     generation than the one given, and :class:`CapacityExceeded`.
@@ -78,12 +79,13 @@ def replace(connection: Connection, claims: Sequence[ConsumerClaim], now: dateti
     records |= holders.create(connection, unknown, now)
     held = _held(connection, [claim.consumer for claim in ordered])
     _check_generations(ordered, records, {one.consumer for one in held})
-    wants = _wants(connection, ordered)
+    left = {one.place[0] for one in held if one.consumer not in owners}
+    wants = _wants(connection, ordered, _lock_providers(connection, ordered, left))
     capacity.check(connection, wants, _sums(held))
     _rewrite(connection, held, wants, now)
     holders.finish(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
     holders.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
-    providers.bump_generations(connection, {want.place[0] for want in wants}, now)
+    providers.bump_generations(connection, left | {want.place[0] for want in wants}, now)
 
 
 class _Held(NamedTuple):
@@ -138,20 +140,29 @@ def _null(generation: int | None) -> str:
     return "null" if generation is None else str(generation)
 
 
-def _wants(connection: Connection, claims: Sequence[ConsumerClaim]) -> list[Want]:
-    """Return every amount asked, with the providers' rows locked."""
+def _lock_providers(
+    connection: Connection, claims: Sequence[ConsumerClaim], left: Collection[int]
+) -> dict[str, int]:
+    """Lock the providers that are asked and those that are left; return the ids of the asked."""
     uuids = {uuid for claim in claims for uuid in claim.allocations}
     found = providers.by_uuids(connection, uuids)
-    locked = providers.lock(connection, [provider.id for provider in found.values()])
+    locked = providers.lock(connection, {provider.id for provider in found.values()}.union(left))
     known = {uuid: provider.id for uuid, provider in found.items() if provider.id in locked}
     if unknown := sorted(uuids - known.keys()):
         raise Invalid(f"Allocation for resource provider '{unknown[0]}' that does not exist.")
+    return known
+
+
+def _wants(
+    connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
+) -> list[Want]:
+    """Return every amount asked, with the ids of its place."""
     names = {name for claim in claims for amounts in claim.allocations.values() for name in amounts}
     class_ids = classes.ids_by_name(connection, names)
     return [
         Want(
             consumer=claim.consumer,
-            place=(known[uuid], _class_id(class_ids, name, claim)),
+            place=(provider_ids[uuid], _class_id(class_ids, name, claim)),
             provider_uuid=uuid,
             resource_class=name,
             amount=amount,

@@ -185,7 +185,7 @@ def _ids(connection: Connection, wanted: Mapping[str, Sequence[str]]) -> dict[tu
     return {
         (kind, name): number
         for some in batches(questions, 3)
-        for kind, name, number in connection.execute(union_all(*some)).tuples()
+        for kind, name, number in connection.execute(union_all(*some))
     }
 
 
@@ -201,7 +201,7 @@ def _spelled_otherwise(
     return {
         (kind, name): number
         for some in batches(questions, 500)
-        for kind, name, number in connection.execute(union_all(*some)).tuples()
+        for kind, name, number in connection.execute(union_all(*some))
     }
 
 

@@ -37,7 +37,7 @@ def of_provider(connection: Connection, provider_id: int) -> dict[str, int]:
         .where(inventories.c.resource_provider_id == provider_id)
         .order_by(resource_classes.c.id)
     )
-    return {name: int(amount) for name, amount in connection.execute(query).tuples()}
+    return {name: int(amount) for name, amount in connection.execute(query)}
 
 
 def of_project(
