@@ -135,10 +135,8 @@ class Chooser:
             nodename=host.nodename,
             compute_node_uuid=host.uuid or "",
             cell_uuid=host.cell_uuid,
-            availability_zone=zones[0]
-            if zones
-            else self.settings.DEFAULT.default_availability_zone,
+            availability_zone=next(iter(zones), default_zone),
             weight=weighed.weight,
-            allocation_request=request,
+            allocation_request=host.allocation_candidates[0],
             limits=host.limits,
         )
