@@ -3,12 +3,21 @@
 Source: the "Useful image properties" page of glance's administrator guide, and nova 34 observed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from oslo_utils.strutils import bool_from_string
 from oslo_utils.versionutils import VersionPredicate
+
+from placement_sched.model.hypervisor_names import (
+    ARCHITECTURE_ALIASES,
+    ARCHITECTURES,
+    HYPERVISOR_TYPE_ALIASES,
+    HYPERVISOR_TYPES,
+    VM_MODE_ALIASES,
+    VM_MODES,
+)
 
 #: Returns the value kept; raises ``ValueError`` or ``TypeError`` for one that cannot be.
 Reader = Callable[[Any], Any]
@@ -46,19 +55,19 @@ def version_predicate(value: Any) -> str:
     return str(value)
 
 
-def one_of(values: tuple[str, ...], aliases: Mapping[str, str] | None = None) -> Reader:
+def one_of(values: Collection[str], aliases: Mapping[str, str] | None = None) -> Reader:
     """Return a reader that takes exactly these values, and ``aliases`` (in full) for them."""
     known = {value: value for value in values} | dict(aliases or {})
 
     def read(value: Any) -> str:
         if isinstance(value, str) and value in known:
             return known[value]
-        raise ValueError(f"not one of {', '.join(values)}")
+        raise ValueError(f"not one of {', '.join(sorted(values))}")
 
     return read
 
 
-def any_case_of(values: tuple[str, ...], aliases: Mapping[str, str] | None = None) -> Reader:
+def any_case_of(values: Collection[str], aliases: Mapping[str, str] | None = None) -> Reader:
     """Return a reader like :func:`one_of` for which case does not count."""
     exact = one_of(values, {key.lower(): value for key, value in (aliases or {}).items()})
 
@@ -68,78 +77,9 @@ def any_case_of(values: tuple[str, ...], aliases: Mapping[str, str] | None = Non
     return read
 
 
-ARCHITECTURES = (
-    "alpha",
-    "armv6",
-    "armv7l",
-    "armv7b",
-    "aarch64",
-    "cris",
-    "i686",
-    "ia64",
-    "lm32",
-    "m68k",
-    "microblaze",
-    "microblazeel",
-    "mips",
-    "mipsel",
-    "mips64",
-    "mips64el",
-    "openrisc",
-    "parisc",
-    "parisc64",
-    "ppc",
-    "ppcle",
-    "ppc64",
-    "ppc64le",
-    "ppcemb",
-    "s390",
-    "s390x",
-    "sh4",
-    "sh4eb",
-    "sparc",
-    "sparc64",
-    "unicore32",
-    "x86_64",
-    "xtensa",
-    "xtensaeb",
-)
-HYPERVISORS = (
-    "baremetal",
-    "bhyve",
-    "docker",
-    "fake",
-    "hyperv",
-    "ironic",
-    "kqemu",
-    "kvm",
-    "lxc",
-    "lxd",
-    "openvz",
-    "parallels",
-    "phyp",
-    "qemu",
-    "test",
-    "uml",
-    "vbox",
-    "vz",
-    "vmware",
-    "xen",
-    "zvm",
-    "prsm",
-)
-
-architecture = any_case_of(
-    ARCHITECTURES,
-    MappingProxyType(
-        {"amd64": "x86_64", "i386": "i686", "i486": "i686", "i586": "i686", "x86_32": "i686"}
-    ),
-)
-hypervisor = any_case_of(HYPERVISORS, MappingProxyType({"xapi": "xen"}))
-vm_mode = any_case_of(
-    ("hvm", "xen", "uml", "exe"),
-    MappingProxyType({"pv": "xen", "hv": "hvm", "baremetal": "hvm"}),
-)
+architecture = any_case_of(ARCHITECTURES, {**ARCHITECTURE_ALIASES, "x86_32": "i686"})
+hypervisor = any_case_of(HYPERVISOR_TYPES, HYPERVISOR_TYPE_ALIASES)
+vm_mode = any_case_of(VM_MODES, VM_MODE_ALIASES)
 operating_system = any_case_of(("linux", "windows"))
 bus = one_of(("fdc", "ide", "sata", "scsi", "usb", "virtio", "xen", "lxc", "uml"))
 scsi_model = any_case_of(

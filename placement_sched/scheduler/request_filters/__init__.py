@@ -6,10 +6,11 @@ changes what it was given.
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from placement_sched.config import Settings
+from placement_sched.model.destination import Destination
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
@@ -30,6 +31,11 @@ class Outcome:
 
     spec: RequestSpec
     changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def narrowed(spec: RequestSpec, destination: Destination) -> RequestSpec:
+    """Return the request, for this narrower destination."""
+    return replace(spec, requested_destination=destination)
 
 
 class BaseRequestFilter(SchedulerPlugin):

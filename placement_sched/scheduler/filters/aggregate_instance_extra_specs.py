@@ -1,0 +1,69 @@
+"""AggregateInstanceExtraSpecsFilter: only hosts whose aggregates say what the flavor asks for."""
+
+from collections.abc import Iterable, Iterator
+
+from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler.filters import BaseHostFilter, extra_specs_ops
+from placement_sched.scheduler.filters.utils import aggregate_metadata_get_by_host
+from placement_sched.scheduler.host_state import HostState
+
+_SCOPE = "aggregate_instance_extra_specs"
+
+
+class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
+    """Lets hosts pass whose aggregates' metadata satisfy the flavor's extra specs.
+
+    Read are keys of the scope ``aggregate_instance_extra_specs:`` and keys without a scope. A host
+    none of whose aggregates has the key is refused; of several values, in several aggregates or
+    separated by commas, one must match. The same operators work as in ComputeCapabilitiesFilter.
+    Mind that a key without a scope, though meant for another filter, is asked of aggregates, too.
+    """
+
+    run_filter_once_per_request = True
+
+    def check(self, spec_obj: RequestSpec) -> None:
+        """Raise :class:`Invalid` for a comparison that makes no sense with any value."""
+        for key, _, wanted in _asked(spec_obj):
+            extra_specs_ops.check(key, wanted)
+
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+        """Return the first extra spec that the aggregates do not satisfy, with what they say."""
+        metadata: dict[str, set[str]] | None = None
+        for key, name, wanted in _asked(spec_obj):
+            if metadata is None:
+                metadata = aggregate_metadata_get_by_host(host_state)
+            values = sorted(metadata.get(name, ()))
+            if not values:
+                return Refusal(f"{key}: {wanted!r} asked, no aggregate of the host has it", wanted)
+            if not _any_matches(values, wanted):
+                found = ", ".join(values)
+                return Refusal(f"{key}: {wanted!r} asked, {found} found", wanted, values)
+        return None
+
+
+def _asked(spec_obj: RequestSpec) -> Iterator[tuple[str, str, str]]:
+    """Yield extra spec, metadata key and wanted value of what the flavor asks of aggregates."""
+    for key, wanted in spec_obj.flavor.extra_specs.items():
+        scope, colon, name = key.partition(":")
+        if not colon:
+            yield key, key, wanted
+        elif scope == _SCOPE:
+            yield key, name, wanted
+
+
+def _any_matches(values: Iterable[str], wanted: str) -> bool:
+    """Return whether one value matches, whatever stands beside it.
+
+    Raises :class:`ValueError` where none does and one is not comparable.
+    """
+    incomparable: ValueError | None = None
+    for value in values:
+        try:
+            if extra_specs_ops.match(value, wanted):
+                return True
+        except ValueError as wrong:
+            incomparable = wrong
+    if incomparable is not None:
+        raise incomparable
+    return False

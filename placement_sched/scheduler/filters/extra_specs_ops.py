@@ -1,0 +1,91 @@
+"""The fourteen operators that an extra spec's value may begin with.
+
+::
+
+    =         equal or greater, as numbers      s==       equal, as texts
+    ==        equal, as numbers                 s!=       not equal, as texts
+    !=        not equal, as numbers             s>= s>    greater (or equal), as texts
+    >=        greater or equal, as numbers      s<= s<    less (or equal), as texts
+    <=        less or equal, as numbers         <in>      the word is part of the text
+    <or> a <or> b   equal to one of them        <all-in>  all words are part of the text
+
+A value that begins with none of them is compared as a whole, as text. An operator with nothing
+behind it never matches. Source: nova's documentation of ComputeCapabilitiesFilter, and nova 34
+observed for what it leaves open.
+"""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from placement_sched.errors import Invalid
+
+_Compare = Callable[[Any, Any], bool]
+
+_NUMBERS: Mapping[str, _Compare] = MappingProxyType(
+    {
+        "=": operator.ge,
+        "==": operator.eq,
+        "!=": operator.ne,
+        ">=": operator.ge,
+        "<=": operator.le,
+    }
+)
+_TEXTS: Mapping[str, _Compare] = MappingProxyType(
+    {
+        "s==": operator.eq,
+        "s!=": operator.ne,
+        "s>=": operator.ge,
+        "s>": operator.gt,
+        "s<=": operator.le,
+        "s<": operator.lt,
+        "<in>": operator.contains,
+    }
+)
+
+
+def match(value: Any, wanted: str) -> bool:
+    """Return whether a host's ``value`` is as the extra spec's value ``wanted`` asks.
+
+    Raises :class:`Invalid` where ``wanted`` makes no sense, and :class:`ValueError` or
+    :class:`TypeError` where ``value`` is not of the kind the operator compares.
+    """
+    first, *words = wanted.split() or [""]
+    if first == "<or>":
+        # Every other word is an operator again.
+        return value in _alternatives(wanted, words)
+    if first == "<all-in>":
+        return bool(words) and all(word in str(value) for word in words)
+    compare = _NUMBERS.get(first)
+    if compare is not None:
+        return bool(words) and compare(float(value), _number(wanted, words[0]))
+    compare = _TEXTS.get(first)
+    if compare is not None:
+        return bool(words) and compare(value, words[0])
+    return bool(value == wanted)
+
+
+def check(key: str, wanted: str) -> None:
+    """Raise :class:`Invalid`, naming the extra spec, where no host could match ``wanted``."""
+    first, *words = wanted.split() or [""]
+    try:
+        if first in _NUMBERS and words:
+            _number(wanted, words[0])
+        if first == "<or>":
+            _alternatives(wanted, words)
+    except Invalid as wrong:
+        raise Invalid(f"extra spec {key!r}: {wrong.detail}") from None
+
+
+def _number(wanted: str, word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise Invalid(f"{wanted!r} compares numbers, and {word!r} is none") from None
+
+
+def _alternatives(wanted: str, words: Sequence[str]) -> Sequence[str]:
+    if not words:
+        raise Invalid(f"{wanted!r} names no value to compare with")
+    return words[::2]

@@ -1,0 +1,46 @@
+"""What filters read from the metadata of a host's aggregates, under nova's names."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from typing import Any
+
+from placement_sched.scheduler.host_state import HostState
+
+
+def aggregate_values_from_key(host_state: HostState, key_name: str) -> set[str]:
+    """Return the values of one key in all aggregates of the host, commas and all."""
+    return {
+        aggregate.metadata[key_name]
+        for aggregate in host_state.aggregates
+        if key_name in aggregate.metadata
+    }
+
+
+def aggregate_metadata_get_by_host(
+    host_state: HostState, key: str | None = None
+) -> dict[str, set[str]]:
+    """Return the metadata of the host's aggregates, each value split at its commas.
+
+    With ``key``, only of those aggregates that have it (but then all of their metadata).
+    """
+    metadata: dict[str, set[str]] = defaultdict(set)
+    for aggregate in host_state.aggregates:
+        if key is None or key in aggregate.metadata:
+            for name, value in aggregate.metadata.items():
+                metadata[name].update(part.strip() for part in value.split(","))
+    return metadata
+
+
+def validate_num_values(
+    vals: Collection[Any],
+    default: Any = None,
+    cast_to: Callable[[Any], Any] = int,
+    based_on: Callable[..., Any] = min,
+) -> Any:
+    """Return the one number that counts among several: by default the smallest.
+
+    Without any it is ``default``, as it is. Raises :class:`ValueError` where one is no number.
+    """
+    if not vals:
+        return default
+    return based_on(cast_to(value) for value in vals)

@@ -1,0 +1,32 @@
+"""RAMWeigher: prefer hosts with much free memory."""
+
+from oslo_config import cfg
+
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.weights import BaseHostWeigher
+
+
+class RAMWeigher(BaseHostWeigher):
+    """Prefers the host with the most free memory, in MB.
+
+    With a negative ``[filter_scheduler] ram_weight_multiplier`` the host with the least wins, so
+    that hosts are filled one after the other. Aggregate metadata ``ram_weight_multiplier``
+    override it for the hosts in the aggregate; of several the smallest counts.
+    """
+
+    minval = 0
+    multiplier_option = ("filter_scheduler", "ram_weight_multiplier")
+    options = (
+        (
+            "filter_scheduler",
+            cfg.FloatOpt(
+                "ram_weight_multiplier",
+                default=1.0,
+                help="How much free memory counts; negative prefers hosts with little of it.",
+            ),
+        ),
+    )
+
+    def _weigh_object(self, host_state: HostState, weight_properties: RequestSpec) -> float:
+        return host_state.free_ram_mb
