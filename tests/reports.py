@@ -1,0 +1,30 @@
+"""Reports of compute nodes, as hosts send them."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+NOW = datetime(2026, 1, 1, 12, 0, 0)
+
+
+def node_uuid(number: int) -> str:
+    """Return the uuid of the node of this number."""
+    return str(UUID(int=number))
+
+
+def a_report(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """Return the report of a host ``cn<number>`` with 8 CPUs, 16 GB and 100 GB of disk."""
+    report = {
+        "uuid": node_uuid(number),
+        "host": f"cn{number}",
+        "hypervisor_hostname": f"cn{number}",
+        "vcpus": 8,
+        "memory_mb": 16384,
+        "local_gb": 100,
+    }
+    return report | changes
+
+
+def without(report: dict[str, Any], *keys: str) -> dict[str, Any]:
+    """Return the report without these keys."""
+    return {key: value for key, value in report.items() if key not in keys}
