@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from placement_sched.config.process import CONF, read_files
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
+from placement_sched.scheduler.loading import register_options
 
 
 def read_settings(files: Sequence[str]) -> Settings:
@@ -13,6 +14,7 @@ def read_settings(files: Sequence[str]) -> Settings:
 
     Raises :class:`ConfigurationError` with the file or option that is wrong.
     """
+    register_options(CONF)
     return Settings.from_conf(read_files(CONF, files))
 
 

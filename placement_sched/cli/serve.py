@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
@@ -76,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         log_level=LogLevels.warning,
     )
     server.on_startup(partial(_announce, settings, arguments.host, port, arguments.workers))
+    os.register_at_fork(after_in_child=_stop_at_once)
     server.serve(target_loader=partial(load, files, os.getpid()), wrap_loader=False)
     return 0
 
@@ -95,6 +97,16 @@ class _Server(MPServer):
         super()._respawn_workers(workers, spawn_target, target_loader, delay)
         for idx in served:
             self.respawned_wrks.pop(idx, None)
+
+
+def _stop_at_once() -> None:
+    """Let a worker that is still starting die of SIGTERM and SIGINT.
+
+    A forked child inherits the server's own handlers, which would note the signal for a loop that
+    does not run there; granian gives a worker its handlers only once the application is made.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def load(files: Sequence[str], parent: int) -> WSGI:
@@ -177,14 +189,12 @@ def _announce(settings: Settings, host: str, port: int, workers: int) -> None:
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= 65535:
+    if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text} is not a port (0 to 65535)")
-    return port
+    return int(text)
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return number
+    return int(text)

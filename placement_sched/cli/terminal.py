@@ -18,7 +18,8 @@ def print_json(document: object) -> None:
 def sentence(error: Error) -> str:
     """Return the error's sentence, and what the database driver said where that is its cause."""
     said = getattr(error.__cause__, "orig", None)
-    return error.detail if said is None else f"{error.detail}: {one_line(said)}"
+    told = one_line(error)
+    return told if said is None else f"{told}: {one_line(said)}"
 
 
 def one_line(failure: BaseException) -> str:

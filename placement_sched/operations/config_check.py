@@ -41,7 +41,14 @@ def check_files(files: Sequence[str], environment: Mapping[str, str]) -> list[Pr
     problems += _unknown_groups(written, catalogue)
     for assignment in written:
         problems += _check(assignment, catalogue)
-    return problems
+    order = [*files, *(f"environment {variable}" for variable in sorted(environment))]
+    return sorted(problems, key=lambda problem: _position(problem, order))
+
+
+def _position(problem: Problem, order: Sequence[str]) -> tuple[int, int]:
+    if problem.place is None:
+        return (-1, 0)
+    return (order.index(problem.place.file), problem.place.line)
 
 
 def check_settings(
@@ -68,7 +75,8 @@ def _from_environment(environment: Mapping[str, str], catalogue: Catalogue) -> I
             continue
         group = "DEFAULT" if group == "DEFAULT" else group.lower()
         if catalogue.knows_group(group):
-            yield Assignment(Place(f"environment {variable}", 0), group, name.lower(), value)
+            place = Place(f"environment {variable}", 0)
+            yield Assignment(place, place, group, name.lower(), value)
 
 
 def _keystone(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[Problem]:
@@ -88,7 +96,7 @@ def _unknown_groups(written: Iterable[Assignment], catalogue: Catalogue) -> Iter
             continue
         told.add(line.group)
         yield Problem(
-            line.place,
+            line.heading,
             f"there is no group [{line.group}]" + _nearest(line.group, catalogue.options, "[{}]"),
         )
 
@@ -135,6 +143,5 @@ def _check_type(line: Assignment, option: cfg.Opt) -> Iterator[Problem]:
     try:
         option.type(line.value)
     except (TypeError, ValueError) as wrong:
-        shown = "" if option.secret else f" = {line.value}"
-        reason = "" if option.secret else f": {wrong}"
-        yield Problem(line.place, f"[{line.group}] {line.name}{shown} has a wrong value{reason}")
+        reason = "" if option.secret else f": {' '.join(str(wrong).split())}"
+        yield Problem(line.place, f"[{line.group}] {line.name} has a wrong value{reason}")

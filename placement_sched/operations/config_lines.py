@@ -22,9 +22,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One ``name = value`` of a section."""
+    """One ``name = value`` of a section, and where the section's heading stands."""
 
     place: Place
+    heading: Place
     group: str
     name: str
     value: str
@@ -57,6 +58,7 @@ class _Parser(iniparser.BaseParser):
         self._group = "DEFAULT"
         self._line = 0
         self._begun = 0
+        self._heading = Place(file, 0)
 
     def watched(self, lines: Iterable[str]) -> Iterable[str]:
         """Yield ``lines``, noting where an assignment begins: it is told only once it has ended."""
@@ -71,8 +73,9 @@ class _Parser(iniparser.BaseParser):
     def assignment(self, key: str, value: list[str]) -> None:
         """Keep an assignment that has ended."""
         place = Place(self._file, self._begun)
-        self.found.append(Assignment(place, self._group, key, "\n".join(value)))
+        self.found.append(Assignment(place, self._heading, self._group, key, "\n".join(value)))
 
     def new_section(self, section: str) -> None:
         """Keep the section's name as oslo.config understands it: without heed of case."""
+        self._heading = Place(self._file, self._line)
         self._group = "DEFAULT" if section.upper() == "DEFAULT" else section.lower()

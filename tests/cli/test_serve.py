@@ -1,0 +1,269 @@
+"""``placement-sched serve`` as a process: start, answers, workers, signals."""
+
+import json
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, contextmanager
+
+import psutil
+import pytest
+
+LATEST = {"OpenStack-API-Version": "placement latest"}
+
+
+def ask(server, path="/placement/resource_providers"):
+    return server.get(path, **LATEST)
+
+
+def error_of(body: bytes) -> dict:
+    (told,) = json.loads(body)["errors"]
+    return told
+
+
+def children(server):
+    return psutil.Process(server.process.pid).children(recursive=True)
+
+
+def test_first_run_needs_no_configuration(serve, tmp_path):
+    server = serve()
+    assert ask(server)[0] == 200
+    assert (tmp_path / "placement_sched.db").exists()
+
+
+def test_startup_line_tells_address_database_and_auth(serve):
+    server = serve("--workers", "2")
+    assert re.fullmatch(
+        r"placement-sched serves http://127\.0\.0\.1:\d+ on sqlite "
+        r"sqlite:///placement_sched\.db, auth noauth2, workers 2",
+        server.startup,
+    )
+
+
+def test_startup_line_hides_the_password(serve):
+    server = serve(
+        ready=None, OS_PLACEMENT_DATABASE__CONNECTION="postgresql://u:geheim@127.0.0.1:1/x"
+    )
+    assert "geheim" not in server.startup
+    assert "on postgresql " in server.startup
+
+
+def test_access_log_is_common_format_with_the_request_id(serve):
+    server = serve()
+    _, headers, body = server.get("/placement/resource_providers?name=x%22%0Ay", token="a\nb"[:1])
+    request_id = {key.lower(): value for key, value in headers.items()}["x-openstack-request-id"]
+    (line,) = [line for line in server.log.read_text().splitlines() if request_id in line]
+    assert re.search(
+        r"127\.0\.0\.1 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "
+        r'"GET /placement/resource_providers\?name=x%22%0Ay HTTP/1\.1" '
+        rf"403 {len(body)} {request_id} \d+\.\d ms$",
+        line,
+    )
+
+
+def test_sigterm_stops_cleanly(serve):
+    server = serve("--workers", "2")
+    assert server.stop() == 0
+    with closing(socket.socket()) as trial:
+        assert trial.connect_ex(("127.0.0.1", int(server.url.rpartition(":")[2]))) != 0
+
+
+def test_sigint_stops_without_a_traceback(serve):
+    server = serve()
+    assert server.stop(signal.SIGINT) == 0
+    assert "Traceback" not in server.log.read_text()
+
+
+def test_sigterm_lets_a_running_request_finish(serve, tmp_path):
+    server = serve(OS_PLACEMENT_DATABASE__LOCK_TIMEOUT="20")
+    answers = []
+    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
+        rival.execute("BEGIN IMMEDIATE")
+        waiting = threading.Thread(target=lambda: answers.append(put_class(server)))
+        waiting.start()
+        time.sleep(0.5)
+        server.process.terminate()
+        time.sleep(0.5)
+        rival.rollback()
+        waiting.join()
+    assert answers == [201]
+    assert server.process.wait(timeout=20) == 0
+
+
+def put_class(server, name="CUSTOM_WAITED") -> int:
+    command = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "PUT"]
+    headers = ["-H", "X-Auth-Token: admin", "-H", "OpenStack-API-Version: placement 1.39"]
+    url = f"{server.url}/placement/resource_classes/{name}"
+    done = subprocess.run([*command, *headers, url], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_port_in_use_is_one_clear_line(serve, run):
+    server = serve()
+    port = server.url.rpartition(":")[2]
+    refused = run("serve", "--port", port)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"placement-sched: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+    )
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_noauth2_is_not_served_to_other_machines_unasked(run, host):
+    refused = run("serve", "--host", host, "--port", "0")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"placement-sched: refusing to listen on {host} with noauth2")
+    assert refused.stderr.count("\n") == 1
+
+
+def test_noauth2_written_in_a_file_is_served_to_other_machines(serve, tmp_path):
+    (tmp_path / "open.conf").write_text("[api]\nauth_strategy = noauth2\n")
+    server = serve("--host", "0.0.0.0", "--config-file", "open.conf", ready=None)
+    server.url = server.url.replace("0.0.0.0", "127.0.0.1")
+    server.wait_for("/placement/", 200)
+
+
+def test_noauth2_written_in_the_environment_is_served_to_other_machines(serve):
+    server = serve("--host", "0.0.0.0", ready=None, OS_API__AUTH_STRATEGY="noauth2")
+    assert "http://0.0.0.0:" in server.startup
+
+
+def test_localhost_and_ipv6_loopback_need_no_configuration(serve):
+    server = serve("--host", "::1", ready=None)
+    server.wait_for("/placement/", 200)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--port", "x"], "x is not a port"),
+        (["--port", "65536"], "65536 is not a port"),
+        (["--workers", "0"], "0 is not a positive number"),
+        (["--config-file", "absent.conf"], "absent.conf"),
+        (["--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid"),
+    ],
+)
+def test_wrong_arguments_are_one_line(run, arguments, words):
+    refused = run("serve", *arguments)
+    assert refused.returncode != 0
+    assert words in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_two_workers_share_one_sqlite_database(serve):
+    server = serve("--workers", "2")
+    made = [put_class(server, f"CUSTOM_{number}") for number in range(20)]
+    assert made == [201] * 20
+    body = json.loads(ask(server, "/placement/resource_classes")[2])
+    names = {entry["name"] for entry in body["resource_classes"]}
+    assert {f"CUSTOM_{number}" for number in range(20)} <= names
+
+
+def test_a_killed_worker_is_replaced_again_and_again(serve):
+    server = serve()
+    for _ in range(2):
+        (worker,) = children(server)
+        wait_until(lambda worker=worker: time.time() - worker.create_time() > 2.2)
+        worker.kill()
+        worker.wait()
+        server.wait_for("/placement/", 200)
+    assert server.process.poll() is None
+
+
+def test_workers_leave_when_the_server_is_killed(serve):
+    server = serve("--workers", "2")
+    workers = children(server)
+    server.stop(signal.SIGKILL)
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert alive == []
+
+
+def wait_until(holds, seconds=10):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_locked_sqlite_is_503_in_time_and_recovers(serve, tmp_path):
+    server = serve(OS_PLACEMENT_DATABASE__LOCK_TIMEOUT="1")
+    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
+        rival.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        assert put_class(server) == 503
+        assert time.monotonic() - began < 5
+        rival.rollback()
+    assert put_class(server) == 201
+
+
+@contextmanager
+def proxied(target: tuple[str, int], port: int):
+    """A TCP proxy on ``port`` of this machine to a database server."""
+
+    def pump(source, sink):
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            with closing(end):
+                pass
+
+    def accept(listener):
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            upstream = socket.create_connection(target)
+            for pair in ((client, upstream), (upstream, client)):
+                threading.Thread(target=pump, args=pair, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        thread = threading.Thread(target=accept, args=(listener,), daemon=True)
+        thread.start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def test_absent_database_is_503_until_it_comes(serve, postgresql_server):
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        port = probe.getsockname()[1]
+    host, _, rest = postgresql_server.partition("@")[2].partition("/")
+    address, _, real_port = host.partition(":")
+    url = f"{postgresql_server.partition('@')[0]}@127.0.0.1:{port}/{rest}"
+    server = serve(OS_PLACEMENT_DATABASE__CONNECTION=url, ready=None)
+    server.wait_for("/placement/resource_providers", 503)
+    told = error_of(ask(server)[2])
+    assert told["detail"] == "the database does not answer"
+    assert "Traceback" not in json.dumps(told)
+    with proxied((address, int(real_port or 5432)), port):
+        server.wait_for("/placement/resource_providers", 200)
+
+
+def test_wsgi_module_serves_both_applications(tmp_path):
+    code = (
+        "from webtest import TestApp;"
+        "from placement_sched import wsgi;"
+        "print(TestApp(wsgi.application).get('/placement/').status_code,"
+        "TestApp(wsgi.placement).get('/').json['versions'][0]['max_version'])"
+    )
+    (tmp_path / "a.conf").write_text("[DEFAULT]\nuse_stderr = true\n")
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PLACEMENT_SCHED_CONFIG": str(tmp_path / "a.conf")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["200", "1.39"]
+    assert done.stderr.count('"GET /') == 2
