@@ -1,7 +1,6 @@
 """The only place where parts are joined: settings in, one WSGI application out."""
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -29,8 +28,11 @@ from placement_sched.api.services import Services
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
-from placement_sched.model.clock import Clock
+from placement_sched.model.clock import Clock, utcnow
 from placement_sched.operations.prepare import Preparation
+from placement_sched.scheduler.hosts import Memory
+from placement_sched.scheduler.loading import plugins_for
+from placement_sched.scheduler.service import Scheduler
 
 RULES = (
     *placement_policies.RULES,
@@ -47,23 +49,22 @@ StartResponse = Callable[..., Any]
 WSGI = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
 
 
-def utcnow() -> datetime:
-    """Return the current time in UTC without a zone, to the second, as the tables keep it."""
-    return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
-
-
 def make_services(
     settings: Settings, *, clock: Clock = utcnow, random: Random | None = None
 ) -> Services:
     """Return what the handlers use, made once per worker."""
     database = Database(settings)
+    random = random or Random()  # noqa: S311 - chooses hosts, guards nothing
     return Services(
         settings=settings,
         database=database,
         policy=Policy(settings, RULES),
         clock=clock,
-        random=random or Random(),  # noqa: S311 - chooses hosts, guards nothing
+        random=random,
         summaries=Summaries(),
+        scheduler=Scheduler(
+            database=database, settings=settings, clock=clock, random=random, memory=Memory()
+        ),
         ready=Preparation(database, settings, clock),
     )
 
@@ -95,7 +96,12 @@ class Application:
 def create_app(
     settings: Settings, *, clock: Clock = utcnow, random: Random | None = None
 ) -> Application:
-    """Return the application with all faces mounted."""
+    """Return the application with all faces mounted.
+
+    Raises :class:`ConfigurationError` where an enabled plugin is not there: the first request
+    would find that too late.
+    """
+    plugins_for(settings, clock)
     return Application(make_services(settings, clock=clock, random=random))
 
 

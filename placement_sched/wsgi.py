@@ -13,8 +13,9 @@ from typing import Any
 from placement_sched.api.access_log import AccessLog
 from placement_sched.app import WSGI, create_app, make_services, placement_app
 from placement_sched.config import logs
-from placement_sched.config.process import CONF, read_files
+from placement_sched.config.process import CONF
 from placement_sched.config.settings import Settings
+from placement_sched.scheduler.loading import read_settings
 
 
 def start(files: Sequence[str]) -> Settings:
@@ -22,7 +23,7 @@ def start(files: Sequence[str]) -> Settings:
 
     Raises :class:`ConfigurationError` with the option that is wrong.
     """
-    settings = Settings.from_conf(read_files(CONF, files))
+    settings = read_settings(files)
     logs.setup(CONF)
     return settings
 

@@ -16,12 +16,14 @@ from sqlalchemy import create_engine, delete, text
 from sqlalchemy.exc import OperationalError
 from webtest import TestApp
 
-from placement_sched.app import Application, create_app, utcnow
-from placement_sched.config.process import new_conf, read_files
+from placement_sched.app import Application, create_app
+from placement_sched.config.process import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.db.tables import metadata, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
+from placement_sched.scheduler.loading import full_conf
 from placement_sched.store.resource_classes import FIRST_CUSTOM_ID
 
 SERVERS = {
@@ -36,7 +38,7 @@ REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
 
 def make_settings(url: str, **options: object) -> Settings:
     """Return settings on the database ``url``, with ``group__option`` values laid over."""
-    conf = read_files(new_conf())
+    conf = read_files(full_conf())
     conf.set_override("connection", url, "placement_database")
     settings = Settings.from_conf(conf)
     return settings.overridden({key.replace("__", "."): value for key, value in options.items()})
