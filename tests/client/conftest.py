@@ -1,0 +1,179 @@
+"""A running server, a few reported hosts, and the unmodified ``openstack`` client."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.clouds import uuid_of
+
+BIN = Path(sys.executable).parent
+HOSTS = ("cn1", "cn2", "cn3", "cn4")
+#: The traits of the hosts' providers; cn4 has none.
+TRAITS = {
+    "cn1": ["HW_CPU_X86_AVX2"],
+    "cn2": ["CUSTOM_LICENSED", "HW_CPU_X86_AVX2"],
+    "cn3": ["CUSTOM_LICENSED"],
+}
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """This process's environment without an operator's own OpenStack settings."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+    return {**kept, **variables}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server and how to speak to it directly."""
+
+    url: str
+
+    def ask(self, method: str, path: str, body: Any = None, version: str | None = None) -> Any:
+        headers = {"X-Auth-Token": "admin", "Content-Type": "application/json"}
+        if version is not None:
+            headers["OpenStack-API-Version"] = version
+        data = None if body is None else json.dumps(body).encode()
+        with closing(HTTPConnection(self.url.removeprefix("http://"), timeout=30)) as connection:
+            connection.request(method, path, data, headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        assert answer.status < 300, text
+        return json.loads(text or b"null")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server on an embedded database and a free port, stopped at the end."""
+    folder = tmp_path_factory.mktemp("server")
+    config, log = folder / "placement.conf", folder / "server.log"
+    config.write_text(
+        f"[placement_database]\nconnection = sqlite:///{folder}/sched.db\nsync_on_startup = true\n"
+    )
+    with (
+        log.open("w") as output,
+        subprocess.Popen(
+            [BIN / "placement-sched", "serve", "--port", "0", "--config-file", config],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=environment(),
+        ) as process,
+    ):
+        try:
+            yield Server(_announced_url(log, process))
+        finally:
+            process.terminate()
+
+
+def _announced_url(log: Path, process: subprocess.Popen[bytes]) -> str:
+    """Return the address that a server tells in its first line, once it answers there."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        told = [line for line in log.read_text().splitlines() if " serves http" in line]
+        if told and _answers(Server(told[0].split()[2])):
+            return told[0].split()[2]
+        time.sleep(0.05)
+    raise AssertionError(f"the server did not start: {log.read_text()}")
+
+
+def _answers(server: Server) -> bool:
+    try:
+        server.ask("GET", "/placement")
+    except OSError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="session")
+def hosts(server: Server) -> dict[str, str]:
+    """A few hosts that have reported, with traits: provider uuids by host name."""
+    server.ask(
+        "POST",
+        "/scheduler/v1/compute_nodes",
+        [
+            {
+                "uuid": uuid_of(host),
+                "host": host,
+                "hypervisor_hostname": host,
+                "hypervisor_type": "QEMU",
+                "hypervisor_version": 8002000,
+                "vcpus": 8,
+                "vcpus_used": 0,
+                "memory_mb": 16384,
+                "memory_mb_used": 0,
+                "local_gb": 100,
+                "local_gb_used": 0,
+            }
+            for host in HOSTS
+        ],
+    )
+    server.ask("PUT", "/placement/traits/CUSTOM_LICENSED", version="placement 1.6")
+    for host, traits in TRAITS.items():
+        path = f"/placement/resource_providers/{uuid_of(host)}"
+        generation = server.ask("GET", path)["generation"]
+        body = {"resource_provider_generation": generation, "traits": traits}
+        server.ask("PUT", f"{path}/traits", body, version="placement 1.6")
+    return {host: uuid_of(host) for host in HOSTS}
+
+
+class Client:
+    """The ``openstack`` command as an operator's shell runs it."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self._folder = folder
+        cloud = {
+            "auth_type": "admin_token",
+            "auth": {"endpoint": f"{url}/placement", "token": "admin"},
+            "identity_api_version": 3,
+            "compute_endpoint_override": f"{url}/compute/v2.1",
+            "image_endpoint_override": f"{url}/image",
+            "identity_endpoint_override": f"{url}/identity",
+        }
+        (folder / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"here": cloud}}))
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [BIN / "openstack", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=self._folder,
+            env=environment(OS_CLOUD="here", HOME=str(self._folder)),
+            check=False,
+        )
+
+    def __call__(self, *arguments: str) -> None:
+        """Run a command that must succeed."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stderr
+
+    def json(self, *arguments: str) -> Any:
+        """Run a command that shows something, and return what."""
+        done = self.run(*arguments, "-f", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def refusal(self, *arguments: str) -> str:
+        """Run a command that must fail, and return what it tells on stderr."""
+        done = self.run(*arguments)
+        assert done.returncode != 0, done.stdout
+        return done.stderr
+
+
+@pytest.fixture(scope="session")
+def openstack(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Client:
+    """The client, configured by a clouds.yaml that names this server's three faces."""
+    return Client(tmp_path_factory.mktemp("client"), server.url)
