@@ -9,6 +9,7 @@ from placement_sched.candidates.summaries import Summaries
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock
+from placement_sched.scheduler.service import Scheduler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,5 +22,6 @@ class Services:
     clock: Clock
     random: Random
     summaries: Summaries
+    scheduler: Scheduler
     #: Prepares the database on first use; raises ``Unavailable`` while it cannot.
     ready: Callable[[], None]

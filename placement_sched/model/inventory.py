@@ -41,11 +41,11 @@ def why_not(inventory: Inventory | None, used: int, asked: int) -> str:
     """Return, in numbers, why ``asked`` more units do not fit; the inventory None is absent."""
     if inventory is None:
         return f"none in inventory, {asked} asked"
+    free = max(inventory.capacity - used, 0)
+    if asked > free:
+        return f"{free} free of {inventory.capacity}, {asked} asked"
     if asked > inventory.max_unit:
         return f"at most {inventory.max_unit} in one allocation (max_unit), {asked} asked"
     if asked < inventory.min_unit:
         return f"at least {inventory.min_unit} in one allocation (min_unit), {asked} asked"
-    if asked % inventory.step_size:
-        return f"only in steps of {inventory.step_size} (step_size), {asked} asked"
-    free = max(inventory.capacity - used, 0)
-    return f"{free} free of {inventory.capacity}, {asked} asked"
+    return f"only in steps of {inventory.step_size} (step_size), {asked} asked"

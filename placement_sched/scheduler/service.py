@@ -9,7 +9,14 @@ from uuid import uuid4
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
-from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Conflict, NoValidHost
+from placement_sched.errors import (
+    CapacityExceeded,
+    ConcurrentUpdate,
+    ConfigurationError,
+    Conflict,
+    Invalid,
+    NoValidHost,
+)
 from placement_sched.model.allocation import canonical
 from placement_sched.model.clock import Clock
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED, Decision, digest_of
@@ -84,11 +91,11 @@ class Scheduler:
 
         The same run as :meth:`select_destinations`; nothing is claimed.
         """
-        settings = self.settings.overridden(overrides) if overrides else self.settings
+        tools = self._tools_under(overrides) if overrides else self._tools(self.settings)
         spec = _spec_of(document)
-        number = settings.scheduler.max_attempts - 1 if alternates else 0
+        number = tools.settings.scheduler.max_attempts - 1 if alternates else 0
         with self.database.read() as connection:
-            done = run(connection, spec, self._tools(settings), number)
+            done = run(connection, spec, tools, number)
             told = funnel(connection, done, view).as_json(view)
         hosts = done.choice.first.host_reports() if done.choice else ()
         return {
@@ -106,6 +113,13 @@ class Scheduler:
             memory=self.memory,
             random=self.random,
         )
+
+    def _tools_under(self, overrides: Mapping[str, Any]) -> Tools:
+        """Return the tools of other settings; raises :class:`Invalid` where they cannot be."""
+        try:
+            return self._tools(self.settings.overridden(overrides))
+        except ConfigurationError as wrong:
+            raise Invalid(f"overrides: {wrong.detail}") from None
 
     def _claim(self, spec: RequestSpec, done: Run, decision: Decision) -> None:
         options = self.settings.placement

@@ -1,0 +1,49 @@
+"""What tests of scheduling have in common: reports of hosts, and requests to place."""
+
+from uuid import UUID, uuid4
+
+from tests.clouds import uuid_of
+
+FLAVOR = {"name": "m1", "vcpus": 1, "memory_mb": 1024, "root_gb": 10}
+
+
+def report(name: str, **changes: object) -> dict[str, object]:
+    """Return the report of a host named ``name``, with 16 vCPUs, 64 GB and a disk of 1000 GB."""
+    return {
+        "uuid": uuid_of(name),
+        "host": name,
+        "hypervisor_hostname": name,
+        "hypervisor_type": "QEMU",
+        "hypervisor_version": 8002000,
+        "vcpus": 16,
+        "memory_mb": 65536,
+        "local_gb": 1000,
+        **changes,
+    }
+
+
+def spec(*instances: str, **changes: object) -> dict[str, object]:
+    """Return a request spec for instances of these uuids (a new one where none is given)."""
+    return {
+        "project_id": "p1",
+        "user_id": "u1",
+        "instance_uuids": list(instances) or [str(uuid4())],
+        "flavor": FLAVOR,
+        "image": None,
+        **changes,
+    }
+
+
+def hosts_of(answer: dict[str, object]) -> list[str]:
+    """Return the host chosen for each instance."""
+    return [selections[0]["service_host"] for selections in answer["selections"]]
+
+
+def flavor(**changes: object) -> dict[str, object]:
+    """Return the flavor of these tests, changed."""
+    return {**FLAVOR, **changes}
+
+
+def instance(number: int) -> str:
+    """Return the uuid of an instance, the same for the same number."""
+    return str(UUID(int=number))

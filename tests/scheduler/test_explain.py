@@ -1,0 +1,119 @@
+"""explain: the very same run, told stage by stage, with nothing claimed."""
+
+import pytest
+
+from tests.placing import flavor, report, spec
+from tests.scheduler.test_select_destinations import allocations, explain, instance, select
+from tests.statements import counted
+
+OLD = "2020-01-01T00:00:00Z"
+
+
+@pytest.fixture
+def cloud(app):
+    """Ten hosts that differ in memory, one of them silent."""
+    app.post_json(
+        "/scheduler/v1/compute_nodes",
+        [
+            report(f"cn{n}", memory_mb=16384 * n, **({"last_seen_up": OLD} if n == 5 else {}))
+            for n in range(1, 11)
+        ],
+    )
+    return app
+
+
+def test_every_stage_counts_what_entered_and_what_left(cloud):
+    told = explain(cloud, spec(flavor=flavor(memory_mb=40000)))
+    candidates = told["funnel"]["allocation_candidates"]
+    (memory,) = (step for step in candidates["steps"] if step["before"] != step["after"])
+    assert (memory["constraint"], memory["detail"]) == ("resources", "MEMORY_MB:40000")
+    assert (candidates["providers"], memory["before"], memory["after"]) == (10, 10, 8)
+    assert memory["rejected"][0] == {
+        "host": "cn1",
+        "node": "cn1",
+        "reason": "MEMORY_MB: 16384 free of 16384, 40000 asked",
+    }
+    (alive, *_) = told["funnel"]["filters"]
+    assert (alive["name"], alive["before"], alive["after"]) == ("ComputeFilter", 8, 7)
+    assert [entry["host"] for entry in alive["rejected"]] == ["cn5"]
+    assert [host["host"] for host in told["hosts"]] == [
+        "cn10", "cn9", "cn8", "cn7", "cn6", "cn4", "cn3",
+    ]  # fmt: skip
+
+
+def test_weights_add_up(cloud):
+    for host in explain(cloud, spec())["hosts"]:
+        total = sum(weight["weighted"] for weight in host["weights"].values())
+        assert host["weight"] == pytest.approx(total)
+        for weight in host["weights"].values():
+            assert weight["weighted"] == weight["normalized"] * weight["multiplier"]
+
+
+def test_explanation_and_selection_agree(cloud):
+    told = explain(cloud, spec(instance(1)))
+    assert allocations(cloud, instance(1)) == {}
+    assert select(cloud, spec(instance(1)))["selections"] == told["selections"]
+
+
+def test_query_is_told_encoded_and_sorted(cloud):
+    told = explain(cloud, spec())
+    assert told["funnel"]["allocation_candidates"]["query"] == (
+        "limit=1000&resources=DISK_GB%3A10%2CMEMORY_MB%3A1024%2CVCPU%3A1"
+    )
+
+
+def test_overrides_evaluate_under_other_settings_and_leave_the_running_ones(cloud):
+    overrides = {"filter_scheduler.ram_weight_multiplier": -1.0}
+    packed = explain(cloud, spec(), overrides=overrides)
+    assert packed["hosts"][0]["host"] == "cn1"
+    assert explain(cloud, spec())["hosts"][0]["host"] == "cn10"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "word"),
+    [
+        ({"filter_scheduler.nonsense": 1}, "filter_scheduler.nonsense"),
+        ({"filter_scheduler.host_subset_size": "many"}, "host_subset_size"),
+        ({"filter_scheduler.enabled_filters": ["ComputeFiltre"]}, "ComputeFilter"),
+    ],
+    ids=["unknown option", "wrong type", "unknown filter"],
+)
+def test_override_that_cannot_be_is_refused_by_name(cloud, overrides, word):
+    body = {"request_spec": spec(), "overrides": overrides}
+    (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
+    assert word in error["detail"]
+
+
+def test_hosts_restrict_the_report_but_not_the_run(cloud):
+    told = explain(cloud, spec(flavor=flavor(memory_mb=40000)), hosts=["cn2", "cn9"])
+    assert [host["host"] for host in told["hosts"]] == ["cn9"]
+    steps = told["funnel"]["allocation_candidates"]["steps"]
+    assert [entry["host"] for step in steps for entry in step["rejected"]] == ["cn2"]
+    assert sum(step["before"] - step["after"] for step in steps) == 2
+    assert told["selections"][0][0]["service_host"] == "cn10"
+
+
+def test_max_rejected_bounds_the_lists_and_not_the_counts(cloud):
+    asked = spec(flavor=flavor(memory_mb=150000))
+    short = explain(cloud, asked, max_rejected=2)["funnel"]["allocation_candidates"]["steps"]
+    whole = explain(cloud, asked, max_rejected=0)["funnel"]["allocation_candidates"]["steps"]
+    assert [len(step["rejected"]) for step in short] == [
+        min(2, len(step["rejected"])) for step in whole
+    ]
+    assert [step["after"] for step in short] == [step["after"] for step in whole]
+
+
+def test_hosts_cut_by_max_placement_results_are_counted(cloud):
+    told = explain(cloud, spec(), overrides={"scheduler.max_placement_results": 4})
+    last = told["funnel"]["allocation_candidates"]["steps"][-1]
+    assert (last["constraint"], last["before"], last["after"]) == ("limit", 10, 4)
+
+
+def test_plain_run_sends_no_statement_for_an_explanation(cloud):
+    database = cloud.app.services.database
+    with counted(database) as explained:
+        explain(cloud, spec())
+    with counted(database) as plain:
+        select(cloud, spec(), claim=False)
+    assert len(plain) < len(explained)
+    assert not any("met_0" in statement for statement in plain)

@@ -1,0 +1,194 @@
+"""select_destinations, from the request to the allocations in the database."""
+
+import pytest
+
+from tests.placing import flavor, hosts_of, instance, report, spec
+
+LATEST = {"OpenStack-API-Version": "placement 1.39"}
+
+
+@pytest.fixture
+def cloud(app):
+    """Three hosts, of which cn3 has the most memory."""
+    app.post_json(
+        "/scheduler/v1/compute_nodes",
+        [report("cn1"), report("cn2", memory_mb=98304), report("cn3", memory_mb=131072)],
+    )
+    return app
+
+
+def select(app, request_spec, status=200, **more):
+    body = {"request_spec": request_spec, **more}
+    return app.post_json("/scheduler/v1/select_destinations", body, status=status).json
+
+
+def explain(app, request_spec, **more):
+    return app.post_json("/scheduler/v1/explain", {"request_spec": request_spec, **more}).json
+
+
+def allocations(app, uuid):
+    return app.get(f"/placement/allocations/{uuid}", headers=LATEST).json["allocations"]
+
+
+def usages(app):
+    providers = app.get("/placement/resource_providers", headers=LATEST).json
+    return [
+        app.get(f"/placement/resource_providers/{one['uuid']}/usages", headers=LATEST).json[
+            "usages"
+        ]
+        for one in providers["resource_providers"]
+    ]
+
+
+def test_best_host_is_claimed_for_the_instance(cloud):
+    answer = select(cloud, spec(instance(1)))
+    ((best,),) = answer["selections"]
+    assert best["service_host"] == best["nodename"] == "cn3"
+    assert best["availability_zone"] == "nova"
+    assert best["allocation_request_version"] == "1.39"
+    held = allocations(cloud, instance(1))
+    assert {uuid: part["resources"] for uuid, part in held.items()} == {
+        best["compute_node_uuid"]: {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
+    }
+    assert answer["policy"] == "default"
+
+
+def test_claimed_instance_is_recorded_where_it_went(cloud):
+    select(cloud, spec(instance(1)))
+    recorded = cloud.get(f"/scheduler/v1/instances/{instance(1)}").json
+    assert (recorded["host"], recorded["node"]) == ("cn3", "cn3")
+
+
+def test_same_request_sent_again_gets_the_same_answer_and_allocates_once(cloud):
+    first = select(cloud, spec(instance(1), instance(2)))
+    before = usages(cloud)
+    assert select(cloud, spec(instance(1), instance(2))) == first
+    assert usages(cloud) == before
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        spec(instance(1), flavor=flavor(vcpus=2)),
+        spec(instance(1), instance(2)),
+    ],
+    ids=["other flavor", "one instance more"],
+)
+def test_another_request_for_a_placed_instance_is_refused_and_changes_nothing(cloud, other):
+    select(cloud, spec(instance(1)))
+    before = usages(cloud)
+    (error,) = select(cloud, other, status=409)["errors"]
+    assert error["code"] == "scheduler.instance_placed"
+    assert usages(cloud) == before
+
+
+def test_instance_whose_allocations_are_gone_may_be_placed_anew(cloud):
+    select(cloud, spec(instance(1)))
+    cloud.delete(f"/placement/allocations/{instance(1)}", headers=LATEST)
+    answer = select(cloud, spec(instance(1), flavor=flavor(vcpus=2)))
+    assert hosts_of(answer) == ["cn3"]
+
+
+def test_without_claim_nothing_is_allocated(cloud):
+    select(cloud, spec(instance(1)), claim=False)
+    assert allocations(cloud, instance(1)) == {}
+
+
+def test_instances_of_one_request_see_what_the_earlier_ones_took(cloud):
+    thirsty = flavor(memory_mb=60000)
+    answer = select(cloud, spec(*map(instance, range(3)), flavor=thirsty))
+    assert hosts_of(answer) == ["cn3", "cn2", "cn3"]
+
+
+def test_request_is_placed_whole_or_not_at_all(app):
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=2048)])
+    select(app, spec(*map(instance, range(3))), status=409)
+    assert usages(app) == [{"VCPU": 0, "MEMORY_MB": 0, "DISK_GB": 0}]
+
+
+def test_explain_foresees_that_the_last_instance_finds_no_room(app):
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=2048)])
+    told = explain(app, spec(*map(instance, range(3))))
+    assert told["outcome"] == "no_valid_host"
+    assert told["selections"] == []
+    assert [host["host"] for host in told["hosts"]] == ["cn1"]
+
+
+def test_alternates_are_other_hosts_that_no_instance_got(cloud):
+    answer = select(cloud, spec(instance(1)), return_alternates=True)
+    ((best, *others),) = answer["selections"]
+    assert best["service_host"] == "cn3"
+    assert [other["service_host"] for other in others] == ["cn2", "cn1"]
+    assert allocations(cloud, instance(1)).keys() == {best["compute_node_uuid"]}
+
+
+def test_no_more_alternates_than_attempts(cloud):
+    cloud.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(4, 9)])
+    ((_, *others),) = select(cloud, spec(), return_alternates=True)["selections"]
+    assert len(others) == 2
+
+
+def test_uuids_are_made_for_a_request_that_names_none(cloud):
+    asked = spec()
+    del asked["instance_uuids"]
+    answer = select(cloud, {**asked, "num_instances": 2})
+    assert len(answer["instance_uuids"]) == 2
+    assert all(allocations(cloud, uuid) for uuid in answer["instance_uuids"])
+
+
+def test_no_valid_host_tells_the_funnel_and_the_nearest_miss(cloud):
+    (error,) = select(cloud, spec(flavor=flavor(memory_mb=200000)), status=409)["errors"]
+    assert error["code"] == "scheduler.no_valid_host"
+    candidates = error["funnel"]["allocation_candidates"]
+    assert candidates["nearest_misses"] == [
+        {"constraint": "resources", "detail": "MEMORY_MB:200000", "hosts": 3}
+    ]
+    assert "MEMORY_MB:200000" in error["detail"]
+
+
+def test_ignored_host_is_told_in_the_funnel(cloud):
+    told = explain(cloud, spec(ignore_hosts=["cn3"]))
+    assert told["funnel"]["filters"][0] == {
+        "name": "ignore_hosts",
+        "before": 3,
+        "after": 2,
+        "rejected": [{"host": "cn3", "node": "cn3", "reason": "the request asks to ignore it"}],
+    }
+    assert [host["host"] for host in told["hosts"]] == ["cn2", "cn1"]
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"force_hosts": ["cn1"]},
+        {"force_nodes": ["cn1"]},
+        {"requested_destination": {"host": "cn1"}},
+        {"requested_destination": {"host": "cn1", "node": "cn1"}},
+    ],
+    ids=["force_hosts", "force_nodes", "destination host", "destination node"],
+)
+def test_request_goes_only_where_it_names(cloud, named):
+    assert hosts_of(select(cloud, spec(**named))) == ["cn1"]
+
+
+def test_one_named_host_narrows_the_query_itself(cloud):
+    told = explain(cloud, spec(force_hosts=["cn1"]))
+    query = told["funnel"]["allocation_candidates"]["query"]
+    assert f"in_tree={report('cn1')['uuid']}" in query
+    assert "limit" not in query
+
+
+def test_named_host_that_does_not_exist_is_no_valid_host(cloud):
+    (error,) = select(cloud, spec(force_hosts=["nowhere"]), status=409)["errors"]
+    assert error["code"] == "scheduler.no_valid_host"
+
+
+def test_forced_host_is_not_asked_of_the_filters(cloud):
+    cloud.put_json(
+        f"/scheduler/v1/compute_nodes/{report('cn1')['uuid']}",
+        {key: value for key, value in report("cn1").items() if key != "uuid"}
+        | {"last_seen_up": "2020-01-01T00:00:00Z"},
+    )
+    assert hosts_of(select(cloud, spec(force_hosts=["cn1"]))) == ["cn1"]
+    assert hosts_of(select(cloud, spec(requested_destination={"host": "cn2"}))) == ["cn2"]
+    select(cloud, spec(requested_destination={"host": "cn1"}), status=409)
