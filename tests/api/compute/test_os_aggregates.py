@@ -205,6 +205,7 @@ def test_zone_names_that_nova_takes(sqlite_api, zone):
         {"set_metadata": {"metadata": {"": "v"}}},
         {"set_metadata": {"metadata": {"k" * 256: "v"}}},
         {"set_metadata": {"metadata": {"a/b": "v"}}},
+        {"set_metadata": {"metadata": {"k\n": "v"}}},
         {"set_metadata": {"metadata": {"é": "v"}}},
         {"set_metadata": {"metadata": {"ok": "v", "k": 5}}},
     ],
