@@ -5,9 +5,11 @@ they (403), is the question well formed (400): and only then the handler.
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import unquote_to_bytes
 from uuid import uuid4
 
 import flask
@@ -32,6 +34,9 @@ from placement_sched.errors import Error, Invalid, NotFound
 LOG = logging.getLogger(__name__)
 
 JSON = "application/json"
+
+# An escaped NUL in a JSON text: an odd number of backslashes, then u0000.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Dialect(Protocol):
@@ -129,12 +134,14 @@ def _view(found: list[Route], services: Services) -> Callable[..., flask.Respons
         route = serving[0] if serving[0].action is None else _of_action(serving)
         if route.policy is not None:
             services.policy.check(route.policy, seen.identity, _target(seen.identity))
+        if any("\0" in argument for argument in arguments.values()):
+            raise NotFound("Nothing has a name with a NUL character.")
         call = Call(
             services=services,
             identity=seen.identity,
             version=version,
             query=_query(route, version),
-            body=_body(route, version),
+            body=_body_of(route, version, services, arguments),
             base=request.script_root,
             url=request.host_url.rstrip("/") + request.script_root,
             request_id=seen.request_id,
@@ -157,11 +164,14 @@ def _check_types(route: Route) -> None:
             f"use {' or '.join(route.content_types)}"
         )
     accept = request.accept_mimetypes
-    if route.body is None and accept and not accept.best_match([JSON]):
+    # What is no media type at all says nothing.
+    told = any("/" in kind for kind in accept.values())
+    if route.body is None and told and not accept.best_match([JSON]):
         raise NotAcceptable(f"Only {JSON} is provided")
 
 
 def _query(route: Route, version: Version) -> tuple[tuple[str, str], ...]:
+    _refuse_unreadable(flask.request.query_string)
     pairs = tuple(flask.request.args.items(multi=True))
     schema = route.query.at(version) if route.query else None
     if schema is not None:
@@ -170,6 +180,16 @@ def _query(route: Route, version: Version) -> tuple[tuple[str, str], ...]:
         if len(pairs) != len(dict(pairs)):
             schema.check(dict(reversed(pairs)), words)
     return pairs
+
+
+def _refuse_unreadable(query: bytes) -> None:
+    """Raise :class:`Invalid` for a query string that no database could be asked with."""
+    try:
+        text = unquote_to_bytes(query).decode()
+    except UnicodeDecodeError:
+        raise Invalid("Invalid query string parameters: they are not in UTF-8") from None
+    if "\0" in text:
+        raise Invalid("Invalid query string parameters: they have a NUL character")
 
 
 def _of_action(serving: list[Route]) -> Route:
@@ -186,10 +206,15 @@ def _of_action(serving: list[Route]) -> Route:
 
 def _decoded(*, keep: bool = False) -> Any:
     """Return the body as JSON; ``keep`` leaves its bytes to be read once more."""
+    data = flask.request.get_data(cache=keep)
     try:
-        return orjson.loads(flask.request.get_data(cache=keep))
+        document = orjson.loads(data)
     except orjson.JSONDecodeError as fault:
         raise Invalid(f"Malformed JSON: {fault}") from None
+    if _NUL.search(data):
+        # PostgreSQL keeps no such text, and no name has a use for it.
+        raise Invalid("Malformed JSON: a NUL character (\\u0000) is not taken")
+    return document
 
 
 def _body(route: Route, version: Version) -> Any:
@@ -200,6 +225,18 @@ def _body(route: Route, version: Version) -> Any:
     if schema is not None:
         schema.check(document, "JSON does not validate")
     return document
+
+
+def _body_of(
+    route: Route, version: Version, services: Services, arguments: Mapping[str, str]
+) -> Any:
+    """Return the body; where it is at fault and its subject is not there, that is what is told."""
+    try:
+        return _body(route, version)
+    except Invalid:
+        if route.subject is not None:
+            route.subject(services, **arguments)
+        raise
 
 
 def _render(answer: Answer) -> flask.Response:

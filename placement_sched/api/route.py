@@ -1,5 +1,6 @@
 """A route: one method on one path over one window of versions, with all that guards it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from placement_sched.api.call import Handler
@@ -20,6 +21,8 @@ class Route:
     ``action``: the one key of the request body that each of them answers to (nova's
     ``{"add_host": {...}}``). Outside ``since``..``until`` the route is 404. ``body`` set means
     that a JSON body of one of ``content_types`` is required; ``query`` checks the query string.
+    ``subject(services, **arguments)``, asked only where the body is at fault, raises
+    :class:`NotFound` where what the path names is not there: then 404 is told rather than 400.
     ``statuses`` are the answers that the documentation promises.
     """
 
@@ -32,6 +35,7 @@ class Route:
     until: Version = NEVER
     action: str | None = None
     body: Schemas | None = None
+    subject: Callable[..., None] | None = None
     query: Schemas | None = None
     content_types: tuple[str, ...] = ("application/json",)
     statuses: tuple[int, ...] = (200,)

@@ -17,11 +17,12 @@ Json = Mapping[str, Any]
 
 def is_uuid(text: object) -> bool:
     """Return whether ``text`` reads as a UUID, with or without hyphens, braces or ``urn:uuid:``."""
+    written = str(text)
     try:
-        UUID(str(text))
+        # Python takes 0x and underscores in a number for good, and so in a uuid.
+        return UUID(written).hex in written.replace("-", "").lower()
     except ValueError:
         return False
-    return True
 
 
 def is_printable_name(text: object) -> bool:

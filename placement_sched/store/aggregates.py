@@ -21,7 +21,7 @@ def ids_by_uuid(connection: Connection, uuids: Iterable[str]) -> dict[str, int]:
         for batch in batches(set(uuids))
         for uuid, number in connection.execute(
             select(_AGGREGATES.uuid, _AGGREGATES.id).where(_AGGREGATES.uuid.in_(batch))
-        ).tuples()
+        )
     }
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from placement_sched.db.batches import batches
 from placement_sched.db.insert import insert_missing
 from placement_sched.db.tables import inventories, resource_classes
-from placement_sched.errors import ConcurrentUpdate, Duplicate, InUse, NotFound
+from placement_sched.errors import ConcurrentUpdate, Duplicate, Error, InUse, NotFound
 from placement_sched.model.resource_class import ResourceClass
 
 #: Custom classes are numbered from here on, as OpenStack placement does, so that both services
@@ -26,7 +26,7 @@ def all_names(connection: Connection) -> frozenset[str]:
 def all_by_id(connection: Connection) -> dict[int, str]:
     """Return the name of every resource class by its id; there are dozens, not thousands."""
     rows = connection.execute(select(resource_classes.c.id, resource_classes.c.name))
-    return {number: name for number, name in rows}
+    return {row.id: row.name for row in rows}
 
 
 def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
@@ -75,7 +75,7 @@ def add(connection: Connection, name: str, now: datetime) -> None:
     first = select(resource_classes.c.id).where(resource_classes.c.id == 0)
     connection.execute(first.with_for_update())
     if name in ids_by_name(connection, [name]):
-        raise Duplicate(f"Conflicting resource class already exists: {name}")
+        raise _taken(name)
     highest = connection.scalar(select(func.max(resource_classes.c.id)))
     number = max(FIRST_CUSTOM_ID, (highest or 0) + 1)
     try:
@@ -93,7 +93,7 @@ def rename(connection: Connection, old: ResourceClass, name: str, now: datetime)
     try:
         connection.execute(statement.values(name=name, updated_at=now))
     except IntegrityError:
-        raise Duplicate(f"Resource class already exists: {name}") from None
+        raise _taken(name) from None
 
 
 def remove(connection: Connection, gone: ResourceClass) -> None:
@@ -102,6 +102,11 @@ def remove(connection: Connection, gone: ResourceClass) -> None:
     if connection.scalar(users) is not None:
         raise InUse(f"Error in delete resource class: {gone.name} is in use in inventory.")
     connection.execute(delete(resource_classes).where(resource_classes.c.id == gone.id))
+
+
+def _taken(name: str) -> Duplicate:
+    # Only providers' names have an error code of their own.
+    return Duplicate(f"Resource class already exists: {name}", code=Error.code)
 
 
 def _select() -> Select[int, str, datetime, datetime]:

@@ -27,7 +27,7 @@ def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
         for batch in batches(set(names))
         for name, number in connection.execute(
             select(traits.c.name, traits.c.id).where(traits.c.name.in_(batch))
-        ).tuples()
+        )
     }
 
 

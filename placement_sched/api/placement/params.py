@@ -15,6 +15,7 @@ from placement_sched.api.placement.microversions import (
     FORBIDDEN_TRAITS,
     REPEATED_MEMBER_OF,
 )
+from placement_sched.api.schema import is_uuid
 from placement_sched.errors import Invalid
 from placement_sched.model.inventory import MAX_INT
 from placement_sched.model.query import AggregateTerms, TraitTerms
@@ -141,4 +142,6 @@ def _uuid(text: str, key: str) -> str:
 
 def normal_uuid(text: str) -> str:
     """Return a uuid in lower case with hyphens; raises :class:`ValueError` for what is none."""
+    if not is_uuid(text):
+        raise ValueError(text)
     return str(UUID(text))

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from placement_sched.api.call import Answer, Call
+from placement_sched.api.placement import subject
 from placement_sched.api.placement.last_modified import latest_change
 from placement_sched.api.placement.microversions import AGGREGATE_GENERATIONS, PROVIDER_AGGREGATES
 from placement_sched.api.placement.params import normal_uuid
@@ -68,6 +69,7 @@ ROUTES = (
         policy=f"{_POLICY}:update",
         since=PROVIDER_AGGREGATES,
         body=schemas.PUT,
+        subject=subject.provider,
         statuses=(200, 400, 401, 403, 404, 409, 415),
     ),
 )

@@ -1,11 +1,13 @@
 """Routes of a provider's inventories (Placement API reference, "Resource provider inventories")."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.errors import MethodNotAllowed
 from placement_sched.api.microversion import Version
+from placement_sched.api.placement import subject
 from placement_sched.api.placement.last_modified import latest_change
 from placement_sched.api.placement.microversions import (
     DELETE_ALL_INVENTORIES,
@@ -14,7 +16,7 @@ from placement_sched.api.placement.microversions import (
 from placement_sched.api.placement.schemas import inventories as schemas
 from placement_sched.api.route import Route
 from placement_sched.db.connection import Connection
-from placement_sched.errors import ConcurrentUpdate, Invalid, NotFound
+from placement_sched.errors import ConcurrentUpdate, InUse, Invalid, NotFound
 from placement_sched.model.inventory import MAX_INT, Inventory
 from placement_sched.model.provider import Provider
 from placement_sched.store import inventories, resource_classes, resource_providers
@@ -27,9 +29,7 @@ def index(call: Call, uuid: str) -> Answer:
     with call.services.database.read() as connection:
         provider = resource_providers.by_uuid(connection, uuid)
         found = inventories.of_provider(connection, provider.id)
-    return Answer(
-        body=_all_shown(found, provider.generation), last_modified=latest_change(call, found)
-    )
+    return _all_answer(found, provider.generation, latest_change(call, found))
 
 
 def show(call: Call, uuid: str, resource_class: str) -> Answer:
@@ -106,9 +106,7 @@ def replace(call: Call, uuid: str) -> Answer:
         ]
         inventories.replace(connection, provider, wanted, call.now())
         resource_providers.bump_generations(connection, [provider.id], call.now())
-        return Answer(
-            body=_all_shown(wanted, provider.generation + 1), last_modified=latest_change(call)
-        )
+        return _all_answer(wanted, provider.generation + 1, latest_change(call))
 
     return call.services.database.write(work)
 
@@ -137,7 +135,11 @@ def remove(call: Call, uuid: str, resource_class: str) -> Answer:
         provider = resource_providers.locked_by_uuid(connection, uuid)
         if not _of_class(inventories.of_provider(connection, provider.id), resource_class):
             raise NotFound(f"No inventory of class {resource_class} found for delete")
-        inventories.remove(connection, provider, {resource_class})
+        try:
+            inventories.remove(connection, provider, {resource_class})
+        except InUse as refusal:
+            # Of one class alone placement tells that with the code of a lost race.
+            raise InUse(refusal.detail, code=ConcurrentUpdate.code) from None
         resource_providers.bump_generations(connection, [provider.id], call.now())
 
     call.services.database.write(work)
@@ -200,11 +202,15 @@ def _one_shown(inventory: Inventory, generation: int) -> dict[str, Any]:
     return {**_shown(inventory), "resource_provider_generation": generation}
 
 
-def _all_shown(found: tuple[Inventory, ...] | list[Inventory], generation: int) -> dict[str, Any]:
-    return {
+def _all_answer(found: Sequence[Inventory], generation: int, changed: datetime | None) -> Answer:
+    body = {
         "resource_provider_generation": generation,
         "inventories": {one.resource_class: _shown(one) for one in found},
     }
+    if found or changed is None:
+        return Answer(body=body, last_modified=changed)
+    # Placement tells no time of nothing, but forbids to keep it all the same.
+    return Answer(body=body, headers={"Cache-Control": "no-cache"})
 
 
 _ALL = "/resource_providers/<uuid>/inventories"
@@ -225,6 +231,7 @@ ROUTES = (
         handler=create,
         policy=f"{_POLICY}:create",
         body=schemas.POST,
+        subject=subject.provider,
         statuses=(201, 400, 401, 403, 404, 409, 415),
     ),
     Route(
@@ -233,6 +240,7 @@ ROUTES = (
         handler=replace,
         policy=f"{_POLICY}:update",
         body=schemas.PUT,
+        subject=subject.provider,
         statuses=(200, 400, 401, 403, 404, 409, 415),
     ),
     Route(
@@ -264,6 +272,7 @@ ROUTES = (
         handler=update,
         policy=f"{_POLICY}:update",
         body=schemas.PUT_ONE,
+        subject=subject.provider,
         statuses=(200, 400, 401, 403, 404, 409, 415),
     ),
     Route(

@@ -4,6 +4,7 @@ from typing import Any
 from uuid import uuid4
 
 from placement_sched.api.call import Answer, Call
+from placement_sched.api.placement import subject
 from placement_sched.api.placement.last_modified import latest_change
 from placement_sched.api.placement.microversions import (
     ALLOCATIONS_LINK,
@@ -175,6 +176,7 @@ ROUTES = (
         handler=update,
         policy=f"{_POLICY}:update",
         body=schemas.PUT,
+        subject=subject.provider,
         statuses=(200, 400, 401, 403, 404, 409, 415),
     ),
     Route(

@@ -1,6 +1,7 @@
 """The version document of the Placement API."""
 
 from placement_sched.api.call import Answer, Call
+from placement_sched.api.placement.last_modified import latest_change
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.route import Route
 
@@ -14,7 +15,7 @@ def show(call: Call) -> Answer:
         "status": "CURRENT",
         "links": [{"rel": "self", "href": call.base}],
     }
-    return Answer(body={"versions": [document]})
+    return Answer(body={"versions": [document]}, last_modified=latest_change(call))
 
 
 ROUTES = (Route(method="GET", path="/", handler=show, public=True),)

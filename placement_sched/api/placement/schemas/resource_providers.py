@@ -26,7 +26,8 @@ def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
 
 
 _PUT = {"name": _NAME}
-_POST = {"name": _NAME, "uuid": _UUID}
+# An existing provider may be given an empty name, a new one may not.
+_POST = {"name": {**_NAME, "minLength": 1}, "uuid": _UUID}
 _NESTED = {"parent_provider_uuid": _PARENT}
 
 POST = Schemas(

@@ -27,7 +27,6 @@ PUT_ON_PROVIDER = Schemas(
                         "maxLength": 255,
                         "pattern": "^[A-Z0-9_]+$",
                     },
-                    "uniqueItems": True,
                 },
                 "resource_provider_generation": {"type": "integer"},
             },
