@@ -21,7 +21,7 @@ from placement_sched.scheduler.loading import read_settings
 def start(files: Sequence[str]) -> Settings:
     """Read ``files`` and the environment into the process's ``CONF`` and start the log.
 
-    Raises :class:`ConfigurationError` with the option that is wrong.
+    Raises :class:`ConfigurationError` with the option or class that is wrong.
     """
     settings = read_settings(files)
     logs.setup(CONF)

@@ -7,13 +7,14 @@ import sys
 from oslo_config import cfg, generator
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.configuration import open_database, read_settings, shown
+from placement_sched.cli.database import open_database, shown
 from placement_sched.cli.terminal import print_json, sentence, waiting
 from placement_sched.config.settings import Settings
 from placement_sched.db.migrate import current_revision
 from placement_sched.errors import ConfigurationError, Unavailable
 from placement_sched.operations.config_check import Problem, check_files, check_settings
 from placement_sched.operations.option_catalogue import NAMESPACES
+from placement_sched.scheduler.loading import full_conf, read_settings
 
 
 def register(commands: Commands) -> None:
@@ -47,9 +48,7 @@ def run_sample(_arguments: argparse.Namespace) -> int:
 
 def run_validate(arguments: argparse.Namespace) -> int:
     """Print one line per problem; return 1 where one keeps the service from starting."""
-    problems = check_files(arguments.config_file, os.environ)
-    if not any(problem.fatal for problem in problems):
-        problems += _check_values(arguments)
+    problems = _problems(arguments)
     if arguments.format == "json":
         print_json([_document(problem) for problem in problems])
     else:
@@ -60,13 +59,20 @@ def run_validate(arguments: argparse.Namespace) -> int:
     return int(any(problem.fatal for problem in problems))
 
 
-def _check_values(arguments: argparse.Namespace) -> list[Problem]:
+def _problems(arguments: argparse.Namespace) -> list[Problem]:
+    files = arguments.config_file
+    conf = full_conf()
+    settings, whole = None, []
     try:
-        settings = read_settings(arguments.config_file)
+        settings = read_settings(files, conf)
     except ConfigurationError as wrong:
-        return [Problem(None, wrong.detail)]
-    problems = check_settings(settings)
-    if arguments.database and not problems:
+        whole = [Problem(None, wrong.detail)]
+    problems = check_files(files, os.environ, conf)
+    if settings is None:
+        # What keeps the files from being read is told once: by line where a line is at fault.
+        return problems if any(problem.fatal for problem in problems) else [*problems, *whole]
+    problems += check_settings(settings)
+    if arguments.database and not any(problem.fatal for problem in problems):
         problems += _check_database(settings)
     return problems
 

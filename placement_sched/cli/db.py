@@ -4,11 +4,12 @@ import argparse
 import sys
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.configuration import open_database, read_settings, shown
+from placement_sched.cli.database import open_database, shown
 from placement_sched.cli.terminal import print_json, waiting
 from placement_sched.db.migrate import current_revision, newest_revision
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
+from placement_sched.scheduler.loading import read_settings
 
 
 def register(commands: Commands) -> None:

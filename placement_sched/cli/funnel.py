@@ -139,6 +139,11 @@ def obstacle(explanation: Json) -> str:
     for report in funnel["request_filters"]:
         if report.get("refusal"):
             return f"{report['name']} refused the request: {report['refusal']}"
+    for miss in funnel["allocation_candidates"].get("nearest_misses", ()):
+        return (
+            f"{miss['constraint']} {miss['detail']} alone stands in the way of "
+            f"{miss['hosts']} hosts"
+        )
     for name, stage in stages(funnel):
         if stage["before"] and not stage["after"]:
             return f"{name} refused every one of the {stage['before']} hosts that came to it"
@@ -168,9 +173,16 @@ def _best(hosts: Sequence[Json]) -> RenderableType:
 
 
 def _weight(weight: Json | None) -> str:
+    """Return what a weigher added to a host's weight, how, and what it saw on the host."""
     if weight is None:
         return "-"
-    return f"{weight['multiplier']:g} x {weight['normalized']:.3f} (of {weight['raw']:g})"
+    factor = weight["multiplier"]
+    product = "" if factor == 1 else f"{factor:g} x {weight['normalized']:.3f} = "
+    return f"{product}{weight['weighted']:.3f}\nraw {_plain(weight['raw'])}"
+
+
+def _plain(number: float) -> str:
+    return f"{number:.0f}" if number == int(number) else f"{number:.3f}"
 
 
 def _named(host: str, node: str) -> str:
@@ -185,7 +197,8 @@ def _selected(selected: Sequence[Json], title: str) -> RenderableType:
         title_justify="left",
         title_style="bold",
     )
-    for heading in ("Instance", "Host", "Zone", "Allocations"):
+    table.add_column("Instance", no_wrap=True)
+    for heading in ("Host", "Zone", "Allocations"):
         table.add_column(heading, overflow="fold")
     for selection in selected:
         table.add_row(

@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 from rich.console import Console
 
+from placement_sched.app import make_services
 from placement_sched.cli.arguments import Commands, add_command, add_format
+from placement_sched.cli.direct import DirectScheduler
 from placement_sched.cli.funnel import obstacle, render
 from placement_sched.cli.request import (
     add_request_arguments,
@@ -19,7 +21,8 @@ from placement_sched.cli.request import (
 )
 from placement_sched.cli.scheduler_client import SchedulerClient
 from placement_sched.cli.terminal import print_json
-from placement_sched.errors import Invalid, NoValidHost
+from placement_sched.errors import NoValidHost
+from placement_sched.scheduler.loading import read_settings
 
 Json = dict[str, Any]
 
@@ -174,4 +177,9 @@ def _scheduler(arguments: argparse.Namespace) -> Iterator[Scheduler]:
     if arguments.url:
         yield SchedulerClient(arguments.url, arguments.token)
         return
-    raise Invalid("--url is needed")
+    services = make_services(read_settings(arguments.config_file))
+    try:
+        services.ready()
+        yield DirectScheduler(services.scheduler)
+    finally:
+        services.database.dispose()

@@ -21,10 +21,10 @@ from granian.server.mp import MPServer
 from placement_sched.api.access_log import WSGI, AccessLog
 from placement_sched.app import create_app
 from placement_sched.cli.arguments import Commands, add_command
-from placement_sched.cli.configuration import read_settings
 from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Error, Unavailable
+from placement_sched.scheduler.loading import plugins_for, read_settings
 from placement_sched.wsgi import start
 
 LOG = logging.getLogger(__name__)
@@ -63,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; return 0 after a clean stop."""
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
+    plugins_for(settings)  # a class that is not there is told now, not by every worker
     refuse_open_door(settings, arguments.host)
     port = free_port(arguments.host, arguments.port)
     server = _Server(

@@ -1,6 +1,6 @@
 """Checks a configuration line by line: what is unknown, of a wrong type, outdated or unusable."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -11,6 +11,7 @@ from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.operations.config_lines import Assignment, Place, read_assignments
 from placement_sched.operations.option_catalogue import Catalogue, underscored
+from placement_sched.scheduler.loading import plugins_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,14 @@ class Problem:
         return f"{self.place}: {kind}: {self.text}" if self.place else f"{kind}: {self.text}"
 
 
-def check_files(files: Sequence[str], environment: Mapping[str, str]) -> list[Problem]:
-    """Return what is wrong with the lines of ``files`` and with ``OS_<GROUP>__<OPTION>``."""
-    catalogue = Catalogue()
+def check_files(
+    files: Sequence[str], environment: Mapping[str, str], conf: cfg.ConfigOpts
+) -> list[Problem]:
+    """Return what is wrong with the lines of ``files`` and with ``OS_<GROUP>__<OPTION>``.
+
+    ``conf`` knows the options of strangers' plugins.
+    """
+    catalogue = Catalogue(conf)
     problems: list[Problem] = []
     written: list[Assignment] = []
     for file in files:
@@ -51,15 +57,10 @@ def _position(problem: Problem, order: Sequence[str]) -> tuple[int, int]:
     return (order.index(problem.place.file), problem.place.line)
 
 
-def check_settings(
-    settings: Settings, checks: Iterable[Callable[[Settings], object]] = ()
-) -> list[Problem]:
-    """Return what is wrong with values of the right type: the database URL, and each of ``checks``.
-
-    A check raises :class:`ConfigurationError` for what it finds.
-    """
+def check_settings(settings: Settings) -> list[Problem]:
+    """Return what is wrong with values of the right type: the database URL, the plugins named."""
     problems = []
-    for check in (database_url, *checks):
+    for check in (database_url, plugins_for):
         try:
             check(settings)
         except ConfigurationError as wrong:

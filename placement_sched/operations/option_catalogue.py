@@ -6,18 +6,32 @@ from importlib.metadata import entry_points
 from keystoneauth1 import loading as keystone_loading
 from oslo_config import cfg
 
+from placement_sched.config.settings import registered_options
+
 #: The ``oslo.config.opts`` entry points that make up a configuration file of this service.
-NAMESPACES = ("placement_sched", "oslo.log", "oslo.policy", "keystonemiddleware.auth_token")
+NAMESPACES = (
+    "placement_sched",
+    "placement_sched.plugins",
+    "oslo.log",
+    "oslo.policy",
+    "keystonemiddleware.auth_token",
+)
 
 
 class Catalogue:
-    """Options by group and name, the deprecated names too; ``-`` and ``_`` are the same."""
+    """Options by group and name, the deprecated names too; ``-`` and ``_`` are the same.
 
-    def __init__(self) -> None:
+    ``conf`` adds what it knows beyond the namespaces: options of strangers' plugins.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.options: dict[str, dict[str, cfg.Opt]] = {}
         self.deprecated: dict[tuple[str, str], tuple[str, cfg.Opt]] = {}
         for group, option in _listed():
             self._add(group, option)
+        for group, members in registered_options(conf).items():
+            for option in members.values():
+                self._add(group, option)
 
     def _add(self, group: str, option: cfg.Opt) -> None:
         self.options.setdefault(group, {})[option.dest] = option

@@ -1,21 +1,10 @@
-"""Reading the configuration for commands that work on the database directly."""
+"""The configured database, for commands that work on it directly."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from placement_sched.config.process import CONF, read_files
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
-from placement_sched.scheduler.loading import register_options
-
-
-def read_settings(files: Sequence[str]) -> Settings:
-    """Return the settings of ``files`` and the environment.
-
-    Raises :class:`ConfigurationError` with the file or option that is wrong.
-    """
-    register_options(CONF)
-    return Settings.from_conf(read_files(CONF, files))
 
 
 @contextmanager

@@ -1,0 +1,48 @@
+"""The scheduler core on the configured database, asked without a server."""
+
+from typing import Any
+
+from placement_sched.api.microversion import Version
+from placement_sched.api.scheduler.schemas import explain as explain_schemas
+from placement_sched.api.scheduler.schemas import select_destinations as select_schemas
+from placement_sched.api.schema import Schemas
+from placement_sched.model.report import View
+from placement_sched.scheduler.service import Scheduler
+
+Json = dict[str, Any]
+
+
+class DirectScheduler:
+    """Takes and gives the JSON of ``/scheduler/v1``, checked by the same schemas."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def explain(self, body: Json) -> Json:
+        """Return the explanation of ``body``; raise :class:`Invalid` for a malformed one."""
+        _check(explain_schemas.POST, body)
+        hosts = body.get("hosts")
+        return self._scheduler.explain(
+            body["request_spec"],
+            overrides=body.get("overrides") or {},
+            view=View(
+                hosts=None if hosts is None else frozenset(hosts),
+                max_rejected=body.get("max_rejected", View().max_rejected),
+            ),
+            alternates=body.get("return_alternates", False),
+        )
+
+    def select(self, body: Json) -> Json:
+        """Return the selections for ``body``; raise :class:`NoValidHost` with the funnel."""
+        _check(select_schemas.POST, body)
+        return self._scheduler.select_destinations(
+            body["request_spec"],
+            alternates=body.get("return_alternates", False),
+            claiming=body.get("claim", True),
+        )
+
+
+def _check(schemas: Schemas, body: Json) -> None:
+    schema = schemas.at(Version(1, 0))
+    if schema is not None:
+        schema.check(body, "JSON does not validate")
