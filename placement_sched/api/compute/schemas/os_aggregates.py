@@ -31,8 +31,7 @@ UPDATE = _wrapped("aggregate", _object(_FIELDS, minProperties=1))
 ADD_HOST = _wrapped("add_host", _object({"host": _HOST}, required=["host"]))
 REMOVE_HOST = _wrapped("remove_host", _object({"host": _HOST}, required=["host"]))
 
-# PostgreSQL keeps no NUL in a text.
-_VALUE = {"type": ["string", "null"], "maxLength": 255, "pattern": r"^[^\x00]*$"}
+_VALUE = {"type": ["string", "null"], "maxLength": 255}
 _METADATA = {
     "type": "object",
     "patternProperties": {r"^[a-zA-Z0-9:._ -]{1,255}$(?!\n)": _VALUE},
