@@ -59,21 +59,32 @@ def parse_reports(
     reports = tuple(
         parse(document, silent, f"$[{index}]") for index, document in enumerate(documents)
     )
-    nodes = [report.node for report in reports]
-    _refuse_twice(nodes, "uuid", lambda node: node.uuid)
-    _refuse_twice(nodes, "hypervisor_hostname", lambda node: (node.host, node.hypervisor_hostname))
+    _refuse_twice(reports, "uuid", lambda report: report.node.uuid)
+    _refuse_twice(
+        reports,
+        "hypervisor_hostname",
+        lambda report: (report.node.host, report.node.hypervisor_hostname),
+    )
+    _refuse_twice(
+        reports,
+        "hypervisor_hostname",
+        # It names a provider, and of those no two may have one name, on whatever hosts.
+        lambda report: report.node.hypervisor_hostname if report.inventories else report.node.uuid,
+    )
     return reports
 
 
 def _refuse_twice(
-    nodes: Sequence[ComputeNode], key: str, names: Callable[[ComputeNode], object]
+    reports: Sequence[NodeReport], key: str, identity: Callable[[NodeReport], object]
 ) -> None:
+    """Raise :class:`Invalid`, naming ``key``, where two reports have the same identity."""
     seen: dict[object, int] = {}
-    for index, node in enumerate(nodes):
-        before = seen.setdefault(names(node), index)
+    for index, report in enumerate(reports):
+        before = seen.setdefault(identity(report), index)
         if before != index:
             raise Invalid(
-                f"{getattr(node, key)!r} is reported at $[{before}] already (at $[{index}].{key})",
+                f"{getattr(report.node, key)!r} is reported at $[{before}] already "
+                f"(at $[{index}].{key})",
                 code="scheduler.bad_value",
             )
 

@@ -124,7 +124,7 @@ def _refuse_used(
             allocations.c.resource_provider_id.in_(batch),
             allocations.c.resource_class_id.in_(class_ids.values()),
         ).distinct()
-        for number, class_id, uuid in connection.execute(query).tuples():
+        for number, class_id, uuid in connection.execute(query):
             if (number, class_id) in names:
                 raise InUse(
                     f"Inventory for '{names[number, class_id]}' on resource provider '{uuid}' "

@@ -150,4 +150,7 @@ def remove(connection: Connection, uuid: str) -> None:
         )
     for table in (inventories, resource_provider_aggregates, resource_provider_traits):
         connection.execute(delete(table).where(table.c.resource_provider_id == provider.id))
-    connection.execute(delete(resource_providers).where(_COLUMNS.id == provider.id))
+    # MariaDB keeps a row to which a row points, be it the same one.
+    one = _COLUMNS.id == provider.id
+    connection.execute(update(resource_providers).where(one).values(root_provider_id=None))
+    connection.execute(delete(resource_providers).where(one))
