@@ -18,7 +18,7 @@ from oslo_config import cfg
 
 from placement_sched.config import CONF, Settings
 from placement_sched.config.process import new_conf, read_files
-from placement_sched.errors import ConfigurationError
+from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
 from placement_sched.scheduler.plugin import SchedulerPlugin, path_of, register
@@ -28,7 +28,8 @@ from placement_sched.scheduler.weights import BaseHostWeigher, all_weighers
 Plugin = TypeVar("Plugin", bound=SchedulerPlugin)
 
 #: Packages of nova whose members are the shipped plugins of the same name here.
-_NOVA = ("nova.scheduler.filters", "nova.scheduler.weights")
+_NOVA = ("nova.scheduler.filters.", "nova.scheduler.weights.")
+_OURS = ("placement_sched.scheduler.filters.", "placement_sched.scheduler.weights.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ _WEIGHERS = _Family(
 _REQUEST_FILTERS = _Family(
     BaseRequestFilter, all_request_filters, "placement_sched.request_filters", "request filters"
 )
+_ANNOUNCED = ((_FILTERS, BaseHostFilter), (_WEIGHERS, BaseHostWeigher))
 
 
 @lru_cache(maxsize=64)
@@ -79,6 +81,22 @@ def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
         tuple(kind.with_settings(settings, clock) for kind in _filter_classes(settings)),
         tuple(kind.with_settings(settings, clock) for kind in _weigher_classes(settings)),
     )
+
+
+def check_overrides(running: Settings, overridden: Settings) -> None:
+    """Raise :class:`Invalid` where a request's overrides name code that the operator did not.
+
+    A dotted path is imported, which only the configuration may ask for.
+    """
+    before, after = running.filter_scheduler, overridden.filter_scheduler
+    trusted = {path_of(kind) for group in _ANNOUNCED for kind in _announced(*group)}
+    for option in ("available_filters", "enabled_filters", "weight_classes"):
+        for path in set(getattr(after, option)) - set(getattr(before, option)) - trusted:
+            if "." in path and not path.startswith((*_NOVA, *_OURS)):
+                raise Invalid(
+                    f"overrides: filter_scheduler.{option}: {path!r} is not of the shipped "
+                    "classes, nor named in the configuration"
+                )
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
@@ -191,7 +209,7 @@ def _classes(value: Any, words: str, base: type[Plugin]) -> list[type[Plugin]]:
 def _object(path: str, family: _Family) -> Any:
     """Return what a dotted path names; nova's paths name what is shipped here for them."""
     module_name, _, name = path.rpartition(".")
-    if module_name.startswith(_NOVA):
+    if path.startswith(_NOVA):
         return _shipped(path, name, family)
     try:
         return getattr(import_module(module_name), name)
