@@ -3,7 +3,7 @@
 The naive model knows nothing of SQL: it looks at every provider in turn.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import NAMESPACE_DNS, uuid5
@@ -25,7 +25,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.inventory import Inventory, fits
 from placement_sched.model.query import RequestGroup
 
-NOW = datetime(2026, 1, 1, 12, 0, 0)  # noqa: DTZ001 - the tables keep naive UTC
+NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
 def uuid_of(name: str) -> str:
@@ -109,11 +109,20 @@ def load(database: Database, cloud: Cloud) -> None:
     database.write(write)
 
 
+def give_traits(database: Database, hosts: Sequence[Host]) -> None:
+    """Give hosts that are there already the traits that these values have."""
+
+    def write(connection: Connection) -> None:
+        _load_traits(connection, hosts, _ids(connection, resource_providers, "uuid"))
+
+    database.write(write)
+
+
 def _ids(connection: Connection, table, column: str) -> dict[str, int]:
     return dict(connection.execute(select(table.c[column], table.c.id)).all())
 
 
-def _load_traits(connection: Connection, hosts: tuple[Host, ...], ids: dict[str, int]) -> None:
+def _load_traits(connection: Connection, hosts: Sequence[Host], ids: dict[str, int]) -> None:
     names = {name for host in hosts for name in host.traits}
     insert_missing(connection, traits, [{"name": name} for name in sorted(names)])
     trait_ids = _ids(connection, traits, "name")
@@ -126,7 +135,7 @@ def _load_traits(connection: Connection, hosts: tuple[Host, ...], ids: dict[str,
         connection.execute(insert(resource_provider_traits), rows)
 
 
-def _load_aggregates(connection: Connection, hosts: tuple[Host, ...], ids: dict[str, int]) -> None:
+def _load_aggregates(connection: Connection, hosts: Sequence[Host], ids: dict[str, int]) -> None:
     names = {name for host in hosts for name in host.aggregates}
     rows = [{"uuid": uuid_of(name)} for name in sorted(names)]
     insert_missing(connection, placement_aggregates, rows)
@@ -140,7 +149,7 @@ def _load_aggregates(connection: Connection, hosts: tuple[Host, ...], ids: dict[
         connection.execute(insert(resource_provider_aggregates), rows)
 
 
-def _load_stocks(connection: Connection, hosts: tuple[Host, ...], ids: dict[str, int]) -> None:
+def _load_stocks(connection: Connection, hosts: Sequence[Host], ids: dict[str, int]) -> None:
     class_ids = _ids(connection, resource_classes, "name")
     stocks = [
         (ids[host.uuid], class_ids[name], held)

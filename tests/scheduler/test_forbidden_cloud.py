@@ -1,0 +1,132 @@
+"""A cloud of 2 000 hosts with 20 aggregates reserved by traits, against a naive model."""
+
+from dataclasses import dataclass
+from random import Random
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placement_sched.model.report import View
+from placement_sched.operations import host_aggregates
+from tests.clouds import NOW, Host, give_traits
+from tests.placing import flavor, report, spec
+
+HOSTS = 2_000
+RESERVED = tuple(f"CUSTOM_RESERVED_{letter}" for letter in "ABCDEF")
+SWITCH = "scheduler.enable_isolated_aggregate_filtering"
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """An aggregate: its hosts and its metadata."""
+
+    hosts: frozenset[str]
+    metadata: dict[str, str]
+
+    @property
+    def traits(self) -> set[str]:
+        """Return the traits for which it is reserved."""
+        return {key[6:] for key, value in self.metadata.items() if value == "required"}
+
+
+@dataclass(frozen=True)
+class Reserves:
+    """The hosts with their traits and memory, and the aggregates, as plain values."""
+
+    traits: dict[str, frozenset[str]]
+    memory_mb: dict[str, int]
+    aggregates: tuple[Reserve, ...]
+
+    def candidates(self, required: set[str], memory_mb: int, *, reserving: bool) -> set[str]:
+        """Return the hosts that may take a request, looking at one after the other."""
+        forbidden = {
+            host
+            for aggregate in self.aggregates
+            if reserving and not aggregate.traits <= required
+            for host in aggregate.hosts
+        }
+        return {
+            host
+            for host, traits in self.traits.items()
+            if required <= traits and self.memory_mb[host] >= memory_mb and host not in forbidden
+        }
+
+
+def _made(random: Random) -> Reserves:
+    names = [f"cn{number:04}" for number in range(HOSTS)]
+    traits = {name: frozenset(random.sample(RESERVED, random.randrange(4))) for name in names}
+    memory = {name: random.choice([16384, 65536, 262144]) for name in names}
+    aggregates = []
+    for _ in range(20):
+        tags = {
+            f"trait:{name}": random.choice(["required", "required", "forbidden", "Required"])
+            for name in random.sample(RESERVED, random.randrange(1, 3))
+        }
+        hosts = frozenset(random.sample(names, random.randrange(20, 200)))
+        aggregates.append(Reserve(hosts, {**tags, "rack": "7"}))
+    return Reserves(traits, memory, tuple(aggregates))
+
+
+@pytest.fixture
+def reserves(app) -> Reserves:
+    made = _made(Random(20))
+    app.post_json(
+        "/scheduler/v1/compute_nodes",
+        [report(name, memory_mb=memory) for name, memory in made.memory_mb.items()],
+    )
+    database = app.app.services.database
+    give_traits(database, [Host(name, {}, traits) for name, traits in made.traits.items()])
+
+    def tag(connection):
+        for number, aggregate in enumerate(made.aggregates):
+            created = host_aggregates.create(
+                connection, str(uuid4()), f"reserve-{number}", None, NOW
+            )
+            host_aggregates.set_metadata(connection, created.id, aggregate.metadata, NOW)
+            host_aggregates.add_hosts(connection, created.id, aggregate.hosts, NOW)
+
+    database.write(tag)
+    return made
+
+
+_traits = st.sets(st.sampled_from(RESERVED), max_size=3)
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    by_flavor=_traits,
+    by_image=_traits,
+    memory_mb=st.sampled_from([1024, 32768, 131072]),
+    reserving=st.booleans(),
+)
+def test_no_forbidden_host_is_a_candidate_and_no_other_is_lost(
+    app, reserves, by_flavor, by_image, memory_mb, reserving
+):
+    asked = spec(
+        flavor=flavor(
+            memory_mb=memory_mb,
+            extra_specs={f"trait:{name}": "required" for name in by_flavor},
+        ),
+        image={"properties": {f"trait:{name}": "required" for name in by_image}},
+    )
+    told = app.app.services.scheduler.explain(
+        asked,
+        overrides={SWITCH: reserving, "scheduler.max_placement_results": HOSTS},
+        view=View(max_rejected=1),
+    )
+    found = {host["host"] for host in told["hosts"]}
+    assert found == reserves.candidates(by_flavor | by_image, memory_mb, reserving=reserving)
+
+
+def test_the_query_names_every_forbidden_aggregate_once(app, reserves):
+    told = app.app.services.scheduler.explain(spec(), overrides={SWITCH: True}, view=View())
+    query = told["funnel"]["allocation_candidates"]["query"]
+    reserved = sum(1 for aggregate in reserves.aggregates if aggregate.traits)
+    assert query.count("member_of=%21in%3A") == 1
+    assert query.count("%2C", query.index("member_of"), query.index("&resources")) == reserved - 1
