@@ -1,0 +1,59 @@
+"""The number of SQL statements follows the question, not the size of the cloud."""
+
+import pytest
+
+from tests.placing import flavor, instance, report, spec
+from tests.statements import counted
+
+LATEST = {"OpenStack-API-Version": "placement 1.39"}
+QUESTION = (
+    "/placement/allocation_candidates?resources=VCPU:1,MEMORY_MB:512,DISK_GB:1"
+    "&required=!HW_CPU_X86_AVX&member_of=!in:11111111-1111-1111-1111-111111111111&limit=1000"
+)
+
+
+@pytest.fixture(params=[20, 2_000], ids="{} hosts".format)
+def cloud(app, request):
+    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(request.param)])
+    return app
+
+
+def statements(app, ask) -> list[int]:
+    """Return how many statements the first request takes, and how many the next."""
+    counts = []
+    for number in range(2):
+        with counted(app.app.services.database) as seen:
+            ask(number)
+        counts.append(len(seen))
+    return counts
+
+
+def test_allocation_candidates_take_as_many_statements_at_20_and_at_2000_hosts(cloud):
+    # Names of classes, ids of traits, the search; then usages, and what is not kept yet:
+    # inventories and traits of the providers found.
+    assert statements(cloud, lambda _: cloud.get(QUESTION, headers=LATEST)) == [6, 4]
+
+
+def select(app, *instances, **changes):
+    body = {"request_spec": spec(*instances, **changes), "return_alternates": True}
+    app.post_json("/scheduler/v1/select_destinations", body)
+
+
+#: The first request of all also loads reports and aggregates, and creates project and user; on
+#: SQLite the BEGIN of the claim is a statement of its own.
+SELECTING = {"sqlite": [27, 21], "postgresql": [26, 20], "mysql": [26, 20]}
+
+
+def test_select_destinations_takes_as_many_statements_at_20_and_at_2000_hosts(cloud):
+    counts = statements(cloud, lambda number: select(cloud, instance(number + 1)))
+    assert counts == SELECTING[cloud.app.services.database.reader.dialect.name]
+
+
+def test_ten_instances_take_no_more_statements_than_two(cloud):
+    def ask(number):
+        uuids = [instance(100 * (number + 1) + n) for n in range((2, 10)[number])]
+        select(cloud, *uuids, flavor=flavor(vcpus=2))
+
+    statements(cloud, lambda number: select(cloud, instance(number + 1)))
+    two, ten = statements(cloud, ask)
+    assert two == ten
