@@ -1,0 +1,90 @@
+"""The operators, each against the answers that nova 34 gives."""
+
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.scheduler.filters.extra_specs_ops import check, match
+
+#: Wanted value, then the host's values that match it and those that do not.
+TABLE = [
+    ("5", ["5"], ["5.0", "50", "", " 5 "]),
+    ("abc def", ["abc def"], ["abc"]),
+    ("s==abc", ["s==abc"], ["abc"]),
+    ("<or>fpu", ["<or>fpu"], ["fpu"]),
+    ("> 5", ["> 5"], ["6", "9"]),
+    ("< 5", ["< 5"], ["4"]),
+    (" 5", [" 5"], ["5"]),
+    ("= 5", ["5", "5.0", "10", "1e3", " 5 "], ["-1", "nan", "4"]),
+    ("= 5 x", ["9"], ["4"]),
+    ("== 5", ["5", "5.0", " 5 "], ["10", "-1", "nan"]),
+    ("== 5.0", ["5"], ["5.1"]),
+    ("== nan", [], ["nan", "5"]),
+    ("!= 5", ["10", "nan", "-1"], ["5", "5.0"]),
+    (">= 5", ["5", "10", "9", "1e3"], ["-1", "nan"]),
+    ("  >= 5", ["5"], ["4"]),
+    (">= 1e3", ["1e3", "1000"], ["999"]),
+    ("<= 5", ["5", "-1"], ["9", "10", "nan"]),
+    ("s== 5", ["5"], ["5.0", " 5 "]),
+    ("s== a b", ["a"], ["a b", "b"]),
+    ("s!= abc", ["5", ""], ["abc"]),
+    ("s>= abc", ["abc", "gcc", "fpu"], ["5", "ABC"]),
+    ("s> 9", ["abc", "a b"], ["9", "10"]),
+    ("s<= gcc", ["gcc", "abc", "10"], ["x86"]),
+    ("s< gcc", ["fpu", "10"], ["gcc", "x86"]),
+    ("<in> c", ["abc", "gcc"], ["5", ""]),
+    ("<in> a b", ["abc", "x86 a"], ["b"]),
+    ("<in> <in>", ["<in>"], ["in"]),
+    ("<all-in> aes mmx", ['["aes", "mmx"]', "aes mmx"], ["aes", "mmx", ""]),
+    ("<all-in> aes", ['["aes", "mmx"]'], ["gcc"]),
+    ("<or> fpu <or> gcc", ["fpu", "gcc"], ["fpu gcc", "gc"]),
+    ("<or> fpu", ["fpu"], ["gcc"]),
+    ("<or> 5 10", ["5"], ["10"]),
+    ("<or> 5 <or>", ["5"], ["<or>"]),
+    ("<OR> 5", ["<OR> 5"], ["5"]),
+]
+
+
+@pytest.mark.parametrize(("wanted", "value"), [(w, v) for w, values, _ in TABLE for v in values])
+def test_value_matches(wanted, value):
+    assert match(value, wanted)
+
+
+@pytest.mark.parametrize(("wanted", "value"), [(w, v) for w, _, values in TABLE for v in values])
+def test_value_does_not_match(wanted, value):
+    assert not match(value, wanted)
+
+
+@pytest.mark.parametrize(
+    "operator",
+    ["=", "==", "!=", ">=", "<=", "s==", "s!=", "s>=", "s>", "s<=", "s<", "<in>", "<all-in>"],
+)
+@pytest.mark.parametrize("value", ["5", "abc", ""])
+def test_operator_with_nothing_behind_it_never_matches(operator, value):
+    assert not match(value, operator)
+    check("key", operator)
+
+
+def test_empty_wanted_value_matches_the_empty_value_only():
+    assert match("", "")
+    assert not match("5", "")
+
+
+@pytest.mark.parametrize("wanted", ["= 5", "== 5", "!= 5", ">= 5", "<= 5"])
+@pytest.mark.parametrize("value", ["abc", "", "1.2.0"])
+def test_text_cannot_be_compared_as_a_number(wanted, value):
+    check("key", wanted)
+    with pytest.raises(ValueError, match="could not convert"):
+        match(value, wanted)
+
+
+@pytest.mark.parametrize("wanted", ["= abc", "== 5x", "!= x", ">= one 5", "<= x", "<or>"])
+def test_request_that_no_value_can_match_is_refused_by_name(wanted):
+    with pytest.raises(Invalid, match="'hw_key'"):
+        check("hw_key", wanted)
+    with pytest.raises(Invalid):
+        match("5", wanted)
+
+
+@pytest.mark.parametrize(("value", "wanted"), [(5, ">= 3"), (5.5, "== 5.5"), (["aes"], "<in> aes")])
+def test_values_that_are_no_text_are_compared_as_they_are(value, wanted):
+    assert match(value, wanted)

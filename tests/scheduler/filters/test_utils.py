@@ -1,0 +1,45 @@
+"""Reading aggregate metadata, and the one number that counts."""
+
+import pytest
+
+from placement_sched.scheduler.filters.utils import (
+    aggregate_metadata_get_by_host,
+    aggregate_values_from_key,
+    validate_num_values,
+)
+from tests.scheduler.states import a_host, aggregates
+
+HOST = a_host(aggregates=aggregates({"a": "1, 2", "b": "x"}, {"a": "3"}, {"c": "1"}))
+
+
+def test_values_from_key_are_not_split():
+    assert aggregate_values_from_key(HOST, "a") == {"1, 2", "3"}
+    assert aggregate_values_from_key(HOST, "z") == set()
+
+
+def test_metadata_are_split_at_commas():
+    assert aggregate_metadata_get_by_host(HOST) == {"a": {"1", "2", "3"}, "b": {"x"}, "c": {"1"}}
+
+
+def test_metadata_with_a_key_are_all_those_of_the_aggregates_that_have_it():
+    assert aggregate_metadata_get_by_host(HOST, key="a") == {"a": {"1", "2", "3"}, "b": {"x"}}
+    assert aggregate_metadata_get_by_host(HOST, key="z") == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "number"),
+    [
+        (set(), {}, "7"),
+        ({"3"}, {}, 3),
+        ({"10", "9"}, {}, 9),
+        ({"10", "9"}, {"based_on": max}, 10),
+        ({"1.5", "2"}, {"cast_to": float}, 1.5),
+    ],
+)
+def test_smallest_number_counts_unless_told_otherwise(values, options, number):
+    assert validate_num_values(values, default="7", **options) == number
+
+
+def test_one_value_that_is_no_number_spoils_all():
+    with pytest.raises(ValueError, match="x"):
+        validate_num_values({"1", "x"})

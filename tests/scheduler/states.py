@@ -1,0 +1,89 @@
+"""Host states, requests and settings for tests of plugins, without a database."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from placement_sched.config import Settings
+from placement_sched.config.process import read_files
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.service import Service
+from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.scheduler.host_state import HostState, ServiceView
+from placement_sched.scheduler.loading import full_conf
+
+NOW = datetime(2026, 1, 1, 12, 0, 0)
+
+
+def settings_with(**options: Any) -> Settings:
+    """Return the default settings with ``group__option`` values laid over."""
+    settings = Settings.from_conf(read_files(full_conf()))
+    return settings.overridden({key.replace("__", "."): value for key, value in options.items()})
+
+
+def an_aggregate(number: int = 1, *hosts: str, **metadata: str) -> HostAggregate:
+    """Return aggregate ``agg<number>``, whose uuid is the number."""
+    return HostAggregate(
+        id=number,
+        uuid=str(UUID(int=number)),
+        name=f"agg{number}",
+        hosts=frozenset(hosts),
+        metadata=metadata,
+    )
+
+
+def aggregates(*metadata: dict[str, str]) -> tuple[HostAggregate, ...]:
+    """Return one aggregate for each of these metadata."""
+    return tuple(an_aggregate(number, **each) for number, each in enumerate(metadata, start=1))
+
+
+def a_service(**changes: Any) -> ServiceView:
+    """Return a compute service that is enabled and was seen just now."""
+    fields = {
+        "id": 1,
+        "uuid": str(UUID(int=1)),
+        "host": "cn1",
+        "binary": "nova-compute",
+        "disabled": False,
+        "disabled_reason": None,
+        "forced_down": False,
+        "last_seen_up": NOW,
+        "updated_at": NOW,
+    }
+    return ServiceView(Service(**(fields | changes)))
+
+
+def a_host(name: str = "cn1", node: str | None = None, **attributes: Any) -> HostState:
+    """Return a host that is up, with 8 CPUs, 16 GB and 100 GB of disk, half of all free."""
+    fields = {
+        "service": a_service(host=name),
+        "vcpus_total": 8,
+        "vcpus_used": 4,
+        "cpu_allocation_ratio": 1.0,
+        "total_usable_ram_mb": 16384,
+        "free_ram_mb": 8192,
+        "total_usable_disk_gb": 100,
+        "free_disk_mb": 51200,
+        "hypervisor_type": "QEMU",
+        "hypervisor_version": 1005003,
+        "supported_instances": [["x86_64", "kvm", "hvm"], ["i686", "qemu", "hvm"]],
+    }
+    return HostState(name, node or name, **(fields | attributes))
+
+
+def a_spec(
+    extra_specs: dict[str, str] | None = None,
+    properties: dict[str, Any] | None = None,
+    **fields: Any,
+) -> RequestSpec:
+    """Return a request for 1 CPU, 512 MB and 1 GB with these extra specs and properties."""
+    flavor = {
+        "name": "m1.tiny",
+        "vcpus": 1,
+        "memory_mb": 512,
+        "root_gb": 1,
+        "extra_specs": extra_specs or {},
+    }
+    return request_spec_from(
+        {"flavor": flavor, "image": {"properties": properties or {}}, **fields}
+    )
