@@ -23,7 +23,7 @@ demo: $(VENV)/.run ## watch a sample cloud of several hundred hosts being schedu
 	@$(BIN)/placement-sched demo
 
 test: $(VENV)/.develop ## run the whole test suite
-	$(BIN)/pytest -n 2 $(PYTEST_ARGS)
+	$(BIN)/pytest --numprocesses 2 $(PYTEST_ARGS)
 
 lint: $(VENV)/.develop ## check style, types and floors
 	$(BIN)/ruff check .
@@ -43,4 +43,4 @@ docs: $(VENV)/.develop ## build the API reference and the operator's guide
 	$(BIN)/sphinx-build -W -q -b html doc/source doc/build
 
 clean: ## remove the virtual environment and everything built
-	rm -rf $(VENV) build dist *.egg-info api-ref/build doc/build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist *.egg-info api-ref/build doc/build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

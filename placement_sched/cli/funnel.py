@@ -178,11 +178,7 @@ def _weight(weight: Json | None) -> str:
         return "-"
     factor = weight["multiplier"]
     product = "" if factor == 1 else f"{factor:g} x {weight['normalized']:.3f} = "
-    return f"{product}{weight['weighted']:.3f}\nraw {_plain(weight['raw'])}"
-
-
-def _plain(number: float) -> str:
-    return f"{number:.0f}" if number == int(number) else f"{number:.3f}"
+    return f"{product}{weight['weighted']:.3f}\nraw {weight['raw']:.10g}"
 
 
 def _named(host: str, node: str) -> str:

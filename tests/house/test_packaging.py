@@ -1,0 +1,109 @@
+"""What is packaged is what is in the tree, and it works alone, elsewhere."""
+
+import configparser
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.request import urlopen
+from zipfile import ZipFile
+
+import pytest
+
+from tests.house.tree import PACKAGE, ROOT
+
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", "*.db*", "out"
+)
+
+
+def setup_cfg() -> configparser.ConfigParser:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    return setup
+
+
+def test_setup_names_every_package_of_the_tree():
+    named = setup_cfg()["options"]["packages"].split()
+    named = [name for name in named if not name.startswith("#")]
+    tree = {".".join(path.parent.relative_to(ROOT).parts) for path in PACKAGE.rglob("__init__.py")}
+    assert set(named) == tree | {
+        "placement_sched._migrations",
+        "placement_sched._migrations.versions",
+    }
+    assert len(named) == len(set(named))
+
+
+def test_alembic_folder_is_no_package():
+    """With an ``__init__.py`` it would shadow the library of that name."""
+    assert list((ROOT / "alembic").rglob("__init__.py")) == []
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("source") / "tree"
+    shutil.copytree(ROOT, source, ignore=LEFT_OUT)
+    target = source.parent / "wheel"
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", target]
+    subprocess.run([*pip, source], check=True)
+    (built,) = target.glob("*.whl")
+    return built
+
+
+def test_wheel_has_modules_migrations_and_type_marker(wheel):
+    with ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    modules = {str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*.py")}
+    migrations = {
+        f"placement_sched/_migrations/{path.relative_to(ROOT / 'alembic')}"
+        for path in (ROOT / "alembic").rglob("*.py")
+    }
+    assert modules | migrations <= names
+    assert "placement_sched/py.typed" in names
+    assert "placement_sched/_migrations/script.py.mako" in names
+    assert not [name for name in names if name.startswith(("tests/", "alembic/"))]
+
+
+def test_wheel_alone_and_elsewhere_syncs_and_serves(wheel, tmp_path):
+    """Installed with nothing but what it asks for, far from this repository."""
+    home = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", home], check=True)
+    subprocess.run([home / "bin/pip", "install", "--quiet", wheel], check=True)
+    program = home / "bin/placement-sched"
+    url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
+    environment = {"PATH": "/usr/bin:/bin", "OS_PLACEMENT_DATABASE__CONNECTION": url}
+    synced = subprocess.run(
+        [program, "db", "sync", "--format", "json"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(synced.stdout)["revision"]
+    with subprocess.Popen(
+        [program, "serve", "--port", "0"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        try:
+            address = server.stdout.readline().split()[2]
+            with _answer(f"{address}/placement/") as answer:
+                assert json.load(answer)["versions"][0]["max_version"] == "1.39"
+        finally:
+            server.terminate()
+            server.communicate(timeout=30)
+    assert server.returncode == 0
+
+
+def _answer(url: str):
+    for _ in range(100):
+        try:
+            return urlopen(url, timeout=10)
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError(f"{url} does not answer")
