@@ -1,0 +1,74 @@
+"""select_destinations by several processes at once: every room is given once, none is lost."""
+
+from collections import Counter
+
+from webtest import TestApp
+
+from placement_sched.app import create_app
+from tests.conftest import make_settings
+from tests.placing import flavor, instance, report, spec
+from tests.scheduler.test_select_destinations import usages
+from tests.store.test_allocations_race import race
+
+ROUNDS = 10
+RIVALS = 6
+WHOLE = flavor(memory_mb=65536)
+
+
+def select(client: TestApp, asked: dict[str, object]) -> tuple[int, str]:
+    """Return the status of a selection, and the host selected or the error's code."""
+    answer = client.post_json(
+        "/scheduler/v1/select_destinations",
+        {"request_spec": asked},
+        headers={"X-Auth-Token": "admin"},
+        expect_errors=True,
+    )
+    if answer.status_code != 200:
+        return answer.status_code, answer.json["errors"][0]["code"]
+    return 200, answer.json["selections"][0][0]["service_host"]
+
+
+def place_one_each(barrier, which, url):
+    """Ask for a whole host in every round, all processes at the same moment."""
+    client = TestApp(create_app(make_settings(url)))
+    told = []
+    for number in range(ROUNDS):
+        barrier.wait(120)
+        told.append((number, *select(client, spec(instance(100 * number + which), flavor=WHOLE))))
+    return told
+
+
+def place_the_same(barrier, which, url):
+    """Ask for the very same instance in every round, all processes at the same moment."""
+    client = TestApp(create_app(make_settings(url)))
+    told = []
+    for number in range(ROUNDS):
+        barrier.wait(120)
+        told.append((number, *select(client, spec(instance(number + 1)))))
+    return told
+
+
+def _url(app) -> str:
+    return app.app.services.database.url.render_as_string(hide_password=False)
+
+
+def test_every_host_with_room_for_one_goes_to_exactly_one_rival(app):
+    wanted = RIVALS * ROUNDS
+    hosts = [f"cn{number}" for number in range(wanted - 5)]
+    app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in hosts])
+    told = race(RIVALS, place_one_each, _url(app))
+    won = [host for _, status, host in told if status == 200]
+    lost = Counter((status, code) for _, status, code in told if status != 200)
+    assert Counter(won) == Counter(hosts)
+    assert lost == {(409, "scheduler.no_valid_host"): 5}
+
+
+def test_same_instance_asked_by_all_is_placed_once_and_all_are_told_where(app):
+    hosts = [f"cn{number}" for number in range(5)]
+    app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in hosts])
+    told = race(RIVALS, place_the_same, _url(app))
+    answers = {(number, status, host) for number, status, host in told}
+    assert len(told) == RIVALS * ROUNDS
+    assert sorted(number for number, _, _ in answers) == list(range(ROUNDS))
+    assert {status for _, status, _ in answers} == {200}
+    assert sum(used["VCPU"] for used in usages(app)) == ROUNDS
