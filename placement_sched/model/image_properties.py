@@ -128,7 +128,7 @@ class ImageProperties:
     __slots__ = ("_values",)
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        self._values = MappingProxyType(dict(values or {}))
+        self._values = dict(values or {})
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the property of this name, or ``default`` where it is not set."""
@@ -163,7 +163,7 @@ class ImageProperties:
         return hash(frozenset(self._values))
 
     def __repr__(self) -> str:
-        return f"ImageProperties({dict(self._values)})"
+        return f"ImageProperties({self._values})"
 
 
 def properties_from(raw: Mapping[str, Any]) -> ImageProperties:

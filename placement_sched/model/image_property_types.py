@@ -51,8 +51,9 @@ def objects(value: Any) -> list[Mapping[str, Any]]:
 
 def version_predicate(value: Any) -> str:
     """Return the value, which must be like ``>=4.2`` or ``>=4.2,<6``."""
-    VersionPredicate(value)
-    return str(value)
+    predicate = text(value)
+    VersionPredicate(predicate)
+    return predicate
 
 
 def one_of(values: Collection[str], aliases: Mapping[str, str] | None = None) -> Reader:

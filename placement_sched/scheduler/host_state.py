@@ -160,23 +160,12 @@ def _take_over(state: HostState, node: ComputeNode, free_disk_gb: int) -> None:
     state.vcpus_used = node.vcpus_used
     state.pci_stats = node.pci_device_pools
     state.numa_topology = node.numa_topology
-    state.num_instances = _count(node.stats, "num_instances")
-    state.num_io_ops = _count(node.stats, "io_workload")
-    state.failed_builds = _count(node.stats, "failed_builds")
+    state.num_instances = int(node.stats.get("num_instances", 0))
+    state.num_io_ops = int(node.stats.get("io_workload", 0))
+    state.failed_builds = int(node.stats.get("failed_builds", 0))
     state.cpu_allocation_ratio = node.cpu_allocation_ratio
     state.ram_allocation_ratio = node.ram_allocation_ratio
     state.disk_allocation_ratio = node.disk_allocation_ratio
     state.metrics = tuple(Metric(**metric) for metric in node.metrics)
     state.stats = node.stats
     state.updated = node.updated_at
-
-
-def _count(stats: Mapping[str, str], name: str) -> int:
-    """Return a counter of the report; what a driver wrote in no number counts as 0."""
-    value = stats.get(name)
-    if value is None:
-        return 0
-    try:
-        return int(value)
-    except ValueError:
-        return 0

@@ -84,6 +84,4 @@ def a_spec(
         "root_gb": 1,
         "extra_specs": extra_specs or {},
     }
-    return request_spec_from(
-        {"flavor": flavor, "image": {"properties": properties or {}}, **fields}
-    )
+    return request_spec_from({"flavor": flavor, "image": {"properties": properties or {}}} | fields)

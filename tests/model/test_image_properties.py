@@ -1,0 +1,130 @@
+"""Image properties: glance's raw ones become nova's names and values (nova 34 observed)."""
+
+import copy
+
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.model.image import Image
+from placement_sched.model.image_properties import LEGACY_NAMES, READERS, properties_from
+
+VALUES = [
+    ({"hw_architecture": "x86_64"}, {"hw_architecture": "x86_64"}),
+    ({"architecture": "AMD64"}, {"hw_architecture": "x86_64"}),
+    ({"architecture": "i386"}, {"hw_architecture": "i686"}),
+    ({"architecture": "x86_32"}, {"hw_architecture": "i686"}),
+    ({"hypervisor_type": "QEMU"}, {"img_hv_type": "qemu"}),
+    ({"hypervisor_type": "xapi"}, {"img_hv_type": "xen"}),
+    ({"hypervisor_type": "VMware"}, {"img_hv_type": "vmware"}),
+    ({"vm_mode": "HVM"}, {"hw_vm_mode": "hvm"}),
+    ({"vm_mode": "pv"}, {"hw_vm_mode": "xen"}),
+    ({"vm_mode": "baremetal"}, {"hw_vm_mode": "hvm"}),
+    ({"os_type": "Windows"}, {"os_type": "windows"}),
+    ({"hw_boot_menu": "yes"}, {"hw_boot_menu": True}),
+    ({"hw_boot_menu": "junk"}, {"hw_boot_menu": False}),
+    ({"hw_boot_menu": True}, {"hw_boot_menu": True}),
+    ({"hw_cpu_cores": "4"}, {"hw_cpu_cores": 4}),
+    ({"hw_cpu_cores": 4}, {"hw_cpu_cores": 4}),
+    ({"hw_mem_page_size": 4}, {"hw_mem_page_size": "4"}),
+    ({"hypervisor_version_requires": ">=1.0,<2"}, {"img_hv_requested_version": ">=1.0,<2"}),
+    ({"img_hv_requested_version": "> 6.5"}, {"img_hv_requested_version": "> 6.5"}),
+    ({"vmware_adaptertype": "ide"}, {"hw_disk_bus": "ide"}),
+    ({"vmware_adaptertype": "lsiLogic"}, {"hw_disk_bus": "scsi", "hw_scsi_model": "lsilogic"}),
+    ({"vmware_adaptertype": "lsiLogicsas"}, {"hw_disk_bus": "scsi", "hw_scsi_model": "lsisas1068"}),
+    ({"vmware_adaptertype": "paraVirtual"}, {"hw_disk_bus": "scsi", "hw_scsi_model": "vmpvscsi"}),
+    ({"hw_vif_model": "VirtualE1000e"}, {"hw_vif_model": "e1000e"}),
+    ({"hw_vif_model": "VIRTIO"}, {"hw_vif_model": "virtio"}),
+    ({"vmware_ostype": "win"}, {"os_distro": "win"}),
+    ({"mappings": [{"a": "b"}]}, {"img_mappings": [{"a": "b"}]}),
+    ({"architecture": "i686", "hw_architecture": "x86_64"}, {"hw_architecture": "x86_64"}),
+    ({"trait:A": "required", "trait:B": "forbidden"}, {"traits_required": ["A"]}),
+    ({"trait:A": "Required", "traits_required": ["Q"]}, {}),
+    ({"unknown": "x", "os_version": "1", "instance_uuid": "u"}, {}),
+]
+
+
+@pytest.mark.parametrize(("raw", "expected"), VALUES)
+def test_raw_properties_become_novas(raw, expected):
+    assert properties_from(raw).to_dict() == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hw_architecture", "x86"),
+        ("architecture", " x86_64 "),
+        ("architecture", 3),
+        ("hypervisor_type", "XenServer"),
+        ("vm_mode", "paravirt"),
+        ("os_type", "bsd"),
+        ("hw_disk_bus", "IDE"),
+        ("hw_cpu_policy", "DEDICATED"),
+        ("hw_cpu_cores", "4.0"),
+        ("hw_cpu_cores", ""),
+        ("hw_cpu_cores", []),
+        ("hw_boot_menu", None),
+        ("os_distro", None),
+        ("os_distro", ["x"]),
+        ("vmware_adaptertype", "foo"),
+        ("img_hv_requested_version", "1.0"),
+        ("hypervisor_version_requires", ">=junk"),
+        ("block_device_mapping", '[{"device_name": "vda"}]'),
+        ("img_signature_hash_method", "sha-224"),
+    ],
+)
+def test_value_that_cannot_be_is_refused_under_the_name_written(name, value):
+    with pytest.raises(Invalid, match=f"image property '{name}'|hw_scsi_model"):
+        properties_from({name: value})
+
+
+@pytest.mark.parametrize("name", sorted(READERS))
+def test_no_property_can_be_null(name):
+    with pytest.raises(Invalid, match=name):
+        properties_from({name: None})
+
+
+def test_every_legacy_name_stands_for_a_property_of_today():
+    assert set(LEGACY_NAMES.values()) <= set(READERS)
+
+
+def test_properties_read_as_novas_do():
+    properties = properties_from({"hw_vm_mode": "hvm"})
+    assert properties.get("hw_vm_mode") == properties.hw_vm_mode == "hvm"
+    assert properties.get("hw_architecture") is None
+    assert properties.get("hw_architecture", "x") == properties.get("nope", "x") == "x"
+    assert "hw_vm_mode" in properties
+    assert properties.obj_attr_is_set("hw_vm_mode")
+    assert not properties.obj_attr_is_set("hw_architecture")
+    assert list(properties) == ["hw_vm_mode"]
+    with pytest.raises(AttributeError):
+        _ = properties.hw_architecture
+
+
+def test_equal_properties_are_equal_copied_or_not():
+    properties = properties_from({"hw_vm_mode": "hvm"})
+    assert copy.deepcopy(properties) == properties
+    assert properties == properties_from({"vm_mode": "hv"})
+    assert hash(properties) == hash(properties_from({"vm_mode": "hv"}))
+    assert properties != properties_from({})
+
+
+def test_image_that_is_null_has_no_properties():
+    image = Image.from_document(None)
+    assert (image.id, image.properties.to_dict(), image.required_traits) == (None, {}, frozenset())
+
+
+def test_image_document_is_read():
+    image = Image.from_document(
+        {
+            "id": "i",
+            "disk_format": "qcow2",
+            "container_format": "bare",
+            "min_ram": 5,
+            "min_disk": None,
+            "tags": ["a"],
+            "properties": {"trait:A": "required"},
+        }
+    )
+    assert (image.id, image.disk_format, image.container_format) == ("i", "qcow2", "bare")
+    assert (image.min_ram, image.min_disk, image.tags) == (5, 0, ("a",))
+    assert image.required_traits == {"A"}

@@ -1,0 +1,129 @@
+"""Host states: nova's names, nova's arithmetic."""
+
+import pytest
+
+from placement_sched.model.metric import Metric
+from placement_sched.model.node_report import Defaults, parse
+from placement_sched.model.service import Service
+from placement_sched.scheduler.host_state import NO_SERVICE, HostState, make
+from tests.reports import NOW, a_report, node_uuid
+from tests.scheduler.states import a_spec, aggregates
+
+#: Public attributes of nova 34's HostState, seen with dir() after an update.
+NOVA_NAMES = """
+    aggregates allocation_candidates cell_uuid consume_from_request cpu_allocation_ratio cpu_info
+    disk_allocation_ratio disk_mb_used failed_builds free_disk_mb free_ram_mb host host_ip
+    hypervisor_hostname hypervisor_type hypervisor_version instances limits metrics nodename
+    num_instances num_io_ops numa_topology pci_stats ram_allocation_ratio service stats
+    supported_instances total_usable_disk_gb total_usable_ram_mb update updated uuid vcpus_total
+    vcpus_used
+"""
+SERVICE = Service(
+    id=7,
+    uuid=node_uuid(7),
+    host="cn1",
+    binary="nova-compute",
+    disabled=True,
+    disabled_reason="why",
+    forced_down=False,
+    last_seen_up=NOW,
+    updated_at=NOW,
+)
+
+
+def a_state(**report):
+    return make(parse(a_report(**report), Defaults(now=NOW)).node, SERVICE)
+
+
+def test_host_state_has_novas_names_and_no_other():
+    names = {name for name in dir(a_state()) if not name.startswith("_")}
+    # ``update`` is how nova fills one; ours are made whole.
+    assert names == set(NOVA_NAMES.split()) - {"update"}
+
+
+def test_report_becomes_what_plugins_see():
+    state = a_state(
+        cell_uuid=node_uuid(9),
+        vcpus_used=2,
+        memory_mb_used=1024,
+        local_gb_used=10,
+        cpu_allocation_ratio=2.0,
+        supported_hv_specs=[["amd64", "kvm", "hvm"]],
+        stats={"num_instances": 3, "io_workload": 2, "failed_builds": 1, "foo": "7"},
+        metrics=[{"name": "cpu.frequency", "value": 1600, "source": "s", "timestamp": None}],
+        host_ip="192.0.2.1",
+        hypervisor_version=1005003,
+    )
+    assert (state.host, state.nodename, state.uuid) == ("cn1", "cn1", node_uuid(1))
+    assert state.cell_uuid == node_uuid(9)
+    assert (state.vcpus_total, state.vcpus_used, state.cpu_allocation_ratio) == (8, 2, 2.0)
+    assert (state.total_usable_ram_mb, state.free_ram_mb) == (16384, 15360)
+    assert (state.total_usable_disk_gb, state.disk_mb_used) == (100, 10240)
+    assert state.free_disk_mb == 90 * 1024
+    assert (state.num_instances, state.num_io_ops, state.failed_builds) == (3, 2, 1)
+    assert state.stats["foo"] == "7"
+    assert state.supported_instances == [["x86_64", "kvm", "hvm"]]
+    assert (state.host_ip, state.hypervisor_version) == ("192.0.2.1", 1005003)
+    assert [(metric.name, metric.value) for metric in state.metrics] == [("cpu.frequency", 1600)]
+    assert isinstance(state.metrics[0], Metric)
+
+
+@pytest.mark.parametrize(
+    ("least", "free_gb"), [(None, 90), (95, 90), (90, 90), (50, 50), (0, 0), (-5, -5)]
+)
+def test_disk_available_least_caps_the_free_disk(least, free_gb):
+    assert a_state(local_gb_used=10, disk_available_least=least).free_disk_mb == free_gb * 1024
+
+
+def test_node_whose_free_disk_is_unknown_keeps_an_empty_state():
+    node = parse(a_report(free_disk_gb=None), Defaults(now=NOW)).node
+    shared = aggregates({"ssd": "true"})
+    state = make(node, SERVICE, shared)
+    assert (state.uuid, state.free_ram_mb, state.vcpus_total, state.updated) == (None, 0, 0, None)
+    assert state.cpu_allocation_ratio is state.supported_instances is None
+    assert (state.host, state.aggregates) == ("cn1", shared)
+    assert state.service["disabled"]
+
+
+def test_free_memory_that_is_not_told_is_what_is_not_used():
+    assert a_state(memory_mb_used=1000, free_ram_mb=None).free_ram_mb == 15384
+    assert a_state(memory_mb_used=1000, free_ram_mb=5).free_ram_mb == 5
+
+
+def test_service_reads_like_novas():
+    service = a_state().service
+    assert service["disabled"] is True
+    assert service["disabled_reason"] == service.get("disabled_reason") == "why"
+    assert (service["host"], service["last_seen_up"]) == ("cn1", NOW)
+    assert service.get("nope") is None
+    assert set(service) >= {"host", "disabled", "disabled_reason", "last_seen_up"}
+    assert len(service) == len(list(service))
+    with pytest.raises(KeyError):
+        service["is_up"]
+
+
+def test_service_that_is_not_known_was_never_seen():
+    node = parse(a_report(), Defaults(now=NOW)).node
+    service = make(node, None).service
+    assert service is NO_SERVICE
+    assert service["last_seen_up"] is None
+
+
+def test_each_host_has_limits_and_candidates_of_its_own():
+    one, other = HostState("a", "a"), HostState("b", "b")
+    one.limits["vcpu"] = 1
+    one.allocation_candidates.append({})
+    assert (other.limits, other.allocation_candidates) == ({}, [])
+
+
+def test_instance_of_the_request_is_consumed():
+    state = a_state(stats={"num_instances": 3, "io_workload": 2})
+    flavor = {"vcpus": 2, "memory_mb": 128, "root_gb": 5, "ephemeral_gb": 3, "swap": 512}
+    state.consume_from_request(a_spec(flavor=flavor))
+    assert state.free_ram_mb == 16384 - 128
+    assert state.free_disk_mb == (100 - 8) * 1024
+    assert (state.vcpus_used, state.num_instances, state.num_io_ops) == (2, 4, 3)
+
+
+def test_state_tells_what_is_left():
+    assert repr(HostState("h", "n")) == "(h, n) ram: 0MB disk: 0MB io_ops: 0 instances: 0"
