@@ -1,14 +1,15 @@
 """Renders an explanation (contract §4) for people: what each stage removed, why, who won."""
 
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
+from placement_sched.cli.reasons import Reason, grouped, named
 
 Json = Mapping[str, Any]
 
@@ -16,8 +17,8 @@ Json = Mapping[str, Any]
 BEST = 3
 #: How many different reasons of one stage are shown.
 REASONS = 5
-
-_NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w-])(?!\.\w)")
+#: How many characters stand for all hosts that there were to begin with.
+BAR = 16
 
 
 def render(
@@ -25,46 +26,42 @@ def render(
     console: Console,
     selected: Sequence[Json] = (),
     title: str = "Claimed",
+    names: Mapping[str, str] | None = None,
 ) -> None:
     """Print an answer of ``POST /explain``, and under ``title`` what was selected after it.
 
-    Each of ``selected`` is a selection with ``instance`` (its uuid) added.
+    Each of ``selected`` is a selection with ``instance`` (its uuid) added. ``names`` gives names
+    to be shown instead of the uuids of aggregates, where the caller knows them.
     """
-    funnel = explanation["funnel"]
+    funnel = _with_names(explanation["funnel"], names or {})
+    explanation = {**explanation, "funnel": funnel}
+    full = "█" if console.encoding.lower().startswith("utf") else "#"
     parts: list[RenderableType] = [
         _request_filters(funnel["request_filters"]),
-        _stages(funnel),
+        _query(funnel["allocation_candidates"]["query"]),
+        _stages(funnel, full),
         _conclusion(explanation),
     ]
     if explanation["hosts"]:
-        parts.append(_best(explanation["hosts"]))
+        parts.append(_best(explanation["hosts"], funnel["weighers"]))
     if selected:
         parts.append(_selected(selected, title))
     console.print(Group(*parts))
 
 
-def grouped(reasons: Iterable[str]) -> list[tuple[int, str]]:
-    """Return how often each reason was given, most frequent first.
-
-    Reasons that differ in numbers only are one; where the numbers differ their range is shown:
-    ``4096 free`` and ``8192 free`` become ``4096..8192 free``.
-    """
-    alike: dict[str, list[str]] = defaultdict(list)
-    for reason in reasons:
-        alike[_NUMBER.sub("#", reason)].append(reason)
-    counted = [(len(members), _spanning(members)) for members in alike.values()]
-    return sorted(counted, key=lambda entry: (-entry[0], entry[1]))
-
-
-def _spanning(reasons: Sequence[str]) -> str:
-    """Return one sentence for reasons of the same words: each number, or the range it takes."""
-    columns = iter(zip(*(_NUMBER.findall(reason) for reason in reasons), strict=True))
-
-    def span(_match: re.Match[str]) -> str:
-        numbers = sorted(set(next(columns)), key=float)
-        return numbers[0] if len(numbers) == 1 else f"{numbers[0]}..{numbers[-1]}"
-
-    return _NUMBER.sub(span, reasons[0])
+def _with_names(value: Any, names: Mapping[str, str]) -> Any:
+    """Return the funnel with names for uuids everywhere but in the query, which stays exact."""
+    if not names:
+        return value
+    if isinstance(value, str):
+        for uuid, name in names.items():
+            value = value.replace(uuid, name)
+        return value
+    if isinstance(value, Mapping):
+        return {
+            key: part if key == "query" else _with_names(part, names) for key, part in value.items()
+        }
+    return [_with_names(part, names) for part in value] if isinstance(value, list) else value
 
 
 def _request_filters(reports: Sequence[Json]) -> RenderableType:
@@ -77,8 +74,17 @@ def _request_filters(reports: Sequence[Json]) -> RenderableType:
         if report.get("refusal"):
             lines.append(f"  refused: {report['refusal']}", style="not bold red")
         for name, value in report["changes"].items():
-            lines.append(f"  {name}: {_brief(value)}", style="not bold")
+            key = "" if name == report["name"] else f"{name}: "
+            lines.append(f"  {key}{_brief(value)}", style="not bold")
     return lines
+
+
+def _query(text: str) -> RenderableType:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text("Query", style="bold"), Text(text, style="dim"))
+    return grid
 
 
 def _brief(value: object) -> str:
@@ -88,20 +94,26 @@ def _brief(value: object) -> str:
     return str(value)
 
 
-def _stages(funnel: Json) -> RenderableType:
-    candidates = funnel["allocation_candidates"]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left", expand=False)
-    table.add_column("Stage", overflow="fold")
+def _stages(funnel: Json, full: str) -> RenderableType:
+    table = _table()
     table.add_column("in", justify="right", no_wrap=True)
     table.add_column("out", justify="right", no_wrap=True)
-    table.add_column("Removed, and why", overflow="fold", ratio=1)
+    table.add_column("", width=BAR, no_wrap=True)
+    table.add_column("Stage, and what it removed", overflow="fold")
+    unreached: list[str] = []
+    whole = 0
     for name, stage in stages(funnel):
-        style = "red" if stage["before"] and not stage["after"] else ""
-        table.add_row(
-            Text(name), str(stage["before"]), str(stage["after"]), _reasons(stage), style=style
-        )
-    query = Text.assemble(("Query", "bold"), "  ", candidates["query"], overflow="fold")
-    return Group(query, table)
+        before, after = stage["before"], stage["after"]
+        whole = whole or before
+        if not before:
+            unreached.append(name)
+            continue
+        color = "green" if after else "red"
+        bar = Text(_bar(after, whole, full), style=color)
+        table.add_row(str(before), str(after), bar, _stage(name, stage, color))
+    if unreached:
+        table.add_row("", "", "", Text(f"not reached: {', '.join(unreached)}", style="dim"))
+    return _spaced(table)
 
 
 def stages(funnel: Json) -> Iterator[tuple[str, Json]]:
@@ -112,16 +124,35 @@ def stages(funnel: Json) -> Iterator[tuple[str, Json]]:
         yield report["name"], report
 
 
-def _reasons(stage: Json) -> Text:
+def _bar(count: int, whole: int, full: str) -> str:
+    """Return a bar as long as the share of hosts left; none looks empty while there is one."""
+    return full * max(round(BAR * count / whole), 1 if count else 0)
+
+
+def _stage(name: str, stage: Json, color: str) -> RenderableType:
     removed = stage["before"] - stage["after"]
+    title = Text(name, style="" if stage["after"] else f"bold {color}")
     if not removed:
-        return Text("-", style="dim")
-    counted = grouped(entry["reason"] for entry in stage["rejected"])
-    lines = [f"{count} x {reason}" for count, reason in counted[:REASONS]]
-    untold = removed - sum(count for count, _ in counted[:REASONS])
+        return title
+    shown = grouped(stage["rejected"])[:REASONS]
+    lines: list[RenderableType] = [title, *(_reason(reason) for reason in shown)]
+    untold = removed - sum(reason.count for reason in shown)
     if untold > 0:
-        lines.append(f"{untold} more" if lines else f"{untold} removed")
-    return Text("\n".join(lines))
+        lines.append(Text(f"{untold} more" if shown else f"{untold} removed", style="dim"))
+    return Group(*lines)
+
+
+def _reason(reason: Reason) -> RenderableType:
+    """Return one line, or several that hang from it."""
+    count = f"{reason.count} x "
+    table = Table.grid()
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    example = f"({reason.example})" if reason.count == 1 else f"(e.g. {reason.example})"
+    table.add_row(
+        Text(count, style="yellow"), Text.assemble((reason.text, "yellow"), " ", (example, "dim"))
+    )
+    return table
 
 
 def _conclusion(explanation: Json) -> RenderableType:
@@ -152,58 +183,65 @@ def obstacle(explanation: Json) -> str:
     return "there was no host to begin with"
 
 
-def _best(hosts: Sequence[Json]) -> RenderableType:
+def _best(hosts: Sequence[Json], weighers: Sequence[Json]) -> RenderableType:
+    """Return the best hosts side by side, so that many weighers fit as well as few."""
     best = hosts[:BEST]
-    weighers = sorted({name for host in best for name in host["weights"]})
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        title=f"Best {len(best)} of {len(hosts)}",
-        title_justify="left",
-        title_style="bold",
-    )
-    table.add_column("Host", overflow="fold")
-    table.add_column("weight", justify="right", no_wrap=True)
-    for name in weighers:
-        table.add_column(name, justify="right", overflow="fold")
+    table = _table()
+    table.add_column(f"Best {len(best)} of {len(hosts)}", style="bold", no_wrap=True)
     for host in best:
-        row = [_weight(host["weights"].get(name)) for name in weighers]
-        table.add_row(Text(_named(host["host"], host["node"])), f"{host['weight']:.3f}", *row)
-    return table
+        name = Text(named(host["host"], host["node"]))
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_row("weight", *(Text(f"{host['weight']:.3f}", style="bold") for host in best))
+    for name in [weigher["name"] for weigher in weighers]:
+        table.add_row(f"  {name}", *(_weight(host["weights"].get(name)) for host in best))
+    return _spaced(table)
 
 
-def _weight(weight: Json | None) -> str:
+def _weight(weight: Json | None) -> Text:
     """Return what a weigher added to a host's weight, how, and what it saw on the host."""
     if weight is None:
-        return "-"
+        return Text("-")
     factor = weight["multiplier"]
     product = "" if factor == 1 else f"{factor:g} x {weight['normalized']:.3f} = "
-    return f"{product}{weight['weighted']:.3f}\nraw {weight['raw']:.10g}"
-
-
-def _named(host: str, node: str) -> str:
-    return host if host == node else f"{host} ({node})"
+    raw = f" (raw {weight['raw']:.10g})"
+    return Text.assemble(f"{product}{weight['weighted']:.3f}", (raw, "dim"))
 
 
 def _selected(selected: Sequence[Json], title: str) -> RenderableType:
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        title=title,
-        title_justify="left",
-        title_style="bold",
-    )
+    """Return where each instance goes; what each takes is told once, where it is the same."""
+    amounts = [_amounts(selection) for selection in selected]
+    alike = len(set(amounts)) == 1
+    table = _table()
     table.add_column("Instance", no_wrap=True)
-    for heading in ("Host", "Zone", "Allocations"):
+    for heading in ("Host", "Zone") if alike else ("Host", "Zone", "Allocations"):
         table.add_column(heading, overflow="fold")
-    for selection in selected:
+    for selection, told in zip(selected, amounts, strict=True):
         table.add_row(
             selection["instance"],
-            Text(_named(selection["service_host"], selection["nodename"])),
+            Text(named(selection["service_host"], selection["nodename"])),
             Text(str(selection["availability_zone"] or "-")),
-            Text(_amounts(selection)),
+            *(() if alike else (Text(told),)),
         )
-    return table
+    return Group(_heading(selected, title, amounts[0] if alike else ""), _spaced(table))
+
+
+def _heading(selected: Sequence[Json], title: str, amounts: str) -> Text:
+    hosts = len({(one["service_host"], one["nodename"]) for one in selected})
+    spread = f"  {len(selected)} instances on {hosts} host{'s' * (hosts > 1)}"
+    each = "  each " if len(selected) > 1 else "  "
+    return Text.assemble(
+        (title, "bold green"),
+        spread if len(selected) > 1 else "",
+        f"{each}{amounts}" if amounts else "",
+    )
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+
+
+def _spaced(table: Table) -> RenderableType:
+    return Padding(table, (1, 0))
 
 
 def _amounts(selection: Json) -> str:

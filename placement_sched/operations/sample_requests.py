@@ -1,0 +1,139 @@
+"""The requests of the demo: what each asks of the sample cloud, and what to look at."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from placement_sched.operations.sample_cloud import GPU_TRAIT, WINDOWS_TRAIT, uuid_of
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleRequest:
+    """A request spec (contract §4) with a title, a sentence on it, and one on what to look at."""
+
+    name: str
+    title: str
+    asks: str
+    look_at: str
+    spec: Json
+
+
+def sample_requests() -> tuple[SampleRequest, ...]:
+    """Return the requests in the order in which they are placed."""
+    return (
+        SampleRequest(
+            name="plain",
+            title="A plain Linux server",
+            asks="2 vCPUs, 4 GiB of memory, 40 GB of disk; its image is built for x86_64.",
+            look_at="each stage removes some of the hosts, and says why, with one for example.",
+            spec=_spec("plain", _flavor("m.medium", 2, 4_096, 40), _LINUX),
+        ),
+        SampleRequest(
+            name="windows",
+            title="A Windows server",
+            asks=f"its image has trait:{WINDOWS_TRAIT}=required.",
+            look_at="the aggregate licensed-windows, forbidden before, is open to it; only "
+            "licensed hosts are left.",
+            spec=_spec("windows", _flavor("m.large", 4, 8_192, 80), _WINDOWS),
+        ),
+        SampleRequest(
+            name="gpu",
+            title="A GPU worker",
+            asks=f"its flavor has resources:VGPU=1 and trait:{GPU_TRAIT}=required.",
+            look_at="hosts without GPUs fall to VGPU, and so do GPU hosts that have none free.",
+            spec=_spec(
+                "gpu",
+                _flavor(
+                    "g.large",
+                    8,
+                    49_152,
+                    160,
+                    {"resources:VGPU": "1", f"trait:{GPU_TRAIT}": "required"},
+                ),
+                _LINUX,
+            ),
+        ),
+        SampleRequest(
+            name="ten",
+            title="Ten database servers at once, all or none",
+            asks="16 vCPUs and 64 GiB each, on SSD, in az2, with QEMU 6.2 or newer.",
+            look_at="each sees what the ones before it took, so they spread over several hosts.",
+            spec=_spec(
+                "ten",
+                _flavor(
+                    "r.2xlarge",
+                    16,
+                    65_536,
+                    400,
+                    {
+                        "trait:STORAGE_DISK_SSD": "required",
+                        "capabilities:hypervisor_version": ">= 6002000",
+                    },
+                ),
+                _LINUX,
+                10,
+            )
+            | {"availability_zone": "az2"},
+        ),
+        SampleRequest(
+            name="impossible",
+            title="One that cannot be: a confidential server",
+            asks="32 vCPUs, 256 GiB, on SSD, its memory encrypted by AMD SEV-SNP.",
+            look_at="no host is left, and the one constraint that all of it fails on is named.",
+            spec=_spec(
+                "impossible",
+                _flavor(
+                    "c.confidential",
+                    32,
+                    262_144,
+                    500,
+                    {
+                        "trait:STORAGE_DISK_SSD": "required",
+                        "trait:HW_CPU_X86_AMD_SEV_SNP": "required",
+                    },
+                ),
+                _LINUX,
+            ),
+        ),
+    )
+
+
+_LINUX: Json = {
+    "name": "debian-12",
+    "disk_format": "qcow2",
+    "container_format": "bare",
+    "properties": {"os_type": "linux", "hw_architecture": "x86_64"},
+}
+_WINDOWS: Json = {
+    "name": "windows-server-2022",
+    "disk_format": "qcow2",
+    "container_format": "bare",
+    "properties": {
+        "os_type": "windows",
+        "hw_architecture": "x86_64",
+        f"trait:{WINDOWS_TRAIT}": "required",
+    },
+}
+
+
+def _flavor(
+    name: str, vcpus: int, memory_mb: int, root_gb: int, extra_specs: dict[str, str] | None = None
+) -> Json:
+    return {
+        "name": name,
+        "vcpus": vcpus,
+        "memory_mb": memory_mb,
+        "root_gb": root_gb,
+        "extra_specs": extra_specs or {},
+    }
+
+
+def _spec(name: str, flavor: Json, image: Json, count: int = 1) -> Json:
+    return {
+        "project_id": uuid_of("project"),
+        "user_id": uuid_of("user"),
+        "flavor": flavor,
+        "image": image,
+        "instance_uuids": [uuid_of(f"request/{name}/{number}") for number in range(1, count + 1)],
+    }
