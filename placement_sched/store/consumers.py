@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import (
     Column,
+    ColumnElement,
     Connection,
     Row,
     case,
@@ -28,6 +29,9 @@ from placement_sched.model.allocation import ConsumerClaim
 _UNFINISHED = -1
 #: The generation of a consumer after its first allocations.
 _FIRST = 1
+
+#: How often a consumer that a rival removes between our finding and our locking it is made anew.
+_ATTEMPTS = 10
 
 #: A claim brings four values, so this many claims fit into one statement of any database.
 _CLAIMS_AT_ONCE = 5_000
@@ -109,28 +113,31 @@ def create(
 ) -> dict[str, Record]:
     """Create the consumers of these uuids that are not there, and return all of them locked.
 
-    One that a rival made meanwhile is returned with the generation that the rival gave it.
+    One that a rival made meanwhile is returned with the generation that the rival gave it. Raises
+    :class:`ConcurrentUpdate` where rivals make and remove one faster than it can be locked.
     """
-    rows = [
-        {
-            "uuid": uuid,
-            "project_id": owner.project_id,
-            "user_id": owner.user_id,
-            "consumer_type_id": owner.type_id,
-            "generation": _UNFINISHED,
-            "created_at": now,
-            "updated_at": now,
-        }
-        for uuid, owner in sorted(owners_by_uuid.items())
-    ]
-    if not rows:
-        return {}
-    insert_missing(connection, consumers, rows)
-    found = lock(connection, owners_by_uuid)
-    if len(found) != len(rows):
-        # A rival has made and removed one between our two statements.
-        raise ConcurrentUpdate("Another request changed the same consumer at the same time.")
-    return found
+    found: dict[str, Record] = {}
+    missing = sorted(owners_by_uuid)
+    for _ in range(_ATTEMPTS):
+        rows = [_row(uuid, owners_by_uuid[uuid], now) for uuid in missing]
+        insert_missing(connection, consumers, rows)
+        found |= lock(connection, missing)
+        missing = [uuid for uuid in missing if uuid not in found]
+        if not missing:
+            return found
+    raise ConcurrentUpdate("Others made and removed the same consumer again and again; try again.")
+
+
+def _row(uuid: str, owner: Owner, now: datetime) -> dict[str, Any]:
+    return {
+        "uuid": uuid,
+        "project_id": owner.project_id,
+        "user_id": owner.user_id,
+        "consumer_type_id": owner.type_id,
+        "generation": _UNFINISHED,
+        "created_at": now,
+        "updated_at": now,
+    }
 
 
 def finish(
@@ -157,11 +164,19 @@ def finish(
             update(consumers)
             .where(consumers.c.id.in_(ids))
             .values(
-                project_id=case({i: changed[i].project_id for i in ids}, value=consumers.c.id),
-                user_id=case({i: changed[i].user_id for i in ids}, value=consumers.c.id),
-                consumer_type_id=case({i: changed[i].type_id for i in ids}, value=consumers.c.id),
+                project_id=_each(consumers.c.project_id, {i: changed[i].project_id for i in ids}),
+                user_id=_each(consumers.c.user_id, {i: changed[i].user_id for i in ids}),
+                consumer_type_id=_each(
+                    consumers.c.consumer_type_id, {i: changed[i].type_id for i in ids}
+                ),
             )
         )
+
+
+def _each(column: Column[Any], values: Mapping[int, int | None]) -> ColumnElement[Any]:
+    """Return an expression that gives each consumer's row its value; None is what it has."""
+    given = {number: value for number, value in values.items() if value is not None}
+    return case(given, value=consumers.c.id, else_=column) if given else column
 
 
 def remove(connection: Connection, records: Iterable[Record]) -> None:
