@@ -1,0 +1,213 @@
+"""``config sample`` and ``config validate``."""
+
+import json
+
+import pytest
+
+from placement_sched.cli.main import main
+
+
+@pytest.fixture
+def validate(tmp_path, monkeypatch, capsys):
+    """Validate a file with this text; return the status and what is printed."""
+    for variable in ("OS_API__AUTH_STRATEGY", "OS_PLACEMENT_DATABASE__CONNECTION"):
+        monkeypatch.delenv(variable, raising=False)
+
+    def validate(text: str, *arguments: str) -> tuple[int, str]:
+        file = tmp_path / "a.conf"
+        file.write_text(text)
+        status = main(["config", "validate", "--config-file", str(file), *arguments])
+        return status, capsys.readouterr().out.replace(str(file), "a.conf")
+
+    return validate
+
+
+@pytest.fixture
+def sample(capsys) -> str:
+    assert main(["config", "sample"]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[placement_database]",
+        "#connection = <None>",
+        "#auth_strategy = noauth2",
+        "#max_attempts = 3",
+        "#ram_weight_multiplier = 1.0",
+        "#enable_forbidden_aggregates_filter = false",
+        "[keystone_authtoken]",
+        "[oslo_policy]",
+        "#debug = false",
+    ],
+)
+def test_sample_has_options_of_core_plugins_and_libraries(sample, line):
+    assert line in sample.splitlines()
+
+
+def test_sample_has_nothing_switched_on(sample):
+    written = [line for line in sample.splitlines() if line and line[0] not in "#["]
+    assert written == []
+
+
+def test_sample_is_valid(sample, validate):
+    assert validate(sample) == (0, "the configuration is valid\n")
+
+
+def test_sample_with_every_default_written_is_valid(sample, validate):
+    written = "\n".join(
+        line[1:] if line.startswith("#") and line[1:2].isalpha() and " = " in line else line
+        for line in sample.splitlines()
+        if "<None>" not in line
+    )
+    assert validate(written) == (0, "the configuration is valid\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "[schedular]\n\nmax_attempts = 3\nmax_placement_results = 2\n",
+            "a.conf:1: error: there is no group [schedular]; did you mean [scheduler]?\n",
+        ),
+        (
+            "[scheduler]\nmax_atempts = 3\n",
+            (
+                "a.conf:2: error: there is no option [scheduler] max_atempts; "
+                "did you mean max_attempts?\n"
+            ),
+        ),
+        (
+            "[scheduler]\nhost_subset_size = 3\n",
+            (
+                "a.conf:2: error: there is no option [scheduler] host_subset_size; "
+                "there is one in [filter_scheduler]\n"
+            ),
+        ),
+        (
+            "[scheduler]\nmax_attempts = many\n",
+            (
+                "a.conf:2: error: [scheduler] max_attempts has a wrong value: "
+                "invalid literal for int() with base 10: 'many'\n"
+            ),
+        ),
+        (
+            "[scheduler]\nmax_attempts = 0\n",
+            (
+                "a.conf:2: error: [scheduler] max_attempts has a wrong value: "
+                "Should be greater than or equal to 1\n"
+            ),
+        ),
+        (
+            (
+                "# a comment\n[filter_scheduler]\nenabled_filters = ComputeFilter,\n  AllHosts\n"
+                "[scheduler]\nmax_attempts = x\n"
+            ),
+            (
+                "a.conf:6: error: [scheduler] max_attempts has a wrong value: "
+                "invalid literal for int() with base 10: 'x'\n"
+            ),
+        ),
+        (
+            "[filter_scheduler]\nenabled_filters = ComputeFilter,RamFiltr\n",
+            (
+                "error: [filter_scheduler] enabled_filters: there is no filter 'RamFiltr' "
+                "among the available"
+            ),
+        ),
+        (
+            "[filter_scheduler]\nweight_classes = no.such.Weigher\n",
+            "error: [filter_scheduler] weight_classes: 'no.such.Weigher' cannot be imported",
+        ),
+        (
+            "[placement_database]\nconnection = oracle://x/y\n",
+            "error: [placement_database] connection: 'oracle' is not served",
+        ),
+        ("[scheduler\n", "error: a.conf:1: Invalid section (must end with ])\n"),
+        ("[scheduler]\nnonsense\n", "error: a.conf:2: No ':' or '=' found in assignment\n"),
+        (
+            "[keystone_authtoken]\nauth_type = nonsense\n",
+            "a.conf:2: error: [keystone_authtoken] auth_type nonsense is not installed\n",
+        ),
+    ],
+)
+def test_each_fault_is_one_line_that_says_where(validate, text, told):
+    status, printed = validate(text)
+    assert status == 1
+    assert printed.startswith(told)
+    assert printed.count("\n") == 1
+
+
+def test_every_fault_is_told_in_order_of_lines(validate):
+    _, printed = validate("[api]\nfoo = 1\nbar = 2\n[nowhere]\nx = 1\n[scheduler]\ny = 1\n")
+    assert [line.partition(": ")[0] for line in printed.splitlines()] == [
+        "a.conf:2",
+        "a.conf:3",
+        "a.conf:4",
+        "a.conf:7",
+    ]
+
+
+def test_deprecated_name_is_a_warning(validate):
+    status, printed = validate("[keystone_authtoken]\nauth_type = password\ntenant-name = x\n")
+    assert status == 0
+    assert printed == (
+        "a.conf:3: warning: [keystone_authtoken] tenant-name is a deprecated name of "
+        "[keystone_authtoken] project_name\n"
+    )
+
+
+def test_options_of_the_keystone_plugin_are_known(validate):
+    text = "[keystone_authtoken]\nauth_type = password\nauth_url = http://x\npassword = y\n"
+    assert validate(text) == (0, "the configuration is valid\n")
+
+
+def test_wrong_secret_is_not_printed(validate):
+    _, printed = validate("[keystone_authtoken]\nmemcache_secret_key = a\nauth_type = nope\n")
+    assert "memcache_secret_key" not in printed
+
+
+def test_json_has_file_and_line(validate):
+    status, printed = validate("[api]\nfoo = 1\n", "--format", "json")
+    (problem,) = json.loads(printed)
+    assert status == 1
+    assert problem == {
+        "severity": "error",
+        "file": "a.conf",
+        "line": 2,
+        "problem": "there is no option [api] foo",
+    }
+
+
+def test_absent_file_is_named(run):
+    refused = run("config", "validate", "--config-file", "absent.conf")
+    assert refused.returncode == 1
+    assert refused.stdout == "error: absent.conf: No such file or directory\n"
+
+
+def test_environment_is_checked_too(run):
+    refused = run("config", "validate", OS_API__AUTH_STRATEGY="x", OS_API__FOO="1", OS_CLOUD="y")
+    assert refused.returncode == 1
+    assert [line.partition(": error: ")[0] for line in refused.stdout.splitlines()] == [
+        "environment OS_API__AUTH_STRATEGY",
+        "environment OS_API__FOO",
+    ]
+
+
+def test_database_is_asked_on_demand_only(run):
+    url = {"OS_PLACEMENT_DATABASE__CONNECTION": "postgresql://127.0.0.1:1/x"}
+    assert run("config", "validate", **url).returncode == 0
+    refused = run("config", "validate", "--database", **url)
+    assert refused.returncode == 1
+    assert refused.stdout.startswith(
+        "error: [placement_database] connection: the database does not answer: "
+    )
+
+
+def test_unreadable_option_stops_other_commands_with_one_line(run, tmp_path):
+    (tmp_path / "a.conf").write_text("[scheduler]\nmax_attempts = x\n")
+    refused = run("db", "version", "--config-file", "a.conf")
+    assert refused.returncode == 1
+    assert "max_attempts" in refused.stderr
+    assert refused.stderr.count("\n") == 1

@@ -1,0 +1,130 @@
+"""What every command does alike: one line on failure, never a traceback, clean exits."""
+
+import signal
+import subprocess
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from placement_sched.cli import main as program
+from placement_sched.errors import Invalid
+from tests.cli.conftest import PROGRAM, environment
+
+
+def test_version_is_the_packages(run):
+    assert run("--version").stdout == f"placement-sched {version('placement_sched')}\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["serve", "db sync", "db version", "select", "explain", "config validate"]
+)
+def test_every_command_takes_configuration_files(run, command):
+    told = run(*command.split(), "--help")
+    assert told.returncode == 0
+    assert "--config-file" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "placement-sched: the following arguments are required: COMMAND"),
+        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["db"], "placement-sched db: the following arguments are required"),
+        (["db", "version", "--form", "json"], "--form"),
+        (["db", "version", "--format", "yaml"], "invalid choice: 'yaml'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(run, arguments, words):
+    refused = run(*arguments)
+    assert refused.returncode == 2
+    assert words in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_output_cut_off_by_its_reader_is_no_error(tmp_path):
+    shell = f"'{PROGRAM}' config sample | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", shell], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert done.stdout == "[DEFAULT]\n141\n"
+    assert done.stderr == ""
+
+
+def test_interrupt_is_one_line(tmp_path):
+    with subprocess.Popen(
+        [PROGRAM, "select", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+    ) as process:
+        wait_until_it_reads(process.pid)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "placement-sched: interrupted\n"
+        assert process.wait(timeout=10) == 130
+
+
+def wait_until_it_reads(pid: int) -> None:
+    """Wait until the process sleeps in a read of its standard input, a pipe."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if "pipe" in Path(f"/proc/{pid}/wchan").read_text():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it never asked for its input")
+
+
+class Group:
+    """A command group whose one command fails as it is told."""
+
+    def __init__(self, failure: BaseException) -> None:
+        self.failure = failure
+
+    def register(self, commands) -> None:
+        commands.add_parser("fail").set_defaults(run=self.run)
+
+    def run(self, _arguments) -> int:
+        raise self.failure
+
+
+@pytest.fixture
+def failing(monkeypatch, capsys):
+    """Run a command that raises ``failure``; return its status and what stderr says."""
+
+    def fail(failure: BaseException, *arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(program, "GROUPS", (Group(failure),))
+        status = program.main([*arguments, "fail"])
+        return status, capsys.readouterr().err
+
+    return fail
+
+
+def test_error_is_its_sentence_on_one_line(failing):
+    assert failing(Invalid("no such\n\n  thing")) == (1, "placement-sched: no such thing\n")
+
+
+def test_defect_is_one_line_that_says_how_to_see_more(failing):
+    status, told = failing(RuntimeError("a\nb"))
+    assert status == 1
+    assert told == (
+        "placement-sched: unexpected RuntimeError: a b (a defect; --debug shows where)\n"
+    )
+
+
+def test_debug_shows_where_a_defect_is(failing):
+    _, told = failing(RuntimeError("a"), "--debug")
+    assert "Traceback" in told
+
+
+def test_absent_server_tells_what_the_driver_said(run):
+    url = f"postgresql://nobody:{'geheim'}@127.0.0.1:1/nothing"
+    refused = run("db", "version", OS_PLACEMENT_DATABASE__CONNECTION=url)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("placement-sched: the database does not answer: ")
+    assert "refused" in refused.stderr
+    assert "geheim" not in refused.stderr
+    assert refused.stderr.count("\n") == 1
