@@ -25,6 +25,11 @@ def is_uuid(text: object) -> bool:
         return False
 
 
+def _is_uuid_if_text(value: object) -> bool:
+    """Return whether ``value`` is a UUID, or of a type of which a format says nothing."""
+    return not isinstance(value, str) or is_uuid(value)
+
+
 def is_printable_name(text: object) -> bool:
     """Return whether ``text`` is printable, with no white space at either end (nova's names)."""
     if not isinstance(text, str):
@@ -34,7 +39,7 @@ def is_printable_name(text: object) -> bool:
 
 
 #: The formats that schemas may name, beside JSON Schema's own.
-FORMATS = {"uuid": is_uuid, "printable-name": is_printable_name}
+FORMATS = {"uuid": _is_uuid_if_text, "printable-name": is_printable_name}
 
 _FORMATS = FormatChecker(formats=())
 for _name, _holds in FORMATS.items():

@@ -132,9 +132,14 @@ def name(longest: int = 255) -> Shape[str]:
 def uuid(value: Any) -> str:
     """Return a uuid in its usual form, lower case with hyphens."""
     try:
-        return str(UUID(value))
+        found = UUID(value)
+        # Python takes underscores and 0x in a number for good, and so in a uuid.
+        written = found.hex in value.replace("-", "").lower()
     except (AttributeError, TypeError, ValueError):
-        raise Misfit(f"{_shown(value)} is not a uuid") from None
+        written = False
+    if not written:
+        raise Misfit(f"{_shown(value)} is not a uuid")
+    return str(found)
 
 
 def moment(value: Any) -> datetime:

@@ -61,7 +61,9 @@ def test_uuid_takes_its_usual_form(value):
     assert shape.read(shape.uuid, value) == "12345678-1234-5678-1234-567812345678"
 
 
-@pytest.mark.parametrize("value", ["", "x", None, 7, "12345678-1234-5678-1234-56781234567"])
+@pytest.mark.parametrize(
+    "value", ["", "x", None, 7, "12345678-1234-5678-1234-56781234567", "0x" + "1" * 30]
+)
 def test_what_is_no_uuid_is_refused(value):
     with pytest.raises(Invalid, match="is not a uuid"):
         shape.read(shape.uuid, value)

@@ -1,0 +1,207 @@
+"""Compute nodes over HTTP."""
+
+import pytest
+
+from tests.reports import a_report, node_uuid, without
+
+NODES = "/scheduler/v1/compute_nodes"
+
+
+def put(app, number=1, status=200, **changes):
+    body = without(a_report(number, **changes), "uuid")
+    return app.put_json(f"{NODES}/{node_uuid(number)}", body, status=status)
+
+
+def error_of(answer):
+    (error,) = answer.json["errors"]
+    return error
+
+
+def provider(app, number=1, status=200):
+    return app.get(f"/placement/resource_providers/{node_uuid(number)}", status=status)
+
+
+def generation(app, number=1):
+    return provider(app, number).json["generation"]
+
+
+def test_report_answers_with_the_node(app):
+    node = put(app, cpu_info={"arch": "x86_64"}, stats={"num_instances": 2}).json
+    assert node["uuid"] == node_uuid(1)
+    assert (node["vcpus"], node["cpu_allocation_ratio"], node["free_disk_gb"]) == (8, 4.0, 100)
+    assert node["cpu_info"] == {"arch": "x86_64"}
+    assert node["stats"] == {"num_instances": "2"}
+    assert app.get(f"{NODES}/{node_uuid(1)}").json == node
+
+
+def test_answer_can_be_sent_again_and_changes_nothing(app):
+    node = put(
+        app,
+        cpu_info={"arch": "x86_64"},
+        numa_topology={"cells": [{"id": 0, "cpuset": [0, 1], "memory": 1024}]},
+        pci_device_pools=[{"vendor_id": "1", "product_id": "2", "count": 3, "tags": {"a": "b"}}],
+        supported_hv_specs=[["x86_64", "kvm", "hvm"]],
+        metrics=[{"name": "cpu.frequency", "value": 2400}],
+        free_disk_gb=None,
+    ).json
+    before = generation(app)
+    assert app.put_json(f"{NODES}/{node_uuid(1)}", node).json == node
+    assert app.post_json(NODES, [node]).json == {"created": 0, "changed": 0, "unchanged": 1}
+    assert generation(app) == before
+
+
+def test_list_of_reports_makes_providers_with_inventories(app):
+    told = app.post_json(NODES, [a_report(number) for number in range(1, 4)]).json
+    assert told == {"created": 3, "changed": 0, "unchanged": 0}
+    for number in range(1, 4):
+        assert provider(app, number).json["name"] == f"cn{number}"
+    inventories = app.get(f"/placement/resource_providers/{node_uuid(2)}/inventories").json
+    assert inventories["inventories"] == {
+        "VCPU": {
+            "total": 8,
+            "reserved": 0,
+            "min_unit": 1,
+            "max_unit": 8,
+            "step_size": 1,
+            "allocation_ratio": 4.0,
+        },
+        "MEMORY_MB": {
+            "total": 16384,
+            "reserved": 0,
+            "min_unit": 1,
+            "max_unit": 16384,
+            "step_size": 1,
+            "allocation_ratio": 1.0,
+        },
+        "DISK_GB": {
+            "total": 100,
+            "reserved": 0,
+            "min_unit": 1,
+            "max_unit": 100,
+            "step_size": 1,
+            "allocation_ratio": 1.0,
+        },
+    }
+
+
+def test_empty_list_is_nothing_to_record(sqlite_app):
+    assert sqlite_app.post_json(NODES, []).json == {"created": 0, "changed": 0, "unchanged": 0}
+
+
+def test_two_thousand_reports_in_one_request(app):
+    reports = [a_report(number) for number in range(2000)]
+    assert app.post_json(NODES, reports).json["created"] == 2000
+    assert app.post_json(NODES, reports).json["unchanged"] == 2000
+    listed = app.get(NODES).json
+    assert len(listed["compute_nodes"]) == 2000
+    assert listed["links"] == []
+
+
+def test_list_is_narrowed_by_host_and_name(app):
+    app.post_json(NODES, [a_report(1), a_report(2, host="cn1"), a_report(3)])
+
+    def uuids(query):
+        return [node["uuid"] for node in app.get(f"{NODES}?{query}").json["compute_nodes"]]
+
+    assert uuids("host=cn1") == [node_uuid(1), node_uuid(2)]
+    assert uuids("hypervisor_hostname=cn2") == [node_uuid(2)]
+    assert uuids("host=cn1&hypervisor_hostname=cn2") == [node_uuid(2)]
+    assert uuids("host=CN1") == []
+
+
+def test_pages_follow_their_links_to_the_end(app):
+    app.post_json(NODES, [a_report(number, host="rack") for number in range(5)])
+    seen, path, pages = [], f"{NODES}?host=rack&limit=2", 0
+    while path:
+        page = app.get(path).json
+        seen += [node["uuid"] for node in page["compute_nodes"]]
+        path = next((link["href"] for link in page["links"]), None)
+        pages += 1
+    assert seen == [node_uuid(number) for number in range(5)]
+    assert pages == 3
+
+
+def test_delete_takes_node_provider_and_service(app):
+    put(app)
+    app.delete(f"{NODES}/{node_uuid(1)}", status=204)
+    app.get(f"{NODES}/{node_uuid(1)}", status=404)
+    provider(app, status=404)
+
+
+def test_delete_of_a_node_with_allocations_is_refused(app):
+    put(app)
+    consumer = f"/placement/allocations/{node_uuid(99)}"
+    version = {"OpenStack-API-Version": "placement 1.39"}
+    allocations = {
+        "allocations": {node_uuid(1): {"resources": {"VCPU": 1}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    app.put_json(consumer, allocations, headers=version, status=204)
+    refused = error_of(app.delete(f"{NODES}/{node_uuid(1)}", status=409))
+    assert refused["code"] == "placement.resource_provider.inuse"
+    assert node_uuid(1) in refused["detail"]
+    app.get(f"{NODES}/{node_uuid(1)}")
+    app.delete(consumer, status=204)
+    app.delete(f"{NODES}/{node_uuid(1)}", status=204)
+
+
+@pytest.mark.parametrize("uuid", [node_uuid(1), "nonsense", "%01"])
+def test_unknown_node_is_404(app, uuid):
+    for answer in (
+        app.get(f"{NODES}/{uuid}", status=404),
+        app.delete(f"{NODES}/{uuid}", status=404),
+    ):
+        assert error_of(answer)["code"] == "scheduler.not_found"
+
+
+def test_names_of_another_node_are_409_naming_both(app):
+    put(app, 1)
+    refused = error_of(put(app, 2, status=409, host="cn1", hypervisor_hostname="cn1"))
+    assert (refused["status"], refused["code"]) == (409, "scheduler.duplicate")
+    assert node_uuid(1) in refused["detail"]
+    assert node_uuid(2) in refused["detail"]
+    app.get(f"{NODES}/{node_uuid(2)}", status=404)
+
+
+def test_uuid_in_the_body_may_repeat_that_of_the_path(sqlite_app):
+    sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", a_report(1))
+
+
+def test_uuid_of_the_path_takes_its_usual_form(sqlite_app):
+    uuid = "abcdefab-abcd-abcd-abcd-abcdefabcdef"
+    body = without(a_report(), "uuid")
+    assert sqlite_app.put_json(f"{NODES}/{uuid.upper()}", body).json["uuid"] == uuid
+    assert sqlite_app.get(f"{NODES}/{uuid.upper()}").json["uuid"] == uuid
+
+
+def test_allocation_candidates_find_what_was_reported(app):
+    app.post_json(NODES, [a_report(1), a_report(2, memory_mb=1024)])
+    answer = app.get(
+        "/placement/allocation_candidates?resources=MEMORY_MB:2048",
+        headers={"OpenStack-API-Version": "placement 1.39"},
+    ).json
+    (request,) = answer["allocation_requests"]
+    assert list(request["allocations"]) == [node_uuid(1)]
+
+
+def test_service_may_report_and_others_may_not(sqlite_app):
+    body = without(a_report(), "uuid")
+    path = f"{NODES}/{node_uuid(1)}"
+    sqlite_app.put_json(path, body, headers={"X-Auth-Token": "nova", "X-Roles": "service"})
+    for method, where in (
+        ("put_json", path),
+        ("post_json", NODES),
+    ):
+        getattr(sqlite_app, method)(where, body, headers={"X-Auth-Token": "joe"}, status=403)
+    for where in (path, NODES):
+        sqlite_app.get(where, headers={"X-Auth-Token": "joe"}, status=403)
+    sqlite_app.delete(path, headers={"X-Auth-Token": "joe"}, status=403)
+
+
+def test_root_lists_the_resources(sqlite_app):
+    for path in ("/scheduler", "/scheduler/", "/scheduler/v1", "/scheduler/v1/"):
+        resources = sqlite_app.get(path, headers={"X-Auth-Token": "joe"}).json["resources"]
+        assert resources["compute_nodes"] == NODES

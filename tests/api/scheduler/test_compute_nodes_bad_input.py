@@ -1,0 +1,120 @@
+"""Malformed requests about compute nodes: what is answered, and that nothing is half written."""
+
+import pytest
+from webtest import TestApp
+
+from tests.model.test_node_report import BAD
+from tests.reports import a_report, node_uuid, without
+
+NODES = "/scheduler/v1/compute_nodes"
+NODE = f"{NODES}/{node_uuid(1)}"
+
+#: Faults that JSON can carry, in reports that are objects.
+SENT = [
+    (path, document, words)
+    for path, document, words in BAD
+    if isinstance(document, dict) and "uuid" in document and path != "$.uuid"
+]
+
+
+def detail(answer, status=400):
+    (error,) = answer.json["errors"]
+    assert error["status"] == status
+    assert error["request_id"] == answer.headers["X-Openstack-Request-Id"]
+    return error["detail"]
+
+
+@pytest.mark.parametrize(("path", "document", "words"), SENT)
+def test_faulty_report_is_400_with_its_path(sqlite_app, path, document, words):
+    told = detail(sqlite_app.put_json(NODE, document, status=400))
+    assert words in told
+    assert told.endswith(f"(at {path})")
+
+
+@pytest.mark.parametrize(("path", "document", "words"), SENT[:4])
+def test_fault_in_a_list_writes_nothing(sqlite_app, path, document, words):
+    reports = [a_report(8), a_report(9), document]
+    told = detail(sqlite_app.post_json(NODES, reports, status=400))
+    assert told.endswith(f"(at $[2]{path[1:]})")
+    assert sqlite_app.get(NODES).json["compute_nodes"] == []
+
+
+@pytest.mark.parametrize("value", ["8", -1, 2**31, 1.5, None, True, [], {}])
+def test_vcpus_of_the_fourth_report_are_named(sqlite_app, value):
+    reports = [a_report(number) for number in range(5)]
+    reports[3]["vcpus"] = value
+    assert "(at $[3].vcpus)" in detail(sqlite_app.post_json(NODES, reports, status=400))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"nonsense", b'{"host": NaN}', b'{"host": "\xff"}', b'{"host": "\\ud800"}'],
+)
+def test_what_is_no_json_is_400(sqlite_app, body):
+    for method, path in (("put", NODE), ("post", NODES)):
+        answer = getattr(sqlite_app, method)(
+            path, body, content_type="application/json", status=400
+        )
+        assert "JSON" in detail(answer)
+
+
+@pytest.mark.parametrize("document", [[], "x", 1, None, True])
+def test_report_that_is_no_object_is_400(sqlite_app, document):
+    detail(sqlite_app.put_json(NODE, document, status=400))
+
+
+@pytest.mark.parametrize("document", [{}, a_report(), "x", 1, None, [1], [[]], [None]])
+def test_list_that_is_no_list_of_objects_is_400(sqlite_app, document):
+    detail(sqlite_app.post_json(NODES, document, status=400))
+
+
+def test_other_content_type_is_415(sqlite_app):
+    sqlite_app.put(NODE, b"a=b", content_type="application/x-www-form-urlencoded", status=415)
+
+
+def test_path_that_is_no_uuid_is_400(sqlite_app):
+    body = without(a_report(), "uuid")
+    assert "not a uuid" in detail(sqlite_app.put_json(f"{NODES}/cn1", body, status=400))
+
+
+@pytest.mark.parametrize("other", [node_uuid(2), "x", None, 1])
+def test_body_of_another_uuid_is_400(sqlite_app, other):
+    assert "(at $.uuid)" in detail(sqlite_app.put_json(NODE, a_report(uuid=other), status=400))
+
+
+def test_one_node_twice_in_a_list_is_400(sqlite_app):
+    told = detail(sqlite_app.post_json(NODES, [a_report(1), a_report(2), a_report(1)], status=400))
+    assert told.endswith("(at $[2].uuid)")
+    assert "$[0]" in told
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=0",
+        "limit=-1",
+        "limit=x",
+        "limit=",
+        "limit=1e3",
+        "limit=99999999999999999999",
+        "marker=x",
+        "marker=",
+        "host=",
+        "host=%00",
+        "host=" + "x" * 256,
+        "unknown=1",
+        "limit=1&limit=x",
+    ],
+)
+def test_malformed_query_is_400(sqlite_app, query):
+    detail(sqlite_app.get(f"{NODES}?{query}", status=400))
+
+
+@pytest.mark.parametrize("method", ["post", "patch"])
+def test_other_methods_are_405(sqlite_app, method):
+    answer = getattr(sqlite_app, f"{method}_json")(NODE, {}, status=405)
+    assert "PUT" in answer.headers["Allow"]
+
+
+def test_no_token_is_401(sqlite_app):
+    TestApp(sqlite_app.app).get(NODES, status=401)

@@ -1,0 +1,171 @@
+"""Instances over HTTP: records of what is where."""
+
+import pytest
+
+from tests.reports import a_report, node_uuid
+
+INSTANCES = "/scheduler/v1/instances"
+INSTANCE = f"{INSTANCES}/{node_uuid(500)}"
+VERSION = {"OpenStack-API-Version": "placement 1.39"}
+
+WHOLE = {
+    "host": "cn1",
+    "node": "cn1",
+    "project_id": "p1",
+    "user_id": "u1",
+    "display_name": "web-1",
+    "vm_state": "active",
+    "task_state": None,
+    "flavor": {
+        "name": "m1",
+        "vcpus": 1,
+        "memory_mb": 512,
+        "root_gb": 1,
+        "ephemeral_gb": 0,
+        "swap": 0,
+        "extra_specs": {"trait:HW_CPU_X86_AVX2": "required"},
+    },
+    "image": {"id": "i1", "disk_format": "qcow2", "min_ram": 0, "properties": {"os_type": "linux"}},
+    "server_group": node_uuid(600),
+}
+
+
+def error_of(answer):
+    (error,) = answer.json["errors"]
+    return error
+
+
+def test_record_is_kept_as_given(app):
+    recorded = app.put_json(INSTANCE, WHOLE).json
+    assert recorded == {"uuid": node_uuid(500), **WHOLE}
+    assert app.get(INSTANCE).json == recorded
+
+
+def test_what_is_left_out_is_null_and_the_name_is_the_uuid(app):
+    recorded = app.put_json(INSTANCE, {}).json
+    assert recorded == dict.fromkeys(WHOLE) | {
+        "uuid": node_uuid(500),
+        "display_name": node_uuid(500),
+    }
+
+
+def test_next_record_replaces_the_last(app):
+    app.put_json(INSTANCE, WHOLE)
+    recorded = app.put_json(INSTANCE, {"host": "cn2", "node": "cn2"}).json
+    assert (recorded["host"], recorded["flavor"], recorded["vm_state"]) == ("cn2", None, None)
+    assert len(app.get(INSTANCES).json["instances"]) == 1
+
+
+def test_flavor_and_image_may_be_ids(app):
+    recorded = app.put_json(INSTANCE, {"flavor": "f1", "image": "i1"}).json
+    assert (recorded["flavor"], recorded["image"]) == ({"id": "f1"}, {"id": "i1"})
+
+
+def test_list_is_narrowed_and_paged(app):
+    for number in range(4):
+        body = {"host": f"cn{number % 2}", "node": "n", "project_id": f"p{number}"}
+        app.put_json(f"{INSTANCES}/{node_uuid(500 + number)}", body)
+
+    def uuids(query):
+        return [one["uuid"] for one in app.get(f"{INSTANCES}?{query}").json["instances"]]
+
+    assert uuids("host=cn1") == [node_uuid(501), node_uuid(503)]
+    assert uuids("project_id=p2") == [node_uuid(502)]
+    assert uuids("node=n&limit=3") == [node_uuid(500 + number) for number in range(3)]
+    assert uuids(f"limit=3&marker={node_uuid(502)}") == [node_uuid(503)]
+    assert uuids("host=cn9") == []
+
+
+def test_record_allocates_nothing_and_changes_no_figure(app):
+    app.post_json("/scheduler/v1/compute_nodes", [a_report(1)])
+    before = app.get(f"/scheduler/v1/compute_nodes/{node_uuid(1)}").json
+    app.put_json(INSTANCE, WHOLE)
+    assert app.get(f"/scheduler/v1/compute_nodes/{node_uuid(1)}").json == before
+    usages = app.get(f"/placement/resource_providers/{node_uuid(1)}/usages").json["usages"]
+    assert set(usages.values()) == {0}
+
+
+def test_delete_frees_the_allocations(app):
+    app.post_json("/scheduler/v1/compute_nodes", [a_report(1)])
+    app.put_json(INSTANCE, WHOLE)
+    consumer = f"/placement/allocations/{node_uuid(500)}"
+    allocations = {
+        "allocations": {node_uuid(1): {"resources": {"VCPU": 2}}},
+        "project_id": "p1",
+        "user_id": "u1",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    app.put_json(consumer, allocations, headers=VERSION, status=204)
+    app.delete(INSTANCE, status=204)
+    app.get(INSTANCE, status=404)
+    assert app.get(consumer, headers=VERSION).json["allocations"] == {}
+    usages = app.get(f"/placement/resource_providers/{node_uuid(1)}/usages").json["usages"]
+    assert set(usages.values()) == {0}
+
+
+def test_delete_of_an_unknown_instance_frees_nothing(app):
+    app.post_json("/scheduler/v1/compute_nodes", [a_report(1)])
+    consumer = f"/placement/allocations/{node_uuid(500)}"
+    allocations = {
+        "allocations": {node_uuid(1): {"resources": {"VCPU": 2}}},
+        "project_id": "p1",
+        "user_id": "u1",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    app.put_json(consumer, allocations, headers=VERSION, status=204)
+    assert error_of(app.delete(INSTANCE, status=404))["code"] == "scheduler.not_found"
+    assert app.get(consumer, headers=VERSION).json["allocations"]
+
+
+@pytest.mark.parametrize("uuid", [node_uuid(500), "nonsense"])
+def test_unknown_instance_is_404(app, uuid):
+    assert error_of(app.get(f"{INSTANCES}/{uuid}", status=404))["code"] == "scheduler.not_found"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("$", []),
+        ("$", "x"),
+        ("$", None),
+        ("$", {"bogus": 1}),
+        ("$", {"uuid": node_uuid(500)}),
+        ("$", {"decision_uuid": node_uuid(500)}),
+        ("$.host", {"host": 1}),
+        ("$.host", {"host": ""}),
+        ("$.host", {"host": "a\x01"}),
+        ("$.node", {"node": "x" * 256}),
+        ("$.project_id", {"project_id": {}}),
+        ("$.display_name", {"display_name": ""}),
+        ("$.vm_state", {"vm_state": 1}),
+        ("$.server_group", {"server_group": "x"}),
+        ("$.flavor", {"flavor": 1}),
+        ("$.flavor", {"flavor": ""}),
+        ("$.flavor", {"flavor": {"bogus": 1}}),
+        ("$.flavor.vcpus", {"flavor": {"vcpus": "1"}}),
+        ("$.flavor.memory_mb", {"flavor": {"memory_mb": -1}}),
+        ("$.flavor.extra_specs['hw:x']", {"flavor": {"extra_specs": {"hw:x": []}}}),
+        ("$.image", {"image": []}),
+        ("$.image", {"image": {"bogus": 1}}),
+        ("$.image.min_ram", {"image": {"min_ram": 2**31}}),
+        ("$.image.properties", {"image": {"properties": []}}),
+    ],
+)
+def test_malformed_record_is_400_with_its_path(sqlite_app, path, body):
+    answer = sqlite_app.put_json(INSTANCE, body, status=400)
+    assert f"(at {path})" in error_of(answer)["detail"]
+    assert sqlite_app.get(INSTANCES).json["instances"] == []
+
+
+def test_path_that_is_no_uuid_is_400(sqlite_app):
+    sqlite_app.put_json(f"{INSTANCES}/web-1", {}, status=400)
+
+
+def test_others_may_not(sqlite_app):
+    joe = {"X-Auth-Token": "joe"}
+    sqlite_app.put_json(INSTANCE, {}, headers=joe, status=403)
+    sqlite_app.get(INSTANCES, headers=joe, status=403)
+    sqlite_app.get(INSTANCE, headers=joe, status=403)
+    sqlite_app.delete(INSTANCE, headers=joe, status=403)

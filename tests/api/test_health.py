@@ -1,0 +1,53 @@
+"""Liveness and readiness."""
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.app import create_app
+from tests.conftest import make_settings
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/healthz/", "/healthz/live", "/healthz?live"])
+def test_process_that_answers_is_live(sqlite_app, path):
+    answer = TestApp(sqlite_app.app).get(path)
+    assert answer.json == {"status": "live"}
+
+
+@pytest.mark.parametrize("path", ["/healthz/ready", "/healthz?ready", "/healthz/?ready=1"])
+def test_prepared_database_is_ready_without_a_token(app, path):
+    assert TestApp(app.app).get(path).json == {"status": "ready"}
+
+
+def test_absent_database_is_live_but_not_ready(tmp_path):
+    application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
+    client = TestApp(application)
+    assert client.get("/healthz").json == {"status": "live"}
+    answer = client.get("/healthz/ready", status=503)
+    assert answer.json["status"] == "not ready"
+    assert "database" in answer.json["reason"]
+    (tmp_path / "none").mkdir()
+    application.close()
+
+
+def test_readiness_comes_back_with_the_database(tmp_path):
+    application = create_app(
+        make_settings(
+            f"sqlite:///{tmp_path}/late/late.db", placement_database__sync_on_startup=True
+        )
+    )
+    client = TestApp(application)
+    client.get("/healthz?ready", status=503)
+    (tmp_path / "late").mkdir()
+    assert client.get("/healthz?ready").json == {"status": "ready"}
+    application.close()
+
+
+def test_head_has_no_body(sqlite_app):
+    answer = TestApp(sqlite_app.app).head("/healthz")
+    assert answer.body == b""
+
+
+def test_other_methods_and_paths_are_refused(sqlite_app):
+    client = TestApp(sqlite_app.app)
+    assert client.post("/healthz", status=405).headers["Allow"] == "GET, HEAD"
+    client.get("/healthz/elsewhere", status=404)
