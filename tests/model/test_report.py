@@ -1,0 +1,122 @@
+"""The explanation as JSON: contract §4's shapes, lists bounded, counts exact."""
+
+import pytest
+
+from placement_sched.model.report import (
+    CandidatesReport,
+    FilterReport,
+    Funnel,
+    HostReport,
+    Rejected,
+    RequestFilterReport,
+    StepReport,
+    View,
+    WeigherReport,
+    WeightReport,
+    hosts_as_json,
+)
+
+REJECTED = tuple(Rejected(f"cn{number}", f"node{number}", "why") for number in range(1, 5))
+FUNNEL = Funnel(
+    request_filters=(
+        RequestFilterReport(
+            name="forbidden_aggregates",
+            applied=True,
+            elapsed_ms=0.41234,
+            changes={"forbidden_aggregates": ["u"]},
+        ),
+    ),
+    allocation_candidates=CandidatesReport(
+        query="limit=1000",
+        providers=1000,
+        hosts=412,
+        steps=(
+            StepReport(
+                constraint="resources", detail="VCPU:1", before=1000, after=640, rejected=REJECTED
+            ),
+        ),
+    ),
+    filters=(FilterReport(name="ComputeFilter", before=412, after=408, rejected=REJECTED),),
+    weighers=(WeigherReport("RAMWeigher", 1.0),),
+)
+
+
+def test_funnel_has_the_contracts_shape():
+    shown = {"host": "cn1", "node": "node1", "reason": "why"}
+    assert FUNNEL.as_json(View(max_rejected=1)) == {
+        "request_filters": [
+            {
+                "name": "forbidden_aggregates",
+                "applied": True,
+                "elapsed_ms": 0.412,
+                "changes": {"forbidden_aggregates": ["u"]},
+            }
+        ],
+        "allocation_candidates": {
+            "query": "limit=1000",
+            "providers": 1000,
+            "hosts": 412,
+            "steps": [
+                {
+                    "constraint": "resources",
+                    "detail": "VCPU:1",
+                    "before": 1000,
+                    "after": 640,
+                    "rejected": [shown],
+                }
+            ],
+        },
+        "filters": [{"name": "ComputeFilter", "before": 412, "after": 408, "rejected": [shown]}],
+        "weighers": [{"name": "RAMWeigher", "multiplier": 1.0}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("view", "hosts"),
+    [
+        (View(), ["cn1", "cn2", "cn3", "cn4"]),
+        (View(max_rejected=0), ["cn1", "cn2", "cn3", "cn4"]),
+        (View(max_rejected=2), ["cn1", "cn2"]),
+        (View(frozenset({"cn3"})), ["cn3"]),
+        (View(frozenset({"node2", "cn4"})), ["cn2", "cn4"]),
+        (View(frozenset({"cn3", "cn4"}), max_rejected=1), ["cn3"]),
+        (View(frozenset()), []),
+    ],
+)
+def test_view_bounds_the_lists_and_leaves_the_counts(view, hosts):
+    shown = FUNNEL.as_json(view)
+    (step,) = shown["allocation_candidates"]["steps"]
+    (report,) = shown["filters"]
+    for part, counts in ((step, (1000, 640)), (report, (412, 408))):
+        assert [entry["host"] for entry in part["rejected"]] == hosts
+        assert (part["before"], part["after"]) == counts
+
+
+def test_lists_are_bounded_at_a_hundred_unless_told_otherwise():
+    many = tuple(Rejected(f"cn{number}", "n", "why") for number in range(150))
+    report = FilterReport(name="F", before=150, after=0, rejected=many)
+    assert len(report.as_json(View())["rejected"]) == 100
+    assert len(report.as_json()["rejected"]) == 150
+
+
+def test_hosts_that_passed_are_restricted_by_the_view_but_not_bounded():
+    hosts = [
+        HostReport(f"cn{number}", "n", 1.5, {"RAMWeigher": WeightReport(8192.0, 0.5, 3.0)})
+        for number in (1, 2)
+    ]
+    assert len(hosts_as_json(hosts, View(max_rejected=1))) == 2
+    assert hosts_as_json(hosts, View(frozenset({"cn2"}))) == [
+        {
+            "host": "cn2",
+            "node": "n",
+            "weight": 1.5,
+            "weights": {
+                "RAMWeigher": {
+                    "raw": 8192.0,
+                    "normalized": 0.5,
+                    "multiplier": 3.0,
+                    "weighted": 1.5,
+                }
+            },
+        }
+    ]
