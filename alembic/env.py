@@ -1,6 +1,7 @@
 """Runs the migrations on the connection that ``placement_sched.db.migrate`` hands in."""
 
 from alembic import context
+
 from placement_sched.db.migrate import VERSION_TABLE
 from placement_sched.db.tables import metadata
 

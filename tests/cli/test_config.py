@@ -36,7 +36,7 @@ def sample(capsys) -> str:
         "#auth_strategy = noauth2",
         "#max_attempts = 3",
         "#ram_weight_multiplier = 1.0",
-        "#enable_forbidden_aggregates_filter = false",
+        "#enable_isolated_aggregate_filtering = false",
         "[keystone_authtoken]",
         "[oslo_policy]",
         "#debug = false",

@@ -52,6 +52,7 @@ def differences(database: Database) -> list[object]:
     """How the database differs from ``db/tables.py``, in alembic's words."""
     options = {
         "compare_type": True,
+        "compare_server_default": True,
         "include_object": lambda _object, name, _type, _reflected, _to: name != VERSION_TABLE,
     }
     with database.read() as connection:
