@@ -77,10 +77,19 @@ def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
     nearest name that is.
     """
     return Plugins(
-        tuple(kind.with_settings(settings, clock) for kind in _request_filter_classes()),
-        tuple(kind.with_settings(settings, clock) for kind in _filter_classes(settings)),
-        tuple(kind.with_settings(settings, clock) for kind in _weigher_classes(settings)),
+        tuple(_made(kind, settings, clock) for kind in _request_filter_classes()),
+        tuple(_made(kind, settings, clock) for kind in _filter_classes(settings)),
+        tuple(_made(kind, settings, clock) for kind in _weigher_classes(settings)),
     )
+
+
+def _made(kind: type[Plugin], settings: Settings, clock: Clock) -> Plugin:
+    try:
+        return kind.with_settings(settings, clock)
+    except Exception as failure:
+        raise ConfigurationError(
+            f"{path_of(kind)} cannot be made with no arguments: {failure}"
+        ) from failure
 
 
 def check_overrides(running: Settings, overridden: Settings) -> None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 from oslo_config import cfg
 
 from placement_sched.config import CONF, Settings
-from placement_sched.config.in_effect import settings_in_effect
+from placement_sched.config.in_effect import in_effect, settings_in_effect
 from placement_sched.model.clock import Clock, utcnow
 
 #: An option and the group it is in.
@@ -40,7 +40,8 @@ class SchedulerPlugin:
         plugin = cls.__new__(cls)
         plugin._settings = settings  # noqa: SLF001 - an instance of this very class
         plugin._clock = clock  # noqa: SLF001 - as above
-        plugin.__init__()  # type: ignore[misc]
+        with in_effect(settings):
+            plugin.__init__()  # type: ignore[misc]
         return plugin
 
     @property

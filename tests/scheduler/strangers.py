@@ -1,0 +1,92 @@
+"""Plugins as strangers write them: nova's, with the import lines changed and nothing else."""
+# ruff: noqa: ARG002 - signatures are nova's
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from placement_sched.config import CONF
+from placement_sched.scheduler import filters, weights
+from placement_sched.scheduler.filters import utils
+from placement_sched.scheduler.request_filters import BaseRequestFilter
+
+LOG = logging.getLogger(__name__)
+
+CONF.register_opts([cfg.IntOpt("most_instances", default=3, help="How many.")], group="acme")
+
+
+class AcmeFilter(filters.BaseHostFilter):
+    """Reads hints, image, flavor and aggregates as nova's filters do."""
+
+    run_filter_once_per_request = True
+
+    def __init__(self):
+        super().__init__()
+        self.most = CONF.acme.most_instances
+
+    def host_passes(self, host_state, spec_obj):
+        wanted = spec_obj.get_scheduler_hint("rack")
+        racks = utils.aggregate_metadata_get_by_host(host_state, key="rack")["rack"]
+        image_props = spec_obj.image.properties if spec_obj.image else {}
+        if image_props.get("hw_architecture") == "aarch64":
+            LOG.debug("%s is no ARM", host_state)
+            return False
+        if host_state.service["disabled"] or host_state.num_instances >= self.most:
+            return False
+        if spec_obj.flavor.extra_specs.get("acme:any_rack"):
+            return True
+        return wanted is None or wanted in racks
+
+
+class AcmeWeigher(weights.BaseHostWeigher):
+    """Prefers hosts with few instances."""
+
+    minval = 0
+
+    def weight_multiplier(self, host_state):
+        return utils.validate_num_values(
+            utils.aggregate_values_from_key(host_state, "acme_weight_multiplier"), -2.0, float
+        )
+
+    def _weigh_object(self, host_state, request_spec):
+        return host_state.num_instances
+
+
+class AcmeRequestFilter(BaseRequestFilter):
+    """Does nothing, always."""
+
+    name = "acme"
+
+    def enabled(self, settings):
+        return True
+
+    def apply(self, spec, world):
+        return None
+
+
+class NeedsArguments(filters.BaseHostFilter):
+    """Cannot be made as plugins are made."""
+
+    def __init__(self, what):
+        self.what = what
+
+
+class OurStyle(filters.BaseHostFilter):
+    """Declares an option beside its code."""
+
+    options = (("acme_ours", cfg.IntOpt("limit", default=5, help="How many.")),)
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.num_instances < self.settings.acme_ours.limit
+
+
+def acme_filters():
+    """Return several classes under one path, as nova's all_filters does."""
+    return [AcmeFilter, OurStyle]
+
+
+def broken():
+    """Return something that is no filter."""
+    return [AcmeWeigher]
+
+
+NOTHING = 5
