@@ -121,7 +121,8 @@ def _record_chunk(connection: Connection, reports: Sequence[NodeReport], now: da
         now,
     )
     barred = {node.uuid for node in nodes if node.host in disabled}
-    root_providers.mark_disabled(connection, came & barred, disabled=True, now=now)
+    # Always, as whoever replaces a provider's traits may have dropped the mark.
+    root_providers.mark_disabled(connection, barred, disabled=True, now=now)
     moved = written.came_from.keys()
     root_providers.mark_disabled(connection, moved - barred, disabled=False, now=now)
     return Recorded(

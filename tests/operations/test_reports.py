@@ -264,6 +264,18 @@ def test_new_node_of_a_disabled_host_is_marked(database, told):
     assert traits_of(database, 2) == set()
 
 
+def test_mark_that_was_lost_comes_back_with_the_next_report(database, told):
+    told(a_report())
+    database.write(lambda connection: service_operations.disable(connection, ["cn1"], None, NOW))
+    number = provider(database).id
+    database.write(lambda connection: traits.replace(connection, number, [], NOW))
+    told(a_report())
+    assert traits_of(database) == {DISABLED}
+    before = provider(database)
+    told(a_report())
+    assert provider(database) == before
+
+
 def test_several_nodes_of_a_host_make_one_heartbeat_the_latest(database, told):
     told(
         a_report(1, host="rack"),
