@@ -4,7 +4,7 @@ import unittest
 from pathlib import Path
 
 import pytest
-from gabbi import driver, handlers, suitemaker, utils
+from gabbi import handlers, suitemaker, utils
 
 STORIES = sorted((Path(__file__).parent / "gabbits").glob("*.yaml"))
 

@@ -1,0 +1,145 @@
+"""What the values of resources, required and member_of mean, by version."""
+
+import pytest
+
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement.params import (
+    parse_member_of,
+    parse_resources,
+    parse_traits,
+)
+from placement_sched.errors import Invalid
+from placement_sched.model.inventory import MAX_INT
+from placement_sched.model.query import AggregateTerms, TraitTerms
+
+NEWEST = Version(1, 39)
+A = "aaaaaaaa-0000-4000-8000-000000000001"
+B = "bbbbbbbb-0000-4000-8000-000000000002"
+
+
+def one(*names):
+    return frozenset(names)
+
+
+@pytest.mark.parametrize(
+    ("text", "amounts"),
+    [
+        ("VCPU:1", {"VCPU": 1}),
+        ("VCPU:1,MEMORY_MB:512", {"VCPU": 1, "MEMORY_MB": 512}),
+        ("VCPU:1,VCPU:2", {"VCPU": 2}),
+        ("VCPU:+1", {"VCPU": 1}),
+        ("VCPU: 1 ", {"VCPU": 1}),
+        (f"VCPU:{MAX_INT}", {"VCPU": MAX_INT}),
+        ("VCPU:" + "9" * 300, {"VCPU": MAX_INT + 1}),
+    ],
+)
+def test_resources_are_amounts_by_class(text, amounts):
+    assert parse_resources(text) == amounts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "VCPU",
+        "VCPU:",
+        "VCPU:x",
+        "VCPU:1.5",
+        "VCPU:0",
+        "VCPU:-1",
+        "VCPU:1,",
+        "VCPU:1:2",
+        "VCPU:0x1",
+        "VCPU:1_0",
+        "VCPU:\N{ARABIC-INDIC DIGIT ONE}",
+        ",",
+        "VCPU:" + "9" * 5000,
+    ],
+)
+def test_faulty_resources_are_refused(text):
+    with pytest.raises(Invalid):
+        parse_resources(text)
+
+
+@pytest.mark.parametrize(
+    ("version", "values", "terms"),
+    [
+        ((1, 39), [], TraitTerms()),
+        ((1, 18), ["A"], TraitTerms((one("A"),))),
+        ((1, 18), ["A,B"], TraitTerms((one("A"), one("B")))),
+        ((1, 18), ["A,A"], TraitTerms((one("A"),))),
+        ((1, 18), [" A , B "], TraitTerms((one("A"), one("B")))),
+        ((1, 22), ["A,!B"], TraitTerms((one("A"),), one("B"))),
+        ((1, 38), ["A", "B"], TraitTerms((one("B"),))),
+        ((1, 39), ["A", "B"], TraitTerms((one("A"), one("B")))),
+        ((1, 39), ["in:A,B", "!C"], TraitTerms((one("A", "B"),), one("C"))),
+        ((1, 39), ["in:A"], TraitTerms((one("A"),))),
+    ],
+)
+def test_required_means_by_version(version, values, terms):
+    assert parse_traits(values, Version(*version)) == terms
+
+
+@pytest.mark.parametrize(
+    ("version", "values"),
+    [
+        ((1, 21), ["!A"]),
+        ((1, 38), ["in:A"]),
+        ((1, 39), [""]),
+        ((1, 39), ["A,"]),
+        ((1, 39), ["!"]),
+        ((1, 39), ["in:"]),
+        ((1, 39), ["in:A,!B"]),
+        ((1, 39), ["A", ""]),
+    ],
+)
+def test_faulty_required_is_refused_by_its_name(version, values):
+    with pytest.raises(Invalid, match="'required_X'"):
+        parse_traits(values, Version(*version), "required_X")
+
+
+@pytest.mark.parametrize(
+    ("version", "values", "terms"),
+    [
+        ((1, 39), [], AggregateTerms()),
+        ((1, 3), [A], AggregateTerms((one(A),))),
+        ((1, 3), [f"in:{A},{B}"], AggregateTerms((one(A, B),))),
+        ((1, 3), [A.upper()], AggregateTerms((one(A),))),
+        ((1, 3), [A.replace("-", "")], AggregateTerms((one(A),))),
+        ((1, 24), [A, B], AggregateTerms((one(A), one(B)))),
+        ((1, 32), [f"!{A}"], AggregateTerms((), one(A))),
+        ((1, 32), [f"!in:{A},{B}"], AggregateTerms((), one(A, B))),
+        ((1, 32), [A, f"!{B}", f"!{A}"], AggregateTerms((one(A),), one(A, B))),
+    ],
+)
+def test_member_of_means_by_version(version, values, terms):
+    assert parse_member_of(values, Version(*version)) == terms
+
+
+@pytest.mark.parametrize(
+    ("version", "values"),
+    [
+        ((1, 23), [A, B]),
+        ((1, 31), [f"!{A}"]),
+        ((1, 31), [f"!in:{A}"]),
+        ((1, 39), [""]),
+        ((1, 39), ["!"]),
+        ((1, 39), ["in:"]),
+        ((1, 39), ["rack"]),
+        ((1, 39), [f"{A},{B}"]),
+        ((1, 39), [f"!{A},{B}"]),
+        ((1, 39), [f"in:{A},!{B}"]),
+        ((1, 39), [f"in:!{A}"]),
+        ((1, 39), [f"!!{A}"]),
+        ((1, 39), ["0xaaaaaa-0000-4000-8000-000000000001"]),
+    ],
+)
+def test_faulty_member_of_is_refused_by_its_name(version, values):
+    with pytest.raises(Invalid, match="member_of_X"):
+        parse_member_of(values, Version(*version), "member_of_X")
+
+
+def test_terms_know_every_name():
+    terms = parse_traits(["in:A,B", "C,!D"], NEWEST)
+    assert terms.names == {"A", "B", "C", "D"}
+    assert parse_member_of([A, f"!{B}"], NEWEST).uuids == {A, B}
