@@ -65,25 +65,33 @@ def _with_names(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _request_filters(reports: Sequence[Json]) -> RenderableType:
-    lines = Text("Request filters", style="bold")
+    heading = Text("Request filters", style="bold")
     applied = [report for report in reports if report["applied"] or report.get("refusal")]
     if not applied:
-        lines.append("  none changed the request", style="not bold")
+        return heading.append("  none changed the request", style="not bold")
+    grid = _labelled()
     for report in applied:
-        lines.append(f"\n  {report['name']}", style="not bold cyan")
+        lines = [
+            Text(_brief(value) if name == report["name"] else f"{name}: {_brief(value)}")
+            for name, value in report["changes"].items()
+        ]
         if report.get("refusal"):
-            lines.append(f"  refused: {report['refusal']}", style="not bold red")
-        for name, value in report["changes"].items():
-            key = "" if name == report["name"] else f"{name}: "
-            lines.append(f"  {key}{_brief(value)}", style="not bold")
-    return lines
+            lines.append(Text(f"refused: {report['refusal']}", style="red"))
+        grid.add_row(Text(f"  {report['name']}", style="cyan"), Group(*lines))
+    return Group(heading, grid)
 
 
 def _query(text: str) -> RenderableType:
+    grid = _labelled()
+    grid.add_row(Text("Query", style="bold"), Text(text, style="dim"))
+    return grid
+
+
+def _labelled() -> Table:
+    """Return rows of a label and what hangs from it."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    grid.add_row(Text("Query", style="bold"), Text(text, style="dim"))
     return grid
 
 
@@ -148,7 +156,8 @@ def _reason(reason: Reason) -> RenderableType:
     table = Table.grid()
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    example = f"({reason.example})" if reason.count == 1 else f"(e.g. {reason.example})"
+    # Without a blank, so that the example is not torn apart where the line is full.
+    example = f"({reason.example})" if reason.count == 1 else f"({reason.example},...)"
     table.add_row(
         Text(count, style="yellow"), Text.assemble((reason.text, "yellow"), " ", (example, "dim"))
     )
@@ -222,7 +231,8 @@ def _selected(selected: Sequence[Json], title: str) -> RenderableType:
             Text(str(selection["availability_zone"] or "-")),
             *(() if alike else (Text(told),)),
         )
-    return Group(_heading(selected, title, amounts[0] if alike else ""), _spaced(table))
+    top = _heading(selected, title, amounts[0] if alike else "")
+    return Group(top, Padding(table, (1, 0, 0, 0)))
 
 
 def _heading(selected: Sequence[Json], title: str, amounts: str) -> Text:

@@ -1,7 +1,7 @@
 """The oslo.config object of this process, and how a fresh one is made."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from oslo_config import cfg
 
@@ -33,8 +33,26 @@ def read_files(conf: cfg.ConfigOpts, files: Sequence[str] = ()) -> cfg.ConfigOpt
 
     Raises :class:`ConfigurationError` with the file and the reason where one cannot be read.
     """
+    return _read(conf, files, use_env=True, default_config_dirs=None)
+
+
+def read_only_files(conf: cfg.ConfigOpts, files: Sequence[str]) -> cfg.ConfigOpts:
+    """Read ``files`` and nothing else, whatever this machine is configured to; return ``conf``.
+
+    Raises :class:`ConfigurationError` as :func:`read_files` does.
+    """
+    return _read(conf, files, use_env=False, default_config_dirs=[])
+
+
+def _read(conf: cfg.ConfigOpts, files: Sequence[str], **sources: Any) -> cfg.ConfigOpts:
     try:
-        conf(args=[], project="placement_sched", default_config_files=list(files), version="")
+        conf(
+            args=[],
+            project="placement_sched",
+            default_config_files=list(files),
+            version="",
+            **sources,
+        )
     except cfg.ConfigFilesNotFoundError as missing:
         raise ConfigurationError(f"configuration file not found: {missing.config_files}") from None
     except (cfg.Error, ValueError) as wrong:

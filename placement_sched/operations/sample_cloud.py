@@ -34,7 +34,7 @@ _AVX512 = _X86 | {"HW_CPU_X86_AVX512F", "HW_CPU_X86_AVX512VNNI"}
 _SSD = "STORAGE_DISK_SSD"
 #: Memory that each host keeps for itself, in MB.
 _RESERVED_MB = 8192
-_SEED = 20_26
+_SEED = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +207,7 @@ def _full(hardware: Generation) -> tuple[_Size, ...]:
 def _some(hardware: Generation, random: Random) -> tuple[_Size, ...]:
     """Return instances that take some part of the memory, or some of the virtual GPUs."""
     if hardware.vgpus:
-        return (_GPU_SIZE,) * random.randint(hardware.vgpus // 2, hardware.vgpus)
+        return (_GPU_SIZE,) * random.randint(3, hardware.vgpus)
     wanted = random.uniform(0.2, 0.7) * hardware.memory_mb
     load: list[_Size] = []
     while sum(size.memory_mb for size in load) < wanted:

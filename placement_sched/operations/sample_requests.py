@@ -25,23 +25,24 @@ def sample_requests() -> tuple[SampleRequest, ...]:
         SampleRequest(
             name="plain",
             title="A plain Linux server",
-            asks="2 vCPUs, 4 GiB of memory, 40 GB of disk; its image is built for x86_64.",
-            look_at="each stage removes some of the hosts, and says why, with one for example.",
+            asks="2 vCPUs, 4 GiB of memory, 40 GB of disk; the image is built for x86_64.",
+            look_at="Each stage tells what it removed, and why, with a host for example. Of the "
+            "rest the greatest weight wins; raw is what a weigher saw on the host.",
             spec=_spec("plain", _flavor("m.medium", 2, 4_096, 40), _LINUX),
         ),
         SampleRequest(
             name="windows",
             title="A Windows server",
-            asks=f"its image has trait:{WINDOWS_TRAIT}=required.",
-            look_at="the aggregate licensed-windows, forbidden before, is open to it; only "
-            "licensed hosts are left.",
+            asks=f"4 vCPUs, 8 GiB, 80 GB; the image has trait:{WINDOWS_TRAIT}=required.",
+            look_at="The aggregate licensed-windows is forbidden no more, and only licensed hosts "
+            "are left.",
             spec=_spec("windows", _flavor("m.large", 4, 8_192, 80), _WINDOWS),
         ),
         SampleRequest(
             name="gpu",
             title="A GPU worker",
-            asks=f"its flavor has resources:VGPU=1 and trait:{GPU_TRAIT}=required.",
-            look_at="hosts without GPUs fall to VGPU, and so do GPU hosts that have none free.",
+            asks=f"The flavor has resources:VGPU=1 and trait:{GPU_TRAIT}=required.",
+            look_at="The stage VGPU removes hosts without GPUs, and those that have none free.",
             spec=_spec(
                 "gpu",
                 _flavor(
@@ -58,7 +59,7 @@ def sample_requests() -> tuple[SampleRequest, ...]:
             name="ten",
             title="Ten database servers at once, all or none",
             asks="16 vCPUs and 64 GiB each, on SSD, in az2, with QEMU 6.2 or newer.",
-            look_at="each sees what the ones before it took, so they spread over several hosts.",
+            look_at="Each sees what those before it took, so they spread over several hosts.",
             spec=_spec(
                 "ten",
                 _flavor(
@@ -80,7 +81,7 @@ def sample_requests() -> tuple[SampleRequest, ...]:
             name="impossible",
             title="One that cannot be: a confidential server",
             asks="32 vCPUs, 256 GiB, on SSD, its memory encrypted by AMD SEV-SNP.",
-            look_at="no host is left, and the one constraint that all of it fails on is named.",
+            look_at="The last line names the one constraint that stands in the way.",
             spec=_spec(
                 "impossible",
                 _flavor(
