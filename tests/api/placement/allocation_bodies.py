@@ -1,0 +1,41 @@
+"""Bodies of allocation writes as each microversion wants them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def headers(version: str) -> dict[str, str]:
+    return {"OpenStack-API-Version": f"placement {version}"}
+
+
+def body_of(
+    version: str,
+    amounts: Mapping[str, Mapping[str, int]],
+    *,
+    generation: int | None = None,
+    kind: str = "INSTANCE",
+    owner: tuple[str, str] = ("project", "user"),
+) -> dict[str, Any]:
+    """Return one consumer's claim of ``amounts`` by provider uuid and class."""
+    minor = int(version.partition(".")[2])
+    body: dict[str, Any]
+    if minor < 12:
+        body = {
+            "allocations": [
+                {"resource_provider": {"uuid": provider}, "resources": dict(resources)}
+                for provider, resources in amounts.items()
+            ]
+        }
+    else:
+        body = {
+            "allocations": {
+                provider: {"resources": dict(resources)} for provider, resources in amounts.items()
+            }
+        }
+    if minor >= 8:
+        body["project_id"], body["user_id"] = owner
+    if minor >= 28:
+        body["consumer_generation"] = generation
+    if minor >= 38:
+        body["consumer_type"] = kind
+    return body

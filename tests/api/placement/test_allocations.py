@@ -1,0 +1,364 @@
+"""Allocations over HTTP: what each microversion takes, tells and refuses."""
+
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.model.inventory import Inventory
+from tests.api.placement.allocation_bodies import body_of, headers
+from tests.providers import make_provider
+
+INCOMPLETE = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.fixture
+def provider(app):
+    return make_provider(app.app.services.database, VCPU=8, DISK_GB=100)
+
+
+@pytest.fixture
+def sqlite_provider(sqlite_app):
+    memory = Inventory(resource_class="MEMORY_MB", total=1024, min_unit=64)
+    return make_provider(sqlite_app.app.services.database, memory, VCPU=8)
+
+
+def put(app, consumer, body, version, status=204):
+    path = f"/placement/allocations/{consumer}"
+    return app.put_json(path, body, headers=headers(version), status=status)
+
+
+def get(app, path, version="1.39", status=200):
+    return app.get(f"/placement{path}", headers=headers(version), status=status)
+
+
+def test_a_consumer_nobody_knows_holds_nothing(app):
+    answer = get(app, f"/allocations/{uuid4()}")
+    assert answer.json == {"allocations": {}}
+    assert "Last-Modified" in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("version", "shown"),
+    [
+        ("1.0", set()),
+        ("1.11", set()),
+        ("1.12", {"project_id", "user_id"}),
+        ("1.27", {"project_id", "user_id"}),
+        ("1.28", {"project_id", "user_id", "consumer_generation"}),
+        ("1.37", {"project_id", "user_id", "consumer_generation"}),
+        ("1.38", {"project_id", "user_id", "consumer_generation", "consumer_type"}),
+    ],
+)
+def test_an_answer_tells_of_the_consumer_what_its_version_knows(app, provider, version, shown):
+    consumer = str(uuid4())
+    put(app, consumer, body_of("1.39", {provider: {"VCPU": 2, "DISK_GB": 5}}), "1.39")
+    told = get(app, f"/allocations/{consumer}", version).json
+    assert told.pop("allocations") == {
+        provider: {"generation": 1, "resources": {"VCPU": 2, "DISK_GB": 5}}
+    }
+    whole = {
+        "project_id": "project",
+        "user_id": "user",
+        "consumer_generation": 1,
+        "consumer_type": "INSTANCE",
+    }
+    assert told == {key: whole[key] for key in shown}
+
+
+@pytest.mark.parametrize(
+    ("version", "shown"), [("1.0", set()), ("1.27", set()), ("1.28", {"consumer_generation"})]
+)
+def test_a_provider_tells_who_holds_what(app, provider, version, shown):
+    one, two = str(uuid4()), str(uuid4())
+    put(app, one, body_of("1.12", {provider: {"VCPU": 2, "DISK_GB": 5}}), "1.12")
+    put(app, two, body_of("1.12", {provider: {"VCPU": 1}}), "1.12")
+    told = get(app, f"/resource_providers/{provider}/allocations", version).json
+    generation = dict.fromkeys(shown, 1)
+    assert told == {
+        "allocations": {
+            one: {"resources": {"VCPU": 2, "DISK_GB": 5}, **generation},
+            two: {"resources": {"VCPU": 1}, **generation},
+        },
+        "resource_provider_generation": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "stamped"), [("1.14", False), ("1.15", True)], ids=["before 1.15", "from 1.15"]
+)
+def test_last_modified_is_told_from_1_15(app, provider, version, stamped):
+    consumer = str(uuid4())
+    put(app, consumer, body_of("1.12", {provider: {"VCPU": 2}}), "1.12")
+    for path in (
+        f"/allocations/{consumer}",
+        f"/resource_providers/{provider}/allocations",
+        f"/resource_providers/{provider}/usages",
+        "/usages?project_id=project",
+    ):
+        answer = get(app, path, version)
+        assert ("Last-Modified" in answer.headers) is stamped
+        assert (answer.headers.get("Cache-Control") == "no-cache") is stamped
+
+
+def test_before_1_8_a_consumer_is_of_the_incomplete_project_and_user(app, provider):
+    consumer = str(uuid4())
+    put(app, consumer, body_of("1.7", {provider: {"VCPU": 1}}), "1.7")
+    told = get(app, f"/allocations/{consumer}").json
+    assert (told["project_id"], told["user_id"]) == (INCOMPLETE, INCOMPLETE)
+    assert (told["consumer_generation"], told["consumer_type"]) == (1, "unknown")
+
+
+def test_the_incomplete_project_and_user_are_options(sqlite_settings, make_app):
+    app = make_app(
+        sqlite_settings.overridden(
+            {
+                "placement.incomplete_consumer_project_id": "nobody's",
+                "placement.incomplete_consumer_user_id": "nobody",
+            }
+        )
+    )
+    consumer, provider = str(uuid4()), make_provider(app.app.services.database, VCPU=8)
+    put(app, consumer, body_of("1.0", {provider: {"VCPU": 1}}), "1.0")
+    told = get(app, f"/allocations/{consumer}", "1.12").json
+    assert (told["project_id"], told["user_id"]) == ("nobody's", "nobody")
+
+
+def test_of_entries_for_one_provider_in_the_list_form_the_last_counts(app, provider):
+    consumer = str(uuid4())
+    entries = [
+        {"resource_provider": {"uuid": provider}, "resources": {name: 2}}
+        for name in ("VCPU", "DISK_GB")
+    ]
+    put(app, consumer, {"allocations": entries}, "1.0")
+    told = get(app, f"/allocations/{consumer}").json["allocations"]
+    assert told[provider]["resources"] == {"DISK_GB": 2}
+
+
+def test_generations_of_consumers_are_heeded_from_1_28(app, provider):
+    consumer = str(uuid4())
+    put(app, consumer, body_of("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28")
+    for wrong in (None, 0, 2):
+        refused = put(
+            app, consumer, body_of("1.28", {provider: {"VCPU": 2}}, generation=wrong), "1.28", 409
+        )
+        (error,) = refused.json["errors"]
+        assert error["code"] == "placement.concurrent_update"
+        assert "consumer generation conflict - expected 1" in error["detail"]
+    put(app, consumer, body_of("1.28", {provider: {"VCPU": 2}}, generation=1), "1.28")
+    put(app, consumer, body_of("1.27", {provider: {"VCPU": 3}}), "1.27")
+    assert get(app, f"/allocations/{consumer}").json["consumer_generation"] == 3
+
+
+def test_an_empty_claim_from_1_28_on_removes_the_consumer(app, provider):
+    consumer = str(uuid4())
+    put(app, consumer, body_of("1.28", {provider: {"VCPU": 1}}), "1.28")
+    put(app, consumer, body_of("1.27", {}), "1.27", status=400)
+    put(app, consumer, body_of("1.28", {}, generation=1), "1.28")
+    assert get(app, f"/allocations/{consumer}").json == {"allocations": {}}
+    put(app, consumer, body_of("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28")
+
+
+def test_a_consumer_type_stays_until_another_is_named(app, provider):
+    consumer = str(uuid4())
+    amounts = {provider: {"VCPU": 1}}
+    put(app, consumer, body_of("1.38", amounts, kind="MIGRATION"), "1.38")
+    put(app, consumer, body_of("1.37", amounts, generation=1), "1.37")
+    assert get(app, f"/allocations/{consumer}").json["consumer_type"] == "MIGRATION"
+    put(app, consumer, body_of("1.38", amounts, generation=2, kind="INSTANCE"), "1.38")
+    assert get(app, f"/allocations/{consumer}").json["consumer_type"] == "INSTANCE"
+
+
+def test_post_moves_what_one_consumer_has_to_another_at_once(app, provider):
+    instance, migration = str(uuid4()), str(uuid4())
+    put(app, instance, body_of("1.38", {provider: {"VCPU": 8}}), "1.38")
+    bodies = {
+        instance: body_of("1.38", {}, generation=1),
+        migration: body_of("1.38", {provider: {"VCPU": 8}}, kind="MIGRATION"),
+    }
+    app.post_json("/placement/allocations", bodies, headers=headers("1.38"), status=204)
+    assert get(app, f"/allocations/{instance}").json == {"allocations": {}}
+    told = get(app, f"/allocations/{migration}").json
+    assert told["allocations"][provider]["resources"] == {"VCPU": 8}
+
+
+def test_post_does_all_or_nothing(app, provider):
+    one, two = str(uuid4()), str(uuid4())
+    bodies = {one: body_of("1.13", {provider: {"VCPU": 5}})}
+    bodies[two] = body_of("1.13", {provider: {"VCPU": 5}})
+    app.post_json("/placement/allocations", bodies, headers=headers("1.13"), status=409)
+    for consumer in (one, two):
+        assert get(app, f"/allocations/{consumer}").json == {"allocations": {}}
+
+
+def test_delete_frees_a_consumer_once(app, provider):
+    consumer = str(uuid4())
+    put(app, consumer, body_of("1.0", {provider: {"VCPU": 1}}), "1.0")
+    path = f"/placement/allocations/{consumer}"
+    freed = app.delete(path, headers=headers("1.0"), status=204)
+    assert freed.body == b""
+    assert "Content-Type" not in freed.headers
+    refused = app.delete(path, headers=headers("1.39"), status=404)
+    assert consumer in refused.json["errors"][0]["detail"]
+
+
+def test_a_consumer_is_the_same_in_every_spelling(app, provider):
+    consumer = str(uuid4())
+    put(app, consumer.upper(), body_of("1.28", {provider: {"VCPU": 1}}), "1.28")
+    put(
+        app,
+        consumer.replace("-", ""),
+        body_of("1.28", {provider: {"VCPU": 1}}, generation=1),
+        "1.28",
+    )
+    for spelling in (consumer, consumer.upper()):
+        assert get(app, f"/allocations/{spelling}").json["allocations"]
+    twice = {spelling: body_of("1.13", {}) for spelling in (consumer, consumer.upper())}
+    app.post_json("/placement/allocations", twice, headers=headers("1.13"), status=400)
+    app.delete(f"/placement/allocations/{consumer.upper()}", headers=headers("1.28"), status=204)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "status", "words"),
+    [
+        ({"VCPU": 9}, 409, "exceed the capacity"),
+        ({"MEMORY_MB": 1}, 409, "violate inventory constraints"),
+        ({"VCPU": 10**12}, 409, "violate inventory constraints"),
+        ({"VGPU": 1}, 409, "Inventory for 'VGPU'"),
+        ({"NO_SUCH": 1}, 400, "No such resource class NO_SUCH"),
+    ],
+)
+def test_what_does_not_fit_or_is_not_there(sqlite_app, sqlite_provider, amounts, status, words):
+    body = body_of("1.39", {sqlite_provider: amounts})
+    (error,) = put(sqlite_app, uuid4(), body, "1.39", status).json["errors"]
+    assert error["code"] == "placement.undefined_code"
+    assert words in error["detail"]
+
+
+def test_a_claim_on_no_provider_is_malformed_and_a_look_at_one_is_404(sqlite_app):
+    unknown = str(uuid4())
+    body = body_of("1.39", {unknown: {"VCPU": 1}})
+    (error,) = put(sqlite_app, uuid4(), body, "1.39", 400).json["errors"]
+    assert unknown in error["detail"]
+    for noun in ("allocations", "usages"):
+        refused = get(sqlite_app, f"/resource_providers/{unknown}/{noun}", status=404)
+        assert f"No resource provider with uuid {unknown} found" in refused.text
+
+
+#: The versions at which the form of a claim changed.
+FORMS = ("1.0", "1.8", "1.12", "1.28", "1.34", "1.38")
+A = "aaaaaaaa-0000-4000-8000-000000000001"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"surprise": 1},
+        {"allocations": None},
+        {"allocations": "x"},
+        {"allocations": {"x": {"resources": {"VCPU": 1}}}},
+        {"allocations": {A: {"resources": {}}}},
+        {"allocations": {A: {"resources": {"vcpu": 1}}}},
+        {"allocations": {A: {"resources": {"VCPU": 0}}}},
+        {"allocations": {A: {"resources": {"VCPU": "1"}}}},
+        {"allocations": {A: {"resources": {"VCPU": 1.5}}}},
+        {"allocations": {A: {"resources": {"VCPU": True}}}},
+        {"allocations": {A: {"resources": {"VCPU": 1}, "generation": "1"}}},
+        {"allocations": {A: {"resources": {"VCPU": 1}, "surprise": 1}}},
+        {"allocations": []},
+        {"allocations": [{"resource_provider": {"uuid": "x"}, "resources": {"VCPU": 1}}]},
+        {"allocations": [{"resource_provider": {"uuid": A}}]},
+        {"project_id": ""},
+        {"project_id": "x" * 256},
+        {"user_id": None},
+        {"consumer_generation": "1"},
+        {"consumer_generation": 1.5},
+        {"consumer_type": "instance"},
+        {"consumer_type": "unknown"},
+        {"consumer_type": "X" * 256},
+        {"mappings": {}},
+        {"mappings": {"1": []}},
+        {"mappings": {"1": ["x"]}},
+        {"mappings": None},
+    ],
+    ids=str,
+)
+def test_malformed_bodies_are_400_in_every_version(sqlite_app, change):
+    for version in FORMS:
+        body = {**body_of(version, {A: {"VCPU": 1}}), **change}
+        refused = put(sqlite_app, uuid4(), body, version, 400)
+        assert "JSON does not validate" in refused.json["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize("version", FORMS)
+def test_what_a_version_requires_may_not_be_left_out(sqlite_app, version):
+    whole = body_of(version, {A: {"VCPU": 1}})
+    for key in whole:
+        body = {name: value for name, value in whole.items() if name != key}
+        refused = put(sqlite_app, uuid4(), body, version, 400)
+        assert f"'{key}' is a required property" in refused.text
+
+
+@pytest.mark.parametrize("mappings", [{"": [A]}, {"_NET1": [A, A]}, {"1": [A]}])
+def test_mappings_are_taken_from_1_34(sqlite_app, sqlite_provider, mappings):
+    amounts = {sqlite_provider: {"VCPU": 1}}
+    put(sqlite_app, uuid4(), {**body_of("1.34", amounts), "mappings": mappings}, "1.34")
+    put(sqlite_app, uuid4(), {**body_of("1.33", amounts), "mappings": mappings}, "1.33", 400)
+
+
+def test_a_generation_beside_the_resources_is_taken_and_not_heeded(sqlite_app, sqlite_provider):
+    body = body_of("1.12", {sqlite_provider: {"VCPU": 1}})
+    body["allocations"][sqlite_provider]["generation"] = 77
+    put(sqlite_app, uuid4(), body, "1.12")
+
+
+def test_a_consumer_that_is_no_uuid_cannot_be_put(sqlite_app):
+    refused = put(sqlite_app, "nobody", body_of("1.39", {A: {"VCPU": 1}}), "1.39", 400)
+    assert "Malformed consumer_uuid: nobody" in refused.text
+    assert get(sqlite_app, "/allocations/nobody").json == {"allocations": {}}
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"{}", b'{"x": {}}'])
+def test_malformed_posts_are_400(sqlite_app, body):
+    answer = sqlite_app.post(
+        "/placement/allocations",
+        body,
+        headers=headers("1.39"),
+        content_type="application/json",
+        status=400,
+    )
+    assert answer.json["errors"][0]["code"] == "placement.undefined_code"
+
+
+def test_post_is_there_from_1_13(sqlite_app):
+    body = {str(uuid4()): body_of("1.12", {})}
+    sqlite_app.post_json("/placement/allocations", body, headers=headers("1.12"), status=404)
+    sqlite_app.post_json("/placement/allocations", body, headers=headers("1.13"), status=204)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "rule"),
+    [
+        ("GET", f"/allocations/{A}", "placement:allocations:list"),
+        ("PUT", f"/allocations/{A}", "placement:allocations:update"),
+        ("DELETE", f"/allocations/{A}", "placement:allocations:delete"),
+        ("POST", "/allocations", "placement:allocations:manage"),
+        (
+            "GET",
+            f"/resource_providers/{A}/allocations",
+            "placement:resource_providers:allocations:list",
+        ),
+        ("GET", f"/resource_providers/{A}/usages", "placement:resource_providers:usages"),
+        ("GET", "/usages?project_id=p", "placement:usages"),
+    ],
+)
+def test_others_than_administrators_and_services_may_not(sqlite_app, method, path, rule):
+    asked = {**headers("1.39"), "X-Auth-Token": "somebody:else"}
+    refused = sqlite_app.request(
+        f"/placement{path}",
+        method=method,
+        headers=asked,
+        body=b"{}" if method in {"PUT", "POST"} else b"",
+        content_type="application/json",
+        status=403,
+    )
+    assert rule in refused.text

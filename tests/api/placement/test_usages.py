@@ -1,0 +1,105 @@
+"""Usages over HTTP: of a provider, of a project and its users, by consumer type."""
+
+from uuid import uuid4
+
+import pytest
+
+from tests.api.placement.allocation_bodies import body_of, headers
+from tests.providers import make_provider
+
+
+@pytest.fixture
+def provider(app):
+    """A provider from which consumers of two users and three types hold something."""
+    provider = make_provider(app.app.services.database, VCPU=8, DISK_GB=100, MEMORY_MB=64)
+    for version, amounts, kind, owner in (
+        ("1.38", {"VCPU": 1, "DISK_GB": 2}, "INSTANCE", ("p", "anna")),
+        ("1.38", {"VCPU": 2}, "INSTANCE", ("p", "bert")),
+        ("1.38", {"VCPU": 1}, "MIGRATION", ("p", "bert")),
+        ("1.37", {"DISK_GB": 5}, "", ("p", "anna")),
+        ("1.38", {"VCPU": 2}, "INSTANCE", ("q", "anna")),
+    ):
+        body = body_of(version, {provider: amounts}, kind=kind, owner=owner)
+        path = f"/placement/allocations/{uuid4()}"
+        app.put_json(path, body, headers=headers(version), status=204)
+    return provider
+
+
+def usages(app, query, version):
+    return app.get(f"/placement/usages?{query}", headers=headers(version)).json["usages"]
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.39"])
+def test_a_provider_tells_the_use_of_each_inventory(app, provider, version):
+    path = f"/placement/resource_providers/{provider}/usages"
+    assert app.get(path, headers=headers(version)).json == {
+        "resource_provider_generation": 5,
+        "usages": {"VCPU": 6, "DISK_GB": 7, "MEMORY_MB": 0},
+    }
+
+
+def test_before_1_38_a_project_tells_sums(app, provider):
+    assert usages(app, "project_id=p", "1.9") == {"VCPU": 4, "DISK_GB": 7}
+    assert usages(app, "project_id=p&user_id=bert", "1.37") == {"VCPU": 3}
+    assert usages(app, "project_id=nobody", "1.9") == {}
+
+
+def test_from_1_38_a_project_tells_sums_and_consumers_by_type(app, provider):
+    unknown = {"DISK_GB": 5, "consumer_count": 1}
+    migration = {"VCPU": 1, "consumer_count": 1}
+    assert usages(app, "project_id=p", "1.38") == {
+        "INSTANCE": {"VCPU": 3, "DISK_GB": 2, "consumer_count": 2},
+        "MIGRATION": migration,
+        "unknown": unknown,
+    }
+    assert usages(app, "project_id=p&consumer_type=unknown", "1.38") == {"unknown": unknown}
+    assert usages(app, "project_id=p&user_id=bert&consumer_type=MIGRATION", "1.39") == {
+        "MIGRATION": migration
+    }
+    assert usages(app, "project_id=p&consumer_type=NO_SUCH", "1.38") == {}
+
+
+def test_all_types_together_are_one_sum(app, provider):
+    assert usages(app, "project_id=p&consumer_type=all", "1.38") == {
+        "all": {"VCPU": 4, "DISK_GB": 7, "consumer_count": 4}
+    }
+    assert usages(app, "project_id=nobody&consumer_type=all", "1.38") == {}
+
+
+@pytest.mark.parametrize(
+    ("query", "version"),
+    [
+        ("", "1.9"),
+        ("user_id=u", "1.9"),
+        ("project_id=", "1.9"),
+        ("project_id=p&user_id=", "1.9"),
+        (f"project_id={'x' * 256}", "1.9"),
+        ("project_id=p&surprise=1", "1.39"),
+        ("project_id=p&consumer_type=INSTANCE", "1.37"),
+        ("project_id=p&consumer_type=instance", "1.38"),
+        ("project_id=p&consumer_type=", "1.38"),
+        (f"project_id=p&consumer_type={'X' * 256}", "1.38"),
+    ],
+)
+def test_malformed_queries_are_400(sqlite_app, query, version):
+    refused = sqlite_app.get(f"/placement/usages?{query}", headers=headers(version), status=400)
+    assert "Invalid query string parameters" in refused.text
+
+
+def test_usages_of_a_project_are_there_from_1_9(sqlite_app):
+    sqlite_app.get("/placement/usages?project_id=p", headers=headers("1.8"), status=404)
+
+
+@pytest.mark.parametrize(
+    ("token", "roles", "status"),
+    [
+        ("anna:p", "reader", 200),
+        ("anna:q", "reader", 403),
+        ("anna:p", "member", 403),
+        ("nova:service", "service", 200),
+        ("root:q", "admin", 200),
+    ],
+)
+def test_a_project_s_readers_may_look_at_its_usages(sqlite_app, token, roles, status):
+    asked = {**headers("1.39"), "X-Auth-Token": token, "X-Roles": roles}
+    sqlite_app.get("/placement/usages?project_id=p", headers=asked, status=status)
