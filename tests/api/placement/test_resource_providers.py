@@ -1,0 +1,96 @@
+"""Lists of providers, links and times; the stories of the noun stand in gabbits."""
+
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.app import make_services, placement_app
+from placement_sched.db.transaction import Database
+from placement_sched.model.inventory import Inventory
+from tests.conftest import Client
+from tests.providers import make_providers
+from tests.statements import counted
+
+NEWEST = {"OpenStack-API-Version": "placement 1.39"}
+PATH = "/placement/resource_providers"
+START = datetime(2026, 1, 1, 12, 0, 0)  # noqa: DTZ001 - the tables keep naive UTC
+EVERY_FILTER = (
+    f"name=a&uuid={uuid4()}&in_tree={uuid4()}&member_of={uuid4()}&member_of=!{uuid4()}"
+    "&resources=VCPU:1,MEMORY_MB:1&required=in:HW_CPU_X86_AVX,HW_CPU_X86_AVX2"
+    "&required=!HW_CPU_X86_SSE"
+)
+
+
+def statements(app, query):
+    """Return how many statements a list of providers takes."""
+    database: Database = app.app.services.database
+    with counted(database) as seen:
+        app.get(f"{PATH}?{query}", headers=NEWEST)
+    return len(seen)
+
+
+def test_a_list_takes_as_many_statements_for_many_as_for_one(app):
+    stock = [Inventory(resource_class="VCPU", total=8)]
+    make_providers(app.app.services.database, [stock])
+    few = [statements(app, query) for query in ("", EVERY_FILTER)]
+    make_providers(app.app.services.database, [stock] * 60)
+    assert [statements(app, query) for query in ("", EVERY_FILTER)] == few
+    assert few[0] == 1
+
+
+def test_mounted_alone_links_have_no_prefix(sqlite_settings):
+    services = make_services(sqlite_settings)
+    app = Client(placement_app(services))
+    answer = app.post_json("/resource_providers", {"name": "host"}, headers=NEWEST)
+    path = f"/resource_providers/{answer.json['uuid']}"
+    assert answer.json["links"][0]["href"] == path
+    assert answer.headers["Location"] == f"http://localhost{path}"
+    services.database.dispose()
+
+
+@pytest.fixture
+def clocked(sqlite_settings, make_app):
+    """An application whose clock goes on by an hour with each look at it."""
+    hours = iter(range(1000))
+    return make_app(sqlite_settings, clock=lambda: START + timedelta(hours=next(hours)))
+
+
+def when(answer):
+    return datetime.strptime(answer.headers["Last-Modified"], "%a, %d %b %Y %H:%M:%S GMT")  # noqa: DTZ007 - GMT by definition
+
+
+def test_last_modified_is_the_latest_change_of_what_is_shown(clocked):
+    made = [clocked.post_json(PATH, {"name": name}, headers=NEWEST).json["uuid"] for name in "abc"]
+    times = [when(clocked.get(f"{PATH}/{uuid}", headers=NEWEST)) for uuid in made]
+    assert times == sorted(times)
+    assert len(set(times)) == 3
+    assert when(clocked.get(PATH, headers=NEWEST)) == times[-1]
+    clocked.put_json(f"{PATH}/{made[0]}", {"name": "d"}, headers=NEWEST)
+    assert when(clocked.get(PATH, headers=NEWEST)) > times[-1]
+
+
+def test_of_nothing_last_modified_is_now(clocked):
+    first, second = (when(clocked.get(PATH, headers=NEWEST)) for _ in range(2))
+    assert second == first + timedelta(hours=1)
+
+
+def test_an_empty_inventory_has_no_time(clocked):
+    uuid = clocked.post_json(PATH, {"name": "host"}, headers=NEWEST).json["uuid"]
+    answer = clocked.get(f"{PATH}/{uuid}/inventories", headers=NEWEST)
+    assert answer.headers["Cache-Control"] == "no-cache"
+    assert "Last-Modified" not in answer.headers
+
+
+@pytest.mark.parametrize("minor", range(40))
+def test_every_version_makes_shows_and_deletes_a_provider(sqlite_app, minor):
+    headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
+    made = sqlite_app.post_json(PATH, {"name": "host"}, headers=headers)
+    assert made.status_code == (200 if minor >= 20 else 201)
+    path = made.headers["Location"]
+    shown = sqlite_app.get(path, headers=headers)
+    assert ("root_provider_uuid" in shown.json) == (minor >= 14)
+    assert ("Last-Modified" in shown.headers) == (minor >= 15)
+    assert len(shown.json["links"]) == 3 + (minor >= 1) + (minor >= 6) + (minor >= 11)
+    sqlite_app.delete(path, headers=headers, status=204)
+    sqlite_app.get(path, headers=headers, status=404)
