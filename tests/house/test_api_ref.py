@@ -1,0 +1,179 @@
+"""The API reference documents what is served: everything, and nothing else."""
+
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from placement_sched.api.compute.face import ROUTES as COMPUTE
+from placement_sched.api.identity.face import ROUTES as IDENTITY
+from placement_sched.api.image.face import ROUTES as IMAGE
+from placement_sched.api.placement.face import ROUTES as PLACEMENT
+from placement_sched.api.route import Route
+from placement_sched.api.scheduler.face import ROUTES as SCHEDULER
+
+SOURCE = Path(__file__).parents[2] / "api-ref" / "source"
+
+FACES = {
+    "/compute": COMPUTE,
+    "/identity": IDENTITY,
+    "/image": IMAGE,
+    "/placement": PLACEMENT,
+    "/scheduler": SCHEDULER,
+}
+#: Served beside the faces, by applications without a route table; asked for below.
+BESIDE = {
+    ("GET", "/healthz"),
+    ("GET", "/healthz/live"),
+    ("GET", "/healthz/ready"),
+}
+
+Address = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the reference says of one method on one path."""
+
+    page: str
+    title: str
+    address: Address
+    success: frozenset[int]
+    errors: frozenset[int]
+
+
+def _served() -> dict[Address, list[Route]]:
+    found = defaultdict(list)
+    for prefix, routes in FACES.items():
+        for route in routes:
+            path = re.sub(r"<(?:path:)?(\w+)>", r"{\1}", f"{prefix}{route.path}")
+            # The address with a slash at its end is the same document.
+            found[route.method, path.rstrip("/")].append(route)
+    return found
+
+
+def _sections() -> list[Section]:
+    return [
+        section
+        for page in sorted(SOURCE.rglob("*.rst"))
+        for section in _of_page(str(page.relative_to(SOURCE)), page.read_text())
+    ]
+
+
+def _of_page(page: str, text: str) -> list[Section]:
+    parts = re.split(r"^(.+)\n=+\n\n\.\. rest_method:: (\w+) (\S+)$", text, flags=re.MULTILINE)
+    return [
+        Section(page, title, (method, path), _codes(body, "success"), _codes(body, "error"))
+        for title, method, path, body in zip(*(parts[i::4] for i in (1, 2, 3, 4)), strict=True)
+    ]
+
+
+def _codes(body: str, kind: str) -> frozenset[int]:
+    listed = re.findall(rf"rest_status_code:: {kind} \S+\n\n((?:   - .+\n?)+)", body)
+    return frozenset(int(code) for block in listed for code in re.findall(r"- (\d{3})", block))
+
+
+SERVED = _served()
+SECTIONS = _sections()
+DOCUMENTED = {section.address for section in SECTIONS}
+
+
+def _told(address: Address, kind: str) -> frozenset[int]:
+    """Return the statuses of all sections of an address: actions share one."""
+    found = (getattr(section, kind) for section in SECTIONS if section.address == address)
+    return frozenset().union(*found)
+
+
+def test_every_route_is_documented() -> None:
+    assert set(SERVED) - DOCUMENTED == set()
+
+
+def test_nothing_is_documented_that_is_not_served() -> None:
+    assert DOCUMENTED - set(SERVED) - BESIDE == set()
+
+
+@pytest.mark.parametrize("path", sorted(path for _, path in BESIDE))
+def test_what_has_no_route_table_is_served(sqlite_app, path: str) -> None:
+    assert ("GET", path) in DOCUMENTED
+    assert sqlite_app.get(path).status_int == 200
+
+
+def test_every_action_has_a_section_of_its_own() -> None:
+    actions = {
+        (address, route.action)
+        for address, routes in SERVED.items()
+        for route in routes
+        if route.action
+    }
+    assert actions
+    assert {
+        (address, action)
+        for address, action in actions
+        if not any(
+            section.address == address and f"({action})" in section.title for section in SECTIONS
+        )
+    } == set()
+
+
+@pytest.mark.parametrize("address", sorted(SERVED), ids=" ".join)
+def test_the_statuses_of_a_route_are_documented(address: Address) -> None:
+    promised = {status for route in SERVED[address] for status in route.statuses}
+    told = _told(address, "success") | _told(address, "errors")
+    assert promised <= told
+
+
+@pytest.mark.parametrize("address", sorted(SERVED), ids=" ".join)
+def test_no_success_is_documented_that_no_route_promises(address: Address) -> None:
+    promised = {status for route in SERVED[address] for status in route.statuses}
+    assert _told(address, "success") <= promised
+
+
+@pytest.mark.parametrize("address", sorted(SERVED), ids=" ".join)
+def test_the_version_a_route_came_with_is_documented(address: Address) -> None:
+    came = min(
+        route.since
+        for route in SERVED[address]
+        if 2 in {s // 100 for s in route.statuses} or route.public
+    )
+    text = "\n".join((SOURCE / page).read_text() for page in _pages(address))
+    heading = rf"rest_method:: {address[0]} {re.escape(address[1])}\n   min_version: (\S+)"
+    told = re.findall(heading, text)
+    assert set(told) == (set() if came == (0, 0) else {str(came)})
+
+
+def _pages(address: Address) -> set[str]:
+    return {section.page for section in SECTIONS if section.address == address}
+
+
+def test_every_page_is_named_for_its_noun() -> None:
+    nouns = {
+        f"{prefix.strip('/')}/{route.handler.__module__.rpartition('.')[2]}.rst": route
+        for prefix, routes in FACES.items()
+        for route in routes
+    }
+    assert {page for page in nouns if not (SOURCE / page).exists()} == set()
+
+
+def test_every_parameter_is_used() -> None:
+    defined = set(yaml.safe_load((SOURCE / "parameters.yaml").read_text()))
+    pages = "\n".join(page.read_text() for page in SOURCE.rglob("*.rst"))
+    used = set(re.findall(r"^   - \S+: (\w+)$", pages, flags=re.MULTILINE))
+    assert defined - used == set()
+
+
+def test_every_sample_is_shown() -> None:
+    there = {str(path.relative_to(SOURCE)) for path in (SOURCE / "samples").rglob("*.json")}
+    pages = "\n".join(page.read_text() for page in SOURCE.rglob("*.rst"))
+    shown = set(re.findall(r"literalinclude:: (?:\.\./)?(\S+)", pages))
+    assert there - shown == set()
+
+
+def test_the_reference_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", SOURCE, tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,129 @@
+"""What README.md tells newcomers to do works."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from tests.house.tree import ROOT
+
+README = (ROOT / "README.md").read_text()
+BIN = Path(sys.executable).parent
+ADDRESS = "http://127.0.0.1:8778"
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of this language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A newcomer's working directory, with a server and the client's configuration in it."""
+    folder = tmp_path_factory.mktemp("newcomer")
+    (folder / ".venv").symlink_to(BIN.parent)
+    with (
+        (folder / "server.log").open("w") as log,
+        subprocess.Popen(
+            [BIN / "placement-sched", "serve", "--port", "0"],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={"PATH": "/usr/bin:/bin"},
+        ) as server,
+    ):
+        url = wait_for_address(folder / "server.log")
+        (clouds,) = blocks("yaml")
+        (folder / "clouds.yaml").write_text(clouds.replace(ADDRESS, url))
+        (folder / "address").write_text(url)
+        yield folder
+        server.send_signal(signal.SIGTERM)
+
+
+def wait_for_address(log: Path) -> str:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        found = re.search(r"serves (http://\S+) on", log.read_text())
+        try:
+            if found and urlopen(f"{found[1]}/placement", timeout=5).close() is None:
+                return found[1]
+        except OSError:
+            pass
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+def run(folder: Path, script: str) -> str:
+    done = subprocess.run(
+        [
+            "bash",
+            "-euo",
+            "pipefail",
+            "-c",
+            script.replace(ADDRESS, (folder / "address").read_text()),
+        ],
+        cwd=folder,
+        env={"PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(folder)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_first_five_minutes_work_from_top_to_bottom(folder):
+    reports, questions, explanation, client = (run(folder, block) for block in blocks("sh"))
+    assert reports.count('"hypervisor_hostname":"cn') == 3
+    assert '"allocation_requests":[{' in questions
+    assert '"service_host":"cn' in questions
+    assert '"outcome":"no_valid_host"' in questions
+    assert "MEMORY_MB:1048576" in explanation
+    assert "trait:CUSTOM_LICENSED_WINDOWS='required'" in client
+    assert "00000003-aaaa-4aaa-8aaa-aaaaaaaaaaaa" in client
+
+
+@pytest.mark.parametrize("target", re.findall(r"^make (\w+)", README, re.MULTILINE))
+def test_make_targets_exist(target):
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_both_commands_are_named():
+    assert {"demo", "test"} <= set(re.findall(r"^make (\w+)", README, re.MULTILINE))
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_links_and_paths_lead_somewhere(document):
+    text = (ROOT / document).read_text()
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_modules_that_are_named_exist(document):
+    text = (ROOT / document).read_text()
+    named = re.findall(
+        r"(?<![\w/.<])((?:scheduler|candidates|db|api|store|model|config)/[\w/]+(?:\.py|/))", text
+    )
+    assert named
+    assert [path for path in named if not (ROOT / "placement_sched" / path).exists()] == []
+
+
+def test_commands_of_the_program_exist():
+    spoken = set(
+        re.findall(r"placement-sched ((?:config|db) \w+|serve|demo|select|explain)", README)
+    )
+    for command in spoken:
+        told = subprocess.run(
+            [BIN / "placement-sched", *command.split(), "--help"], capture_output=True, check=False
+        )
+        assert told.returncode == 0, command
