@@ -267,3 +267,18 @@ def test_wsgi_module_serves_both_applications(tmp_path):
     )
     assert done.stdout.split() == ["200", "1.39"]
     assert done.stderr.count('"GET /') == 2
+
+
+def test_a_defect_is_500_for_the_client_and_a_traceback_in_the_log(serve, tmp_path):
+    server = serve()
+    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
+        rival.execute("UPDATE traits SET name = x'ff' WHERE name = 'HW_CPU_X86_AVX2'")
+        rival.commit()
+    status, _, body = ask(server, "/placement/traits")
+    told = error_of(body)
+    assert status == 500
+    assert "Traceback" not in body.decode()
+    log = server.log.read_text()
+    assert "Traceback" in log
+    assert told["request_id"] in log
+    assert ask(server)[0] == 200

@@ -1,0 +1,226 @@
+"""``select`` and ``explain``, on the database directly and by a server's address."""
+
+import json
+
+import pytest
+
+from placement_sched.cli.main import main
+
+SIZES = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
+
+
+@pytest.fixture
+def cloud(sqlite_app, sqlite_url, monkeypatch):
+    """Three hosts of 8 CPUs; the command line is configured to their database."""
+    reports = [
+        {
+            "uuid": f"0000000{number}-0000-4000-8000-000000000000",
+            "host": f"cn{number}",
+            "hypervisor_hostname": f"cn{number}",
+            "hypervisor_type": "QEMU",
+            "hypervisor_version": 8002000,
+            "vcpus": 8,
+            "vcpus_used": 0,
+            "memory_mb": 8192 * number,
+            "memory_mb_used": 0,
+            "local_gb": 100,
+            "local_gb_used": 0,
+        }
+        for number in (1, 2, 3)
+    ]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    return sqlite_app
+
+
+@pytest.fixture
+def answer(cloud, capsys):
+    """Run a command on the cloud; return its status, stdout and stderr."""
+
+    def answer(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return answer
+
+
+def allocations(cloud, instance: str) -> dict:
+    return cloud.get(f"/placement/allocations/{instance}").json["allocations"]
+
+
+def test_select_claims_for_each_instance(answer, cloud):
+    status, printed, _ = answer("select", *SIZES, "--count", "2", "--format", "json")
+    assert status == 0
+    document = json.loads(printed)
+    assert len(document["selections"]) == 2
+    decision = cloud.get("/scheduler/v1/instances").json
+    claimed = [allocations(cloud, one["uuid"]) for one in decision["instances"]]
+    assert len(claimed) == 2
+    for held in claimed:
+        ((_, part),) = held.items()
+        assert part["resources"] == {"VCPU": 2, "MEMORY_MB": 4096, "DISK_GB": 20}
+
+
+def test_select_shows_the_funnel_and_what_was_claimed(answer):
+    status, printed, _ = answer("select", *SIZES)
+    assert status == 0
+    assert "resources MEMORY_MB:4096" in printed
+    assert "ComputeFilter" in printed
+    assert "Claimed" in printed
+    assert "DISK_GB=20, MEMORY_MB=4096, VCPU=2" in " ".join(printed.split())
+
+
+def test_select_without_a_claim_allocates_nothing(answer, cloud):
+    status, printed, _ = answer("select", *SIZES, "--no-claim")
+    assert status == 0
+    assert "Selected, not claimed" in printed
+    assert cloud.get("/scheduler/v1/instances").json["instances"] == []
+
+
+def test_select_that_finds_no_host_says_what_stands_in_the_way(answer, cloud):
+    status, printed, told = answer("select", "--vcpus", "2", "--ram", "30000")
+    assert status == 1
+    assert "No valid host" in printed
+    assert told.startswith("placement-sched: no valid host: resources MEMORY_MB:30000")
+    assert told.count("\n") == 1
+    assert cloud.get("/scheduler/v1/instances").json["instances"] == []
+
+
+def test_select_in_json_that_finds_no_host_prints_the_funnel(answer):
+    status, printed, told = answer("select", "--ram", "30000", "--format", "json")
+    document = json.loads(printed)
+    assert status == 1
+    assert document["code"] == "scheduler.no_valid_host"
+    assert document["funnel"]["allocation_candidates"]["hosts"] == 0
+    assert told.count("\n") == 1
+
+
+def test_select_again_with_the_same_instances_claims_nothing_twice(answer, tmp_path):
+    request = tmp_path / "request.json"
+    flavor = {"name": "small", "vcpus": 8, "memory_mb": 8192, "root_gb": 0}
+    uuid = "5f3c2d1e-0000-4000-8000-000000000001"
+    request.write_text(json.dumps({"flavor": flavor, "instance_uuids": [uuid]}))
+    first, second = (answer("select", str(request), "--format", "json") for _ in range(2))
+    assert first == second
+
+
+def test_explain_claims_nothing_and_succeeds_without_a_host(answer, cloud):
+    status, printed, _ = answer("explain", "--ram", "30000")
+    assert status == 0
+    assert "No valid host" in printed
+    assert cloud.get("/scheduler/v1/instances").json["instances"] == []
+
+
+def test_explain_in_json_is_the_apis_answer(answer, cloud):
+    status, printed, _ = answer("explain", *SIZES, "--format", "json")
+    document = json.loads(printed)
+    assert status == 0
+    assert document["outcome"] == "selected"
+    assert [host["host"] for host in document["hosts"]] == ["cn3", "cn2", "cn1"]
+
+
+def test_explain_shows_the_best_three_with_their_weights(answer):
+    _, printed, _ = answer("explain", *SIZES)
+    assert "Best 3 of 3" in printed
+    assert "RAMWeigher" in printed
+
+
+def test_explain_restricts_its_report_to_hosts(answer):
+    _, printed, _ = answer("explain", *SIZES, "--host", "cn2", "--format", "json")
+    assert [host["host"] for host in json.loads(printed)["hosts"]] == ["cn2"]
+
+
+def test_explain_overrides_settings_with_json_or_text(answer):
+    override = 'filter_scheduler.enabled_filters=["AllHostsFilter"]'
+    text = "filter_scheduler.ram_weight_multiplier=-1.0"
+    arguments = ("explain", *SIZES, "--override", override, "--override", text)
+    _, printed, _ = answer(*arguments, "--format", "json")
+    document = json.loads(printed)
+    assert [one["name"] for one in document["funnel"]["filters"]] == ["AllHostsFilter"]
+    assert {"name": "RAMWeigher", "multiplier": -1.0} in document["funnel"]["weighers"]
+
+
+def test_properties_of_flavor_and_image_reach_the_request(answer):
+    _, printed, _ = answer(
+        "explain",
+        *SIZES,
+        "--property",
+        "trait:HW_CPU_X86_AVX2=required",
+        "--image-property",
+        "hw_architecture=aarch64",
+        "--format",
+        "json",
+    )
+    query = json.loads(printed)["funnel"]["allocation_candidates"]["query"]
+    assert "required=HW_CPU_X86_AVX2" in query
+
+
+def test_request_comes_from_stdin(run):
+    flavor = {"name": "x", "vcpus": 1, "memory_mb": 1, "root_gb": 0}
+    body = json.dumps({"request_spec": {"flavor": flavor}, "return_alternates": True})
+    done = run("explain", "-", "--format", "json", stdin=body)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["outcome"] == "no_valid_host"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "name a REQUEST.json"),
+        (("absent.json",), "absent.json: No such file or directory"),
+        (("absent.json", "--vcpus", "1"), "--vcpus cannot be given with a request file"),
+        (("--flavor-json", "absent.json", "--ram", "1"), "--flavor-json gives the sizes"),
+        (("--property", "nonsense"), "--property nonsense: KEY=VALUE is wanted"),
+        (("--vcpus", "-1"), "vcpus"),
+        (("--vcpus", "1", "--url", "ftp://x"), "an http:// or https:// address is wanted"),
+        (("--vcpus", "1", "--url", "http://127.0.0.1:1"), "does not answer"),
+    ],
+)
+@pytest.mark.parametrize("command", ["select", "explain"])
+def test_wrong_requests_are_one_line(answer, command, arguments, words):
+    status, printed, told = answer(command, *arguments)
+    assert status == 1
+    assert printed == ""
+    assert words in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "1"])
+def test_file_that_is_no_request_is_named(answer, tmp_path, text):
+    (tmp_path / "bad.json").write_text(text)
+    status, _, told = answer("explain", str(tmp_path / "bad.json"))
+    assert status == 1
+    assert "bad.json: " in told
+
+
+def test_unknown_override_is_named(answer):
+    status, _, told = answer("explain", *SIZES, "--override", "scheduler.nonsense=1")
+    assert status == 1
+    assert "scheduler.nonsense" in told
+
+
+def test_a_server_is_asked_by_address(serve, run):
+    server = serve()
+    here = run("explain", *SIZES, "--url", server.url, "--format", "json")
+    assert here.returncode == 0, here.stderr
+    assert json.loads(here.stdout)["outcome"] == "no_valid_host"
+    refused = run("select", *SIZES, "--url", server.url)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("placement-sched: no valid host: ")
+    assert "No valid host" in refused.stdout
+
+
+def test_what_a_server_refuses_is_told_with_its_request_id(serve, run):
+    server = serve()
+    refused = run("select", *SIZES, "--url", server.url, "--token", "nobody")
+    assert refused.returncode == 1
+    assert "403, req-" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_what_is_no_server_of_this_kind_is_told(serve, run):
+    server = serve()
+    refused = run("explain", *SIZES, "--url", f"{server.url}/placement")
+    assert refused.returncode == 1
+    assert refused.stderr.count("\n") == 1
