@@ -1,0 +1,417 @@
+"""The samples of the API reference: a story, played against the real application.
+
+``python -m tests.docs.samples`` writes them anew into ``api-ref/source/samples``; the test beside
+this module plays the story again and compares.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from webtest import TestApp
+
+from placement_sched.app import create_app
+from placement_sched.db.transaction import Database
+from placement_sched.operations.prepare import sync
+from tests.conftest import make_settings
+
+FOLDER = Path(__file__).parents[2] / "api-ref" / "source" / "samples"
+
+NOW = datetime(2026, 1, 1, 12, 0, 0)
+
+CN1 = "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c01"
+CN2 = "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c02"
+WIN1 = "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c0a"
+SHARE = "c3a1f1de-6a0b-4a63-9b3e-2f6f0d0c9e11"
+GPU = "c3a1f1de-6a0b-4a63-9b3e-2f6f0d0c9e12"
+AGGREGATE = "5f0d5a52-8a4e-4b0b-8c29-8a1b6c4f7e21"
+CONSUMER = "b41d1f2e-7f0e-4bb6-9a38-6a5c2d3e4f01"
+OTHER = "b41d1f2e-7f0e-4bb6-9a38-6a5c2d3e4f02"
+INSTANCE = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b41"
+RECORDED = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b42"
+IMAGE = "3d1a9c7e-5b2f-4f8d-a6e4-0c9b8a7d6e51"
+PROJECT = "6f70656e737461636b20697320616c6c"
+USER = "a2d4c6e8f0b1a3c5d7e9f1b2a4c6d8e0"
+
+
+def _report(uuid: str, name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "uuid": uuid,
+        "host": name,
+        "hypervisor_hostname": f"{name}.example.org",
+        "hypervisor_type": "QEMU",
+        "hypervisor_version": 8002000,
+        "supported_hv_specs": [["x86_64", "kvm", "hvm"]],
+        "vcpus": 32,
+        "memory_mb": 131072,
+        "local_gb": 1000,
+        **more,
+    }
+
+
+_FLAVOR = {
+    "name": "m1.large",
+    "vcpus": 4,
+    "memory_mb": 8192,
+    "root_gb": 40,
+    "extra_specs": {},
+}
+_SPEC = {
+    "project_id": PROJECT,
+    "user_id": USER,
+    "instance_uuids": [INSTANCE],
+    "flavor": _FLAVOR,
+    "image": {"id": IMAGE, "properties": {"hw_architecture": "x86_64"}},
+}
+_HUGE = {
+    **_SPEC,
+    "instance_uuids": [OTHER],
+    "flavor": {**_FLAVOR, "name": "m1.huge", "memory_mb": 262144},
+}
+
+_P = "/placement/resource_providers"
+_S = "/scheduler/v1"
+_C = "/compute/v2.1/os-aggregates"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One request of the story, and which of its bodies are kept; without a name none are."""
+
+    name: str
+    method: str
+    path: str
+    body: Any = None
+    status: int = 200
+    kept: tuple[str, ...] = ("request", "response")
+
+
+ANSWER = ("response",)
+
+STORY = (
+    Step("health-live", "GET", "/healthz"),
+    Step("health-ready", "GET", "/healthz/ready"),
+    Step("placement/root-show", "GET", "/placement"),
+    Step("compute/versions-list", "GET", "/compute"),
+    Step("compute/versions-show", "GET", "/compute/v2.1"),
+    Step("image/versions-list", "GET", "/image/v2"),
+    Step("identity/versions-list", "GET", "/identity", status=300),
+    Step("identity/versions-show", "GET", "/identity/v3"),
+    Step("identity/versions-refuse", "GET", "/identity/v3/projects", status=403),
+    Step("scheduler/root-show", "GET", f"{_S}"),
+    # Hosts report
+    Step(
+        "scheduler/compute_nodes-report_many",
+        "POST",
+        f"{_S}/compute_nodes",
+        [_report(CN2, "cn2"), _report(WIN1, "win1", vcpus_used=8, memory_mb_used=32768)],
+    ),
+    Step(
+        "scheduler/compute_nodes-report",
+        "PUT",
+        f"{_S}/compute_nodes/{CN1}",
+        _report(
+            CN1,
+            "cn1",
+            vcpus_used=4,
+            memory_mb_used=8192,
+            reserved={"MEMORY_MB": 4096},
+            stats={"num_instances": 1, "io_workload": 0},
+        ),
+    ),
+    Step("scheduler/compute_nodes-show", "GET", f"{_S}/compute_nodes/{CN1}"),
+    Step("scheduler/compute_nodes-list", "GET", f"{_S}/compute_nodes?limit=1"),
+    Step(
+        "scheduler/compute_nodes-error",
+        "PUT",
+        f"{_S}/compute_nodes/{CN1}",
+        {**_report(CN1, "cn1"), "vcpus": "many"},
+        400,
+        kept=ANSWER,
+    ),
+    # Host aggregates
+    Step(
+        "compute/os_aggregates-create",
+        "POST",
+        _C,
+        {"aggregate": {"name": "licensed-windows", "availability_zone": None}},
+    ),
+    Step("compute/os_aggregates-update", "PUT", f"{_C}/1", {"aggregate": {"name": "windows"}}),
+    Step(
+        "compute/os_aggregates-set_metadata",
+        "POST",
+        f"{_C}/1/action",
+        {"set_metadata": {"metadata": {"trait:CUSTOM_LICENSED_WINDOWS": "required"}}},
+    ),
+    Step("", "POST", f"{_C}/1/action", {"add_host": {"host": "cn2"}}),
+    Step(
+        "compute/os_aggregates-remove_host",
+        "POST",
+        f"{_C}/1/action",
+        {"remove_host": {"host": "cn2"}},
+    ),
+    Step(
+        "compute/os_aggregates-add_host", "POST", f"{_C}/1/action", {"add_host": {"host": "win1"}}
+    ),
+    Step("compute/os_aggregates-show", "GET", f"{_C}/1"),
+    Step("compute/os_aggregates-list", "GET", _C),
+    Step("compute/os_aggregates-images", "POST", f"{_C}/1/images", {"cache": [{"id": IMAGE}]}, 202),
+    Step("compute/os_aggregates-error", "GET", f"{_C}/99", status=404),
+    # Placement by hand
+    Step(
+        "",
+        "POST",
+        _P,
+        {"uuid": SHARE, "name": "nfs-share"},
+    ),
+    Step(
+        "placement/resource_providers-create_child",
+        "POST",
+        _P,
+        {"uuid": GPU, "name": "cn1_gpu0", "parent_provider_uuid": CN1},
+    ),
+    Step("placement/resource_providers-show", "GET", f"{_P}/{GPU}"),
+    Step("placement/resource_providers-update", "PUT", f"{_P}/{SHARE}", {"name": "nfs-share-1"}),
+    Step(
+        "placement/resource_providers-list",
+        "GET",
+        f"{_P}?in_tree={CN1}&resources=VCPU:4,MEMORY_MB:8192",
+    ),
+    Step("placement/error", "GET", f"{_P}/{OTHER}", status=404),
+    Step(
+        "placement/resource_classes-create",
+        "POST",
+        "/placement/resource_classes",
+        {"name": "CUSTOM_FPGA"},
+        201,
+    ),
+    Step("placement/resource_classes-show", "GET", "/placement/resource_classes/CUSTOM_FPGA"),
+    Step("placement/resource_classes-list", "GET", "/placement/resource_classes"),
+    Step(
+        "placement/inventories-create",
+        "POST",
+        f"{_P}/{SHARE}/inventories",
+        {"resource_class": "DISK_GB", "total": 20000, "reserved": 500, "max_unit": 2000},
+        201,
+    ),
+    Step(
+        "placement/inventories-replace",
+        "PUT",
+        f"{_P}/{GPU}/inventories",
+        {
+            "resource_provider_generation": 0,
+            "inventories": {"VGPU": {"total": 8, "max_unit": 1}},
+        },
+    ),
+    Step(
+        "placement/inventories-update",
+        "PUT",
+        f"{_P}/{GPU}/inventories/VGPU",
+        {"resource_provider_generation": 1, "total": 16, "max_unit": 2},
+    ),
+    Step("placement/inventories-list", "GET", f"{_P}/{CN1}/inventories"),
+    Step("placement/inventories-show", "GET", f"{_P}/{GPU}/inventories/VGPU"),
+    Step("", "PUT", "/placement/traits/CUSTOM_LICENSED_WINDOWS", status=201),
+    Step("placement/traits-list", "GET", "/placement/traits?name=startswith:HW_CPU_X86_AVX512V"),
+    Step(
+        "placement/traits-replace",
+        "PUT",
+        f"{_P}/{WIN1}/traits",
+        {
+            "resource_provider_generation": 2,
+            "traits": ["CUSTOM_LICENSED_WINDOWS", "HW_CPU_X86_AVX2"],
+        },
+    ),
+    Step("placement/traits-of_provider", "GET", f"{_P}/{WIN1}/traits"),
+    Step(
+        "placement/aggregates-replace",
+        "PUT",
+        f"{_P}/{SHARE}/aggregates",
+        {"resource_provider_generation": 1, "aggregates": [AGGREGATE]},
+    ),
+    Step("placement/aggregates-list", "GET", f"{_P}/{SHARE}/aggregates"),
+    Step(
+        "placement/allocation_candidates-list",
+        "GET",
+        "/placement/allocation_candidates?resources=VCPU:4,MEMORY_MB:8192"
+        f"&required=CUSTOM_LICENSED_WINDOWS&member_of=!in:{AGGREGATE}&limit=10",
+    ),
+    Step(
+        "placement/allocations-put",
+        "PUT",
+        f"/placement/allocations/{CONSUMER}",
+        {
+            "allocations": {CN1: {"resources": {"VCPU": 4, "MEMORY_MB": 8192}}},
+            "project_id": PROJECT,
+            "user_id": USER,
+            "consumer_generation": None,
+            "consumer_type": "INSTANCE",
+        },
+        204,
+    ),
+    Step("placement/allocations-show", "GET", f"/placement/allocations/{CONSUMER}"),
+    Step(
+        "placement/allocations-conflict",
+        "PUT",
+        f"/placement/allocations/{CONSUMER}",
+        {
+            "allocations": {CN1: {"resources": {"VCPU": 2}}},
+            "project_id": PROJECT,
+            "user_id": USER,
+            "consumer_generation": None,
+            "consumer_type": "INSTANCE",
+        },
+        409,
+        kept=ANSWER,
+    ),
+    Step(
+        "placement/allocations-post",
+        "POST",
+        "/placement/allocations",
+        {
+            CONSUMER: {
+                "allocations": {},
+                "project_id": PROJECT,
+                "user_id": USER,
+                "consumer_generation": 1,
+                "consumer_type": "INSTANCE",
+            },
+            OTHER: {
+                "allocations": {CN2: {"resources": {"VCPU": 4, "MEMORY_MB": 8192}}},
+                "project_id": PROJECT,
+                "user_id": USER,
+                "consumer_generation": None,
+                "consumer_type": "MIGRATION",
+            },
+        },
+        204,
+    ),
+    Step("placement/allocations-of_provider", "GET", f"{_P}/{CN2}/allocations"),
+    Step("placement/usages-of_provider", "GET", f"{_P}/{CN2}/usages"),
+    Step("placement/usages-of_project", "GET", f"/placement/usages?project_id={PROJECT}"),
+    Step("", "DELETE", f"/placement/allocations/{OTHER}", status=204),
+    # Scheduling
+    Step(
+        "scheduler/explain",
+        "POST",
+        f"{_S}/explain",
+        {"request_spec": _SPEC, "overrides": {"filter_scheduler.ram_weight_multiplier": -1.0}},
+    ),
+    Step(
+        "scheduler/explain-no_valid_host",
+        "POST",
+        f"{_S}/explain",
+        {"request_spec": _HUGE},
+        kept=ANSWER,
+    ),
+    Step(
+        "scheduler/select_destinations",
+        "POST",
+        f"{_S}/select_destinations",
+        {"request_spec": _SPEC, "return_alternates": True},
+    ),
+    Step(
+        "scheduler/select_destinations-no_valid_host",
+        "POST",
+        f"{_S}/select_destinations",
+        {"request_spec": _HUGE},
+        409,
+        kept=ANSWER,
+    ),
+    Step(
+        "scheduler/instances-record",
+        "PUT",
+        f"{_S}/instances/{RECORDED}",
+        {
+            "host": "cn2",
+            "node": "cn2.example.org",
+            "project_id": PROJECT,
+            "user_id": USER,
+            "display_name": "web-1",
+            "vm_state": "active",
+            "flavor": _FLAVOR,
+            "image": IMAGE,
+        },
+    ),
+    Step("scheduler/instances-show", "GET", f"{_S}/instances/{INSTANCE}"),
+    Step("scheduler/instances-list", "GET", f"{_S}/instances?host=cn2&limit=1"),
+)
+
+
+def play() -> Iterator[tuple[str, Any]]:
+    """Play the story on a new SQLite database; yield file name and document of each sample."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = make_settings(
+            f"sqlite:///{folder}/story.db", scheduler__enable_isolated_aggregate_filtering=True
+        )
+        database = Database(settings)
+        sync(database, lambda: NOW)
+        database.dispose()
+        application = create_app(settings, clock=lambda: NOW, random=Random(1))
+        try:
+            yield from _played(TestApp(application))
+        finally:
+            application.close()
+
+
+def _played(client: TestApp) -> Iterator[tuple[str, Any]]:
+    headers = {
+        "X-Auth-Token": "admin",
+        "OpenStack-API-Version": "placement 1.39, compute 2.96",
+    }
+    for step in STORY:
+        arguments: dict[str, Any] = {"headers": headers}
+        if step.body is not None:
+            arguments = {
+                "headers": {**headers, "Content-Type": "application/json"},
+                "body": json.dumps(step.body).encode(),
+            }
+        answer = client.request(step.path, method=step.method, status=step.status, **arguments)
+        bodies = {"request": step.body, "response": answer.json if answer.body else None}
+        for kind in step.kept if step.name else ():
+            if bodies[kind] is not None:
+                yield f"{step.name}-{kind}.json", bodies[kind]
+
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+#: The uuids that the story itself gives.
+_NAMED = frozenset(_UUID.findall("".join(f"{step.path} {json.dumps(step.body)}" for step in STORY)))
+
+
+def settled(document: Any) -> Any:
+    """Return the document without what is new every time: uuids that are made, and times taken."""
+    if isinstance(document, dict):
+        return {
+            _settled_text(key): 0 if key == "elapsed_ms" else settled(value)
+            for key, value in document.items()
+        }
+    if isinstance(document, list):
+        return [settled(value) for value in document]
+    return _settled_text(document) if isinstance(document, str) else document
+
+
+def _settled_text(text: str) -> str:
+    return _UUID.sub(lambda found: found[0] if found[0] in _NAMED else "(made)", text)
+
+
+def samples() -> dict[str, Any]:
+    """Return every sample by its file name."""
+    return dict(play())
+
+
+def main() -> None:
+    """Write the samples."""
+    for name, document in samples().items():
+        path = FOLDER / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
