@@ -4,20 +4,20 @@ The plain search asks for the providers that meet all of them; an explanation as
 provider, which ones it meets. Both use the very same conditions, so they cannot disagree.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from sqlalchemy import ColumnElement, and_, exists, false, func, literal, not_, or_, select
+from sqlalchemy import ColumnElement, and_, exists, false, not_, or_, select
 
+from placement_sched.candidates.names import Names
 from placement_sched.db.tables import (
-    allocations,
     inventories,
-    placement_aggregates,
     resource_provider_aggregates,
     resource_provider_traits,
     resource_providers,
 )
 from placement_sched.model.query import RequestGroup
+from placement_sched.store.room import has_room
 
 Condition = ColumnElement[bool]
 
@@ -42,39 +42,20 @@ class Constraint:
         return f"{self.kind}={self.detail}"
 
 
-def constraints_of(
-    group: RequestGroup, classes: Mapping[str, int], traits: Mapping[str, int]
-) -> tuple[Constraint, ...]:
-    """Return the constraints of a group that one provider serves alone, the cheapest to tell first.
-
-    ``classes`` and ``traits`` give the ids of the names that the group uses.
-    """
+def constraints_of(group: RequestGroup, names: Names) -> tuple[Constraint, ...]:
+    """Return the constraints of a group that one provider serves alone, as they are explained."""
     return (
-        *(_resources(name, classes[name], amount) for name, amount in group.resources),
-        *(_any_trait(names, traits) for names in group.traits.required),
-        *(_no_trait(name, traits[name]) for name in sorted(group.traits.forbidden)),
-        *(_member_of(uuids) for uuids in group.aggregates.member_of),
-        *_not_member_of(group.aggregates.forbidden),
+        *(_resources(name, names.classes[name], amount) for name, amount in group.resources),
+        *(_any_trait(any_of, names) for any_of in group.traits.required),
+        *(_no_trait(name, names) for name in sorted(group.traits.forbidden)),
+        *(_member_of(uuids, names) for uuids in group.aggregates.member_of),
+        *_not_member_of(group.aggregates.forbidden, names),
         *_in_tree(group.in_tree),
     )
 
 
-def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> ColumnElement[int]:
-    """Return the sum of what is allocated of a class on a provider, read live from its index."""
-    return (
-        select(func.coalesce(func.sum(allocations.c.used), 0))
-        .where(
-            allocations.c.resource_provider_id == provider_id,
-            allocations.c.resource_class_id == class_id,
-        )
-        # Said, not guessed: SQLAlchemy would correlate to the nearest statement around it only.
-        .correlate_except(allocations)
-        .scalar_subquery()
-    )
-
-
+@lru_cache(maxsize=1024)  # flavors repeat, and to build this expression costs more than to send it
 def _resources(name: str, class_id: int, amount: int) -> Constraint:
-    """Return the capacity rule of ``model.inventory`` in SQL; a property test ties the two."""
     owned = inventories.alias()
     return Constraint(
         kind="resources",
@@ -82,11 +63,7 @@ def _resources(name: str, class_id: int, amount: int) -> Constraint:
         condition=exists().where(
             owned.c.resource_provider_id == resource_providers.c.id,
             owned.c.resource_class_id == class_id,
-            owned.c.min_unit <= amount,
-            owned.c.max_unit >= amount,
-            literal(amount) % owned.c.step_size == 0,
-            (owned.c.total - owned.c.reserved) * owned.c.allocation_ratio
-            >= used_of(resource_providers.c.id, literal(class_id)) + amount,
+            has_room(owned, amount),
         ),
         resource_class=name,
         resource_class_id=class_id,
@@ -94,68 +71,73 @@ def _resources(name: str, class_id: int, amount: int) -> Constraint:
     )
 
 
-def _has_trait(ids: list[int]) -> Condition:
-    return exists().where(
-        resource_provider_traits.c.resource_provider_id == resource_providers.c.id,
-        resource_provider_traits.c.trait_id.in_(ids),
-    )
-
-
-def _any_trait(names: frozenset[str], traits: Mapping[str, int]) -> Constraint:
-    wanted = sorted(names)
+def _any_trait(any_of: frozenset[str], names: Names) -> Constraint:
+    wanted = sorted(any_of)
     text = wanted[0] if len(wanted) == 1 else f"in:{','.join(wanted)}"
+    carried = resource_provider_traits.c
+    carriers = select(carried.resource_provider_id).where(
+        carried.trait_id.in_([names.traits[name] for name in wanted])
+    )
     return Constraint(
         kind="required",
         detail=text,
-        condition=_has_trait([traits[name] for name in wanted]),
+        # IN, not EXISTS: SQLite starts from the few carriers of a rare trait only so.
+        condition=resource_providers.c.id.in_(carriers),
         refused=f"lacks trait {' or '.join(wanted)}",
     )
 
 
-def _no_trait(name: str, trait_id: int) -> Constraint:
+def _no_trait(name: str, names: Names) -> Constraint:
+    carried = resource_provider_traits.alias().c
     return Constraint(
         kind="required",
         detail=f"!{name}",
-        condition=not_(_has_trait([trait_id])),
+        condition=not_(
+            exists().where(
+                carried.resource_provider_id == resource_providers.c.id,
+                carried.trait_id == names.traits[name],
+            )
+        ),
         refused=f"has forbidden trait {name}",
     )
 
 
-def _in_aggregates(uuids: frozenset[str]) -> Condition:
+def _in_aggregates(uuids: frozenset[str], names: Names) -> Condition:
     """Return whether a provider, or the root of its tree, is in one of the aggregates."""
-    members = (
-        select(resource_provider_aggregates.c.resource_provider_id)
-        .join(
-            placement_aggregates,
-            placement_aggregates.c.id == resource_provider_aggregates.c.aggregate_id,
-        )
-        .where(placement_aggregates.c.uuid.in_(sorted(uuids)))
-    )
-    if not uuids:
+    known = sorted(names.aggregates[uuid] for uuid in uuids if uuid in names.aggregates)
+    if not known:
         return false()
+    membership = resource_provider_aggregates.c
+    members = select(membership.resource_provider_id).where(membership.aggregate_id.in_(known))
+    # The members are gathered once; a root is its own root, so that a cloud without child
+    # providers never gathers them for the second half.
     return or_(
-        resource_providers.c.id.in_(members), resource_providers.c.root_provider_id.in_(members)
+        resource_providers.c.root_provider_id.in_(members),
+        and_(
+            resource_providers.c.parent_provider_id.is_not(None),
+            resource_providers.c.id.in_(members),
+        ),
     )
 
 
-def _member_of(uuids: frozenset[str]) -> Constraint:
+def _member_of(uuids: frozenset[str], names: Names) -> Constraint:
     text = f"in:{','.join(sorted(uuids))}"
     return Constraint(
         kind="member_of",
         detail=text,
-        condition=_in_aggregates(uuids),
+        condition=_in_aggregates(uuids, names),
         refused=f"in none of the aggregates {', '.join(sorted(uuids))}",
     )
 
 
-def _not_member_of(uuids: frozenset[str]) -> tuple[Constraint, ...]:
+def _not_member_of(uuids: frozenset[str], names: Names) -> tuple[Constraint, ...]:
     if not uuids:
         return ()
     return (
         Constraint(
             kind="member_of",
             detail=f"!in:{','.join(sorted(uuids))}",
-            condition=not_(_in_aggregates(uuids)),
+            condition=not_(_in_aggregates(uuids, names)),
             refused="in a forbidden aggregate",
         ),
     )
@@ -177,5 +159,10 @@ def _in_tree(uuid: str | None) -> tuple[Constraint, ...]:
 
 
 def all_of(constraints: tuple[Constraint, ...]) -> Condition:
-    """Return the condition that a provider meets every constraint."""
-    return and_(*(constraint.condition for constraint in constraints))
+    """Return the condition that a provider meets every constraint.
+
+    Amounts come last: SQLite tries conditions in the order written, and to sum what is used is
+    the dearest of them. PostgreSQL and MariaDB find their own order.
+    """
+    ordered = sorted(constraints, key=lambda constraint: constraint.kind == "resources")
+    return and_(*(constraint.condition for constraint in ordered))

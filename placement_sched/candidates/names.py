@@ -3,19 +3,25 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, literal, select, union_all
 
+from placement_sched.db.tables import placement_aggregates, resource_classes, traits
 from placement_sched.errors import Invalid
 from placement_sched.model.query import CandidatesQuery
-from placement_sched.store import resource_classes, traits
+
+_CLASS, _TRAIT, _AGGREGATE = range(3)
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Ids of every resource class there is, and of the traits that a question names."""
+    """Ids of every resource class there is, and of the traits and aggregates a question names.
+
+    An aggregate that is not there has no id: nobody is in it.
+    """
 
     classes: Mapping[str, int]
     traits: Mapping[str, int]
+    aggregates: Mapping[str, int]
 
     @property
     def class_names(self) -> dict[int, str]:
@@ -24,19 +30,37 @@ class Names:
 
 
 def resolve(connection: Connection, query: CandidatesQuery) -> Names:
-    """Return the ids of all names used.
+    """Return the ids of all names used, found with one statement.
 
     Raises :class:`Invalid` for classes and traits that do not exist, naming each of them.
     """
     wanted_classes = {name for group in query.groups for name, _ in group.resources}
     wanted_traits = {name for group in query.groups for name in group.traits.names}
-    classes = {name: key for key, name in resource_classes.all_by_id(connection).items()}
-    found = traits.ids_by_name(connection, wanted_traits) if wanted_traits else {}
-    if lacking := sorted(wanted_classes - classes.keys()):
+    wanted_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
+    names = _look_up(connection, wanted_traits, wanted_aggregates)
+    if lacking := sorted(wanted_classes - names.classes.keys()):
         raise Invalid(
             f"Invalid resource class in resources parameter: No such resource class "
             f"{', '.join(lacking)}."
         )
-    if lacking := sorted(wanted_traits - found.keys()):
+    if lacking := sorted(wanted_traits - names.traits.keys()):
         raise Invalid(f"No such trait(s): {', '.join(lacking)}.")
-    return Names(classes, found)
+    return names
+
+
+def _look_up(connection: Connection, trait_names: set[str], aggregate_uuids: set[str]) -> Names:
+    parts = [select(literal(_CLASS), resource_classes.c.id, resource_classes.c.name)]
+    if trait_names:
+        named = traits.c.name.in_(sorted(trait_names))
+        parts.append(select(literal(_TRAIT), traits.c.id, traits.c.name).where(named))
+    if aggregate_uuids:
+        known = placement_aggregates.c
+        parts.append(
+            select(literal(_AGGREGATE), known.id, known.uuid).where(
+                known.uuid.in_(sorted(aggregate_uuids))
+            )
+        )
+    found: tuple[dict[str, int], ...] = ({}, {}, {})
+    for kind, number, name in connection.execute(union_all(*parts)).all():
+        found[kind][name] = number
+    return Names(*found)

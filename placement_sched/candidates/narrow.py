@@ -1,15 +1,37 @@
 """Which providers serve the whole request alone: one statement, cut at the limit."""
 
+from collections.abc import Sequence
 from random import Random
 
-from sqlalchemy import Connection, Row, Select, select
+from sqlalchemy import Connection, Row, case, select
 
 from placement_sched.candidates.constraints import Condition
+from placement_sched.db.among import among
+from placement_sched.db.batches import batches
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.candidate import CandidateProvider
 
-_root = resource_providers.alias("root")
-_parent = resource_providers.alias("parent")
+_itself = resource_providers.c
+_root = resource_providers.alias("root").c
+_parent = resource_providers.alias("parent").c
+
+# The uuids of root and parent are looked up row by row, and only for a provider that is not a
+# root itself: a join would be two more tables for the planner to try in every order.
+_PROVIDERS = select(
+    _itself.id,
+    _itself.uuid,
+    _itself.generation,
+    case(
+        (_itself.root_provider_id == _itself.id, _itself.uuid),
+        else_=select(_root.uuid).where(_root.id == _itself.root_provider_id).scalar_subquery(),
+    ).label("root_uuid"),
+    case(
+        (
+            _itself.parent_provider_id.is_not(None),
+            select(_parent.uuid).where(_parent.id == _itself.parent_provider_id).scalar_subquery(),
+        )
+    ).label("parent_uuid"),
+).where(_itself.root_provider_id.is_not(None))
 
 
 def narrow(
@@ -19,8 +41,8 @@ def narrow(
 
     The limit goes into the statement, so that the database stops once it has enough.
     """
-    statement = _providers().where(condition).order_by(resource_providers.c.id).limit(limit)
-    return tuple(_candidate(row) for row in connection.execute(statement))
+    statement = _PROVIDERS.where(condition).order_by(_itself.id).limit(limit)
+    return _candidates(connection.execute(statement).all())
 
 
 def sample(
@@ -30,34 +52,28 @@ def sample(
 
     The lot is drawn among ids; only the drawn are described.
     """
-    fitting = connection.scalars(
-        select(resource_providers.c.id).where(condition).order_by(resource_providers.c.id)
-    ).all()
+    fitting = connection.scalars(select(_itself.id).where(condition).order_by(_itself.id)).all()
     drawn = random.sample(fitting, len(fitting) if limit is None else min(limit, len(fitting)))
-    rows = connection.execute(_providers().where(resource_providers.c.id.in_(drawn)))
-    found = {row.id: _candidate(row) for row in rows}
+    found = {
+        provider.id: provider
+        for batch in batches(drawn)
+        for provider in _candidates(
+            connection.execute(_PROVIDERS.where(among(connection, _itself.id, batch))).all()
+        )
+    }
     return tuple(found[key] for key in drawn if key in found)
 
 
-def _providers() -> Select[int, str, int, str, str | None]:
-    return (
-        select(
-            resource_providers.c.id,
-            resource_providers.c.uuid,
-            resource_providers.c.generation,
-            _root.c.uuid.label("root_uuid"),
-            _parent.c.uuid.label("parent_uuid"),
+def _candidates(
+    rows: Sequence[Row[int, str, int, str, str | None]],
+) -> tuple[CandidateProvider, ...]:
+    return tuple(
+        CandidateProvider(
+            id=key,
+            uuid=uuid,
+            generation=generation,
+            root_uuid=root_uuid,
+            parent_uuid=parent_uuid,
         )
-        .join(_root, _root.c.id == resource_providers.c.root_provider_id)
-        .outerjoin(_parent, _parent.c.id == resource_providers.c.parent_provider_id)
-    )
-
-
-def _candidate(row: Row[int, str, int, str, str | None]) -> CandidateProvider:
-    return CandidateProvider(
-        id=row.id,
-        uuid=row.uuid,
-        generation=row.generation,
-        root_uuid=row.root_uuid,
-        parent_uuid=row.parent_uuid,
+        for key, uuid, generation, root_uuid, parent_uuid in rows
     )

@@ -35,7 +35,7 @@ def prepare(connection: Connection, query: CandidatesQuery) -> Search:
     Raises :class:`Invalid` for a resource class or trait that does not exist.
     """
     names = resolve(connection, query)
-    return Search(query, names, constraints_of(query.group, names.classes, names.traits))
+    return Search(query, names, constraints_of(query.group, names))
 
 
 def find(connection: Connection, search: Search, settings: Settings, random: Random) -> Candidates:

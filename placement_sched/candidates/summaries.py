@@ -7,13 +7,13 @@ bumps none; so are parent and root, and the names of resource classes, which bef
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any
 
 import orjson
-from sqlalchemy import BigInteger, Connection, Select, func, select
+from sqlalchemy import Connection, Integer, Select, func, select
 
+from placement_sched.db.among import among
 from placement_sched.db.batches import batches
 from placement_sched.db.tables import (
     allocations,
@@ -26,17 +26,20 @@ from placement_sched.model.inventory import Inventory
 
 #: How many providers' fragments a process keeps (some kilobytes each).
 KEPT = 100_000
+#: A generation that no provider has.
+_NEVER = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
     """What a summary shows of one provider at one generation.
 
-    ``capacities`` are ``(class id, capacity)`` in class order; ``traits`` is a JSON array.
+    ``resources`` are ``(class id, JSON with %d where the usage goes)`` in class order; ``traits``
+    is a JSON array.
     """
 
     generation: int
-    capacities: tuple[tuple[int, int], ...]
+    resources: tuple[tuple[int, bytes], ...]
     traits: bytes
 
 
@@ -49,12 +52,24 @@ class Shape:
     tree: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Fragments by provider id, and the names of classes that stand in them."""
+
+    class_names: Mapping[int, str] = field(default_factory=dict)
+    fragments: dict[int, Fragment] = field(default_factory=dict)
+
+    def agrees_with(self, class_names: Mapping[int, str]) -> bool:
+        """Return whether no class that a fragment may name was renamed or removed since."""
+        return self.class_names.items() <= class_names.items()
+
+
 class Summaries:
     """Makes the ``provider_summaries`` object of an answer."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        self._kept = kept
-        self._fragments: dict[int, Fragment] = {}
+        self._most = kept
+        self._kept = _Kept()
         self._lock = Lock()
 
     def render(
@@ -67,77 +82,104 @@ class Summaries:
         """Return the JSON object of summaries by provider uuid, in the order given."""
         if not providers:
             return b"{}"
-        fragments = self._current(connection, providers)
+        fragments = self._current(connection, providers, class_names)
         used = _usages(connection, [provider.id for provider in providers], shape.classes)
-        openings = {key: b'"%s":{"capacity":' % name.encode() for key, name in class_names.items()}
-        told = (
-            _summary(provider, fragments[provider.id], used, openings, shape)
-            for provider in providers
-        )
+        told = [_summary(provider, fragments[provider.id], used, shape) for provider in providers]
         return b"{%s}" % b",".join(told)
 
     def _current(
-        self, connection: Connection, providers: Sequence[CandidateProvider]
+        self,
+        connection: Connection,
+        providers: Sequence[CandidateProvider],
+        class_names: Mapping[int, str],
     ) -> Mapping[int, Fragment]:
         """Return a fragment of each provider, loading in two statements those not kept."""
-        kept = self._fragments
+        kept = self._kept
+        known = kept.fragments if kept.agrees_with(class_names) else {}
         found = {
             provider.id: fragment
             for provider in providers
-            if (fragment := kept.get(provider.id)) and fragment.generation == provider.generation
+            if (fragment := known.get(provider.id)) and fragment.generation == provider.generation
         }
         lacking = [provider for provider in providers if provider.id not in found]
         if lacking:
-            loaded = _load(connection, lacking)
+            loaded = _load(connection, lacking, class_names)
             found.update(loaded)
-            self._keep(loaded)
+            self._keep(loaded, class_names)
         return found
 
-    def _keep(self, loaded: Mapping[int, Fragment]) -> None:
+    def _keep(self, loaded: Mapping[int, Fragment], class_names: Mapping[int, str]) -> None:
         with self._lock:
-            if len(self._fragments) + len(loaded) > self._kept:
-                self._fragments = {}
-            self._fragments.update(loaded)
+            kept = self._kept
+            if kept.class_names != class_names:
+                agrees = kept.agrees_with(class_names)
+                kept = _Kept(class_names, kept.fragments if agrees else {})
+            if len(kept.fragments) + len(loaded) > self._most:
+                kept = _Kept(class_names)
+            kept.fragments.update(loaded)
+            self._kept = kept
 
 
-def _load(connection: Connection, providers: Sequence[CandidateProvider]) -> dict[int, Fragment]:
+def _load(
+    connection: Connection,
+    providers: Sequence[CandidateProvider],
+    class_names: Mapping[int, str],
+) -> dict[int, Fragment]:
     ids = [provider.id for provider in providers]
-    capacities: dict[int, list[tuple[int, int]]] = {key: [] for key in ids}
+    resources: dict[int, list[tuple[int, bytes]]] = {key: [] for key in ids}
     named: dict[int, list[str]] = {key: [] for key in ids}
+    generations = {provider.id: provider.generation for provider in providers}
     for batch in batches(ids):
-        for row in connection.execute(_inventories_of(batch)):
+        for key, class_id, total, reserved, ratio in connection.execute(
+            _inventories_of(connection, batch)
+        ).all():
+            if class_id not in class_names:
+                # Made since the names were read: told as if it were not there yet, and not kept.
+                generations[key] = _NEVER
+                continue
             inventory = Inventory(
-                resource_class="",
-                total=row.total,
-                reserved=row.reserved,
-                allocation_ratio=row.allocation_ratio,
+                resource_class=class_names[class_id],
+                total=total,
+                reserved=reserved,
+                allocation_ratio=ratio,
             )
-            capacities[row.resource_provider_id].append((row.resource_class_id, inventory.capacity))
-        for key, name in connection.execute(_traits_of(batch)):
+            resources[key].append((class_id, _resource(inventory)))
+        for key, name in connection.execute(_traits_of(connection, batch)).all():
             named[key].append(name)
     return {
-        provider.id: Fragment(
-            provider.generation,
-            tuple(capacities[provider.id]),
-            orjson.dumps(named[provider.id]),
-        )
-        for provider in providers
+        key: Fragment(generation, tuple(resources[key]), orjson.dumps(named[key]))
+        for key, generation in generations.items()
     }
 
 
-def _inventories_of(ids: Sequence[int]) -> Select[Any]:
+def _resource(inventory: Inventory) -> bytes:
+    text = f'"{inventory.resource_class}":{{"capacity":{inventory.capacity},"used":%d}}'
+    return text.encode()
+
+
+def _inventories_of(
+    connection: Connection, ids: Sequence[int]
+) -> Select[int, int, int, int, float]:
+    owned = inventories.c
     return (
-        select(inventories)
-        .where(inventories.c.resource_provider_id.in_(ids))
-        .order_by(inventories.c.resource_class_id)
+        select(
+            owned.resource_provider_id,
+            owned.resource_class_id,
+            owned.total,
+            owned.reserved,
+            owned.allocation_ratio,
+        )
+        .where(among(connection, owned.resource_provider_id, ids))
+        .order_by(owned.resource_class_id)
     )
 
 
-def _traits_of(ids: Sequence[int]) -> Select[int, str]:
+def _traits_of(connection: Connection, ids: Sequence[int]) -> Select[int, str]:
+    carried = resource_provider_traits.c
     return (
-        select(resource_provider_traits.c.resource_provider_id, traits.c.name)
-        .join(traits, traits.c.id == resource_provider_traits.c.trait_id)
-        .where(resource_provider_traits.c.resource_provider_id.in_(ids))
+        select(carried.resource_provider_id, traits.c.name)
+        .join(traits, traits.c.id == carried.trait_id)
+        .where(among(connection, carried.resource_provider_id, ids))
         .order_by(traits.c.name)
     )
 
@@ -145,19 +187,17 @@ def _traits_of(ids: Sequence[int]) -> Select[int, str]:
 def _usages(
     connection: Connection, ids: list[int], classes: Iterable[int] | None
 ) -> dict[tuple[int, int], int]:
-    statement = select(
-        allocations.c.resource_provider_id,
-        allocations.c.resource_class_id,
-        func.sum(allocations.c.used).cast(BigInteger),
-    ).group_by(allocations.c.resource_provider_id, allocations.c.resource_class_id)
+    held = allocations.c
+    place = (held.resource_provider_id, held.resource_class_id)
+    statement = select(*place, func.sum(held.used).cast(Integer)).group_by(*place)
     if classes is not None:
-        statement = statement.where(allocations.c.resource_class_id.in_(sorted(classes)))
+        statement = statement.where(held.resource_class_id.in_(sorted(classes)))
     return {
         (provider, key): used
         for batch in batches(ids)
         for provider, key, used in connection.execute(
-            statement.where(allocations.c.resource_provider_id.in_(batch))
-        )
+            statement.where(among(connection, held.resource_provider_id, batch))
+        ).all()
     }
 
 
@@ -165,15 +205,14 @@ def _summary(
     provider: CandidateProvider,
     fragment: Fragment,
     used: Mapping[tuple[int, int], int],
-    openings: Mapping[int, bytes],
     shape: Shape,
 ) -> bytes:
-    resources = b",".join(
-        b'%s%d,"used":%d}' % (openings[key], capacity, used.get((provider.id, key), 0))
-        for key, capacity in fragment.capacities
+    resources = [
+        text % used.get((provider.id, key), 0)
+        for key, text in fragment.resources
         if shape.classes is None or key in shape.classes
-    )
-    told = b'"%s":{"resources":{%s}' % (provider.uuid.encode(), resources)
+    ]
+    told = b'"%s":{"resources":{%s}' % (provider.uuid.encode(), b",".join(resources))
     if shape.traits:
         told += b',"traits":' + fragment.traits
     if shape.tree:

@@ -2,7 +2,18 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, FromClause, and_, case, func, literal, or_, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Float,
+    FromClause,
+    and_,
+    case,
+    func,
+    literal,
+    or_,
+    select,
+)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -48,12 +59,14 @@ def has_room(owned: FromClause, amount: int) -> ColumnElement[bool]:
     columns = owned.c
     used = used_of(columns.resource_provider_id, columns.resource_class_id)
     capacity = (columns.total - columns.reserved) * _as_read(columns.allocation_ratio)
+    # An amount may be larger than the columns hold; it then has no room, but is no fault.
+    asked = literal(amount, BigInteger)
     # Two detours say to PostgreSQL's planner what it cannot count, that most providers pass:
     # it takes `amount % step_size = 0` to hold for one row in 200 and `capacity >= ...` for one
     # in three, and then reads the whole cloud instead of stopping at the limit.
     return and_(
-        columns.min_unit <= amount,
-        columns.max_unit >= amount,
-        or_(columns.step_size == 1, literal(amount) % columns.step_size == 0),
-        case((capacity >= used + amount, 1), else_=0) != 0,
+        columns.min_unit <= asked,
+        columns.max_unit >= asked,
+        or_(columns.step_size == 1, asked % columns.step_size == 0),
+        case((capacity >= used + asked, 1), else_=0) != 0,
     )
