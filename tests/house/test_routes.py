@@ -1,0 +1,141 @@
+"""Every route of every face is guarded, checked, documented and tested."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from placement_sched.api.compute.face import ROUTES as COMPUTE
+from placement_sched.api.identity.face import ROUTES as IDENTITY
+from placement_sched.api.image.face import ROUTES as IMAGE
+from placement_sched.api.placement.face import ROUTES as PLACEMENT
+from placement_sched.api.route import Route
+from placement_sched.api.scheduler.face import ROUTES as SCHEDULER
+from placement_sched.app import RULES
+from tests.house.tree import PACKAGE, ROOT
+
+FACES = {
+    "placement": PLACEMENT,
+    "compute": COMPUTE,
+    "image": IMAGE,
+    "identity": IDENTITY,
+    "scheduler": SCHEDULER,
+}
+#: Routes that write, but whose address says all there is to say.
+BODYLESS = {
+    ("PUT", "/placement/traits/{}"),
+    ("PUT", "/placement/resource_classes/{}"),
+    ("POST", "/identity/v3/{}"),
+    ("PUT", "/identity/v3/{}"),
+    ("PATCH", "/identity/v3/{}"),
+}
+#: Addresses answered beside the faces, by ``placement_sched/api/health.py``.
+BESIDE = {("GET", "/healthz"), ("GET", "/healthz/live"), ("GET", "/healthz/ready")}
+
+
+@dataclass(frozen=True)
+class Served:
+    """A route and the face it is of."""
+
+    face: str
+    route: Route
+
+    @property
+    def address(self) -> tuple[str, str]:
+        """Method and path from the root, parameters nameless, without a closing slash."""
+        path = re.sub(r"<[^>]+>", "{}", f"/{self.face}{self.route.path}")
+        return self.route.method, path.rstrip("/")
+
+    def __str__(self) -> str:
+        window = f"-{self.route.since}" if self.route.since > (0, 0) else ""
+        return " ".join(self.address) + window + (self.route.action or "")
+
+
+SERVED = [Served(face, route) for face, routes in FACES.items() for route in routes]
+each_route = pytest.mark.parametrize("served", SERVED, ids=str)
+
+
+@cache
+def documented() -> frozenset[tuple[str, str]]:
+    """What the API reference has a heading for."""
+    found = set()
+    for page in (ROOT / "api-ref" / "source").rglob("*.rst"):
+        for method, path in re.findall(
+            r"^\.\. rest_method:: (\w+) (\S+)", page.read_text(), re.MULTILINE
+        ):
+            found.add((method, re.sub(r"\{\w+\}", "{}", path).rstrip("/")))
+    return frozenset(found)
+
+
+@cache
+def spoken_to(face: str) -> tuple[str, ...]:
+    """The texts of the tests that speak to a face."""
+    files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "tests").rglob("*.yaml")]
+    texts = [path.read_text() for path in files if "house" not in path.parts]
+    return tuple(text for text in texts if f"/{face}" in text)
+
+
+@each_route
+def test_route_has_a_policy_unless_public(served):
+    assert (served.route.policy is None) == served.route.public
+    if served.route.policy is not None:
+        assert served.route.policy in {rule.name for rule in RULES}
+
+
+@each_route
+def test_route_that_takes_a_body_has_a_schema_at_every_version(served):
+    route = served.route
+    if route.body is not None:
+        oldest = max(route.since, min(since for since, _ in route.body.windows))
+        assert route.body.at(oldest) is not None
+        assert all(schema is not None for _, schema in route.body.windows)
+    elif route.method in {"POST", "PUT", "PATCH"}:
+        assert served.address in BODYLESS
+
+
+@each_route
+def test_route_is_in_the_api_reference(served):
+    assert served.address in documented()
+
+
+def test_the_api_reference_has_no_route_that_is_not_served():
+    assert documented() <= {served.address for served in SERVED} | BESIDE
+
+
+@each_route
+def test_route_is_mentioned_by_a_test(served):
+    """Some test that speaks to the face uses the method and every fixed part of the path."""
+    parts = [part for part in served.route.path.split("/") if part and "<" not in part]
+    if served.route.action:
+        parts.append(served.route.action)
+    method = re.compile(rf"\b{served.route.method}\b|\.{served.route.method.lower()}(_json)?\(")
+    assert any(
+        method.search(text) and all(part in text for part in parts)
+        for text in spoken_to(served.face)
+    )
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_policy_rule_is_described(rule):
+    assert rule.description.strip().endswith(".")
+
+
+def test_no_rule_is_declared_twice():
+    names = [rule.name for rule in RULES]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_every_module_of_routes_is_mounted():
+    """A noun's routes that no face lists would be served to nobody."""
+    for face, routes in FACES.items():
+        listed = {route.handler.__module__.rpartition(".")[2] for route in routes}
+        folder = PACKAGE / "api" / face / "routes"
+        modules = {path.stem for path in Path(folder).glob("*.py")} - {"__init__"}
+        with_routes = {
+            name
+            for name in modules
+            if re.search(r"^ROUTES\b", (folder / f"{name}.py").read_text(), re.MULTILINE)
+        }
+        assert with_routes == listed
