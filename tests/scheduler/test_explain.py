@@ -75,8 +75,9 @@ def test_overrides_evaluate_under_other_settings_and_leave_the_running_ones(clou
         ({"filter_scheduler.nonsense": 1}, "filter_scheduler.nonsense"),
         ({"filter_scheduler.host_subset_size": "many"}, "host_subset_size"),
         ({"filter_scheduler.enabled_filters": ["ComputeFiltre"]}, "ComputeFilter"),
+        ({"filter_scheduler.weight_classes": ["os.abort"]}, "os.abort"),
     ],
-    ids=["unknown option", "wrong type", "unknown filter"],
+    ids=["unknown option", "wrong type", "unknown filter", "code the operator did not name"],
 )
 def test_override_that_cannot_be_is_refused_by_name(cloud, overrides, word):
     body = {"request_spec": spec(), "overrides": overrides}
