@@ -6,7 +6,6 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.app import make_services, placement_app
-from placement_sched.db.transaction import Database
 from placement_sched.model.inventory import Inventory
 from tests.conftest import Client
 from tests.providers import make_providers
@@ -14,7 +13,7 @@ from tests.statements import counted
 
 NEWEST = {"OpenStack-API-Version": "placement 1.39"}
 PATH = "/placement/resource_providers"
-START = datetime(2026, 1, 1, 12, 0, 0)  # noqa: DTZ001 - the tables keep naive UTC
+START = datetime(2026, 1, 1, 12, 0, 0)
 EVERY_FILTER = (
     f"name=a&uuid={uuid4()}&in_tree={uuid4()}&member_of={uuid4()}&member_of=!{uuid4()}"
     "&resources=VCPU:1,MEMORY_MB:1&required=in:HW_CPU_X86_AVX,HW_CPU_X86_AVX2"
@@ -24,8 +23,7 @@ EVERY_FILTER = (
 
 def statements(app, query):
     """Return how many statements a list of providers takes."""
-    database: Database = app.app.services.database
-    with counted(database) as seen:
+    with counted(app.app.services.database) as seen:
         app.get(f"{PATH}?{query}", headers=NEWEST)
     return len(seen)
 
@@ -33,6 +31,7 @@ def statements(app, query):
 def test_a_list_takes_as_many_statements_for_many_as_for_one(app):
     stock = [Inventory(resource_class="VCPU", total=8)]
     make_providers(app.app.services.database, [stock])
+    app.get(PATH)  # the first request of a process prepares the database
     few = [statements(app, query) for query in ("", EVERY_FILTER)]
     make_providers(app.app.services.database, [stock] * 60)
     assert [statements(app, query) for query in ("", EVERY_FILTER)] == few
