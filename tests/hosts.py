@@ -8,7 +8,7 @@ from sqlalchemy import insert, update
 from placement_sched.db.tables import compute_nodes, instances, resource_providers, services
 from placement_sched.db.transaction import Database
 
-NOW = datetime(2026, 1, 1, 12, 0, 0)  # noqa: DTZ001 - the tables keep naive UTC
+NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
 def add_node(database: Database, host: str, node: str | None = None, *, provider=True) -> str:

@@ -8,9 +8,15 @@ from webtest import TestApp
 
 from placement_sched.api.access_log import AccessLog
 
+HEADERS = [
+    ("Content-Type", "application/json"),
+    ("Content-Length", "2"),
+    ("X-Openstack-Request-Id", "req-1"),
+]
+
 
 def application(environ, start_response):
-    start_response("200 OK", [("X-Openstack-Request-Id", "req-1"), ("Content-Length", "2")])
+    start_response("200 OK", HEADERS)
     return [b"{}"]
 
 
