@@ -1,6 +1,7 @@
 """Who may do what: oslo.policy rules, their defaults gathered from the faces' policy modules."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from oslo_policy import policy
@@ -10,12 +11,34 @@ from placement_sched.config.settings import Settings
 from placement_sched.errors import Forbidden
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule as its face declares it: who may by default, and the API operations it guards.
+
+    It is a plain value, because oslo.policy looks for extensions the moment it reads a rule, and
+    keeps what it found in the user's home directory. Commands that ask no policy shall not.
+    """
+
+    name: str
+    check_str: str
+    description: str
+    operations: tuple[Mapping[str, str], ...] = ()
+
+    def default(self) -> policy.RuleDefault:
+        """Return the rule as oslo.policy takes it."""
+        if not self.operations:
+            return policy.RuleDefault(self.name, self.check_str, self.description)
+        return policy.DocumentedRuleDefault(
+            self.name, self.check_str, self.description, [dict(one) for one in self.operations]
+        )
+
+
 class Policy:
     """The rules in effect: the defaults of the faces, overridden by the operator's policy file."""
 
-    def __init__(self, settings: Settings, defaults: Iterable[policy.RuleDefault]) -> None:
+    def __init__(self, settings: Settings, rules: Iterable[Rule]) -> None:
         self._enforcer = policy.Enforcer(settings.conf)
-        self._enforcer.register_defaults(list(defaults))
+        self._enforcer.register_defaults([rule.default() for rule in rules])
 
     def check(self, rule: str, identity: Identity, target: Mapping[str, Any]) -> None:
         """Raise :class:`Forbidden` unless ``identity`` may do ``rule`` to ``target``."""

@@ -1,13 +1,13 @@
 """Who may do what with the compute API: rule names and defaults are nova's."""
 
-from oslo_policy import policy
+from placement_sched.api.policies import Rule
 
 _ADMIN = "role:admin"
 _AGGREGATES = "os_compute_api:os-aggregates"
 
 
-def _rule(name: str, description: str) -> policy.RuleDefault:
-    return policy.RuleDefault(name, _ADMIN, description=description)
+def _rule(name: str, description: str) -> Rule:
+    return Rule(name, _ADMIN, description)
 
 
 RULES = (

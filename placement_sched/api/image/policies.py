@@ -1,5 +1,5 @@
 """Who may do what with the image API."""
 
-from oslo_policy import policy
+from placement_sched.api.policies import Rule
 
-RULES: tuple[policy.RuleDefault, ...] = ()
+RULES: tuple[Rule, ...] = ()

@@ -3,25 +3,23 @@
 Source: "Placement Policies" of the Placement documentation.
 """
 
-from oslo_policy import policy
+from placement_sched.api.policies import Rule
 
 _ADMIN = "rule:admin_or_service_api"
 _READER = "rule:admin_or_project_reader_or_service_api"
 _SERVICE = "rule:service_api"
 
 
-def _base(name: str, check: str, description: str) -> policy.RuleDefault:
-    return policy.RuleDefault(name, check, description=description)
+def _base(name: str, check: str, description: str) -> Rule:
+    return Rule(name, check, description)
 
 
-def _rule(
-    name: str, description: str, *operations: tuple[str, str], check: str = _ADMIN
-) -> policy.DocumentedRuleDefault:
-    return policy.DocumentedRuleDefault(
+def _rule(name: str, description: str, *operations: tuple[str, str], check: str = _ADMIN) -> Rule:
+    return Rule(
         f"placement:{name}",
         check,
         description,
-        [{"method": method, "path": path} for method, path in operations],
+        tuple({"method": method, "path": path} for method, path in operations),
     )
 
 

@@ -1,13 +1,13 @@
 """Who may do what with the scheduler API."""
 
-from oslo_policy import policy
+from placement_sched.api.policies import Rule
 
 _ADMIN_OR_SERVICE = "role:admin or role:service"
 
 RULES = (
-    policy.RuleDefault("scheduler:root:show", "@", "See what the scheduler API serves."),
+    Rule("scheduler:root:show", "@", "See what the scheduler API serves."),
     *(
-        policy.RuleDefault(name, _ADMIN_OR_SERVICE, description)
+        Rule(name, _ADMIN_OR_SERVICE, description)
         for name, description in (
             ("scheduler:compute_nodes:report", "Report what compute nodes have."),
             ("scheduler:compute_nodes:list", "List compute nodes."),
