@@ -196,11 +196,14 @@ def _best(hosts: Sequence[Json], weighers: Sequence[Json]) -> RenderableType:
     """Return the best hosts side by side, so that many weighers fit as well as few."""
     best = hosts[:BEST]
     table = _table()
-    table.add_column(f"Best {len(best)} of {len(hosts)}", style="bold", no_wrap=True)
+    table.add_column(f"Best {len(best)} of {len(hosts)}", no_wrap=True)
     for host in best:
         name = Text(named(host["host"], host["node"]))
         table.add_column(name, justify="right", overflow="fold")
-    table.add_row("weight", *(Text(f"{host['weight']:.3f}", style="bold") for host in best))
+    table.add_row(
+        Text("weight", style="bold"),
+        *(Text(f"{host['weight']:.3f}", style="bold") for host in best),
+    )
     for name in [weigher["name"] for weigher in weighers]:
         table.add_row(f"  {name}", *(_weight(host["weights"].get(name)) for host in best))
     return _spaced(table)
