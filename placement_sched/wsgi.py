@@ -5,6 +5,7 @@ Configuration comes from ``PLACEMENT_SCHED_CONFIG`` (files, colon-separated) and
 ``OS_<GROUP>__<OPTION>`` environment.
 """
 
+import gc
 import os
 from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
@@ -17,6 +18,9 @@ from placement_sched.config.process import CONF
 from placement_sched.config.settings import Settings
 from placement_sched.scheduler.loading import read_settings
 
+#: So many objects more than were freed start a collection of the young ones (Python: 700).
+_YOUNG = 10_000
+
 
 def start(files: Sequence[str]) -> Settings:
     """Read ``files`` and the environment into the process's ``CONF`` and start the log.
@@ -26,6 +30,19 @@ def start(files: Sequence[str]) -> Settings:
     settings = read_settings(files)
     logs.setup(CONF)
     return settings
+
+
+def served(application: WSGI) -> WSGI:
+    """Return ``application`` as a worker serves it: every request in the access log.
+
+    What is loaded by now stays for good, so the garbage collector need not walk it ever again;
+    and an answer of thousands of rows is not taken for garbage every 700 objects. Together they
+    halve what a request for 1000 candidates costs.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG)
+    return AccessLog(application)
 
 
 def _files() -> list[str]:
@@ -46,7 +63,7 @@ class _OnFirstRequest:
         if self._made is None:
             with self._lock:
                 if self._made is None:
-                    self._made = AccessLog(self._make())
+                    self._made = served(self._make())
         return self._made(environ, start_response)
 
 

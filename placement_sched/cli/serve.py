@@ -18,14 +18,14 @@ from granian.constants import Interfaces
 from granian.log import LogLevels
 from granian.server.mp import MPServer
 
-from placement_sched.api.access_log import WSGI, AccessLog
+from placement_sched.api.access_log import WSGI
 from placement_sched.app import create_app
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Error, Unavailable
 from placement_sched.scheduler.loading import plugins_for, read_settings
-from placement_sched.wsgi import start
+from placement_sched.wsgi import served, start
 
 LOG = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ def load(files: Sequence[str], parent: int) -> WSGI:
         application.services.ready()
     except Unavailable as failure:
         LOG.warning("starting without the database: %s", failure)
-    return AccessLog(application)
+    return served(application)
 
 
 def _die_with(parent: int) -> None:
