@@ -1,6 +1,12 @@
 """The route table of the scheduler API, by noun."""
 
-from placement_sched.api.scheduler.routes import compute_nodes, explain, instances, root, select_destinations
+from placement_sched.api.scheduler.routes import (
+    compute_nodes,
+    explain,
+    instances,
+    root,
+    select_destinations,
+)
 
 ROUTES = (
     *root.ROUTES,
