@@ -176,9 +176,7 @@ def rename_many(connection: Connection, names: Mapping[int, str], now: datetime)
         {"b_id": number, "name": name, "updated_at": now} for number, name in sorted(names.items())
     ]
     try:
-        connection.execute(
-            update(resource_providers).where(_COLUMNS.id == bindparam("b_id")), rows
-        )
+        connection.execute(update(resource_providers).where(_COLUMNS.id == bindparam("b_id")), rows)
     except IntegrityError as failure:
         raise _taken(failure, [NewProvider("", name) for name in names.values()]) from None
 
