@@ -28,9 +28,10 @@ class Rule:
         """Return the rule as oslo.policy takes it."""
         if not self.operations:
             return policy.RuleDefault(self.name, self.check_str, self.description)
-        return policy.DocumentedRuleDefault(
-            self.name, self.check_str, self.description, [dict(one) for one in self.operations]
-        )
+        operations = [
+            policy.Operation(path=one["path"], method=one["method"]) for one in self.operations
+        ]
+        return policy.DocumentedRuleDefault(self.name, self.check_str, self.description, operations)
 
 
 class Policy:
