@@ -5,6 +5,7 @@ from placement_sched.api.placement.routes import (
     allocation_candidates,
     allocations,
     inventories,
+    reshaper,
     resource_classes,
     resource_providers,
     root,
@@ -22,4 +23,5 @@ ROUTES = (
     *allocations.ROUTES,
     *allocation_candidates.ROUTES,
     *usages.ROUTES,
+    *reshaper.ROUTES,
 )

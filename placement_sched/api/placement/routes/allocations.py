@@ -156,6 +156,7 @@ ROUTES: tuple[Route, ...] = (
         path="/allocations/<consumer_uuid>",
         handler=list_of_consumer,
         policy="placement:allocations:list",
+        statuses=(200, 401, 403, 406),
     ),
     Route(
         method="PUT",
@@ -163,14 +164,14 @@ ROUTES: tuple[Route, ...] = (
         handler=put,
         policy="placement:allocations:update",
         body=schemas.PUT,
-        statuses=(204, 400, 409),
+        statuses=(204, 400, 401, 403, 409, 415),
     ),
     Route(
         method="DELETE",
         path="/allocations/<consumer_uuid>",
         handler=delete,
         policy="placement:allocations:delete",
-        statuses=(204, 404),
+        statuses=(204, 401, 403, 404),
     ),
     Route(
         method="POST",
@@ -179,13 +180,13 @@ ROUTES: tuple[Route, ...] = (
         policy="placement:allocations:manage",
         since=POST_ALLOCATIONS,
         body=schemas.POST,
-        statuses=(204, 400, 409),
+        statuses=(204, 400, 401, 403, 404, 409, 415),
     ),
     Route(
         method="GET",
         path="/resource_providers/<uuid>/allocations",
         handler=list_of_provider,
         policy="placement:resource_providers:allocations:list",
-        statuses=(200, 404),
+        statuses=(200, 401, 403, 404, 406),
     ),
 )

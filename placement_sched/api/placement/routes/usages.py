@@ -67,7 +67,7 @@ ROUTES: tuple[Route, ...] = (
         path="/resource_providers/<uuid>/usages",
         handler=of_provider,
         policy="placement:resource_providers:usages",
-        statuses=(200, 404),
+        statuses=(200, 401, 403, 404, 406),
     ),
     Route(
         method="GET",
@@ -76,6 +76,6 @@ ROUTES: tuple[Route, ...] = (
         policy=_RULE,
         since=USAGES,
         query=schemas.GET,
-        statuses=(200, 400),
+        statuses=(200, 400, 401, 403, 404, 406),
     ),
 )

@@ -1,0 +1,46 @@
+"""The reshaper: inventories and allocations move between providers in one request."""
+
+from placement_sched.api.call import Answer, Call
+from placement_sched.api.placement.microversions import RESHAPER
+from placement_sched.api.placement.routes.allocations import claims_of
+from placement_sched.api.placement.routes.inventories import inventory_from, refuse_unknown
+from placement_sched.api.placement.schemas import reshaper as schemas
+from placement_sched.api.route import Route
+from placement_sched.db.connection import Connection
+from placement_sched.store import reshape
+
+
+def post(call: Call) -> Answer:
+    """Make providers have, and consumers hold, exactly what the body says: all of it or nothing."""
+    stocks = call.body["inventories"]
+    claims = claims_of(call, call.body["allocations"])
+    generations = {uuid: stock["resource_provider_generation"] for uuid, stock in stocks.items()}
+    names = {name for stock in stocks.values() for name in stock["inventories"]}
+
+    def work(connection: Connection) -> None:
+        providers = reshape.lock(connection, generations, claims)
+        refuse_unknown(connection, names, "malformed reshaper data")
+        wanted = {
+            provider.id: [
+                inventory_from(name, document, provider, call.version)
+                for name, document in stocks[uuid]["inventories"].items()
+            ]
+            for uuid, provider in providers.items()
+        }
+        reshape.write(connection, wanted, claims, call.now())
+
+    call.services.database.write(work)
+    return Answer(status=204)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/reshaper",
+        handler=post,
+        policy="placement:reshaper:reshape",
+        since=RESHAPER,
+        body=schemas.POST,
+        statuses=(204, 400, 401, 403, 404, 409, 415),
+    ),
+)

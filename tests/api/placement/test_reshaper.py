@@ -1,0 +1,159 @@
+"""The reshaper over HTTP: inventories and allocations move together, or not at all."""
+
+from uuid import uuid4
+
+import pytest
+
+from tests.api.placement.allocation_bodies import body_of, headers
+from tests.providers import make_provider
+from tests.statements import counted
+
+SERVICE = {"X-Auth-Token": "nova:service", "X-Roles": "service"}
+
+
+def send(app, inventories, allocations=None, version="1.39", status=204):
+    body = {"inventories": inventories, "allocations": allocations or {}}
+    asked = {**headers(version), **SERVICE}
+    return app.post_json("/placement/reshaper", body, headers=asked, status=status)
+
+
+def stock(generation, **totals):
+    return {
+        "resource_provider_generation": generation,
+        "inventories": {name: {"total": total} for name, total in totals.items()},
+    }
+
+
+def claim(app, consumer, amounts):
+    path = f"/placement/allocations/{consumer}"
+    app.put_json(path, body_of("1.39", amounts), headers=headers("1.39"), status=204)
+
+
+def get(app, path):
+    return app.get(f"/placement{path}", headers=headers("1.39")).json
+
+
+@pytest.fixture
+def tree(app):
+    """A host whose disk an instance uses, and an empty provider the disk shall move to."""
+    database = app.app.services.database
+    host, disk = make_provider(database, VCPU=8, DISK_GB=100), make_provider(database)
+    instance = str(uuid4())
+    claim(app, instance, {host: {"VCPU": 2, "DISK_GB": 30}})
+    return host, disk, instance
+
+
+def test_inventory_moves_with_what_is_allocated_of_it(app, tree):
+    host, disk, instance = tree
+    moved = body_of("1.39", {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
+    send(app, {host: stock(1, VCPU=8), disk: stock(0, DISK_GB=100)}, {instance: moved})
+    told = get(app, f"/allocations/{instance}")["allocations"]
+    assert {uuid: one["resources"] for uuid, one in told.items()} == {
+        host: {"VCPU": 2},
+        disk: {"DISK_GB": 30},
+    }
+    assert get(app, f"/resource_providers/{host}/usages")["usages"] == {"VCPU": 2}
+    assert get(app, f"/resource_providers/{disk}/usages")["usages"] == {"DISK_GB": 30}
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code", "words"),
+    [
+        ({"host_generation": 7}, 409, "placement.concurrent_update", "actual: 1, given: 7"),
+        ({"consumer_generation": 7}, 409, "placement.concurrent_update", "consumer generation"),
+        ({"disk_total": 20}, 409, "placement.undefined_code", "exceed the capacity of 20"),
+        ({"disk_class": "NO_SUCH"}, 400, "placement.undefined_code", "malformed reshaper data"),
+        ({"left": "DISK_GB"}, 409, "placement.inventory.inuse", "in use"),
+        ({"stranger": True}, 400, "placement.resource_provider.not_found", "not found"),
+    ],
+    ids=["provider", "consumer", "capacity", "unknown class", "in use", "unknown provider"],
+)
+def test_a_refused_reshape_changes_nothing(app, tree, change, status, code, words):
+    host, disk, instance = tree
+    before = (
+        get(app, f"/resource_providers/{host}/inventories"),
+        get(app, "/allocations/" + instance),
+    )
+    wanted = {
+        host: stock(change.get("host_generation", 1), VCPU=8),
+        disk: stock(0, **{change.get("disk_class", "DISK_GB"): change.get("disk_total", 100)}),
+    }
+    if "stranger" in change:
+        wanted[str(uuid4())] = stock(0, VCPU=1)
+    amounts = {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}
+    if "left" in change:
+        amounts = {host: {"VCPU": 2, change["left"]: 30}}
+    moved = body_of("1.39", amounts, generation=change.get("consumer_generation", 1))
+    (error,) = send(app, wanted, {instance: moved}, status=status).json["errors"]
+    assert error["code"] == code
+    assert words in error["detail"]
+    after = (
+        get(app, f"/resource_providers/{host}/inventories"),
+        get(app, "/allocations/" + instance),
+    )
+    assert after == before
+    assert get(app, f"/resource_providers/{disk}/inventories")["inventories"] == {}
+
+
+def test_an_inventory_may_shrink_under_what_is_allocated_and_unchanged(app, tree):
+    host, _, instance = tree
+    same = body_of("1.39", {host: {"VCPU": 2, "DISK_GB": 30}}, generation=1)
+    send(app, {host: stock(1, VCPU=1, DISK_GB=10)}, {instance: same})
+    assert get(app, f"/allocations/{instance}")["consumer_generation"] == 2
+
+
+def test_number_of_statements_depends_on_no_number_of_providers_and_consumers(app):
+    database, counts = app.app.services.database, []
+    for size in (1, 20):
+        hosts = [make_provider(database, VCPU=8, DISK_GB=9) for _ in range(size)]
+        consumers_here = [str(uuid4()) for _ in hosts]
+        for host, consumer in zip(hosts, consumers_here, strict=True):
+            claim(app, consumer, {host: {"VCPU": 1, "DISK_GB": 1}})
+        moves = {
+            consumer: body_of("1.39", {host: {"VCPU": 2}}, generation=1)
+            for host, consumer in zip(hosts, consumers_here, strict=True)
+        }
+        with counted(database) as seen:
+            send(app, {host: stock(1, VCPU=9) for host in hosts}, moves)
+        counts.append(len(seen))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "version"),
+    [
+        ({}, "1.30"),
+        ([], "1.39"),
+        ({"inventories": {}, "allocations": {}}, "1.39"),
+        ({"inventories": {"x": stock(0)}, "allocations": {}}, "1.39"),
+        ({"inventories": {"a" * 36: {"inventories": {}}}, "allocations": {}}, "1.39"),
+        ({"inventories": {"a" * 36: stock(0, VCPU=0)}, "allocations": {}}, "1.39"),
+        ({"inventories": {"a" * 36: stock("0")}, "allocations": {}}, "1.39"),
+        ({"inventories": {"a" * 36: stock(0)}, "allocations": {"x": {}}}, "1.39"),
+        ({"inventories": {"a" * 36: stock(0)}, "allocations": {}, "surprise": 1}, "1.39"),
+    ],
+)
+def test_malformed_bodies_are_400(sqlite_app, body, version):
+    asked = {**headers(version), **SERVICE}
+    refused = sqlite_app.post_json("/placement/reshaper", body, headers=asked, status=400)
+    assert "JSON does not validate" in refused.text
+
+
+def test_claims_have_the_form_of_the_version(sqlite_app):
+    host = make_provider(sqlite_app.app.services.database, VCPU=8)
+    for generation, version in enumerate(("1.30", "1.34", "1.38")):
+        inventories = {host: stock(3 * generation, VCPU=8)}
+        claims = {str(uuid4()): body_of(version, {host: {"VCPU": 1}})}
+        mapped = {uuid: {**one, "mappings": {"1": [host]}} for uuid, one in claims.items()}
+        if version == "1.30":
+            send(sqlite_app, inventories, mapped, version, status=400)
+            send(sqlite_app, inventories, claims, version)
+        else:
+            send(sqlite_app, inventories, mapped, version)
+
+
+def test_the_reshaper_is_there_from_1_30_and_for_services_alone(sqlite_app):
+    send(sqlite_app, {"a" * 36: stock(0)}, version="1.29", status=404)
+    body = {"inventories": {"a" * 36: stock(0)}, "allocations": {}}
+    refused = sqlite_app.post_json("/placement/reshaper", body, headers=headers("1.30"), status=403)
+    assert "placement:reshaper:reshape" in refused.text
