@@ -8,6 +8,7 @@ from placement_sched.api.scheduler.schemas import select_destinations as select_
 from placement_sched.api.schema import Schemas
 from placement_sched.model.report import View
 from placement_sched.scheduler.service import Scheduler
+from placement_sched.store import host_aggregates
 
 Json = dict[str, Any]
 
@@ -17,6 +18,11 @@ class DirectScheduler:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
+
+    def aggregate_names(self) -> dict[str, str]:
+        """Return the names of host aggregates by uuid."""
+        with self._scheduler.database.read() as connection:
+            return {one.uuid: one.name for one in host_aggregates.all_aggregates(connection)}
 
     def explain(self, body: Json) -> Json:
         """Return the explanation of ``body``; raise :class:`Invalid` for a malformed one."""

@@ -43,7 +43,7 @@ def render(
         _conclusion(explanation),
     ]
     if explanation["hosts"]:
-        parts.append(_best(explanation["hosts"], funnel["weighers"]))
+        parts.append(_best(explanation, funnel["weighers"]))
     if selected:
         parts.append(_selected(selected, title))
     console.print(Group(*parts))
@@ -167,7 +167,7 @@ def _reason(reason: Reason) -> RenderableType:
 def _conclusion(explanation: Json) -> RenderableType:
     if explanation["outcome"] == "selected":
         return Text.assemble(
-            (f"{len(explanation['hosts'])} hosts passed", "bold green"),
+            (f"{_hosts(_passed(explanation))} passed", "bold green"),
             f"  policy {explanation['policy']}",
         )
     return Text.assemble(("No valid host", "bold red"), f"  {obstacle(explanation)}")
@@ -182,7 +182,7 @@ def obstacle(explanation: Json) -> str:
     for miss in funnel["allocation_candidates"].get("nearest_misses", ()):
         return (
             f"{miss['constraint']} {miss['detail']} alone stands in the way of "
-            f"{miss['hosts']} hosts"
+            f"{_hosts(miss['hosts'])}"
         )
     for name, stage in stages(funnel):
         if stage["before"] and not stage["after"]:
@@ -192,11 +192,19 @@ def obstacle(explanation: Json) -> str:
     return "there was no host to begin with"
 
 
-def _best(hosts: Sequence[Json], weighers: Sequence[Json]) -> RenderableType:
+def _passed(explanation: Json) -> int:
+    """Return how many hosts passed, of which the explanation may show only some."""
+    passed = [stage["after"] for _, stage in stages(explanation["funnel"])]
+    return passed[-1] if passed else len(explanation["hosts"])
+
+
+def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
     """Return the best hosts side by side, so that many weighers fit as well as few."""
+    hosts, passed = explanation["hosts"], _passed(explanation)
     best = hosts[:BEST]
+    count = f"{len(best)} of {passed}"
     table = _table()
-    table.add_column(f"Best {len(best)} of {len(hosts)}", no_wrap=True)
+    table.add_column(f"Best {count}" if len(hosts) == passed else count, no_wrap=True)
     for host in best:
         name = Text(named(host["host"], host["node"]))
         table.add_column(name, justify="right", overflow="fold")
@@ -240,13 +248,17 @@ def _selected(selected: Sequence[Json], title: str) -> RenderableType:
 
 def _heading(selected: Sequence[Json], title: str, amounts: str) -> Text:
     hosts = len({(one["service_host"], one["nodename"]) for one in selected})
-    spread = f"  {len(selected)} instances on {hosts} host{'s' * (hosts > 1)}"
+    spread = f"  {len(selected)} instances on {_hosts(hosts)}"
     each = "  each " if len(selected) > 1 else "  "
     return Text.assemble(
         (title, "bold green"),
         spread if len(selected) > 1 else "",
         f"{each}{amounts}" if amounts else "",
     )
+
+
+def _hosts(count: int) -> str:
+    return "1 host" if count == 1 else f"{count} hosts"
 
 
 def _table() -> Table:

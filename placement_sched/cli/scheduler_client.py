@@ -35,16 +35,28 @@ class SchedulerClient:
         """
         return self._post("select_destinations", body)
 
+    def aggregate_names(self) -> dict[str, str]:
+        """Return the names of host aggregates by uuid; none where this caller may not see them."""
+        try:
+            answer = self._ask(
+                "/compute/v2.1/os-aggregates", {"OpenStack-API-Version": "compute 2.41"}
+            )
+        except Error:
+            return {}
+        return {one["uuid"]: one["name"] for one in answer["aggregates"]}
+
     def _post(self, action: str, body: Json) -> Json:
+        return self._ask(
+            f"/scheduler/v1/{action}",
+            {"Content-Type": "application/json"},
+            json.dumps(body).encode(),
+        )
+
+    def _ask(self, path: str, headers: dict[str, str], body: bytes | None = None) -> Json:
         request = Request(  # noqa: S310 - the scheme was checked
-            f"{self._base}/scheduler/v1/{action}",
-            data=json.dumps(body).encode(),
-            headers={
-                "Content-Type": "application/json",
-                "Accept": "application/json",
-                "X-Auth-Token": self._token,
-            },
-            method="POST",
+            self._base + path,
+            data=body,
+            headers={"Accept": "application/json", "X-Auth-Token": self._token, **headers},
         )
         try:
             with urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - as above

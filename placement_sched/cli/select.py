@@ -3,7 +3,7 @@
 import argparse
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -36,6 +36,10 @@ class Scheduler(Protocol):
 
     def explain(self, body: Json) -> Json:
         """Return the explanation of ``body``, nothing claimed."""
+        ...
+
+    def aggregate_names(self) -> Mapping[str, str]:
+        """Return the names of host aggregates by uuid, for people to read."""
         ...
 
     def select(self, body: Json) -> Json:
@@ -103,10 +107,10 @@ def run_explain(arguments: argparse.Namespace) -> int:
     body.setdefault("max_rejected", 0)
     with _scheduler(arguments) as scheduler:
         explanation = scheduler.explain(body)
-    if arguments.format == "json":
-        print_json(explanation)
-    else:
-        render(explanation, Console())
+        if arguments.format == "json":
+            print_json(explanation)
+        else:
+            render(explanation, Console(), names=scheduler.aggregate_names())
     return 0
 
 
@@ -125,11 +129,12 @@ def run_select(arguments: argparse.Namespace) -> int:
         if arguments.format == "json":
             return _select_raw(scheduler, body)
         explanation = scheduler.explain({"request_spec": body["request_spec"], "max_rejected": 0})
+        names = scheduler.aggregate_names()
         try:
             answer = scheduler.select(body)
         except NoValidHost as failure:
             refused = _refused(explanation, failure)
-            render(refused, Console())
+            render(refused, Console(), names=names)
             raise NoValidHost(f"no valid host: {obstacle(refused)}") from None
     selected = [
         {**selections[0], "instance": uuid}
@@ -138,7 +143,7 @@ def run_select(arguments: argparse.Namespace) -> int:
         )
     ]
     title = "Claimed" if body.get("claim", True) else "Selected, not claimed"
-    render(explanation, Console(), selected, title)
+    render(explanation, Console(), selected, title, names)
     return 0
 
 

@@ -309,6 +309,17 @@ def test_the_kept_database_can_be_served_and_has_the_claims(kept, serve, told):
     assert json.loads(body)["allocations"].keys() == {plain["compute_node_uuid"]}
 
 
+def test_explain_names_aggregates_on_the_database_and_by_address(kept, serve):
+    newcomer, _ = kept
+    config = str(newcomer.place / "work" / "my cloud" / "demo.conf")
+    server = serve("--config-file", config)
+    for where in (("--config-file", config), ("--url", server.url)):
+        done = newcomer.run("explain", *where, "--vcpus", "1", "--zone", "az3")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "member_of in:az3" in done.stdout
+        assert "member_of !in:gpu,licensed-windows" in done.stdout
+
+
 def test_a_demo_that_was_kept_is_not_overwritten(kept):
     newcomer, _ = kept
     done = newcomer.run("demo", "--keep", "my cloud")
