@@ -86,7 +86,7 @@ def opened(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
     """Give the demo, its database and its configuration file made in ``directory``.
 
     Nothing else configures it. Raises :class:`Invalid` for a directory that has a demo already,
-    and for one whose name cannot stand in a database URL.
+    that cannot be written to, or whose name cannot stand in a database URL.
     """
     settings = Settings.from_conf(read_only_files(full_conf(), [str(_configured(directory))]))
     database = Database(settings)
@@ -119,5 +119,8 @@ def _configured(directory: Path) -> Path:
         # oslo.config takes a single one for a reference to another option.
         database=url.replace("$", "$$"),
     )
-    config.write_text(text, encoding="utf-8")
+    try:
+        config.write_text(text, encoding="utf-8")
+    except OSError as failure:
+        raise Invalid(f"{config}: {failure.strerror}") from None
     return config

@@ -203,10 +203,12 @@ def test_the_counts_of_each_funnel_follow_from_each_other(told):
 
 
 def test_each_request_is_introduced_and_its_best_and_claimed_hosts_are_shown(shown, told):
+    lines = [line.rstrip() for line in shown.splitlines()]
     for number, one in enumerate(told["requests"], start=1):
         text = section(shown, number)
-        for line in (one["title"], one["asks"], one["look_at"]):
-            assert " ".join(line.split()) in text
+        assert text.startswith(one["title"])
+        assert f"Asked    {one['asks']}" in lines
+        assert f"Look at  {one['look_at']}" in lines
         for host in [*passing(told, one["name"])[:3], *claimed(told, one["name"])]:
             assert host in text
         for selection in one["claimed"]:
@@ -331,12 +333,16 @@ def test_a_demo_that_was_kept_is_not_overwritten(kept):
     ("directory", "complaint"),
     [
         ("a-file", "--keep a-file: File exists"),
+        ("away", "away/demo.conf: No such file or directory"),
         ("why?", "why?: a name with '?' or control characters fits in no database URL"),
     ],
 )
 def test_a_directory_that_cannot_be_is_one_line(newcomer, directory, complaint):
     newcomer.environment()
-    (newcomer.place / "work" / "a-file").write_text("")
+    work = newcomer.place / "work"
+    (work / "a-file").write_text("")
+    (work / "away").mkdir()
+    (work / "away" / "demo.conf").symlink_to("nowhere/demo.conf")
     done = newcomer.run("demo", "--keep", directory)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"placement-sched: {complaint}\n"
