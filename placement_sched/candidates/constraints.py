@@ -4,10 +4,11 @@ The plain search asks for the providers that meet all of them; an explanation as
 provider, which ones it meets. Both use the very same conditions, so they cannot disagree.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sqlalchemy import ColumnElement, and_, exists, false, not_, or_, select
+from sqlalchemy import ColumnElement, Select, and_, exists, false, not_, or_, select
 
 from placement_sched.candidates.names import Names
 from placement_sched.db.tables import (
@@ -20,6 +21,11 @@ from placement_sched.model.query import RequestGroup
 from placement_sched.store.room import has_room
 
 Condition = ColumnElement[bool]
+#: A column with the id of a root provider.
+Home = ColumnElement[int | None] | None
+
+#: The root of a provider's own tree.
+OWN_ROOT: Home = resource_providers.c.root_provider_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +48,20 @@ class Constraint:
         return f"{self.kind}={self.detail}"
 
 
-def constraints_of(group: RequestGroup, names: Names) -> tuple[Constraint, ...]:
-    """Return the constraints of a group that one provider serves alone, as they are explained."""
+def constraints_of(
+    group: RequestGroup, names: Names, home: Home = OWN_ROOT
+) -> tuple[Constraint, ...]:
+    """Return the constraints of a group that one provider serves alone, as they are explained.
+
+    ``home`` is the root in whose aggregates the provider counts as well: that of its own tree, or
+    of the tree it shares with; None where only its own aggregates count.
+    """
     return (
         *(_resources(name, names.classes[name], amount) for name, amount in group.resources),
         *(_any_trait(any_of, names) for any_of in group.traits.required),
         *(_no_trait(name, names) for name in sorted(group.traits.forbidden)),
-        *(_member_of(uuids, names) for uuids in group.aggregates.member_of),
-        *_not_member_of(group.aggregates.forbidden, names),
+        *(_member_of(uuids, names, home) for uuids in group.aggregates.member_of),
+        *_not_member_of(group.aggregates.forbidden, names, home),
         *_in_tree(group.in_tree),
     )
 
@@ -71,18 +83,20 @@ def _resources(name: str, class_id: int, amount: int) -> Constraint:
     )
 
 
+def carriers_of(trait_ids: Iterable[int]) -> Select[int]:
+    """Return the query of the ids of providers that carry one of these traits."""
+    carried = resource_provider_traits.c
+    return select(carried.resource_provider_id).where(carried.trait_id.in_(sorted(trait_ids)))
+
+
 def _any_trait(any_of: frozenset[str], names: Names) -> Constraint:
     wanted = sorted(any_of)
     text = wanted[0] if len(wanted) == 1 else f"in:{','.join(wanted)}"
-    carried = resource_provider_traits.c
-    carriers = select(carried.resource_provider_id).where(
-        carried.trait_id.in_([names.traits[name] for name in wanted])
-    )
     return Constraint(
         kind="required",
         detail=text,
         # IN, not EXISTS: SQLite starts from the few carriers of a rare trait only so.
-        condition=resource_providers.c.id.in_(carriers),
+        condition=resource_providers.c.id.in_(carriers_of(names.traits[name] for name in wanted)),
         refused=f"lacks trait {' or '.join(wanted)}",
     )
 
@@ -102,42 +116,47 @@ def _no_trait(name: str, names: Names) -> Constraint:
     )
 
 
-def _in_aggregates(uuids: frozenset[str], names: Names) -> Condition:
-    """Return whether a provider, or the root of its tree, is in one of the aggregates."""
+def _in_aggregates(uuids: frozenset[str], names: Names, home: Home) -> Condition:
+    """Return whether a provider, or its home root, is in one of the aggregates."""
     known = sorted(names.aggregates[uuid] for uuid in uuids if uuid in names.aggregates)
     if not known:
         return false()
     membership = resource_provider_aggregates.c
     members = select(membership.resource_provider_id).where(membership.aggregate_id.in_(known))
+    itself = resource_providers.c.id.in_(members)
+    if home is None:
+        return itself
+    if home is not OWN_ROOT:
+        return or_(itself, home.in_(members))
     # The members are gathered once; a root is its own root, so that a cloud without child
     # providers never gathers them for the second half.
     return or_(
         resource_providers.c.root_provider_id.in_(members),
         and_(
             resource_providers.c.parent_provider_id.is_not(None),
-            resource_providers.c.id.in_(members),
+            itself,
         ),
     )
 
 
-def _member_of(uuids: frozenset[str], names: Names) -> Constraint:
+def _member_of(uuids: frozenset[str], names: Names, home: Home) -> Constraint:
     text = f"in:{','.join(sorted(uuids))}"
     return Constraint(
         kind="member_of",
         detail=text,
-        condition=_in_aggregates(uuids, names),
+        condition=_in_aggregates(uuids, names, home),
         refused=f"in none of the aggregates {', '.join(sorted(uuids))}",
     )
 
 
-def _not_member_of(uuids: frozenset[str], names: Names) -> tuple[Constraint, ...]:
+def _not_member_of(uuids: frozenset[str], names: Names, home: Home) -> tuple[Constraint, ...]:
     if not uuids:
         return ()
     return (
         Constraint(
             kind="member_of",
             detail=f"!in:{','.join(sorted(uuids))}",
-            condition=not_(_in_aggregates(uuids, names)),
+            condition=not_(_in_aggregates(uuids, names, home)),
             refused="in a forbidden aggregate",
         ),
     )

@@ -1,15 +1,19 @@
-"""Turns the names in a question into ids, or says which name there is not."""
+"""Turns the names in a question into ids, or says which name there is not.
+
+The same statement tells which shapes of providers there are, which costs no round trip so.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, literal, select, union_all
 
+from placement_sched.candidates.topology import Topology, nested, sharing
 from placement_sched.db.tables import placement_aggregates, resource_classes, traits
 from placement_sched.errors import Invalid
 from placement_sched.model.query import CandidatesQuery
 
-_CLASS, _TRAIT, _AGGREGATE = range(3)
+_CLASS, _TRAIT, _AGGREGATE, _SHAPE = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class Names:
     classes: Mapping[str, int]
     traits: Mapping[str, int]
     aggregates: Mapping[str, int]
+    topology: Topology
 
     @property
     def class_names(self) -> dict[int, str]:
@@ -36,6 +41,7 @@ def resolve(connection: Connection, query: CandidatesQuery) -> Names:
     """
     wanted_classes = {name for group in query.groups for name, _ in group.resources}
     wanted_traits = {name for group in query.groups for name in group.traits.names}
+    wanted_traits |= query.root.names
     wanted_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
     names = _look_up(connection, wanted_traits, wanted_aggregates)
     if lacking := sorted(wanted_classes - names.classes.keys()):
@@ -49,7 +55,11 @@ def resolve(connection: Connection, query: CandidatesQuery) -> Names:
 
 
 def _look_up(connection: Connection, trait_names: set[str], aggregate_uuids: set[str]) -> Names:
-    parts = [select(literal(_CLASS), resource_classes.c.id, resource_classes.c.name)]
+    parts = [
+        select(literal(_CLASS), resource_classes.c.id, resource_classes.c.name),
+        select(literal(_SHAPE), nested(), literal("nested")),
+        select(literal(_SHAPE), sharing(), literal("sharing")),
+    ]
     if trait_names:
         named = traits.c.name.in_(sorted(trait_names))
         parts.append(select(literal(_TRAIT), traits.c.id, traits.c.name).where(named))
@@ -60,7 +70,9 @@ def _look_up(connection: Connection, trait_names: set[str], aggregate_uuids: set
                 known.uuid.in_(sorted(aggregate_uuids))
             )
         )
-    found: tuple[dict[str, int], ...] = ({}, {}, {})
+    found: tuple[dict[str, int], ...] = ({}, {}, {}, {})
     for kind, number, name in connection.execute(union_all(*parts)).all():
         found[kind][name] = number
-    return Names(*found)
+    classes, trait_ids, aggregates, shapes = found
+    shape = Topology(nested=bool(shapes["nested"]), sharing=bool(shapes["sharing"]))
+    return Names(classes, trait_ids, aggregates, shape)

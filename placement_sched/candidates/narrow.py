@@ -54,14 +54,43 @@ def sample(
     """
     fitting = connection.scalars(select(_itself.id).where(condition).order_by(_itself.id)).all()
     drawn = random.sample(fitting, len(fitting) if limit is None else min(limit, len(fitting)))
-    found = {
-        provider.id: provider
-        for batch in batches(drawn)
+    found = {provider.id: provider for provider in describe(connection, drawn)}
+    return tuple(found[key] for key in drawn if key in found)
+
+
+def describe(connection: Connection, ids: Sequence[int]) -> tuple[CandidateProvider, ...]:
+    """Return the providers of these ids, in no order."""
+    return tuple(
+        provider
+        for batch in batches(ids)
         for provider in _candidates(
             connection.execute(_PROVIDERS.where(among(connection, _itself.id, batch))).all()
         )
-    }
-    return tuple(found[key] for key in drawn if key in found)
+    )
+
+
+def whole_trees(
+    connection: Connection, providers: Sequence[CandidateProvider]
+) -> tuple[CandidateProvider, ...]:
+    """Return all providers of the trees that these are of, by id."""
+    trees = resource_providers.alias("trees").c
+    statement = _PROVIDERS.order_by(_itself.id)
+    ids = [provider.id for provider in providers]
+    return tuple(
+        {
+            provider.id: provider
+            for batch in batches(ids)
+            for provider in _candidates(
+                connection.execute(
+                    statement.where(
+                        _itself.root_provider_id.in_(
+                            select(trees.root_provider_id).where(among(connection, trees.id, batch))
+                        )
+                    )
+                ).all()
+            )
+        }.values()
+    )
 
 
 def _candidates(

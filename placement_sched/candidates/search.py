@@ -1,20 +1,28 @@
 """The allocation-candidates search, told top to bottom.
 
-names -> constraints -> narrow -> allocation requests
+names -> constraints -> narrow, or trees -> combinations -> allocation requests
 
-The question comes as a value and the answer is one. Summaries of the providers found are made
-by ``summaries``, since the scheduler has no use for them; ``explain`` tells, of the very same
-constraints, what each of them removed.
+The question comes as a value and the answer is one. A request of one group in a cloud of lone
+providers is narrowed by a single statement; any other is combined tree by tree, of the same
+constraints. Summaries of the providers found are made by ``summaries``, since the scheduler has
+no use for them; ``explain`` tells, of the very same constraints, what each of them removed.
 """
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
 from sqlalchemy import Connection
 
+from placement_sched.candidates.combine import Rules
 from placement_sched.candidates.constraints import Constraint, all_of, constraints_of
+from placement_sched.candidates.gather import Harvest, Served, gather
 from placement_sched.candidates.names import Names, resolve
-from placement_sched.candidates.narrow import narrow, sample
+from placement_sched.candidates.narrow import describe, narrow, sample
+from placement_sched.candidates.parts import Part, parts_of, serves_alone
+from placement_sched.candidates.topology import Topology
+from placement_sched.candidates.trees import Forest
 from placement_sched.config.settings import Settings
 from placement_sched.model.candidate import AllocationRequest, CandidateProvider, Candidates
 from placement_sched.model.query import CandidatesQuery, RequestGroup
@@ -28,6 +36,11 @@ class Search:
     names: Names
     constraints: tuple[Constraint, ...]
 
+    @property
+    def topology(self) -> Topology:
+        """Return which shapes of providers there are."""
+        return self.names.topology
+
 
 def prepare(connection: Connection, query: CandidatesQuery) -> Search:
     """Return the search that answers ``query``.
@@ -35,24 +48,32 @@ def prepare(connection: Connection, query: CandidatesQuery) -> Search:
     Raises :class:`Invalid` for a resource class or trait that does not exist.
     """
     names = resolve(connection, query)
-    return Search(query, names, constraints_of(query.group, names))
+    group = query.group or RequestGroup()
+    return Search(query, names, constraints_of(group, names))
 
 
-def find(connection: Connection, search: Search, settings: Settings, random: Random) -> Candidates:
+def find(
+    connection: Connection,
+    search: Search,
+    settings: Settings,
+    random: Random,
+    *,
+    one_of_a_tree: bool = False,
+) -> Candidates:
     """Return the candidates of a search: the first by provider id, or a fair sample.
 
-    ``[placement] randomize_allocation_candidates`` and ``max_allocation_candidates`` apply.
+    ``one_of_a_tree`` leaves out candidates with several providers of one tree, which callers
+    before microversion 1.29 would not understand. The options of ``[placement]`` apply:
+    ``randomize_allocation_candidates``, ``max_allocation_candidates`` and
+    ``allocation_candidates_generation_strategy``.
     """
     limit = effective_limit(search.query.limit, settings)
-    condition = all_of(search.constraints)
-    if settings.placement.randomize_allocation_candidates:
-        providers = sample(connection, condition, limit, random)
-    else:
-        providers = narrow(connection, condition, limit)
-    group = search.query.group
-    return Candidates(
-        requests=tuple(_request(provider, group) for provider in providers), providers=providers
-    )
+    lot = random if settings.placement.randomize_allocation_candidates else None
+    if search.query.is_plain and search.topology.flat:
+        return _alone(connection, search, limit, lot)
+    strategy = settings.placement.allocation_candidates_generation_strategy
+    harvest = Harvest(limit=limit, breadth_first=strategy == "breadth-first", random=lot)
+    return _together(connection, search, harvest, one_of_a_tree=one_of_a_tree)
 
 
 def effective_limit(asked: int | None, settings: Settings) -> int | None:
@@ -62,9 +83,86 @@ def effective_limit(asked: int | None, settings: Settings) -> int | None:
     return min(limits, default=None)
 
 
-def _request(provider: CandidateProvider, group: RequestGroup) -> AllocationRequest:
+def _alone(
+    connection: Connection, search: Search, limit: int | None, lot: Random | None
+) -> Candidates:
+    """Return the providers that serve the one group of the request, each alone."""
+    condition = all_of(search.constraints)
+    if lot is None:
+        providers = narrow(connection, condition, limit)
+    else:
+        providers = sample(connection, condition, limit, lot)
+    (group,) = search.query.groups
+    return Candidates(
+        requests=tuple(
+            AllocationRequest(
+                allocations={provider.uuid: dict(group.resources)},
+                mappings={group.suffix: (provider.uuid,)},
+                root_uuid=provider.root_uuid,
+            )
+            for provider in providers
+        ),
+        providers=providers,
+    )
+
+
+def _together(
+    connection: Connection, search: Search, harvest: Harvest, *, one_of_a_tree: bool
+) -> Candidates:
+    """Return the combinations of providers that serve the request, tree by tree."""
+    parts = parts_of(search.query, search.names)
+    forest = Forest(
+        parts=parts,
+        rules=_rules(search, parts, one_of_a_tree=one_of_a_tree),
+        root=search.query.root,
+        names=search.names,
+        topology=search.topology,
+    )
+    served = gather(connection, forest, harvest)
+    ids = {key for one in served for key in (one.root, *one.providers)}
+    known = {provider.id: provider for provider in describe(connection, sorted(ids))}
+    serving = dict.fromkeys(key for one in served for key in one.providers)
+    return Candidates(
+        requests=tuple(_request(one, parts, known, search.names) for one in served),
+        providers=tuple(known[key] for key in serving),
+    )
+
+
+def _rules(search: Search, parts: tuple[Part, ...], *, one_of_a_tree: bool) -> Rules:
+    query, trait_ids = search.query, search.names.traits
+    positions = {part.slot.suffix: position for position, part in enumerate(parts)}
+    group = query.group
+    return Rules(
+        slots=tuple(part.slot for part in parts),
+        isolate=query.isolates,
+        trait_choices=tuple(
+            frozenset(trait_ids[name] for name in any_of)
+            for any_of in (group.traits.required if group and not serves_alone(group) else ())
+        ),
+        subtrees=tuple(
+            tuple(positions[suffix] for suffix in suffixes) for suffixes in query.same_subtrees
+        ),
+        one_of_a_tree=one_of_a_tree,
+    )
+
+
+def _request(
+    served: Served,
+    parts: Iterable[Part],
+    known: Mapping[int, CandidateProvider],
+    names: Names,
+) -> AllocationRequest:
+    """Return what a combination allocates: amounts that slots ask of one provider add up."""
+    class_names = names.class_names
+    allocations: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    mappings: dict[str, dict[str, None]] = defaultdict(dict)
+    for part, provider in zip(parts, served.providers, strict=True):
+        uuid = known[provider].uuid
+        mappings[part.slot.suffix][uuid] = None
+        for class_id, amount in part.slot.amounts:
+            allocations[uuid][class_names[class_id]] += amount
     return AllocationRequest(
-        allocations={provider.uuid: dict(group.resources)},
-        mappings={group.suffix: (provider.uuid,)},
-        root_uuid=provider.root_uuid,
+        allocations={uuid: dict(amounts) for uuid, amounts in allocations.items()},
+        mappings={suffix: tuple(uuids) for suffix, uuids in mappings.items()},
+        root_uuid=known[served.root].uuid,
     )

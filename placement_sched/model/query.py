@@ -74,16 +74,34 @@ class CandidatesQuery:
     """A whole allocation-candidates question (Placement API reference)."""
 
     groups: tuple[RequestGroup, ...]
+    group_policy: str | None = None
+    root: TraitTerms = TraitTerms()
+    same_subtrees: tuple[tuple[str, ...], ...] = ()
     limit: int | None = None
 
     @property
-    def group(self) -> RequestGroup:
-        """Return the group without suffix."""
-        return next(group for group in self.groups if not group.suffix)
+    def group(self) -> RequestGroup | None:
+        """Return the group without suffix, or None where every group has one."""
+        return next((group for group in self.groups if not group.suffix), None)
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether one group is all it asks for."""
+        return len(self.groups) == 1 and self.root == TraitTerms() and not self.same_subtrees
+
+    @property
+    def isolates(self) -> bool:
+        """Return whether no two groups with a suffix may be served by the same provider."""
+        return self.group_policy == "isolate"
 
     def querystring(self) -> str:
         """Return the question as a query string: percent-encoded, parameters sorted."""
         pairs = [pair for group in self.groups for pair in group.parameters()]
+        if self.group_policy is not None:
+            pairs.append(("group_policy", self.group_policy))
+        root = RequestGroup(suffix="", traits=self.root).parameters()
+        pairs += [(f"root_{key}", value) for key, value in root]
+        pairs += [("same_subtree", ",".join(suffixes)) for suffixes in self.same_subtrees]
         if self.limit is not None:
             pairs.append(("limit", str(self.limit)))
         return urlencode(sorted(pairs))

@@ -1,0 +1,151 @@
+"""The request groups of a GET /allocation_candidates query string.
+
+Source: Placement documentation, "Granular Resource Requests", and the specs on string suffixes,
+``same_subtree`` and ``root_required``.
+"""
+
+import re
+from collections.abc import Iterable
+
+from placement_sched.api.call import Call
+from placement_sched.api.placement import microversions as mv
+from placement_sched.api.placement.params import (
+    normal_uuid,
+    parse_member_of,
+    parse_resources,
+    parse_traits,
+)
+from placement_sched.errors import BadValue, Invalid
+from placement_sched.model.inventory import MAX_INT
+from placement_sched.model.query import CandidatesQuery, RequestGroup, TraitTerms
+
+_KEY = re.compile(r"^(?P<name>resources|required|member_of|in_tree)(?P<suffix>[a-zA-Z0-9_-]*)$")
+
+
+def query_of(call: Call) -> CandidatesQuery:
+    """Return the question that a query string, already of its schema, asks.
+
+    Raises :class:`Invalid` for what is malformed or contradicts itself, naming the parameter.
+    """
+    suffixes = dict.fromkeys(match["suffix"] for key, _ in call.query if (match := _KEY.match(key)))
+    groups = tuple(_group(call, suffix) for suffix in suffixes)
+    if not any(group.resources for group in groups):
+        raise Invalid(
+            "There must be at least one resources or resources[$S] parameter.",
+            code="placement.query.missing_value",
+        )
+    same_subtrees = tuple(_same_subtree(text, suffixes) for text in call.values("same_subtree"))
+    _check_resourceless(call, groups, {one for some in same_subtrees for one in some})
+    _check_conflicts(groups)
+    policy = call.value("group_policy")
+    if policy is None and sum(1 for suffix in suffixes if suffix) > 1:
+        raise Invalid(
+            'The "group_policy" parameter is required when specifying more than one '
+            '"resources{N}" parameter.'
+        )
+    limit = call.value("limit")
+    return CandidatesQuery(
+        groups=groups,
+        group_policy=policy,
+        root=_root(call),
+        same_subtrees=same_subtrees,
+        limit=None if limit is None else min(int(limit[:12]), MAX_INT),
+    )
+
+
+def _group(call: Call, suffix: str) -> RequestGroup:
+    text = call.value(f"resources{suffix}")
+    return RequestGroup(
+        suffix=suffix,
+        resources=() if text is None else tuple(parse_resources(text).items()),
+        traits=parse_traits(call.values(f"required{suffix}"), call.version, f"required{suffix}"),
+        aggregates=parse_member_of(
+            call.values(f"member_of{suffix}"), call.version, f"member_of{suffix}"
+        ),
+        in_tree=_in_tree(call, f"in_tree{suffix}"),
+    )
+
+
+def _in_tree(call: Call, key: str) -> str | None:
+    text = call.value(key)
+    if text is None:
+        return None
+    try:
+        return normal_uuid(text)
+    except ValueError:
+        raise Invalid(
+            f"Invalid query string parameters: Expected '{key}' parameter to be a format of "
+            f"uuid. Got: {text}"
+        ) from None
+
+
+def _root(call: Call) -> TraitTerms:
+    values = call.values("root_required")
+    if len(values) > 1:
+        raise Invalid(
+            "Query parameter 'root_required' may be specified only once.",
+            code="placement.query.duplicate_key",
+        )
+    if values and values[0].startswith("in:"):
+        raise Invalid(
+            "Invalid query string parameters: 'root_required' takes no any-traits. "
+            f"Got: {values[0]}"
+        )
+    terms = parse_traits(values, call.version, "root_required")
+    if both := _both(terms):
+        raise BadValue(
+            f"Conflicting required and forbidden traits found in root_required: {', '.join(both)}"
+        )
+    return terms
+
+
+def _same_subtree(text: str, suffixes: Iterable[str]) -> tuple[str, ...]:
+    named = tuple(text.split(","))
+    if "" in named:
+        raise BadValue("Empty string (unsuffixed group) can not be specified in `same_subtree`")
+    known = set(suffixes)
+    if unknown := sorted(set(named) - known):
+        raise BadValue(
+            f"Real suffixes should be specified in `same_subtree`: {unknown} not found in "
+            f"{sorted(known)}."
+        )
+    return tuple(dict.fromkeys(named))
+
+
+def _check_resourceless(call: Call, groups: Iterable[RequestGroup], tied: set[str]) -> None:
+    """Raise for a group without resources, unless a subtree ties it to others (from 1.36)."""
+    bare = [group for group in groups if not group.resources and group.suffix not in tied]
+    if not bare:
+        return
+    if call.version.has(mv.SAME_SUBTREE):
+        raise BadValue(
+            "Resourceless suffixed group request should be specified in `same_subtree` query "
+            f"param: bad group(s) - {[group.suffix for group in bare]}."
+        )
+    keys = {key for key, _ in call.query}
+    for name, words in (("required", "traits"), ("member_of", "member_of"), ("in_tree", "in_tree")):
+        orphans = [f"{name}{group.suffix}" for group in bare if f"{name}{group.suffix}" in keys]
+        if orphans:
+            raise Invalid(
+                f"All {words} parameters must be associated with resources. Found the following "
+                f"orphaned {words} keys: {', '.join(orphans)}"
+            )
+
+
+def _check_conflicts(groups: Iterable[RequestGroup]) -> None:
+    found = [
+        f"required{group.suffix}: ({', '.join(both)})"
+        for group in groups
+        if (both := _both(group.traits))
+    ]
+    if found:
+        raise Invalid(
+            "Conflicting required and forbidden traits found in the following traits keys: "
+            + ", ".join(found)
+        )
+
+
+def _both(terms: TraitTerms) -> list[str]:
+    """Return the traits that are required, by themselves, and forbidden."""
+    plainly = {name for any_of in terms.required if len(any_of) == 1 for name in any_of}
+    return sorted(plainly & terms.forbidden)
