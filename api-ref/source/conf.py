@@ -19,3 +19,6 @@ html_theme_options = {
 }
 html_static_path = ["_static"]
 html_css_files = ["reference.css"]
+
+# Options and names are to be copied as they stand.
+smartquotes = False

@@ -1,0 +1,220 @@
+"""Directives whose content comes from the code, so that these pages cannot fall behind it.
+
+``plugins``, ``error-classes``, ``error-codes``, ``policies``, ``tables`` and ``decisions`` write
+what is in the tree now. ``commands`` is a console session that ``tests/docs/test_commands.py``
+runs.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+from oslo_config import cfg
+from sphinx.application import Sphinx
+
+import placement_sched
+from placement_sched.api.errors import status_of
+from placement_sched.app import RULES
+from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
+from placement_sched.errors import Error
+from placement_sched.scheduler.filters import BaseHostFilter, all_filters
+from placement_sched.scheduler.plugin import SchedulerPlugin
+from placement_sched.scheduler.request_filters import all_request_filters
+from placement_sched.scheduler.weights import all_weighers
+
+ROOT = Path(__file__).resolve().parents[3]
+
+_FAMILIES = {
+    "filters": all_filters,
+    "weighers": all_weighers,
+    "request_filters": all_request_filters,
+}
+_TABLES = {"placement": PLACEMENT_TABLES, "own": OWN_TABLES}
+
+
+class Generated(Directive):
+    """A directive that writes reStructuredText lines and has them parsed."""
+
+    def lines(self) -> Iterable[str]:
+        """Return what stands in place of the directive."""
+        raise NotImplementedError
+
+    def run(self) -> list[nodes.Node]:
+        """Return the parsed lines."""
+        found = StringList()
+        for number, line in enumerate(self.lines()):
+            found.append(line, f"<{self.name}>", number)
+        holder = nodes.section()
+        holder.document = self.state.document
+        self.state.nested_parse(found, self.content_offset, holder, match_titles=True)
+        return holder.children
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """Yield a table."""
+    yield ".. list-table::"
+    yield "   :header-rows: 1"
+    yield ""
+    for row in (head, *rows):
+        first, *rest = row
+        yield f"   * - {first}"
+        yield from (f"     - {cell}" for cell in rest)
+    yield ""
+
+
+def cleaned(text: str | None) -> str:
+    """Return a docstring, with references to classes as plain names."""
+    return re.sub(r":\w+:`~?([\w.]+)`", r"``\1``", inspect.cleandoc(text or ""))
+
+
+class Plugins(Generated):
+    """The shipped plugins of a family: their docstrings and options."""
+
+    required_arguments = 1
+
+    def lines(self) -> Iterator[str]:
+        """Yield one section for each plugin."""
+        for kind in _FAMILIES[self.arguments[0]]():
+            yield from self._plugin(kind)
+
+    def _plugin(self, kind: type[SchedulerPlugin]) -> Iterator[str]:
+        title = getattr(kind, "name", "") or kind.__name__
+        yield from (title, "-" * len(title), "")
+        yield from (*cleaned(kind.__doc__).splitlines(), "")
+        if issubclass(kind, BaseHostFilter):
+            how = "once, for the first" if kind.run_filter_once_per_request else "for each of them"
+            yield f"A request for several instances asks it {how}."
+            yield "It runs on rebuild, too." if kind.RUN_ON_REBUILD else ""
+            yield ""
+        for group, option in kind.options:
+            yield from _option(group, option)
+        yield from (f"Class: ``{kind.__module__}.{kind.__qualname__}``", "")
+
+
+def _option(group: str, option: cfg.Opt) -> Iterator[str]:
+    older = "".join(f", earlier ``{old.name}``" for old in option.deprecated_opts)
+    default = "unset" if option.default is None else f"``{option.default}``"
+    yield f"``[{group}] {option.dest}`` (default {default}{older})"
+    yield f"    {' '.join((option.help or '').split())}"
+    yield ""
+
+
+class ErrorClasses(Generated):
+    """Every error class that callers are told of, with its status and code."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield a table."""
+        rows = (
+            (
+                f"``{kind.__name__}``",
+                str(int(status_of(kind("")))),
+                f"``{kind.code}``",
+                _first(kind),
+            )
+            for kind in sorted(set(_subclasses(Error)), key=lambda kind: kind.__name__)
+        )
+        yield from table(("Error", "Status", "Code", "Meaning"), rows)
+
+
+def _subclasses(kind: type[Error]) -> Iterator[type[Error]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from _subclasses(child)
+
+
+def _first(kind: type) -> str:
+    return cleaned(kind.__doc__).split("\n\n")[0].replace("\n", " ")
+
+
+class ErrorCodes(Generated):
+    """Every error code that the source names."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield a list."""
+        yield from (f"* ``{code}``" for code in sorted(codes()))
+        yield ""
+
+
+def codes() -> set[str]:
+    """Return every error code that a class has or a raise gives, read from the source."""
+    package = Path(placement_sched.__file__).parent
+    return {
+        value
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for value in _codes_of(node)
+    }
+
+
+def _codes_of(node: ast.AST) -> Iterator[str]:
+    value: Any = None
+    if isinstance(node, ast.keyword) and node.arg == "code":
+        value = node.value
+    if isinstance(node, ast.Assign) and [ast.unparse(one) for one in node.targets] == ["code"]:
+        value = node.value
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        yield value.value
+
+
+class Policies(Generated):
+    """Every policy rule with its default."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield a table."""
+        rows = ((f"``{rule.name}``", f"``{rule.check_str}``", rule.description) for rule in RULES)
+        yield from table(("Rule", "Default", "What it allows"), rows)
+
+
+class Tables(Generated):
+    """The tables of the database, ours or OpenStack placement's, with their columns."""
+
+    required_arguments = 1
+
+    def lines(self) -> Iterator[str]:
+        """Yield a table."""
+        rows = (
+            (f"``{one.name}``", ", ".join(f"``{column.name}``" for column in one.columns))
+            for one in sorted(_TABLES[self.arguments[0]], key=lambda one: one.name)
+        )
+        yield from table(("Table", "Columns"), rows)
+
+
+class Decisions(Generated):
+    """The decisions kept in ``doc/decisions``, each with its title."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield a list of links."""
+        for path in sorted((ROOT / "doc" / "decisions").glob("*.md")):
+            title = path.read_text().partition("\n")[0].removeprefix("# ")
+            yield from (f"* :download:`{title} <../decisions/{path.name}>`", "")
+
+
+class Commands(Directive):
+    """A console session: lines after ``$`` are run by a test, the others are what they print."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Return the session as a block."""
+        text = "\n".join(self.content)
+        block = nodes.literal_block(text, text)
+        block["language"] = "console"
+        return [block]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Make the directives known to Sphinx."""
+    app.add_directive("plugins", Plugins)
+    app.add_directive("error-classes", ErrorClasses)
+    app.add_directive("error-codes", ErrorCodes)
+    app.add_directive("policies", Policies)
+    app.add_directive("tables", Tables)
+    app.add_directive("decisions", Decisions)
+    app.add_directive("commands", Commands)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,41 @@
+"""NightShiftFilter: hosts that sleep at night take no new instances then."""
+
+from oslo_config import cfg
+
+from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler.filters import BaseHostFilter, utils
+from placement_sched.scheduler.host_state import HostState
+
+
+class NightShiftFilter(BaseHostFilter):
+    """Refuses hosts in aggregates with metadata ``sleeps=night`` during the night.
+
+    The night begins at the hour (UTC) ``[filter_scheduler] night_begins`` and ends at 6.
+    """
+
+    # What earlier instances of a request took does not change the hour.
+    run_filter_once_per_request = True
+
+    options = (
+        (
+            "filter_scheduler",
+            cfg.IntOpt(
+                "night_begins",
+                default=22,
+                min=12,
+                max=23,
+                help="The hour, UTC, from which NightShiftFilter lets hosts sleep.",
+            ),
+        ),
+    )
+
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+        """Return the hour, where it is night and the host sleeps."""
+        if "night" not in utils.aggregate_values_from_key(host_state, "sleeps"):
+            return None
+        hour = self.now().hour
+        begins = self.settings.filter_scheduler.night_begins
+        if 6 <= hour < begins:
+            return None
+        return Refusal(f"it sleeps from {begins} to 6, and it is {hour}", asked=begins, has=hour)

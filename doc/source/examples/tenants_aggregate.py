@@ -1,0 +1,31 @@
+"""tenants_aggregate: a project that has aggregates of its own goes there."""
+
+from placement_sched.config import Settings
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.request_filters import (
+    BaseRequestFilter,
+    Outcome,
+    World,
+    narrowed,
+)
+
+
+class TenantsAggregate(BaseRequestFilter):
+    """Confines a project's requests to the aggregates whose metadata ``tenant`` names it."""
+
+    name = "tenants_aggregate"
+
+    def enabled(self, settings: Settings) -> bool:
+        """Return True: whoever installs it wants it."""
+        return True
+
+    def apply(self, spec: RequestSpec, world: World) -> Outcome | None:
+        """Return the request confined to the project's aggregates, where it has some."""
+        own = [
+            aggregate.uuid
+            for aggregate in world.host_aggregates()
+            if spec.project_id and aggregate.metadata.get("tenant") == spec.project_id
+        ]
+        if not own:
+            return None
+        return Outcome(narrowed(spec, spec.destination.requiring(own)), {"aggregates": own})

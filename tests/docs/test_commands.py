@@ -1,0 +1,186 @@
+"""What the operator's guide shows on a console happens.
+
+Each page is played in a directory of its own, from top to bottom: a code block with a caption
+becomes the file of that name, and a ``commands`` block is a session. Lines after ``$`` are run by a
+shell; what follows is what they print, with ``...`` for whatever differs. ``placement-sched serve``
+runs until the page ends or starts another.
+"""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "doc" / "source"
+BIN = Path(sys.executable).parent
+#: Where pages say that the server listens.
+ADDRESS = "http://127.0.0.1:8778"
+
+_BLOCK = re.compile(
+    r"^\.\. (?P<kind>code-block|commands)::.*\n(?P<options>(?:   :.+\n)*)\n"
+    r"(?P<content>(?:   .*\n|\n)+)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that the page shows."""
+
+    name: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that the page shows, what it prints, and with which status it ends."""
+
+    line: str
+    printed: str
+    status: int = 0
+
+
+def parts_of(page: str) -> Iterator[File | Command]:
+    """Yield the files and commands of a page, from top to bottom."""
+    for block in _BLOCK.finditer(page + "\n"):
+        content = textwrap.dedent(block["content"]).strip() + "\n"
+        caption = re.search(r":caption: (\S+)", block["options"])
+        if block["kind"] == "commands":
+            status = re.search(r":status: (\d+)", block["options"])
+            yield from _commands(content, int(status[1]) if status else 0)
+        elif caption:
+            yield File(caption[1], content)
+
+
+def _commands(session: str, status: int) -> Iterator[Command]:
+    for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
+        line, printed = re.fullmatch(r"((?:.*\\\n)*.*\n)((?s:.*))", part).groups()
+        yield Command(line.strip(), printed, status)
+
+
+_PARTS = {path.stem: list(parts_of(path.read_text())) for path in sorted(SOURCE.glob("*.rst"))}
+PAGES = {
+    page: parts
+    for page, parts in _PARTS.items()
+    if any(isinstance(part, Command) for part in parts)
+}
+
+
+class Console:
+    """A shell in a directory of its own, and the server that was started last."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._address = ADDRESS
+        self._files: list[File] = []
+        self._server: subprocess.Popen[bytes] | None = None
+        self._environment = {
+            "PATH": f"{BIN}{os.pathsep}/usr/bin:/bin",
+            "HOME": str(folder),
+            "OS_CLOUD": "sched",
+            "COLUMNS": "100",
+        }
+
+    def write(self, file: File) -> None:
+        self._files.append(file)
+        (self._folder / file.name).write_text(self._here(file.content))
+
+    def play(self, command: Command) -> None:
+        if command.line.startswith("placement-sched serve") and not command.status:
+            printed = self._serve(command.line)
+        else:
+            printed = self._run(command)
+        flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        if command.printed:
+            checker = doctest.OutputChecker()
+            assert checker.check_output(command.printed, self._there(printed), flags), (
+                f"$ {command.line}\n{self._there(printed)}"
+            )
+
+    def _run(self, command: Command) -> str:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", self._here(command.line)],
+            cwd=self._folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == command.status, f"$ {command.line}\n{done.stdout}"
+        return done.stdout
+
+    def _serve(self, line: str) -> str:
+        if self._server is not None:
+            self._server.terminate()
+            self._server.wait()
+        log = self._folder / "server.log"
+        with log.open("w") as output:
+            self._server = self._stack.enter_context(
+                subprocess.Popen(
+                    [BIN / "placement-sched", *line.split()[1:], "--port", "0"],
+                    cwd=self._folder,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
+            )
+        self._stack.callback(self._server.terminate)
+        self._address = _announced(log, self._server)
+        for file in self._files:
+            (self._folder / file.name).write_text(self._here(file.content))
+        return log.read_text()
+
+    def _here(self, text: str) -> str:
+        return text.replace(ADDRESS, self._address)
+
+    def _there(self, text: str) -> str:
+        return text.replace(self._address, ADDRESS)
+
+
+def _announced(log: Path, server: subprocess.Popen[bytes]) -> str:
+    """Return the address that a server tells, once it answers there."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and server.poll() is None:
+        told = re.search(r"serves (http://\S+) on", log.read_text())
+        if told and _answers(told[1]):
+            return told[1]
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urlopen(f"{address}/placement", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_of_the_guide_print_what_it_shows(page: str, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        console = Console(tmp_path, stack)
+        for part in PAGES[page]:
+            if isinstance(part, File):
+                console.write(part)
+            else:
+                console.play(part)
+
+
+def test_the_guide_has_commands() -> None:
+    assert len(PAGES) >= 4

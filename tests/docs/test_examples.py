@@ -1,0 +1,136 @@
+"""The plugins that the guide shows as examples work, alone and in a run."""
+
+import json
+import os
+import subprocess
+import sys
+from configparser import ConfigParser
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.host_state import HostState
+from tests.docs.test_commands import File, parts_of
+
+SOURCE = Path(__file__).parents[2] / "doc" / "source"
+sys.path.append(str(SOURCE))
+
+from examples.few_instances import FewInstancesWeigher  # noqa: E402 - found by the line above
+from examples.night_shift import NightShiftFilter  # noqa: E402
+from examples.tenants_aggregate import TenantsAggregate  # noqa: E402
+
+SPEC = RequestSpec(flavor=Flavor(vcpus=1, memory_mb=512), project_id="acme")
+
+
+def an_aggregate(number: int, **metadata: str) -> HostAggregate:
+    return HostAggregate(
+        id=number,
+        uuid=f"0000000{number}-0000-4000-8000-000000000000",
+        name=f"aggregate-{number}",
+        hosts=frozenset({"cn1"}),
+        metadata=metadata,
+        created_at=None,
+        updated_at=None,
+    )
+
+
+def test_the_night_shift_filter_alone() -> None:
+    sleeper = HostState("cn1", "cn1", aggregates=(an_aggregate(1, sleeps="night"),))
+
+    def at(hour: int) -> NightShiftFilter:
+        plugin = NightShiftFilter()
+        return NightShiftFilter.with_settings(plugin.settings, lambda: datetime(2026, 1, 1, hour))
+
+    assert at(12).host_passes(sleeper, SPEC)
+    assert not at(23).host_passes(sleeper, SPEC)
+    assert at(23).refusal(sleeper, SPEC).reason == "it sleeps from 22 to 6, and it is 23"
+    assert at(23).host_passes(HostState("cn2", "cn2"), SPEC)
+
+
+def test_the_few_instances_weigher_prefers_the_emptier_host() -> None:
+    weigher = FewInstancesWeigher()
+    busy, idle = HostState("cn1", "cn1", num_instances=7), HostState("cn2", "cn2")
+    assert weigher._weigh_object(idle, SPEC) > weigher._weigh_object(busy, SPEC)
+    assert weigher.weight_multiplier(idle) == 1.0
+
+
+@pytest.mark.parametrize(("tenant", "confined"), [("acme", True), ("other", False)])
+def test_the_tenants_aggregate_filter_confines_its_project(tenant: str, confined: bool) -> None:
+    own = an_aggregate(1, tenant=tenant)
+
+    class World:
+        def host_aggregates(self) -> tuple[HostAggregate, ...]:
+            return (own,)
+
+    outcome = TenantsAggregate().apply(SPEC, World())
+    assert (outcome is not None) == confined
+    if confined:
+        assert outcome.spec.destination.aggregates == (own.uuid,)
+
+
+def test_a_run_asks_all_three(sqlite_url: str, sqlite_app, tmp_path: Path) -> None:
+    for number in (1, 2):
+        report = {
+            "uuid": f"0000000{number}-0000-4000-8000-000000000000",
+            "host": f"cn{number}",
+            "hypervisor_hostname": f"cn{number}",
+            "vcpus": 8,
+            "memory_mb": 16384,
+            "local_gb": 100,
+            "stats": {"num_instances": 5 - number},
+        }
+        sqlite_app.put_json(f"/scheduler/v1/compute_nodes/{report['uuid']}", report)
+    made = sqlite_app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "acme"}})
+    action = f"/compute/v2.1/os-aggregates/{made.json['aggregate']['id']}/action"
+    sqlite_app.post_json(action, {"set_metadata": {"metadata": {"tenant": "acme"}}})
+    for host in ("cn1", "cn2"):
+        sqlite_app.post_json(action, {"add_host": {"host": host}})
+
+    explanation = _explained(sqlite_url, tmp_path)
+
+    funnel = explanation["funnel"]
+    assert "tenants_aggregate" in [
+        one["name"] for one in funnel["request_filters"] if one["applied"]
+    ]
+    assert [one["name"] for one in funnel["filters"]] == ["ComputeFilter", "NightShiftFilter"]
+    assert {"name": "FewInstancesWeigher", "multiplier": 3.0} in funnel["weighers"]
+    assert [host["host"] for host in explanation["hosts"]] == ["cn2", "cn1"]
+
+
+def _explained(url: str, folder: Path) -> dict:
+    """Return what the command line tells where the examples are installed, as the guide says."""
+    files = {
+        part.name: part.content
+        for part in parts_of((SOURCE / "writing_plugins.rst").read_text())
+        if isinstance(part, File)
+    }
+    package = ConfigParser()
+    package.read_string(files["setup.cfg"])
+    installed = folder / "examples-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: examples\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(
+        "".join(f"[{group}]{lines}\n" for group, lines in package["options.entry_points"].items())
+    )
+    (folder / "sched.conf").write_text(
+        f"{files['placement_sched.conf']}few_instances_weight_multiplier = 3\n"
+        f"[placement_database]\nconnection = {url}\n"
+    )
+    request = {"project_id": "acme", "flavor": {"vcpus": 1, "memory_mb": 512}}
+    (folder / "request.json").write_text(json.dumps(request))
+    done = subprocess.run(
+        [
+            *(Path(sys.executable).parent / "placement-sched", "explain", folder / "request.json"),
+            *("--config-file", folder / "sched.conf", "--format", "json"),
+        ],
+        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{SOURCE}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
