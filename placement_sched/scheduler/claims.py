@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from placement_sched.db.connection import Connection
+from placement_sched.errors import ConcurrentUpdate, Invalid
 from placement_sched.model.allocation import ConsumerClaim
 from placement_sched.model.decision import Decision
 from placement_sched.model.instance import Instance
@@ -30,9 +31,12 @@ def claim(
     :class:`ConcurrentUpdate` where somebody was faster.
     """
     pairs = list(zip(spec.instance_uuids, selections, strict=True))
-    allocations.replace(
-        connection, [_claim(spec, uuid, selection, nobody) for uuid, selection in pairs], now
-    )
+    claims = [_claim(spec, uuid, selection, nobody) for uuid, selection in pairs]
+    try:
+        allocations.replace(connection, claims, now)
+    except Invalid as gone:
+        # What the search had found is there no more: a rival too, if one that takes hosts away.
+        raise ConcurrentUpdate(gone.detail) from gone
     recorded = [_instance(spec, uuid, selection, decision) for uuid, selection in pairs]
     instances.record(connection, recorded, now)
     decisions.record(connection, decision, now)

@@ -1,12 +1,15 @@
 """select_destinations by several processes at once: every room is given once, none is lost."""
 
 from collections import Counter
+from dataclasses import replace
 
 from webtest import TestApp
 
 from placement_sched.app import create_app
+from placement_sched.model.clock import utcnow
+from tests.clouds import uuid_of
 from tests.conftest import make_settings
-from tests.placing import flavor, instance, report, spec
+from tests.placing import flavor, hosts_of, instance, report, spec
 from tests.scheduler.test_select_destinations import usages
 from tests.store.test_allocations_race import race
 
@@ -72,3 +75,26 @@ def test_same_instance_asked_by_all_is_placed_once_and_all_are_told_where(app):
     assert sorted(number for number, _, _ in answers) == list(range(ROUNDS))
     assert {status for _, status, _ in answers} == {200}
     assert sum(used["VCPU"] for used in usages(app)) == ROUNDS
+
+
+class _Meanwhile:
+    """A clock that takes a host away when it is asked the time, once."""
+
+    def __init__(self, app, host):
+        self._app, self._host, self._armed = app, host, True
+
+    def __call__(self):
+        if self._armed:
+            self._armed = False
+            self._app.delete(f"/scheduler/v1/compute_nodes/{uuid_of(self._host)}")
+        return utcnow()
+
+
+def test_host_that_vanishes_before_the_claim_is_passed_over(app, settings, make_app):
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2", memory_mb=131072)])
+    scheduler = make_app(settings).app.services.scheduler
+    late = replace(scheduler, clock=_Meanwhile(app, "cn2"))
+    # The filters ask the time as well: with none enabled, the claim is the first to ask.
+    unfiltered = settings.overridden({"filter_scheduler.enabled_filters": ["AllHostsFilter"]})
+    answer = replace(late, settings=unfiltered).select_destinations(spec(instance(1)))
+    assert hosts_of(answer) == ["cn1"]
