@@ -7,7 +7,7 @@ from random import Random
 
 from sqlalchemy import Connection
 
-from placement_sched.candidates.combine import Combination, combinations
+from placement_sched.candidates.combine import Combination, Rules, Tree, combinations
 from placement_sched.candidates.trees import Forest, read_trees, serving_roots
 
 #: How many more trees are looked at when those looked at so far had too few combinations.
@@ -40,14 +40,19 @@ def gather(connection: Connection, forest: Forest, harvest: Harvest) -> tuple[Se
     for roots in _helpings(connection, forest, harvest):
         trees = read_trees(connection, forest, roots)
         sources = [
-            (Served(root, chosen) for chosen in combinations(tree, forest.rules))
-            for root, tree in zip(roots, trees, strict=True)
+            _served(root, tree, forest.rules) for root, tree in zip(roots, trees, strict=True)
         ]
         for served in _in_turn(sources) if harvest.breadth_first else _one_by_one(sources):
             seen.setdefault(served.providers, served)
             if harvest.limit is not None and len(seen) >= harvest.limit:
                 return tuple(seen.values())
     return tuple(seen.values())
+
+
+def _served(root: int, tree: Tree, rules: Rules) -> Iterator[Served]:
+    """Yield the combinations of one tree (a function, so that each source keeps its own root)."""
+    for chosen in combinations(tree, rules):
+        yield Served(root, chosen)
 
 
 def _helpings(connection: Connection, forest: Forest, harvest: Harvest) -> Iterator[list[int]]:
