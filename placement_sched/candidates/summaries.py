@@ -34,12 +34,14 @@ _NEVER = -1
 class Fragment:
     """What a summary shows of one provider at one generation.
 
-    ``resources`` are ``(class id, JSON with %d where the usage goes)`` in class order; ``traits``
-    is a JSON array.
+    ``classes`` are the ids of its resource classes and ``resources`` the JSON of each, with %d
+    where the usage goes; ``whole`` is that of all of them. ``traits`` is a JSON array.
     """
 
     generation: int
-    resources: tuple[tuple[int, bytes], ...]
+    classes: tuple[int, ...]
+    resources: tuple[bytes, ...]
+    whole: bytes
     traits: bytes
 
 
@@ -147,7 +149,13 @@ def _load(
         for key, name in connection.execute(_traits_of(connection, batch)).all():
             named[key].append(name)
     return {
-        key: Fragment(generation, tuple(resources[key]), orjson.dumps(named[key]))
+        key: Fragment(
+            generation,
+            tuple(class_id for class_id, _ in resources[key]),
+            tuple(text for _, text in resources[key]),
+            b",".join(text for _, text in resources[key]),
+            orjson.dumps(named[key]),
+        )
         for key, generation in generations.items()
     }
 
@@ -207,12 +215,16 @@ def _summary(
     used: Mapping[tuple[int, int], int],
     shape: Shape,
 ) -> bytes:
-    resources = [
-        text % used.get((provider.id, key), 0)
-        for key, text in fragment.resources
-        if shape.classes is None or key in shape.classes
-    ]
-    told = b'"%s":{"resources":{%s}' % (provider.uuid.encode(), b",".join(resources))
+    key = provider.id
+    if shape.classes is None:
+        resources = fragment.whole % tuple([used.get((key, one), 0) for one in fragment.classes])
+    else:
+        resources = b",".join(
+            text % used.get((key, one), 0)
+            for one, text in zip(fragment.classes, fragment.resources, strict=True)
+            if one in shape.classes
+        )
+    told = b'"%s":{"resources":{%s}' % (provider.uuid.encode(), resources)
     if shape.traits:
         told += b',"traits":' + fragment.traits
     if shape.tree:

@@ -1,0 +1,91 @@
+"""What is kept of provider summaries never outlives what it tells."""
+
+from uuid import uuid4
+
+import pytest
+
+VERSION = {"OpenStack-API-Version": "placement 1.39"}
+BEFORE_CLASS_RENAMES_WENT = {"OpenStack-API-Version": "placement 1.6"}
+BEFORE_ALL_CLASSES = {"OpenStack-API-Version": "placement 1.26"}
+
+
+@pytest.fixture
+def provider(app):
+    body = {"name": "cn1", "uuid": str(uuid4())}
+    app.post_json("/placement/resource_providers", body, headers=VERSION)
+    stock(app, body["uuid"], VCPU=8, MEMORY_MB=1024)
+    return body["uuid"]
+
+
+def stock(app, uuid, **totals):
+    path = f"/placement/resource_providers/{uuid}"
+    body = {
+        "resource_provider_generation": app.get(path, headers=VERSION).json["generation"],
+        "inventories": {name: {"total": total} for name, total in totals.items()},
+    }
+    app.put_json(f"{path}/inventories", body, headers=VERSION)
+
+
+def allocate(app, consumer, uuid, amount):
+    body = {
+        "allocations": {uuid: {"resources": {"VCPU": amount}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    app.put_json(f"/placement/allocations/{consumer}", body, headers=VERSION)
+
+
+def summary(app, uuid, headers=VERSION):
+    found = app.get("/placement/allocation_candidates?resources=VCPU:1", headers=headers)
+    return found.json["provider_summaries"][uuid]
+
+
+def test_usage_is_live_also_after_allocations_are_deleted(app, provider):
+    def used():
+        return summary(app, provider)["resources"]["VCPU"]["used"]
+
+    consumer = str(uuid4())
+    assert used() == 0
+    allocate(app, consumer, provider, 3)
+    assert used() == 3
+    app.delete(f"/placement/allocations/{consumer}", headers=VERSION)
+    assert used() == 0
+
+
+def test_a_changed_inventory_is_told_at_once(app, provider):
+    assert summary(app, provider)["resources"]["VCPU"]["capacity"] == 8
+    stock(app, provider, VCPU=16)
+    assert summary(app, provider)["resources"] == {"VCPU": {"capacity": 16, "used": 0}}
+
+
+def test_changed_traits_are_told_at_once(app, provider):
+    assert summary(app, provider)["traits"] == []
+    path = f"/placement/resource_providers/{provider}"
+    generation = app.get(path, headers=VERSION).json["generation"]
+    body = {"resource_provider_generation": generation, "traits": ["HW_CPU_X86_AVX"]}
+    app.put_json(f"{path}/traits", body, headers=VERSION)
+    assert summary(app, provider)["traits"] == ["HW_CPU_X86_AVX"]
+
+
+def test_a_renamed_class_is_told_by_its_new_name(app, provider):
+    app.post_json("/placement/resource_classes", {"name": "CUSTOM_OLD"}, headers=VERSION)
+    stock(app, provider, VCPU=8, CUSTOM_OLD=1)
+    assert summary(app, provider)["resources"].keys() == {"VCPU", "CUSTOM_OLD"}
+    renamed = {"name": "CUSTOM_NEW"}
+    path = "/placement/resource_classes/CUSTOM_OLD"
+    app.put_json(path, renamed, headers=BEFORE_CLASS_RENAMES_WENT)
+    assert summary(app, provider)["resources"].keys() == {"VCPU", "CUSTOM_NEW"}
+
+
+def test_a_new_class_does_not_disturb_what_is_kept(app, provider):
+    before = summary(app, provider)
+    app.post_json("/placement/resource_classes", {"name": "CUSTOM_MORE"}, headers=VERSION)
+    assert summary(app, provider) == before
+
+
+def test_before_127_only_the_classes_asked_are_told(app, provider):
+    allocate(app, str(uuid4()), provider, 2)
+    expected = {"VCPU": {"capacity": 8, "used": 2}}
+    assert summary(app, provider, BEFORE_ALL_CLASSES)["resources"] == expected
