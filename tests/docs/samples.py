@@ -243,6 +243,12 @@ STORY = (
         f"&required=CUSTOM_LICENSED_WINDOWS&member_of=!in:{AGGREGATE}&limit=10",
     ),
     Step(
+        "placement/allocation_candidates-granular",
+        "GET",
+        "/placement/allocation_candidates?resources=VCPU:4,MEMORY_MB:8192"
+        "&resources_GPU=VGPU:1&group_policy=none",
+    ),
+    Step(
         "placement/allocations-put",
         "PUT",
         f"/placement/allocations/{CONSUMER}",
