@@ -1,6 +1,7 @@
 """Small clouds as plain values, a loader, and a naive search that is plainly right.
 
-The naive model knows nothing of SQL: it looks at every provider in turn.
+The naive model knows nothing of SQL: it looks at every provider in turn. It is for one group and
+hosts without children; ``tests.candidates.reference`` answers whole questions on trees.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import NAMESPACE_DNS, uuid5
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from placement_sched.db.insert import insert_missing
 from placement_sched.db.tables import (
@@ -43,12 +44,13 @@ class Stock:
 
 @dataclass(frozen=True)
 class Host:
-    """A root provider: what it has, its traits, the names of its aggregates."""
+    """A provider: what it has, its traits, the names of its aggregates and of its parent."""
 
     name: str
-    stocks: Mapping[str, Stock]
+    stocks: Mapping[str, Stock] = field(default_factory=dict)
     traits: frozenset[str] = frozenset()
     aggregates: frozenset[str] = frozenset()
+    parent: str | None = None
 
     @property
     def uuid(self) -> str:
@@ -57,9 +59,23 @@ class Host:
 
 @dataclass(frozen=True)
 class Cloud:
-    """Hosts, in the order in which they were made."""
+    """Hosts, in the order in which they were made: parents before their children."""
 
     hosts: tuple[Host, ...] = field(default=())
+
+    def __getitem__(self, name: str) -> Host:
+        return next(host for host in self.hosts if host.name == name)
+
+    def line(self, host: Host) -> list[Host]:
+        """Return a host and all above it, the root last."""
+        found = [host]
+        while found[-1].parent is not None:
+            found.append(self[found[-1].parent])
+        return found
+
+    def root(self, host: Host) -> Host:
+        """Return the root of a host's tree."""
+        return self.line(host)[-1]
 
 
 def stock(name: str, total: int, used: int = 0, **more: object) -> dict[str, Stock]:
@@ -98,10 +114,20 @@ def load(database: Database, cloud: Cloud) -> None:
             insert(resource_providers),
             [{"uuid": host.uuid, "name": host.name, "generation": 0} for host in hosts],
         )
-        connection.execute(
-            resource_providers.update().values(root_provider_id=resource_providers.c.id)
-        )
         ids = _ids(connection, resource_providers, "uuid")
+        connection.execute(
+            resource_providers.update()
+            .where(resource_providers.c.id == bindparam("key"))
+            .values(root_provider_id=bindparam("root"), parent_provider_id=bindparam("parent")),
+            [
+                {
+                    "key": ids[host.uuid],
+                    "root": ids[cloud.root(host).uuid],
+                    "parent": ids[uuid_of(host.parent)] if host.parent else None,
+                }
+                for host in hosts
+            ],
+        )
         _load_traits(connection, hosts, ids)
         _load_aggregates(connection, hosts, ids)
         _load_stocks(connection, hosts, ids)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sqlalchemy import ColumnElement, Select, and_, exists, false, not_, or_, select
+from sqlalchemy import ColumnElement, Select, and_, exists, false, not_, or_, select, true
 
 from placement_sched.candidates.names import Names
 from placement_sched.db.tables import (
@@ -184,4 +184,4 @@ def all_of(constraints: tuple[Constraint, ...]) -> Condition:
     the dearest of them. PostgreSQL and MariaDB find their own order.
     """
     ordered = sorted(constraints, key=lambda constraint: constraint.kind == "resources")
-    return and_(*(constraint.condition for constraint in ordered))
+    return and_(true(), *(constraint.condition for constraint in ordered))

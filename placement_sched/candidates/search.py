@@ -25,21 +25,31 @@ from placement_sched.candidates.topology import Topology
 from placement_sched.candidates.trees import Forest
 from placement_sched.config.settings import Settings
 from placement_sched.model.candidate import AllocationRequest, CandidateProvider, Candidates
-from placement_sched.model.query import CandidatesQuery, RequestGroup
+from placement_sched.model.query import CandidatesQuery
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A question made ready: its constraints, to be asked plainly or explained."""
+    """A question made ready, to be asked plainly or explained."""
 
     query: CandidatesQuery
     names: Names
-    constraints: tuple[Constraint, ...]
 
     @property
     def topology(self) -> Topology:
         """Return which shapes of providers there are."""
         return self.names.topology
+
+    @property
+    def is_alone(self) -> bool:
+        """Return whether lone providers are asked for one group, so that none combine."""
+        return self.query.is_plain and self.topology.flat
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Return the constraints of the one group of a search that :attr:`is_alone`."""
+        (group,) = self.query.groups
+        return constraints_of(group, self.names)
 
 
 def prepare(connection: Connection, query: CandidatesQuery) -> Search:
@@ -47,9 +57,7 @@ def prepare(connection: Connection, query: CandidatesQuery) -> Search:
 
     Raises :class:`Invalid` for a resource class or trait that does not exist.
     """
-    names = resolve(connection, query)
-    group = query.group or RequestGroup()
-    return Search(query, names, constraints_of(group, names))
+    return Search(query, resolve(connection, query))
 
 
 def find(
@@ -69,7 +77,7 @@ def find(
     """
     limit = effective_limit(search.query.limit, settings)
     lot = random if settings.placement.randomize_allocation_candidates else None
-    if search.query.is_plain and search.topology.flat:
+    if search.is_alone:
         return _alone(connection, search, limit, lot)
     strategy = settings.placement.allocation_candidates_generation_strategy
     harvest = Harvest(limit=limit, breadth_first=strategy == "breadth-first", random=lot)

@@ -1,7 +1,7 @@
 """Which trees can serve a request, and which of their providers serve which slot of it."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Select, Subquery, and_, exists, literal, or_, select, union_all
@@ -95,7 +95,7 @@ def read_trees(connection: Connection, forest: Forest, roots: Sequence[int]) -> 
             own_roots[provider] = own_root
     rooms = _rooms(connection, forest, own_roots)
     traits = _traits(connection, forest, own_roots)
-    parents = _parents(connection, forest, roots)
+    parents = _parents(connection, forest, {*roots, *own_roots.values()})
     return [
         Tree(
             options=tuple(tuple(sorted(serving)) for serving in options[root]),
@@ -164,8 +164,11 @@ def _traits(
     return {provider: frozenset(held) for provider, held in found.items()}
 
 
-def _parents(connection: Connection, forest: Forest, roots: Sequence[int]) -> dict[int, int | None]:
-    """Return who is whose parent, where a rule of subtrees asks for it."""
+def _parents(connection: Connection, forest: Forest, roots: Iterable[int]) -> dict[int, int | None]:
+    """Return who is whose parent, where a rule of subtrees asks for it.
+
+    A provider that shares may have a subtree of its own.
+    """
     if not forest.rules.subtrees:
         return {}
     return {

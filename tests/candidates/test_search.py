@@ -5,15 +5,14 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import delete
 
 from placement_sched.candidates.explain import explain
 from placement_sched.candidates.search import find, prepare
-from placement_sched.db.tables import PLACEMENT_TABLES, resource_classes, resource_providers, traits
 from placement_sched.errors import Invalid
 from placement_sched.model.query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.report import EVERYTHING, View
-from tests.candidates.strategies import TRAITS, clouds, groups
+from tests.candidates.reload import reload
+from tests.candidates.strategies import clouds, groups
 from tests.clouds import Cloud, Host, candidates, load, stock
 
 EXAMPLES = settings(
@@ -21,19 +20,6 @@ EXAMPLES = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-
-
-def _reload(database, cloud):
-    def empty(connection):
-        connection.execute(resource_providers.update().values(root_provider_id=None))
-        for table in reversed(PLACEMENT_TABLES):
-            if table not in {traits, resource_classes}:
-                connection.execute(delete(table))
-
-    database.write(empty)
-    # Every trait a question may name exists, whether a host has it or not.
-    keeper = Host(name="keeper of traits", stocks={}, traits=frozenset(TRAITS))
-    load(database, Cloud((*cloud.hosts, keeper)))
 
 
 def _search(database, group, options, limit=None):
@@ -49,25 +35,25 @@ def _uuids(found):
 @EXAMPLES
 @given(cloud=clouds(), group=groups())
 def test_search_finds_what_the_naive_model_finds(database, settings, cloud, group):
-    _reload(database, cloud)
+    reload(database, cloud)
     assert _uuids(_search(database, group, settings)) == candidates(cloud, group)
 
 
 @EXAMPLES
 @given(cloud=clouds(), group=groups(), limit=st.integers(1, 4))
 def test_limit_keeps_the_first_by_provider_id(database, settings, cloud, group, limit):
-    _reload(database, cloud)
+    reload(database, cloud)
     assert _uuids(_search(database, group, settings, limit)) == candidates(cloud, group)[:limit]
 
 
 @EXAMPLES
 @given(cloud=clouds(), group=groups())
 def test_explanation_accounts_for_every_provider(database, cloud, group):
-    _reload(database, cloud)
+    reload(database, cloud)
     with database.read() as connection:
         search = prepare(connection, CandidatesQuery(groups=(group,)))
         told = explain(connection, search, len(candidates(cloud, group)), EVERYTHING)
-    assert told.providers == len(cloud.hosts) + 1
+    assert told.providers == len(cloud.hosts)
     assert told.hosts == len(candidates(cloud, group)) == told.steps[-1].after
     assert all(step.constraint != "limit" for step in told.steps)
     for step in told.steps:
@@ -78,7 +64,7 @@ def test_explanation_accounts_for_every_provider(database, cloud, group):
 @EXAMPLES
 @given(cloud=clouds(), group=groups())
 def test_nearest_miss_is_a_constraint_without_which_somebody_fits(database, cloud, group):
-    _reload(database, cloud)
+    reload(database, cloud)
     with database.read() as connection:
         search = prepare(connection, CandidatesQuery(groups=(group,)))
         told = explain(connection, search, len(candidates(cloud, group)), View())
@@ -96,8 +82,7 @@ def test_nearest_miss_is_a_constraint_without_which_somebody_fits(database, clou
                 aggregates=group.aggregates,
                 in_tree=group.in_tree,
             )
-            keeper = Host(name="keeper of traits", stocks={}, traits=frozenset(TRAITS))
-            assert len(candidates(Cloud((*cloud.hosts, keeper)), relaxed)) == miss.hosts
+            assert len(candidates(cloud, relaxed)) == miss.hosts
 
 
 @pytest.fixture

@@ -1,0 +1,196 @@
+"""The naive, plainly right answer of whole questions: every combination tried, every rule checked.
+
+Nothing is clever here. For each tree, each slot of the request may go to each provider of the tree
+and to each provider that shares with it; what breaks a rule of the Placement documentation is
+dropped.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from placement_sched.model.candidate import AllocationRequest
+from placement_sched.model.inventory import fits
+from placement_sched.model.query import AggregateTerms, CandidatesQuery, RequestGroup, TraitTerms
+from tests.clouds import Cloud, Host, uuid_of
+
+SHARES = "MISC_SHARES_VIA_AGGREGATE"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A candidate: ``(provider, class, amount)`` allocated, ``(suffix, providers)`` mapped."""
+
+    allocations: frozenset[tuple[str, str, int]]
+    mappings: frozenset[tuple[str, frozenset[str]]]
+
+
+def as_found(request: AllocationRequest) -> Found:
+    """Return a candidate of the search in the form in which the naive ones are told."""
+    return Found(
+        frozenset(
+            (provider, name, amount)
+            for provider, amounts in request.allocations.items()
+            for name, amount in amounts.items()
+        ),
+        frozenset((suffix, frozenset(uuids)) for suffix, uuids in request.mappings.items()),
+    )
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """What one provider has to serve of a group: all of it, or one class of the unsuffixed."""
+
+    group: RequestGroup
+    resources: tuple[tuple[str, int], ...]
+
+
+def candidates_of(
+    cloud: Cloud, query: CandidatesQuery, *, one_of_a_tree: bool = False
+) -> dict[str, set[Found]]:
+    """Return the candidates of each tree, by the uuid of its root."""
+    return {
+        root.uuid: {
+            _told(slots, chosen)
+            for slots, chosen in _combinations(cloud, query, root)
+            if _holds(cloud, query, root, slots, chosen)
+            and not (one_of_a_tree and _trees_repeat(cloud, chosen))
+        }
+        for root in cloud.hosts
+        if root.parent is None
+    }
+
+
+def all_candidates(cloud: Cloud, query: CandidatesQuery, *, one_of_a_tree: bool = False):
+    """Return every candidate, whatever tree it is of."""
+    return set().union(*candidates_of(cloud, query, one_of_a_tree=one_of_a_tree).values())
+
+
+def pool_of(cloud: Cloud, root: Host) -> list[Host]:
+    """Return the providers of a tree, and those that share with it."""
+    own = [host for host in cloud.hosts if cloud.root(host) == root]
+    joined = set().union(*(host.aggregates for host in own))
+    return [
+        host
+        for host in cloud.hosts
+        if host in own or (SHARES in host.traits and host.aggregates & joined)
+    ]
+
+
+def _combinations(
+    cloud: Cloud, query: CandidatesQuery, root: Host
+) -> Iterator[tuple[list[_Slot], tuple[Host, ...]]]:
+    slots = [slot for group in query.groups for slot in _slots(group)]
+    pool = pool_of(cloud, root)
+    # To try only providers that serve a slot alone changes nothing but the time it takes.
+    fitting = [[host for host in pool if _serves(cloud, slot, host, root)] for slot in slots]
+    for chosen in product(*fitting):
+        yield slots, chosen
+
+
+def _slots(group: RequestGroup) -> list[_Slot]:
+    if group.suffix:
+        return [_Slot(group, group.resources)]
+    return [_Slot(group, (amount,)) for amount in group.resources]
+
+
+def _serves(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
+    """Return whether a provider may serve a slot, whoever serves the others."""
+    group = slot.group
+    counted = host.aggregates if group.suffix else host.aggregates | root.aggregates
+    return (
+        all(
+            name in host.stocks and fits(host.stocks[name].inventory, host.stocks[name].used, asked)
+            for name, asked in slot.resources
+        )
+        and not host.traits & group.traits.forbidden
+        and (not group.suffix or _has_each(host.traits, group.traits))
+        and _is_member(group.aggregates, counted)
+        and _is_in_tree(cloud, group, host)
+    )
+
+
+def _has_each(traits: frozenset[str], terms: TraitTerms) -> bool:
+    return all(traits & any_of for any_of in terms.required)
+
+
+def _is_member(terms: AggregateTerms, names: Iterable[str]) -> bool:
+    uuids = {uuid_of(name) for name in names}
+    return all(uuids & any_of for any_of in terms.member_of) and not uuids & terms.forbidden
+
+
+def _is_in_tree(cloud: Cloud, group: RequestGroup, host: Host) -> bool:
+    if group.in_tree is None:
+        return True
+    own = [other.uuid for other in cloud.hosts if cloud.root(other) == cloud.root(host)]
+    return group.in_tree in own
+
+
+def _holds(
+    cloud: Cloud,
+    query: CandidatesQuery,
+    root: Host,
+    slots: list[_Slot],
+    chosen: tuple[Host, ...],
+) -> bool:
+    """Return whether providers serve the request together."""
+    together = frozenset().union(
+        *(host.traits for slot, host in zip(slots, chosen, strict=True) if not slot.group.suffix)
+    )
+    suffixed = [host for slot, host in zip(slots, chosen, strict=True) if slot.group.suffix]
+    by_suffix = {slot.group.suffix: host for slot, host in zip(slots, chosen, strict=True)}
+    unsuffixed = query.group or RequestGroup()
+    return (
+        _has_each(together, unsuffixed.traits)
+        and not (query.isolates and len({host.name for host in suffixed}) < len(suffixed))
+        and all(
+            _is_subtree(cloud, [by_suffix[suffix] for suffix in suffixes])
+            for suffixes in query.same_subtrees
+        )
+        and _has_each(root.traits, query.root)
+        and not root.traits & query.root.forbidden
+        and _fits_together(slots, chosen)
+    )
+
+
+def _is_subtree(cloud: Cloud, hosts: list[Host]) -> bool:
+    """Return whether one of the providers is all others' ancestor, or themselves."""
+    return any(all(top in cloud.line(host) for host in hosts) for top in hosts)
+
+
+def _fits_together(slots: list[_Slot], chosen: tuple[Host, ...]) -> bool:
+    """Return whether what all slots ask of one provider fits, max_unit included."""
+    stocks = {(host.name, name): held for host in chosen for name, held in host.stocks.items()}
+    for place, amount in _amounts(slots, chosen).items():
+        held = stocks[place]
+        if held.used + amount > held.inventory.capacity or amount > held.inventory.max_unit:
+            return False
+    return True
+
+
+def _amounts(slots: list[_Slot], chosen: tuple[Host, ...]) -> Mapping[tuple[str, str], int]:
+    asked: Counter[tuple[str, str]] = Counter()
+    for slot, host in zip(slots, chosen, strict=True):
+        for name, amount in slot.resources:
+            asked[host.name, name] += amount
+    return asked
+
+
+def _trees_repeat(cloud: Cloud, chosen: tuple[Host, ...]) -> bool:
+    """Return whether two different providers are of one tree."""
+    different = {host.name for host in chosen}
+    return len({cloud.root(cloud[name]).name for name in different}) < len(different)
+
+
+def _told(slots: list[_Slot], chosen: tuple[Host, ...]) -> Found:
+    mapped: dict[str, set[str]] = {}
+    for slot, host in zip(slots, chosen, strict=True):
+        mapped.setdefault(slot.group.suffix, set()).add(host.uuid)
+    return Found(
+        frozenset(
+            (uuid_of(provider), name, amount)
+            for (provider, name), amount in _amounts(slots, chosen).items()
+        ),
+        frozenset((suffix, frozenset(uuids)) for suffix, uuids in mapped.items()),
+    )

@@ -1,0 +1,25 @@
+"""Fills a database with one cloud after the other."""
+
+from sqlalchemy import Connection, delete
+
+from placement_sched.db.insert import insert_missing
+from placement_sched.db.tables import PLACEMENT_TABLES, resource_classes, resource_providers, traits
+from placement_sched.db.transaction import Database
+from tests.candidates.strategies import TRAITS
+from tests.clouds import Cloud, load
+
+
+def reload(database: Database, cloud: Cloud) -> None:
+    """Replace all providers; every trait that a question may name exists, whoever has it."""
+    database.write(_empty)
+    load(database, cloud)
+
+
+def _empty(connection: Connection) -> None:
+    connection.execute(
+        resource_providers.update().values(root_provider_id=None, parent_provider_id=None)
+    )
+    for table in reversed(PLACEMENT_TABLES):
+        if table not in {traits, resource_classes}:
+            connection.execute(delete(table))
+    insert_missing(connection, traits, [{"name": name} for name in TRAITS])
