@@ -25,6 +25,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.loading import full_conf
 from placement_sched.store.resource_classes import FIRST_CUSTOM_ID
+from tests.conforming import Conforming
 
 SERVERS = {
     "postgresql": os.environ.get(
@@ -149,7 +150,7 @@ def make_app() -> Iterator[Callable[..., Client]]:
 
     def make(settings: Settings, **parts: object) -> Client:
         made.append(create_app(settings, **parts))
-        return Client(made[-1])
+        return Client(Conforming(made[-1]))
 
     yield make
     for application in made:

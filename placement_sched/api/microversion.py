@@ -24,6 +24,11 @@ class Version(NamedTuple):
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}"
 
+    @property
+    def before(self) -> "Version":
+        """The last version without what came with this one, which is not a major one."""
+        return Version(self.major, self.minor - 1)
+
     def has(self, feature: "Version") -> bool:
         """Return whether a request of this version sees what came with ``feature``."""
         return self >= feature

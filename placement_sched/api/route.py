@@ -23,7 +23,8 @@ class Route:
     that a JSON body of one of ``content_types`` is required; ``query`` checks the query string.
     ``subject(services, **arguments)``, asked only where the body is at fault, raises
     :class:`NotFound` where what the path names is not there: then 404 is told rather than 400.
-    ``statuses`` are the answers that the documentation promises.
+    ``statuses`` are the answers that the documentation promises, ``answer`` is the body of a
+    success (None, or no schema at a version: it has none).
     """
 
     method: str
@@ -39,6 +40,7 @@ class Route:
     query: Schemas | None = None
     content_types: tuple[str, ...] = ("application/json",)
     statuses: tuple[int, ...] = (200,)
+    answer: Schemas | None = None
 
     def serves(self, version: Version) -> bool:
         """Return whether this route is there for a request of ``version``."""

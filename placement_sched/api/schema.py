@@ -14,6 +14,10 @@ from placement_sched.errors import Invalid
 
 Json = Mapping[str, Any]
 
+#: Marks a parameter of a query string that may be given several times; a note to readers of the
+#: schema, which itself sees one value at a time.
+REPEATED = "x-repeated"
+
 
 def is_uuid(text: object) -> bool:
     """Return whether ``text`` reads as a UUID, with or without hyphens, braces or ``urn:uuid:``."""

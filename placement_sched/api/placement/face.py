@@ -1,27 +1,6 @@
-"""The route table of the Placement API, by noun."""
+"""The route table of the Placement API: its nouns and the document that describes them."""
 
-from placement_sched.api.placement.routes import (
-    aggregates,
-    allocation_candidates,
-    allocations,
-    inventories,
-    reshaper,
-    resource_classes,
-    resource_providers,
-    root,
-    traits,
-    usages,
-)
+from placement_sched.api.placement.routes import openapi
+from placement_sched.api.placement.table import NOUNS
 
-ROUTES = (
-    *root.ROUTES,
-    *resource_providers.ROUTES,
-    *inventories.ROUTES,
-    *aggregates.ROUTES,
-    *traits.ROUTES,
-    *resource_classes.ROUTES,
-    *allocations.ROUTES,
-    *allocation_candidates.ROUTES,
-    *usages.ROUTES,
-    *reshaper.ROUTES,
-)
+ROUTES = (*NOUNS, *openapi.ROUTES)

@@ -61,6 +61,7 @@ ROUTES = (
         policy=f"{_POLICY}:list",
         since=PROVIDER_AGGREGATES,
         statuses=(200, 401, 403, 404, 406),
+        answer=schemas.ANSWER,
     ),
     Route(
         method="PUT",
@@ -71,5 +72,6 @@ ROUTES = (
         body=schemas.PUT,
         subject=subject.provider,
         statuses=(200, 400, 401, 403, 404, 409, 415),
+        answer=schemas.ANSWER,
     ),
 )

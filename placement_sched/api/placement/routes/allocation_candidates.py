@@ -71,5 +71,7 @@ ROUTES = (
         policy="placement:allocation_candidates:list",
         since=mv.ALLOCATION_CANDIDATES,
         query=schemas.GET,
+        statuses=(200, 400, 401, 403, 404, 406),
+        answer=schemas.ANSWER,
     ),
 )

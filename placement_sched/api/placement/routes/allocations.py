@@ -157,6 +157,7 @@ ROUTES: tuple[Route, ...] = (
         handler=list_of_consumer,
         policy="placement:allocations:list",
         statuses=(200, 401, 403, 406),
+        answer=schemas.OF_CONSUMER_ANSWER,
     ),
     Route(
         method="PUT",
@@ -188,5 +189,6 @@ ROUTES: tuple[Route, ...] = (
         handler=list_of_provider,
         policy="placement:resource_providers:allocations:list",
         statuses=(200, 401, 403, 404, 406),
+        answer=schemas.OF_PROVIDER_ANSWER,
     ),
 )

@@ -224,6 +224,7 @@ ROUTES = (
         handler=index,
         policy=f"{_POLICY}:list",
         statuses=(200, 401, 403, 404, 406),
+        answer=schemas.ANSWER,
     ),
     Route(
         method="POST",
@@ -233,6 +234,7 @@ ROUTES = (
         body=schemas.POST,
         subject=subject.provider,
         statuses=(201, 400, 401, 403, 404, 409, 415),
+        answer=schemas.ONE_ANSWER,
     ),
     Route(
         method="PUT",
@@ -242,13 +244,14 @@ ROUTES = (
         body=schemas.PUT,
         subject=subject.provider,
         statuses=(200, 400, 401, 403, 404, 409, 415),
+        answer=schemas.ANSWER,
     ),
     Route(
         method="DELETE",
         path=_ALL,
         handler=not_yet,
         policy=f"{_POLICY}:delete",
-        until=Version(DELETE_ALL_INVENTORIES.major, DELETE_ALL_INVENTORIES.minor - 1),
+        until=DELETE_ALL_INVENTORIES.before,
         statuses=(401, 403, 405),
     ),
     Route(
@@ -265,6 +268,7 @@ ROUTES = (
         handler=show,
         policy=f"{_POLICY}:show",
         statuses=(200, 401, 403, 404, 406),
+        answer=schemas.ONE_ANSWER,
     ),
     Route(
         method="PUT",
@@ -274,6 +278,7 @@ ROUTES = (
         body=schemas.PUT_ONE,
         subject=subject.provider,
         statuses=(200, 400, 401, 403, 404, 409, 415),
+        answer=schemas.ONE_ANSWER,
     ),
     Route(
         method="DELETE",

@@ -3,7 +3,6 @@
 from typing import Any
 
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement.last_modified import latest_change
 from placement_sched.api.placement.microversions import (
     CUSTOM_RESOURCE_CLASSES,
@@ -111,6 +110,7 @@ ROUTES = (
         policy=f"{_POLICY}:list",
         since=CUSTOM_RESOURCE_CLASSES,
         statuses=(200, 401, 403, 404, 406),
+        answer=schemas.LIST_ANSWER,
     ),
     Route(
         method="POST",
@@ -128,6 +128,7 @@ ROUTES = (
         policy=f"{_POLICY}:show",
         since=CUSTOM_RESOURCE_CLASSES,
         statuses=(200, 401, 403, 404, 406),
+        answer=schemas.ANSWER,
     ),
     Route(
         method="PUT",
@@ -135,9 +136,10 @@ ROUTES = (
         handler=rename,
         policy=f"{_POLICY}:update",
         since=CUSTOM_RESOURCE_CLASSES,
-        until=Version(IDEMPOTENT_CLASS_PUT.major, IDEMPOTENT_CLASS_PUT.minor - 1),
+        until=IDEMPOTENT_CLASS_PUT.before,
         body=schemas.PUT,
         statuses=(200, 400, 401, 403, 404, 409, 415),
+        answer=schemas.ANSWER,
     ),
     Route(
         method="PUT",
@@ -145,7 +147,7 @@ ROUTES = (
         handler=ensure,
         policy=f"{_POLICY}:update",
         since=IDEMPOTENT_CLASS_PUT,
-        statuses=(201, 204, 400, 401, 403),
+        statuses=(201, 204, 400, 401, 403, 404, 409),
     ),
     Route(
         method="DELETE",

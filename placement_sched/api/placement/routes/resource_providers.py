@@ -154,14 +154,26 @@ ROUTES = (
         policy=f"{_POLICY}:list",
         query=schemas.LIST,
         statuses=(200, 400, 401, 403, 406),
+        answer=schemas.LIST_ANSWER,
     ),
     Route(
         method="POST",
         path=_ALL,
         handler=create,
         policy=f"{_POLICY}:create",
+        until=POST_PROVIDER_BODY.before,
         body=schemas.POST,
-        statuses=(200, 201, 400, 401, 403, 409, 415),
+        statuses=(201, 400, 401, 403, 409, 415),
+    ),
+    Route(
+        method="POST",
+        path=_ALL,
+        handler=create,
+        policy=f"{_POLICY}:create",
+        since=POST_PROVIDER_BODY,
+        body=schemas.POST,
+        statuses=(200, 400, 401, 403, 409, 415),
+        answer=schemas.ANSWER,
     ),
     Route(
         method="GET",
@@ -169,6 +181,7 @@ ROUTES = (
         handler=show,
         policy=f"{_POLICY}:show",
         statuses=(200, 401, 403, 404, 406),
+        answer=schemas.ANSWER,
     ),
     Route(
         method="PUT",
@@ -178,6 +191,7 @@ ROUTES = (
         body=schemas.PUT,
         subject=subject.provider,
         statuses=(200, 400, 401, 403, 404, 409, 415),
+        answer=schemas.ANSWER,
     ),
     Route(
         method="DELETE",

@@ -3,6 +3,7 @@
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.placement.last_modified import latest_change
 from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.placement.schemas import root as schemas
 from placement_sched.api.route import Route
 
 
@@ -18,4 +19,13 @@ def show(call: Call) -> Answer:
     return Answer(body={"versions": [document]}, last_modified=latest_change(call))
 
 
-ROUTES = (Route(method="GET", path="/", handler=show, public=True),)
+ROUTES = (
+    Route(
+        method="GET",
+        path="/",
+        handler=show,
+        public=True,
+        statuses=(200, 400, 406),
+        answer=schemas.SHOW_ANSWER,
+    ),
+)

@@ -151,6 +151,7 @@ ROUTES = (
         since=TRAITS,
         query=schemas.LIST,
         statuses=(200, 400, 401, 403, 404, 406),
+        answer=schemas.LIST_ANSWER,
     ),
     Route(
         method="GET",
@@ -183,6 +184,7 @@ ROUTES = (
         policy="placement:resource_providers:traits:list",
         since=TRAITS,
         statuses=(200, 401, 403, 404, 406),
+        answer=schemas.ON_PROVIDER_ANSWER,
     ),
     Route(
         method="PUT",
@@ -192,6 +194,7 @@ ROUTES = (
         since=TRAITS,
         body=schemas.PUT_ON_PROVIDER,
         statuses=(200, 400, 401, 403, 404, 409, 415),
+        answer=schemas.ON_PROVIDER_ANSWER,
     ),
     Route(
         method="DELETE",

@@ -68,6 +68,7 @@ ROUTES: tuple[Route, ...] = (
         handler=of_provider,
         policy="placement:resource_providers:usages",
         statuses=(200, 401, 403, 404, 406),
+        answer=schemas.OF_PROVIDER_ANSWER,
     ),
     Route(
         method="GET",
@@ -77,5 +78,6 @@ ROUTES: tuple[Route, ...] = (
         since=USAGES,
         query=schemas.GET,
         statuses=(200, 400, 401, 403, 404, 406),
+        answer=schemas.ANSWER,
     ),
 )

@@ -2,11 +2,16 @@
 
 from typing import Any
 
+from placement_sched.api.placement.schemas.parts import (
+    AMOUNTS,
+    INTEGER,
+    NAME,
+    TEXT,
+    UUID_KEY,
+    keyed,
+    record,
+)
 from placement_sched.api.schema import Json, Schemas
-
-#: Thirty-six hexadecimal digits and hyphens are taken for a uuid where it is a key.
-UUID_KEY = "^[0-9a-fA-F-]{36}$"
-NAME = "^[A-Z0-9_]+$"
 
 _OWNER: Json = {"type": "string", "minLength": 1, "maxLength": 255}
 _RESOURCES: Json = {
@@ -104,4 +109,38 @@ PUT = Schemas(
     ((1, 28), _claim(_BY_PROVIDER, **_V1_28)),
     ((1, 34), _claim(_BY_PROVIDER, **_V1_34)),
     ((1, 38), _claim(_BY_PROVIDER, **_V1_38)),
+)
+
+_HELD = keyed(UUID_KEY, record(generation=INTEGER, resources=AMOUNTS))
+
+
+def _holding(**owner: Json) -> Json:
+    """Return the schema of what a consumer holds; only one that holds something has an owner."""
+    return {
+        "type": "object",
+        "properties": {"allocations": _HELD, **owner},
+        "required": ["allocations"],
+        "dependentRequired": {name: list(owner) for name in owner},
+        "additionalProperties": False,
+    }
+
+
+OF_CONSUMER_ANSWER = Schemas(
+    ((1, 0), _holding()),
+    ((1, 12), _holding(project_id=TEXT, user_id=TEXT)),
+    ((1, 28), _holding(project_id=TEXT, user_id=TEXT, consumer_generation=INTEGER)),
+    (
+        (1, 38),
+        _holding(project_id=TEXT, user_id=TEXT, consumer_generation=INTEGER, consumer_type=TEXT),
+    ),
+)
+
+
+def _of_provider(held: Json) -> Json:
+    return record(allocations=keyed(UUID_KEY, held), resource_provider_generation=INTEGER)
+
+
+OF_PROVIDER_ANSWER = Schemas(
+    ((1, 0), _of_provider(record(resources=AMOUNTS))),
+    ((1, 28), _of_provider(record(resources=AMOUNTS, consumer_generation=INTEGER))),
 )

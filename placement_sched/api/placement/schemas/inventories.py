@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from placement_sched.api.schema import Schemas
+from placement_sched.api.placement.schemas.parts import INTEGER, keyed, record
+from placement_sched.api.schema import Json, Schemas
 from placement_sched.model.inventory import MAX_INT
 
 #: The pattern of every resource class name.
@@ -64,3 +65,20 @@ PUT = Schemas(
         ),
     )
 )
+
+_SHOWN: dict[str, Json] = {
+    **dict.fromkeys(("total", "reserved", "min_unit", "max_unit", "step_size"), INTEGER),
+    "allocation_ratio": {"type": "number"},
+}
+
+ANSWER = Schemas(
+    (
+        (1, 0),
+        record(
+            resource_provider_generation=INTEGER,
+            inventories=keyed(CLASS_NAME, record(**_SHOWN)),
+        ),
+    )
+)
+
+ONE_ANSWER = Schemas(((1, 0), record(**_SHOWN, resource_provider_generation=INTEGER)))

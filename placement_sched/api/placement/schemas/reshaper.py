@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from placement_sched.api.placement.schemas.allocations import BY_CONSUMER, UUID_KEY
+from placement_sched.api.placement.schemas.allocations import BY_CONSUMER
 from placement_sched.api.placement.schemas.inventories import BY_CLASS
+from placement_sched.api.placement.schemas.parts import UUID_KEY
 from placement_sched.api.schema import Json, Schemas
 
 _INVENTORIES: Json = {

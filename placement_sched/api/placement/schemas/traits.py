@@ -1,5 +1,6 @@
 """Schemas of traits (Placement API reference, "Traits" and "Resource provider traits")."""
 
+from placement_sched.api.placement.schemas.parts import INTEGER, NAME, listing, record
 from placement_sched.api.schema import Schemas
 
 LIST = Schemas(
@@ -35,3 +36,9 @@ PUT_ON_PROVIDER = Schemas(
         },
     )
 )
+
+_NAMES = listing({"type": "string", "pattern": NAME})
+
+LIST_ANSWER = Schemas(((1, 6), record(traits=_NAMES)))
+
+ON_PROVIDER_ANSWER = Schemas(((1, 6), record(traits=_NAMES, resource_provider_generation=INTEGER)))
