@@ -10,12 +10,15 @@ from placement_sched.api import face
 from placement_sched.api.compute import policies as compute_policies
 from placement_sched.api.compute.dialect import ComputeDialect
 from placement_sched.api.compute.face import ROUTES as COMPUTE_ROUTES
+from placement_sched.api.edge import edged
 from placement_sched.api.health import Health
 from placement_sched.api.identity.dialect import IdentityDialect
 from placement_sched.api.identity.face import ROUTES as IDENTITY_ROUTES
 from placement_sched.api.image import policies as image_policies
 from placement_sched.api.image.dialect import ImageDialect
 from placement_sched.api.image.face import ROUTES as IMAGE_ROUTES
+from placement_sched.api.keystone import guarded
+from placement_sched.api.metrics import Metrics, Scrape, clocked
 from placement_sched.api.microversion import Version, Versioning
 from placement_sched.api.placement import policies as placement_policies
 from placement_sched.api.placement.dialect import PlacementDialect
@@ -59,6 +62,7 @@ def make_services(
         settings=settings,
         database=database,
         policy=Policy(settings, RULES),
+        metrics=Metrics(),
         clock=clock,
         random=random,
         summaries=Summaries(),
@@ -74,19 +78,24 @@ class Application:
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        mounts: dict[str, WSGI] = {
-            "/placement": placement_app(services),
+        faces: dict[str, WSGI] = {
+            "/placement": _placement(services),
             "/compute": face.build("compute", COMPUTE_ROUTES, ComputeDialect(), services),
             "/image": face.build("image", IMAGE_ROUTES, ImageDialect(), services),
             "/identity": face.build("identity", IDENTITY_ROUTES, IdentityDialect(), services),
             "/scheduler": face.build("scheduler", SCHEDULER_ROUTES, SCHEDULER_DIALECT, services),
-            "/healthz": Health(services),
         }
-        self._dispatch = DispatcherMiddleware(_nothing, mounts)
+        beside: dict[str, WSGI] = {
+            "/healthz": Health(services),
+            "/metrics": Scrape(services.metrics),
+        }
+        behind_tokens = _authenticated(DispatcherMiddleware(_nothing, faces), services)
+        dispatch = DispatcherMiddleware(behind_tokens, beside)
+        self._outermost = clocked(edged(dispatch, services.settings))
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (WSGI)."""
-        return self._dispatch(environ, start_response)
+        return self._outermost(environ, start_response)
 
     def close(self) -> None:
         """Close the database's connections."""
@@ -107,7 +116,18 @@ def create_app(
 
 def placement_app(services: Services) -> WSGI:
     """Return the Placement face alone, to be mounted anywhere."""
+    return clocked(edged(_authenticated(_placement(services), services), services.settings))
+
+
+def _placement(services: Services) -> WSGI:
     return face.build("placement", PLACEMENT_ROUTES, PlacementDialect(PLACEMENT_VERSIONS), services)
+
+
+def _authenticated(application: WSGI, services: Services) -> WSGI:
+    """Return ``application`` behind what fills in the headers that its strategy reads."""
+    if services.settings.api.auth_strategy == "keystone":
+        return guarded(application, services.settings.conf)
+    return application
 
 
 def _nothing(_environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:

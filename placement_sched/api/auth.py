@@ -1,25 +1,58 @@
 """Who the caller is: placement's ``noauth2``, or the headers of keystonemiddleware."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from placement_sched.api.microversion import Headers
-from placement_sched.errors import Error
+from placement_sched.errors import Error, Unavailable
 
 
 class Unauthorized(Error):
     """The caller has not said who they are."""
 
 
+#: Header by which ``placement_sched.api.keystone`` tells that it could not ask. It takes away
+#: what a client sends under this name.
+UNREACHABLE = "X-Identity-Unreachable"
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A caller: user and project as the token names them, and the roles held."""
+    """A caller: user and project as the token names them, and the roles held.
+
+    ``further`` is what else of a token policy rules may look at, under oslo.policy's names
+    (``system_scope``, ``domain_id``, ``user_domain_id``, ``service_roles``, ...).
+    """
 
     user_id: str
     project_id: str
     roles: tuple[str, ...] = ()
+    further: Mapping[str, Any] = field(default_factory=dict)
+
+    def credentials(self) -> dict[str, Any]:
+        """Return what policy rules are asked about."""
+        return {
+            "user_id": self.user_id,
+            "project_id": self.project_id,
+            "roles": list(self.roles),
+            **self.further,
+        }
 
 
 ANONYMOUS = Identity("", "")
+
+#: What keystonemiddleware tells of a token beyond user, project and roles, by header.
+_FURTHER = (
+    ("OpenStack-System-Scope", "system_scope"),
+    ("X-Domain-Id", "domain_id"),
+    ("X-User-Domain-Id", "user_domain_id"),
+    ("X-Project-Domain-Id", "project_domain_id"),
+    ("X-Service-User-Id", "service_user_id"),
+    ("X-Service-User-Domain-Id", "service_user_domain_id"),
+    ("X-Service-Project-Id", "service_project_id"),
+    ("X-Service-Project-Domain-Id", "service_project_domain_id"),
+)
 
 
 def noauth2(headers: Headers) -> Identity:
@@ -31,9 +64,7 @@ def noauth2(headers: Headers) -> Identity:
     if not token:
         raise Unauthorized("No X-Auth-Token was given; with noauth2 it is user[:project]")
     user, _, project = token.partition(":")
-    roles = tuple(
-        role.strip() for role in (headers.get("X-Roles") or "").split(",") if role.strip()
-    )
+    roles = _roles(headers, "X-Roles")
     if user == "admin" and "admin" not in roles:
         roles = (*roles, "admin")
     return Identity(user, project or user, roles)
@@ -42,18 +73,32 @@ def noauth2(headers: Headers) -> Identity:
 def keystone(headers: Headers) -> Identity:
     """Return the caller that keystonemiddleware has put into the headers.
 
-    Raises :class:`Unauthorized` where it has confirmed none.
+    Raises :class:`Unauthorized` where it has confirmed none, or no service token that was given,
+    and :class:`Unavailable` where it could not ask.
     """
     if headers.get("X-Identity-Status") != "Confirmed":
-        raise Unauthorized("The token is missing, expired or not valid")
-    roles = tuple(
-        role.strip() for role in (headers.get("X-Roles") or "").split(",") if role.strip()
+        if headers.get(UNREACHABLE):
+            raise Unavailable("the identity service does not answer, so no token can be checked")
+        if not headers.get("X-Auth-Token"):
+            raise Unauthorized("No X-Auth-Token was given")
+        raise Unauthorized("The token is expired or not valid")
+    if headers.get("X-Service-Identity-Status") not in {None, "Confirmed"}:
+        raise Unauthorized("The X-Service-Token is expired or not valid, or lacks the service role")
+    further: dict[str, Any] = {
+        name: value for header, name in _FURTHER if (value := headers.get(header))
+    }
+    further["is_admin_project"] = headers.get("X-Is-Admin-Project") != "False"
+    further["service_roles"] = list(_roles(headers, "X-Service-Roles"))
+    return Identity(
+        headers.get("X-User-Id") or "",
+        headers.get("X-Project-Id") or "",
+        _roles(headers, "X-Roles"),
+        further,
     )
-    return Identity(headers.get("X-User-Id") or "", headers.get("X-Project-Id") or "", roles)
 
 
-def _roles(headers: Headers) -> tuple[str, ...]:
-    named = (role.strip() for role in (headers.get("X-Roles") or "").split(","))
+def _roles(headers: Headers, header: str) -> tuple[str, ...]:
+    named = (role.strip() for role in (headers.get(header) or "").split(","))
     return tuple(role for role in named if role)
 
 

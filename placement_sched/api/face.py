@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Protocol
 from urllib.parse import unquote_to_bytes
 from uuid import uuid4
@@ -26,6 +27,7 @@ from placement_sched.api.errors import (
     UnsupportedMediaType,
     status_of,
 )
+from placement_sched.api.metrics import Asked
 from placement_sched.api.microversion import Headers, NotAcceptable, Version
 from placement_sched.api.route import Route
 from placement_sched.api.services import Services
@@ -90,7 +92,7 @@ def build(name: str, routes: Iterable[Route], dialect: Dialect, services: Servic
     app.wsgi_app = _rooted(app.wsgi_app)  # type: ignore[method-assign] # as Flask documents it
     app.before_request(_entrance(public, dialect, services))
     app.register_error_handler(Exception, _exit(dialect))
-    app.after_request(_stamp(dialect))
+    app.after_request(_stamp(name, dialect, services))
     return app
 
 
@@ -110,6 +112,7 @@ def _entrance(public: set[str], dialect: Dialect, services: Services) -> Callabl
     def enter() -> None:
         seen = Seen(f"req-{uuid4()}")
         flask.g.seen = seen
+        services.database.tally.reset()
         request = flask.request
         rule = request.url_rule
         if rule is None or rule.rule not in public:
@@ -133,7 +136,8 @@ def _view(found: list[Route], services: Services) -> Callable[..., flask.Respons
         _check_types(serving[0])
         route = serving[0] if serving[0].action is None else _of_action(serving)
         if route.policy is not None:
-            services.policy.check(route.policy, seen.identity, _target(seen.identity))
+            target = _target(seen.identity, services.policy.project_key(route.policy))
+            services.policy.check(route.policy, seen.identity, target)
         if any("\0" in argument for argument in arguments.values()):
             raise NotFound("Nothing has a name with a NUL character.")
         call = Call(
@@ -152,8 +156,15 @@ def _view(found: list[Route], services: Services) -> Callable[..., flask.Respons
     return view
 
 
-def _target(identity: Identity) -> dict[str, str]:
-    return {"project_id": identity.project_id, "user_id": identity.user_id}
+def _target(identity: Identity, project_key: str | None) -> dict[str, str]:
+    """Return what a rule is asked about: the caller's own, or the project that the query names.
+
+    A query that names none has no project, which is nobody's.
+    """
+    if project_key is None:
+        return {"project_id": identity.project_id, "user_id": identity.user_id}
+    *_, project_id = flask.request.args.getlist(project_key) or [""]
+    return {"project_id": project_id} if project_id else {}
 
 
 def _check_types(route: Route) -> None:
@@ -163,10 +174,12 @@ def _check_types(route: Route) -> None:
             f"The media type {request.mimetype or '(none)'} is not supported, "
             f"use {' or '.join(route.content_types)}"
         )
+    if request.method != "GET" or route.public or HTTPStatus.OK not in route.statuses:
+        return  # as OpenStack placement has it: only what is asked for to be read is refused
     accept = request.accept_mimetypes
     # What is no media type at all says nothing.
     told = any("/" in kind for kind in accept.values())
-    if route.body is None and told and not accept.best_match([JSON]):
+    if told and not accept.best_match([JSON]):
         raise NotAcceptable(f"Only {JSON} is provided")
 
 
@@ -261,7 +274,9 @@ def _exit(dialect: Dialect) -> Callable[[Exception], flask.Response]:
         flask.g.seen = seen
         error = _as_error(failure)
         status = status_of(error)
-        if status >= 500:
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            LOG.error("%s %s", seen.request_id, _sentence(error))
+        elif status >= 500:
             LOG.error("%s %s", seen.request_id, error, exc_info=failure)
         answer = dialect.error(error, int(status), status.phrase, seen)
         response = _render(answer)
@@ -270,6 +285,13 @@ def _exit(dialect: Dialect) -> Callable[[Exception], flask.Response]:
         return response
 
     return leave
+
+
+def _sentence(error: Error) -> str:
+    """Return an error and what it came of in one line: a database away is no defect to trace."""
+    cause = error.__cause__
+    reason = f" ({type(cause).__name__}: {cause})" if cause else ""
+    return " ".join(f"{error}{reason}".split())
 
 
 def _as_error(failure: Exception) -> Error:
@@ -287,12 +309,20 @@ def _as_error(failure: Exception) -> Error:
     return Error("The server failed; its log has the reason under this request id.")
 
 
-def _stamp(dialect: Dialect) -> Callable[[flask.Response], flask.Response]:
+def _stamp(
+    face: str, dialect: Dialect, services: Services
+) -> Callable[[flask.Response], flask.Response]:
+    count, tally = services.metrics.request, services.database.tally
+
     def stamp(response: flask.Response) -> flask.Response:
         seen: Seen = flask.g.seen
         response.headers["X-Openstack-Request-Id"] = seen.request_id
         if seen.version is not None:
             response.headers.update(dialect.stamps(seen.version))
+        request = flask.request
+        asked = Asked(face, request.url_rule.rule if request.url_rule else "", request.method)
+        version = str(seen.version) if seen.version else ""
+        count(asked, response.status_code, version, request.environ, tally)
         return response
 
     return stamp

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from placement_sched.api.metrics import Metrics
 from placement_sched.api.policies import Policy
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.config.settings import Settings
@@ -14,11 +15,16 @@ from placement_sched.scheduler.service import Scheduler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The settings, the database, the policy, the clock (naive UTC) and the random source."""
+    """The settings, the database, the policy, the clock (naive UTC) and the random source.
+
+    ``metrics`` counts requests as they are answered; what a handler did it takes from the
+    database's tally.
+    """
 
     settings: Settings
     database: Database
     policy: Policy
+    metrics: Metrics
     clock: Clock
     random: Random
     summaries: Summaries

@@ -9,15 +9,18 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from granian.constants import Interfaces
 from granian.log import LogLevels
 from granian.server.mp import MPServer
 
+from placement_sched.api import metrics
 from placement_sched.api.access_log import WSGI
 from placement_sched.app import create_app
 from placement_sched.cli.arguments import Commands, add_command
@@ -79,7 +82,10 @@ def run(arguments: argparse.Namespace) -> int:
     )
     server.on_startup(partial(_announce, settings, arguments.host, port, arguments.workers))
     os.register_at_fork(after_in_child=_stop_at_once)
-    server.serve(target_loader=partial(load, files, os.getpid()), wrap_loader=False)
+    with ExitStack() as resources:
+        if metrics.DIRECTORY not in os.environ:
+            metrics.share(resources.enter_context(TemporaryDirectory(prefix="placement_sched_")))
+        server.serve(target_loader=partial(load, files, os.getpid()), wrap_loader=False)
     return 0
 
 

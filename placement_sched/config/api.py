@@ -12,6 +12,7 @@ OPTIONS = (
             ("keystone", "tokens are validated by keystonemiddleware"),
             ("noauth2", "the token is user[:project]; user admin is an administrator"),
         ],
+        deprecated_group="DEFAULT",
         help="How callers prove who they are. With noauth2 the server listens on a loopback "
         "address only, unless this option is written in the configuration explicitly.",
     ),

@@ -26,6 +26,29 @@ OPTIONS = (
         ],
         help="From which trees candidates are taken first when a limit cuts them.",
     ),
+    cfg.IntOpt(
+        "allocation_conflict_retry_count",
+        default=10,
+        min=0,
+        help="How often a write, of allocations or anything else, that met a deadlock or a rival "
+        "is tried again, with jitter, before it is answered with 409 or 503.",
+    ),
+    cfg.IntOpt(
+        "allocation_candidates_budget",
+        default=5_000_000,
+        min=0,
+        help="How much work one request for candidates may make where groups, trees and sharing "
+        "providers are combined: a step for each provider tried for a group, ten for each "
+        "candidate found. A request that needs more is answered with 400; 0 no bound. A million "
+        "steps take one to three seconds.",
+    ),
+    cfg.IntOpt(
+        "max_request_groups",
+        default=100,
+        min=1,
+        help="How many groups (resources, resources1, resources_NET, ...) one request for "
+        "candidates may have; one with more is answered with 400.",
+    ),
     cfg.StrOpt(
         "incomplete_consumer_project_id",
         default="00000000-0000-0000-0000-000000000000",

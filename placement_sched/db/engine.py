@@ -1,13 +1,15 @@
 """Engines for SQLite, PostgreSQL and MariaDB, each set up so that it waits, but not for ever."""
 
 from typing import Any
+from urllib.parse import parse_qsl
 
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from placement_sched.config.placement_database import EMBEDDED
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import Group, Settings
+from placement_sched.db.sql_log import log_statements, sign_statements
 from placement_sched.errors import ConfigurationError
 
 _DRIVERS = {
@@ -19,6 +21,10 @@ _DRIVERS = {
     "mariadb+pymysql": "mysql+pymysql",
 }
 _KNOWN = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
+
+#: How a transaction begins on SQLite. IMMEDIATE takes the write lock before anything is read, so
+#: a claim never decides on a picture that another writer is about to change.
+BEGIN = "BEGIN IMMEDIATE"
 
 
 def database_url(settings: Settings) -> URL:
@@ -41,6 +47,8 @@ def database_url(settings: Settings) -> URL:
             f"[placement_database] connection: {url.drivername!r} is not served; "
             "use sqlite, postgresql or mysql"
         )
+    if parameters := settings.placement_database.connection_parameters:
+        url = url.update_query_pairs(parse_qsl(parameters, keep_blank_values=True))
     if url.drivername.startswith("mysql") and "charset" not in url.query:
         url = url.update_query_dict({"charset": "utf8mb4"})
     return url
@@ -53,50 +61,61 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
     left: a snapshot older than the lock would let two claims both see the same free space.
     """
     options = settings.placement_database
-    if url.get_backend_name() == "sqlite":
-        return _sqlite_engine(url, options.lock_timeout, autocommit=autocommit)
-    return create_engine(
-        url,
-        isolation_level="AUTOCOMMIT" if autocommit else "READ COMMITTED",
-        pool_size=options.max_pool_size,
-        max_overflow=options.max_overflow,
-        pool_timeout=options.pool_timeout,
-        pool_recycle=options.connection_recycle_time,
-        connect_args=_connect_args(url, options.lock_timeout),
-    )
-
-
-def _connect_args(url: URL, lock_timeout: int) -> dict[str, Any]:
-    if url.get_backend_name() == "postgresql":
-        return {"connect_timeout": 10, "options": f"-c lock_timeout={lock_timeout * 1000}"}
-    return {
-        "connect_timeout": 10,
-        "init_command": f"SET SESSION innodb_lock_wait_timeout={lock_timeout}",
+    log_statements(options.connection_debug)
+    pool = {
+        "pool_size": options.max_pool_size,
+        "max_overflow": options.max_overflow,
+        "pool_timeout": options.pool_timeout,
+        "pool_recycle": options.connection_recycle_time,
     }
+    if url.get_backend_name() == "sqlite":
+        engine = _sqlite_engine(url, options, pool, autocommit=autocommit)
+    else:
+        engine = create_engine(
+            url,
+            isolation_level="AUTOCOMMIT" if autocommit else "READ COMMITTED",
+            connect_args=_connect_args(url, options),
+            **pool,
+        )
+    if options.connection_trace:
+        sign_statements(engine)
+    return engine
 
 
-def _sqlite_engine(url: URL, lock_timeout: int, *, autocommit: bool) -> Engine:
+def _connect_args(url: URL, options: Group) -> dict[str, Any]:
+    timeout: int = options.lock_timeout
+    if url.get_backend_name() == "postgresql":
+        return {"connect_timeout": 10, "options": f"-c lock_timeout={timeout * 1000}"}
+    arguments = {
+        "connect_timeout": 10,
+        "init_command": f"SET SESSION innodb_lock_wait_timeout={timeout}",
+    }
+    if options.mysql_sql_mode:
+        arguments["sql_mode"] = options.mysql_sql_mode
+    return arguments
+
+
+def _sqlite_engine(url: URL, options: Group, pool: dict[str, Any], *, autocommit: bool) -> Engine:
     if url.database in {None, "", ":memory:"}:
         raise ConfigurationError(
             "[placement_database] connection: an in-memory SQLite database cannot be shared by "
             "the connections of a server; name a file"
         )
-    engine = create_engine(url, connect_args={"timeout": lock_timeout})
+    engine = create_engine(url, connect_args={"timeout": options.lock_timeout}, **pool)
+    synchronous = "NORMAL" if options.sqlite_synchronous else "OFF"
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
         # The sqlite3 module opens transactions late and only for writes; we open them ourselves.
         connection.isolation_level = None
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(f"PRAGMA synchronous={synchronous}")
         connection.execute("PRAGMA foreign_keys=ON")
 
     if not autocommit:
 
         @event.listens_for(engine, "begin")
         def begin(connection: Any) -> None:
-            # IMMEDIATE takes the write lock before anything is read, so a claim never
-            # decides on a picture that another writer is about to change.
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            connection.exec_driver_sql(BEGIN)
 
     return engine

@@ -12,7 +12,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.engine import database_url, make_engine
-from placement_sched.errors import Unavailable
+from placement_sched.db.tally import Tally, count_statements
+from placement_sched.errors import Conflict, Unavailable
 
 T = TypeVar("T")
 
@@ -35,9 +36,12 @@ class Database:
 
     def __init__(self, settings: Settings) -> None:
         self.url = database_url(settings)
-        self._max_retries: int = settings.placement_database.max_retries
+        self._max_retries: int = settings.placement.allocation_conflict_retry_count
         self.reader: Engine = make_engine(self.url, settings, autocommit=True)
         self.writer: Engine = make_engine(self.url, settings, autocommit=False)
+        #: What the current thread has done here since it last called ``tally.reset()``.
+        self.tally = Tally()
+        count_statements((self.reader, self.writer), self.tally)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -64,7 +68,24 @@ class Database:
                 attempt += 1
                 if attempt > self._max_retries or not _worth_retrying(failure.__cause__):
                     raise
+                self.tally.retries += 1
                 time.sleep(random.uniform(0, 0.01 * 2 ** min(attempt, 5)))  # noqa: S311 - jitter
+
+    def claim(self, work: Callable[[Connection], T]) -> T:
+        """Run ``work``, which allocates, as :meth:`write` does, and tally how it ended.
+
+        It is lost where ``work`` raises :class:`Conflict`, which goes up.
+        """
+        retries = self.tally.retries
+        try:
+            done = self.write(work)
+        except Conflict:
+            self.tally.claims_lost += 1
+            raise
+        finally:
+            self.tally.claims_retried += self.tally.retries - retries
+        self.tally.claims_won += 1
+        return done
 
     def dispose(self) -> None:
         """Close every pooled connection (before a fork, and at the end)."""

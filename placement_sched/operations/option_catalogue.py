@@ -14,6 +14,8 @@ NAMESPACES = (
     "placement_sched.plugins",
     "oslo.log",
     "oslo.policy",
+    "oslo.middleware.cors",
+    "oslo.middleware.http_proxy_to_wsgi",
     "keystonemiddleware.auth_token",
 )
 

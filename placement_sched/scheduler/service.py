@@ -60,12 +60,14 @@ class Scheduler:
         spec = _with_uuids(_spec_of(document))
         number = self.settings.scheduler.max_attempts - 1 if alternates else 0
         tools = self._tools(self.settings)
-        for _ in range(MAX_STARTS):
+        for start in range(MAX_STARTS):
+            self.database.tally.claims_retried += bool(start)
             earlier = self._earlier(spec, document) if claiming else None
             if earlier is not None:
                 return earlier
             with self.database.read() as connection:
                 done = run(connection, spec, tools, number)
+                self.database.tally.candidates = len(done.found.requests)
                 if not done.selections:
                     told = funnel(connection, done, View()).as_json(View())
                     raise NoValidHost(_sentence(told), extra={"funnel": told})
@@ -97,6 +99,7 @@ class Scheduler:
         with self.database.read() as connection:
             done = run(connection, spec, tools, number)
             told = funnel(connection, done, view).as_json(view)
+        self.database.tally.candidates = len(done.found.requests)
         hosts = done.choice.first.host_reports() if done.choice else ()
         return {
             "outcome": SELECTED if done.selections else NO_VALID_HOST,
@@ -125,7 +128,7 @@ class Scheduler:
 
     def _claim(self, spec: RequestSpec, done: Run, decision: Decision) -> None:
         options = self.settings.placement
-        self.database.write(
+        self.database.claim(
             partial(
                 claim,
                 spec=spec,

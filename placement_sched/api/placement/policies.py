@@ -10,16 +10,26 @@ _READER = "rule:admin_or_project_reader_or_service_api"
 _SERVICE = "rule:service_api"
 
 
-def _base(name: str, check: str, description: str) -> Rule:
-    return Rule(name, check, description)
+_ADMIN_ALONE = "role:admin"
 
 
-def _rule(name: str, description: str, *operations: tuple[str, str], check: str = _ADMIN) -> Rule:
+def _base(name: str, check: str, description: str, formerly: str | None = _ADMIN_ALONE) -> Rule:
+    return Rule(name, check, description, formerly=formerly)
+
+
+def _rule(
+    name: str,
+    description: str,
+    *operations: tuple[str, str],
+    check: str = _ADMIN,
+    project_key: str | None = None,
+) -> Rule:
     return Rule(
         f"placement:{name}",
         check,
         description,
         tuple({"method": method, "path": path} for method, path in operations),
+        project_key=project_key,
     )
 
 
@@ -33,7 +43,7 @@ _TRAIT = "/traits/{name}"
 _CONSUMER = "/allocations/{consumer_uuid}"
 
 RULES = (
-    _base("admin_api", "role:admin", "Administrators."),
+    _base("admin_api", _ADMIN_ALONE, "Administrators.", formerly=None),
     _base("service_api", "role:service", "Other services, such as nova and neutron."),
     _base("admin_or_service_api", "role:admin or role:service", "Administrators and services."),
     _base(
@@ -82,7 +92,13 @@ RULES = (
         ("PUT", f"{_PROVIDER}/aggregates"),
     ),
     _rule("resource_providers:usages", "Show a provider's usages.", ("GET", f"{_PROVIDER}/usages")),
-    _rule("usages", "Show a project's usages.", ("GET", "/usages"), check=_READER),
+    _rule(
+        "usages",
+        "Show a project's usages.",
+        ("GET", "/usages"),
+        check=_READER,
+        project_key="project_id",
+    ),
     _rule("traits:list", "List traits.", ("GET", "/traits")),
     _rule("traits:show", "Show a trait.", ("GET", _TRAIT)),
     _rule("traits:update", "Ensure a trait.", ("PUT", _TRAIT)),

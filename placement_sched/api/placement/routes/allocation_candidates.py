@@ -31,6 +31,7 @@ def list_candidates(call: Call) -> Answer:
         summaries = services.summaries.render(
             connection, shown, search.names.class_names, _shape(call, search)
         )
+    services.database.tally.candidates = len(found.requests)
     requests = orjson.dumps([_as_json(call, request) for request in found.requests])
     body = b'{"allocation_requests":%s,"provider_summaries":%s}' % (requests, summaries)
     modified = call.now() if call.version.has(mv.LAST_MODIFIED) else None

@@ -122,7 +122,9 @@ def _replace(call: Call, claims: Sequence[ConsumerClaim]) -> Answer:
     def work(connection: Connection) -> None:
         allocations.replace(connection, claims, call.now())
 
-    call.services.database.write(work)
+    database = call.services.database
+    allocates = any(claim.allocations for claim in claims)
+    (database.claim if allocates else database.write)(work)
     return Answer(status=204)
 
 

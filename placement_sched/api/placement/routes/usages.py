@@ -12,8 +12,6 @@ from placement_sched.api.route import Route
 from placement_sched.store import resource_providers, usages
 from placement_sched.store.usages import TypeUsage
 
-_RULE = "placement:usages"
-
 #: Asks for the sum over all consumer types.
 _ALL = "all"
 
@@ -30,7 +28,6 @@ def of_provider(call: Call, uuid: str) -> Answer:
 def of_project(call: Call) -> Answer:
     """Return the usage of a project, or of one of its users; by consumer type from 1.38 on."""
     project_id = call.value("project_id") or ""
-    call.authorize(_RULE, project_id=project_id)
     kind = call.value("consumer_type")
     with call.services.database.read() as connection:
         found = usages.of_project(
@@ -74,7 +71,7 @@ ROUTES: tuple[Route, ...] = (
         method="GET",
         path="/usages",
         handler=of_project,
-        policy=_RULE,
+        policy="placement:usages",
         since=USAGES,
         query=schemas.GET,
         statuses=(200, 400, 401, 403, 404, 406),

@@ -1,0 +1,87 @@
+"""``[api] auth_strategy = keystone``: keystonemiddleware before the faces.
+
+It checks tokens and writes what it learns into headers that no client can forge; who is let in
+is decided behind it, where it is known whether the address needs a token at all, and told in
+each face's own shape.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import webob
+from keystoneauth1 import exceptions as keystoneauth
+from keystonemiddleware import auth_token
+from keystonemiddleware import exceptions as middleware
+from oslo_config import cfg
+from webob.exc import HTTPServiceUnavailable
+
+from placement_sched.api.auth import UNREACHABLE
+from placement_sched.errors import ConfigurationError
+
+WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+_GROUP = "keystone_authtoken"
+
+#: What it means, beyond a token that is not valid, that the identity service gave no answer.
+_NO_ANSWER = (
+    keystoneauth.ConnectionError,
+    keystoneauth.DiscoveryFailure,
+    keystoneauth.RequestTimeout,
+    keystoneauth.CatalogException,
+    keystoneauth.AuthorizationFailure,
+    auth_token.ServiceError,
+)
+
+
+class _Silent(Exception):
+    """The identity service did not answer."""
+
+
+class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware has no types
+    """keystonemiddleware's filter, which tells a token nobody could check from a wrong one."""
+
+    def process_request(self, request: webob.Request) -> webob.Response | None:
+        """Check the tokens of a request; None lets it through to be judged behind."""
+        request.headers.pop(UNREACHABLE, None)
+        try:
+            response: webob.Response | None = super().process_request(request)
+        except _Silent:
+            request.headers[UNREACHABLE] = "1"
+            return None
+        if request.user_token_valid:
+            # keystonemiddleware writes the service token's scope over the user's.
+            system = request.token_info["token"].get("system") or {}
+            request.headers["OpenStack-System-Scope"] = "all" if system.get("all") else ""
+        return response
+
+    def fetch_token(self, token: str, **options: Any) -> Any:
+        """Return what the identity service says of a token."""
+        try:
+            return super().fetch_token(token, **options)
+        except auth_token.InvalidToken as refused:
+            # With the decision delayed, keystonemiddleware calls it a wrong token.
+            if isinstance(refused.__context__, _NO_ANSWER):
+                raise _Silent from refused
+            raise
+        except (*_NO_ANSWER, HTTPServiceUnavailable) as failure:
+            self.log.critical("No token can be checked: %s", failure)
+            raise _Silent from failure
+
+
+def guarded(application: WSGI, conf: cfg.ConfigOpts) -> WSGI:
+    """Return ``application`` behind keystonemiddleware as ``[keystone_authtoken]`` says.
+
+    Raises :class:`ConfigurationError` where that group lacks what is needed to ask keystone.
+    """
+    try:
+        gate = Gate(application, {"oslo_config_config": conf, "delay_auth_decision": True})
+    except (cfg.Error, keystoneauth.ClientException, middleware.ConfigurationError) as wrong:
+        raise ConfigurationError(f"[{_GROUP}]: {wrong}") from None
+    options = conf[_GROUP]
+    if options.auth_type is None and options.auth_section is None:
+        raise ConfigurationError(
+            f"[{_GROUP}] auth_type is not set: with [api] auth_strategy = keystone this service "
+            "asks keystone about every token, as the user that the group describes"
+        )
+    made: WSGI = gate
+    return made

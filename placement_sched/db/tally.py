@@ -1,0 +1,44 @@
+"""What a piece of work asked of the database, counted as it goes: statements, claims, candidates.
+
+Each thread sees its own counts, so a request that runs in one thread reads what it did itself.
+"""
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Engine, event
+
+from placement_sched.db.engine import BEGIN
+
+
+class Tally(threading.local):
+    """Counts of the current thread since :meth:`reset`.
+
+    ``statements`` went to the database; ``retries`` is how often a transaction was started again
+    because of a rival. A claim is an attempt to allocate: it was won, or lost to somebody faster
+    or for want of room, and ``claims_retried`` counts new starts. ``candidates`` is how many a
+    search found, None where nobody searched.
+    """
+
+    statements = 0
+    retries = 0
+    claims_won = 0
+    claims_lost = 0
+    claims_retried = 0
+    candidates: int | None = None
+
+    def reset(self) -> None:
+        """Count from nought again."""
+        self.__dict__.clear()
+
+
+def count_statements(engines: Iterable[Engine], tally: Tally) -> None:
+    """Let ``tally`` count each statement that is sent by ``engines``."""
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if not statement.startswith(BEGIN):
+            tally.statements += 1
+
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
