@@ -101,6 +101,7 @@ def placement_providers(create: Create) -> None:
         sa.UniqueConstraint("uuid", name="uniq_resource_providers0uuid"),
         sa.Index("resource_providers_parent_provider_id_idx", "parent_provider_id"),
         sa.Index("resource_providers_root_provider_id_idx", "root_provider_id"),
+        sqlite_autoincrement=True,
     )
     create(
         "traits",

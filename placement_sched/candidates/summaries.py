@@ -1,7 +1,8 @@
 """Provider summaries: the bulk of an answer, kept ready-made but for the usages.
 
 What a provider has (capacities, traits) is kept as JSON fragments by provider id and generation,
-since every change of it bumps the generation. Usages are read live, because deleting allocations
+since every change of it bumps the generation; by uuid too, since an old SQLite database may give
+the id of a provider that is gone to a new one. Usages are read live, because deleting allocations
 bumps none; so are parent and root, and the names of resource classes, which before microversion
 1.7 could be changed. Bounded, per process, correct beside other writers.
 """
@@ -38,6 +39,7 @@ class Fragment:
     where the usage goes; ``whole`` is that of all of them. ``traits`` is a JSON array.
     """
 
+    uuid: str
     generation: int
     classes: tuple[int, ...]
     resources: tuple[bytes, ...]
@@ -101,7 +103,9 @@ class Summaries:
         found = {
             provider.id: fragment
             for provider in providers
-            if (fragment := known.get(provider.id)) and fragment.generation == provider.generation
+            if (fragment := known.get(provider.id))
+            and fragment.generation == provider.generation
+            and fragment.uuid == provider.uuid
         }
         lacking = [provider for provider in providers if provider.id not in found]
         if lacking:
@@ -130,6 +134,7 @@ def _load(
     ids = [provider.id for provider in providers]
     resources: dict[int, list[tuple[int, bytes]]] = {key: [] for key in ids}
     named: dict[int, list[str]] = {key: [] for key in ids}
+    uuids = {provider.id: provider.uuid for provider in providers}
     generations = {provider.id: provider.generation for provider in providers}
     for batch in batches(ids):
         for key, class_id, total, reserved, ratio in connection.execute(
@@ -150,6 +155,7 @@ def _load(
             named[key].append(name)
     return {
         key: Fragment(
+            uuids[key],
             generation,
             tuple(class_id for class_id, _ in resources[key]),
             tuple(text for _, text in resources[key]),

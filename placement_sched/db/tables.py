@@ -54,6 +54,8 @@ resource_providers = Table(
     Index("resource_providers_root_provider_id_idx", "root_provider_id"),
     Index("resource_providers_parent_provider_id_idx", "parent_provider_id"),
     mysql_engine="InnoDB",
+    # What is kept of a provider is kept by its id: no other may ever have it.
+    sqlite_autoincrement=True,
 )
 
 inventories = Table(

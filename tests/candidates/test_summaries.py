@@ -89,3 +89,14 @@ def test_before_127_only_the_classes_asked_are_told(app, provider):
     allocate(app, str(uuid4()), provider, 2)
     expected = {"VCPU": {"capacity": 8, "used": 2}}
     assert summary(app, provider, BEFORE_ALL_CLASSES)["resources"] == expected
+
+
+def test_a_provider_made_anew_is_told_as_it_is_now(app, provider):
+    assert summary(app, provider)["resources"]["VCPU"]["capacity"] == 8
+    path = f"/placement/resource_providers/{provider}"
+    app.delete(path, headers=VERSION)
+    app.post_json(
+        "/placement/resource_providers", {"name": "cn1", "uuid": provider}, headers=VERSION
+    )
+    stock(app, provider, VCPU=4)
+    assert summary(app, provider)["resources"] == {"VCPU": {"capacity": 4, "used": 0}}

@@ -1,0 +1,86 @@
+"""What tells two replies to one request apart, as far as a client could."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from tests.differential.exchange import Reply, Request
+
+#: What differs, by aspect: ours, then the peer's.
+Differences = dict[str, tuple[Any, Any]]
+
+_HEADERS = ("allow", "cache-control", "content-type", "location", "openstack-api-version", "vary")
+_STAMPS = ("last-modified", "x-openstack-request-id")
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
+_NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\bVCPU\b")
+
+
+def differences(request: Request, ours: Reply, theirs: Reply) -> Differences:
+    """Return every aspect in which the replies differ."""
+    ours_seen, theirs_seen = _aspects(ours), _aspects(theirs)
+    found = {
+        aspect: (ours_seen.get(aspect), theirs_seen.get(aspect))
+        for aspect in sorted(ours_seen.keys() | theirs_seen.keys())
+        if ours_seen.get(aspect) != theirs_seen.get(aspect)
+    }
+    unnamed = _named(request, theirs) - _mentioned(ours)
+    if unnamed and ours.status == theirs.status:
+        found["names in detail"] = (ours.detail, sorted(unnamed))
+    return found
+
+
+def _aspects(reply: Reply) -> dict[str, Any]:
+    aspects: dict[str, Any] = {"status": reply.status}
+    for name in _HEADERS:
+        if name in reply.headers:
+            aspects[f"header {name}"] = _header(name, reply.headers[name])
+    for name in _STAMPS:
+        aspects[f"header {name}"] = name in reply.headers
+    document = reply.document
+    if reply.error:
+        rest = {key: value for key, value in reply.error.items() if key not in _TOLD_APART}
+        aspects |= {f"error {key}": value for key, value in rest.items()}
+    else:
+        aspects["body"] = normal(document)
+    return aspects
+
+
+_TOLD_APART = {"detail", "request_id"}
+
+
+def _header(name: str, value: str) -> Any:
+    if name == "allow":
+        return sorted(method.strip() for method in value.split(",") if method.strip())
+    if name == "location":
+        return urlsplit(value).path
+    if name == "vary":
+        return value.lower()
+    return value
+
+
+def normal(value: Any) -> Any:
+    """Return a document with its lists in an order of their own: every list of this API is a set."""
+    if isinstance(value, Mapping):
+        return {key: normal(one) for key, one in sorted(value.items())}
+    if isinstance(value, list):
+        return sorted((normal(one) for one in value), key=lambda one: json.dumps(one))
+    return value
+
+
+def _named(request: Request, reply: Reply) -> set[str]:
+    """Return those uuids and names of the request that the sentence told mentions."""
+    # Behind it the peer prints the whole schema and the whole document.
+    sentence = reply.detail.partition("Failed validating")[0]
+    asked = f"{unquote(request.target)} {json.dumps(request.as_json())}"
+    return {word for word in _words(sentence) if word in asked}
+
+
+def _mentioned(reply: Reply) -> set[str]:
+    return _words(reply.detail)
+
+
+def _words(text: str) -> set[str]:
+    return set(_UUID.findall(text)) | set(_NAME.findall(text))

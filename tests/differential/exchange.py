@@ -1,0 +1,125 @@
+"""Requests and replies as values."""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request. ``document`` is JSON with marks in it (see :mod:`.state`), ``text`` the body
+    as it is; with neither there is no body. ``headers`` whose value is None are left out.
+    """
+
+    method: str
+    target: str
+    version: str | None = None
+    document: Any = ...
+    text: str | None = None
+    headers: Mapping[str, str | None] = field(default_factory=dict)
+
+    def wire(self) -> dict[str, Any]:
+        """Return what a side is sent."""
+        body = self.text
+        if self.document is not ...:
+            body = json.dumps(self.document)
+        headers: dict[str, str | None] = {"X-Auth-Token": "admin"}
+        if self.version is not None:
+            headers["OpenStack-API-Version"] = f"placement {self.version}"
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        headers |= self.headers
+        return {
+            "method": self.method,
+            "target": self.target,
+            "headers": [[name, value] for name, value in headers.items() if value is not None],
+            "body": None if body is None else base64.b64encode(body.encode()).decode(),
+        }
+
+    @property
+    def path(self) -> str:
+        """Return the path without the query."""
+        return self.target.partition("?")[0]
+
+    @property
+    def query(self) -> str:
+        """Return the query string."""
+        return self.target.partition("?")[2]
+
+    @property
+    def minor(self) -> int:
+        """Return the minor part of the version asked, as far as it is one."""
+        asked = self.version or "1.0"
+        if asked == "latest":
+            return 39
+        _, _, minor = asked.partition(".")
+        return int(minor) if minor.isdecimal() else -1
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form in which a case is kept."""
+        kept: dict[str, Any] = {"request": f"{self.method} {self.target}"}
+        if self.version is not None:
+            kept["version"] = self.version
+        if self.document is not ...:
+            kept["json"] = self.document
+        if self.text is not None:
+            kept["text"] = self.text
+        if self.headers:
+            kept["headers"] = dict(self.headers)
+        return kept
+
+
+def request_from(kept: Mapping[str, Any]) -> Request:
+    """Return the request that :meth:`Request.as_json` wrote."""
+    method, target = kept["request"].split(" ", 1)
+    return Request(
+        method=method,
+        target=target,
+        version=kept.get("version"),
+        document=kept.get("json", ...),
+        text=kept.get("text"),
+        headers=kept.get("headers", {}),
+    )
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a side answered; header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def document(self) -> Any:
+        """Return the body as JSON, None where it is empty and the text where it is no JSON."""
+        if not self.body:
+            return None
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return self.body.decode(errors="replace")
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """Return the error told, or nothing."""
+        document = self.document
+        if isinstance(document, dict) and isinstance(document.get("errors"), list):
+            return document["errors"][0]
+        return {}
+
+    @property
+    def detail(self) -> str:
+        """Return the sentence of the error told."""
+        return str(self.error.get("detail", ""))
+
+
+def reply_from(told: Mapping[str, Any]) -> Reply:
+    """Return the reply that came over the wire."""
+    headers: dict[str, str] = {}
+    for name, value in told["headers"]:
+        key = name.lower()
+        headers[key] = f"{headers[key]}, {value}" if key in headers else value
+    return Reply(told["status"], headers, base64.b64decode(told["body"]))

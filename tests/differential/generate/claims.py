@@ -1,0 +1,99 @@
+"""Writes of allocations, in every form, and reshapes."""
+
+from typing import Any
+
+from tests.differential.exchange import Request
+from tests.differential.generate.dice import (
+    CLASSES,
+    CONSUMERS,
+    PROJECTS,
+    PROVIDERS,
+    TYPES,
+    USERS,
+    Dice,
+)
+from tests.differential.generate.nouns import stocks
+from tests.differential.state import consumer_generation
+
+
+def put(dice: Dice) -> Request:
+    uuid = dice.uuid(CONSUMERS)
+    version = dice.version(dice.one([0, 8, 12, 28, 34, 38]))
+    return Request("PUT", f"/allocations/{uuid}", version, claim(dice, uuid, _form(dice, version)))
+
+
+def post(dice: Dice) -> Request:
+    version = dice.version(dice.one([13, 28, 34, 38]))
+    document = _claims(dice, max(_form(dice, version), 12))
+    return Request("POST", "/allocations", version, document)
+
+
+def delete(dice: Dice) -> Request:
+    return Request("DELETE", f"/allocations/{dice.uuid(CONSUMERS)}", dice.version())
+
+
+def reshape(dice: Dice) -> Request:
+    version = dice.version(30)
+    uuids = [dice.uuid(PROVIDERS) for _ in range(dice.one([1, 1, 2, 3]))]
+    document = {
+        "inventories": {uuid: stocks(dice, uuid) for uuid in uuids},
+        "allocations": _claims(dice, max(_form(dice, version), 28), least=0),
+    }
+    return Request("POST", "/reshaper", version, document)
+
+
+def _form(dice: Dice, version: str | None) -> int:
+    """Return the minor version whose form a body has: nearly always that of the request."""
+    if dice.chance(0.05):
+        return dice.number(0, 39)
+    return 39 if version == "latest" else int((version or "1.0")[2:])
+
+
+def _claims(dice: Dice, form: int, least: int = 1) -> dict[str, Any]:
+    uuids = [dice.uuid(CONSUMERS) for _ in range(dice.number(least, 3))]
+    return {uuid: claim(dice, uuid, form, may_be_empty=True) for uuid in uuids}
+
+
+def claim(dice: Dice, uuid: str, form: int, *, may_be_empty: bool = False) -> dict[str, Any]:
+    """Return what a consumer shall hold, in the form of 1.``form``."""
+    document: dict[str, Any] = {"allocations": _allocations(dice, form, may_be_empty)}
+    if form >= 8:
+        document |= {"project_id": dice.one(PROJECTS), "user_id": dice.one(USERS)}
+    if form >= 28:
+        document["consumer_generation"] = _seen(dice, uuid)
+    if form >= 34 and dice.chance(0.2):
+        document["mappings"] = {dice.one(["", "1", "_A"]): [dice.uuid(PROVIDERS)]}
+    if form >= 38:
+        document["consumer_type"] = dice.one(TYPES[:2]) if dice.chance(0.95) else dice.one(TYPES)
+    return document
+
+
+def _allocations(dice: Dice, form: int, may_be_empty: bool) -> Any:
+    many = dice.one([1, 1, 1, 2, 3])
+    if dice.chance(0.15 if may_be_empty or form >= 28 else 0.03):
+        many = 0
+    held = [(dice.uuid(PROVIDERS), _resources(dice)) for _ in range(many)]
+    if form < 12:
+        return [
+            {"resource_provider": {"uuid": uuid}, "resources": amounts} for uuid, amounts in held
+        ]
+    document: dict[str, Any] = {uuid: {"resources": amounts} for uuid, amounts in held}
+    if dice.chance(0.05):
+        for one in document.values():
+            one["generation"] = 1
+    return document
+
+
+def _resources(dice: Dice) -> dict[str, Any]:
+    names = dice.some(CLASSES, 1, dice.one([1, 1, 2]))
+    if dice.chance(0.04):
+        names.append(dice.resource_class())
+    if dice.chance(0.01):
+        names = []
+    return {name: dice.amount() for name in names}
+
+
+def _seen(dice: Dice, uuid: str) -> Any:
+    if dice.chance(0.9):
+        return consumer_generation(uuid)
+    return dice.one([None, 0, 1, 2, 99, -1, "1", 1.0])

@@ -1,0 +1,61 @@
+"""Query strings: values of their parameters, and the ways of writing them."""
+
+from urllib.parse import quote
+
+from tests.differential.generate.dice import AGGREGATES, SHARES, Dice
+
+
+def query_string(dice: Dice, pairs: list[tuple[str, str]]) -> str:
+    """Return the pairs as a query string: seldom doubled, strange, or oddly encoded."""
+    pairs = list(pairs)
+    if dice.chance(0.03) and pairs:
+        pairs.append(dice.one(pairs))
+    if dice.chance(0.02):
+        pairs.append((dice.one(["zork", "Resources", "limit", "name", "resources1"]), "1"))
+    if not pairs:
+        return dice.one(["", "", "", "?"])
+    safe = dice.one([":,!", ":,!", ":,!", ""])
+    return "?" + "&".join(f"{key}={quote(value, safe=safe)}" for key, value in pairs)
+
+
+def resources(dice: Dice, classes: list[str] | None = None) -> str:
+    """Return a value of ``resources``."""
+    if classes is None:
+        classes = [dice.resource_class() for _ in range(dice.one([1, 1, 2, 3]))]
+    if dice.chance(0.03):
+        return dice.one(
+            ["", "VCPU", "VCPU:", "VCPU:0", "VCPU:-1", "VCPU:1:2", ":1", "VCPU:1,", ",", "VCPU:x",
+             "VCPU:1,VCPU:2", "VCPU: 1", "VCPU:1.0", "VCPU:99999999999", "VCPU:1;DISK_GB:1"]
+        )  # fmt: skip
+    return ",".join(f"{name}:{dice.one([1, 1, 1, 2, 2, 3, 4, 8, 17])}" for name in classes)
+
+
+def required(dice: Dice) -> str:
+    """Return a value of ``required``."""
+    if dice.chance(0.03):
+        return dice.one(
+            ["", ",", "!", "in:", "in:,", "!in:HW_CPU_X86_AVX", "HW_CPU_X86_AVX,",
+             "in:HW_CPU_X86_AVX,!CUSTOM_FAST", "!!CUSTOM_FAST", "hw_cpu_x86_avx", " CUSTOM_FAST",
+             "CUSTOM_FAST,!CUSTOM_FAST", "CUSTOM_FAST,CUSTOM_FAST"]
+        )  # fmt: skip
+    names = [dice.trait() if dice.chance(0.9) else SHARES for _ in range(dice.one([1, 1, 2]))]
+    kind = dice.one(["plain", "plain", "forbidden", "forbidden", "any", "mixed"])
+    if kind == "any":
+        return "in:" + ",".join([*names, dice.trait()])
+    if kind == "forbidden":
+        return ",".join(f"!{name}" for name in names[:1])
+    if kind == "mixed":
+        return ",".join(dice.one(["", "!"]) + name for name in names)
+    return ",".join(names)
+
+
+def member_of(dice: Dice) -> str:
+    """Return a value of ``member_of``."""
+    uuid = dice.uuid(AGGREGATES)
+    if dice.chance(0.03):
+        return dice.one(
+            ["", "in:", "!", "!in:", "in:,", f"in:{uuid},", f"in:!{uuid}", f"!!{uuid}", "x",
+             f"{uuid},{AGGREGATES[0]}", f" {uuid}", f"!{uuid},{uuid}", f"in:in:{uuid}"]
+        )  # fmt: skip
+    several = ",".join([uuid, *dice.some(AGGREGATES, 0, 2)])
+    return dice.one([uuid, uuid, f"in:{several}", f"in:{several}", f"!{uuid}", f"!in:{several}"])

@@ -1,0 +1,62 @@
+"""A cloud to begin with: trees, inventories, traits, aggregates, something that shares."""
+
+from collections.abc import Iterator
+
+from tests.differential.exchange import Request
+from tests.differential.generate.dice import (
+    AGGREGATES,
+    CLASSES,
+    CUSTOM_CLASSES,
+    CUSTOM_TRAITS,
+    PROVIDERS,
+    SHARES,
+    TRAITS,
+    Dice,
+)
+from tests.differential.generate.nouns import name_of
+from tests.differential.state import generation
+
+_NEWEST = "1.39"
+
+
+def scene(dice: Dice) -> Iterator[Request]:
+    """Yield the requests that make a small random cloud."""
+    for name in CUSTOM_CLASSES:
+        yield Request("PUT", f"/resource_classes/{name}", _NEWEST)
+    for name in CUSTOM_TRAITS:
+        yield Request("PUT", f"/traits/{name}", _NEWEST)
+    nested, sharing = dice.chance(0.7), dice.chance(0.6)
+    for number, uuid in enumerate(PROVIDERS):
+        document = {"name": name_of(uuid), "uuid": uuid}
+        if nested and number and dice.chance(0.6):
+            document["parent_provider_uuid"] = dice.one(PROVIDERS[:number])
+        yield Request("POST", "/resource_providers", _NEWEST, document)
+    for uuid in PROVIDERS:
+        yield from _filled(dice, uuid, sharing=sharing)
+
+
+def _filled(dice: Dice, uuid: str, *, sharing: bool) -> Iterator[Request]:
+    path = f"/resource_providers/{uuid}"
+    stock = {name: _stock(dice) for name in dice.some(CLASSES[:5], 0, 4)}
+    traits = dice.some(TRAITS, 0, 3)
+    if sharing and dice.chance(0.3):
+        traits.append(SHARES)
+    parts = (
+        ("inventories", stock, {}),
+        ("traits", traits, []),
+        ("aggregates", dice.some(AGGREGATES, 0, 2), []),
+    )
+    for name, content, nothing in parts:
+        if content != nothing:
+            document = {name: content, "resource_provider_generation": generation(uuid)}
+            yield Request("PUT", f"{path}/{name}", _NEWEST, document)
+
+
+def _stock(dice: Dice) -> dict[str, int]:
+    total = dice.one([2, 4, 8, 16])
+    stock = {"total": total}
+    if dice.chance(0.2):
+        stock["max_unit"] = dice.one([1, 2, total])
+    if dice.chance(0.1):
+        stock["reserved"] = 1
+    return stock

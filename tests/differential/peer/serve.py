@@ -1,0 +1,40 @@
+"""Serves openstack-placement, line by line: a request as JSON comes in, its answer goes out.
+
+Run by the interpreter of the peer's own virtual environment: ``python serve.py DATABASE_URL``.
+The first line that goes out is ``ready``.
+"""
+
+import json
+import os
+import sys
+import tempfile
+
+from wsgi_call import call  # the folder of a script is on its path
+
+
+def main():
+    url = sys.argv[1]
+    # Only answers may go to whoever started this; what the peer prints or logs goes nowhere.
+    answers = os.fdopen(os.dup(1), "w")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    if "--log" not in sys.argv:
+        os.dup2(nowhere, 2)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["OS_PLACEMENT_CONFIG_DIR"] = folder
+        with open(os.path.join(folder, "placement.conf"), "w") as conf:
+            conf.write(
+                "[api]\nauth_strategy = noauth2\n"
+                f"[placement_database]\nsync_on_startup = true\nconnection = {url}\n"
+            )
+        from placement.wsgi import api  # it reads its configuration while it is imported
+
+        answers.write("ready\n")
+        answers.flush()
+        for line in sys.stdin:
+            answers.write(json.dumps(call(api.application, json.loads(line))) + "\n")
+            answers.flush()
+
+
+if __name__ == "__main__":
+    main()

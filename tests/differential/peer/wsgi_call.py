@@ -1,0 +1,58 @@
+"""One WSGI call in process; used by our interpreter and by the peer's, so it needs nothing else."""
+
+import base64
+import io
+import sys
+from urllib.parse import unquote_to_bytes
+
+
+def call(application, asked):
+    """Return what ``application`` answers.
+
+    ``asked`` has ``method``, ``target`` (path and query as they stand on the request line),
+    ``headers`` (pairs) and ``body`` (base64, or None); the answer has ``status``, ``headers`` and
+    ``body``, alike.
+    """
+    told = {}
+
+    def start_response(status, headers, exc_info=None):
+        told["status"] = int(status.split(" ", 1)[0])
+        told["headers"] = [[name, value] for name, value in headers]
+        return lambda data: None
+
+    result = application(_environ(asked), start_response)
+    try:
+        body = b"".join(result)
+    finally:
+        if hasattr(result, "close"):
+            result.close()
+    return {**told, "body": base64.b64encode(body).decode()}
+
+
+def _environ(asked):
+    path, _, query = asked["target"].partition("?")
+    body = base64.b64decode(asked["body"] or "")
+    environ = {
+        "REQUEST_METHOD": asked["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
+        "QUERY_STRING": query,
+        "SERVER_NAME": "placement",
+        "SERVER_PORT": "80",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "REMOTE_ADDR": "127.0.0.1",
+        "HTTP_HOST": "placement",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": False,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+    }
+    if asked["body"] is not None:
+        environ["CONTENT_LENGTH"] = str(len(body))
+    for name, value in asked["headers"]:
+        key = name.upper().replace("-", "_")
+        environ[key if key == "CONTENT_TYPE" else f"HTTP_{key}"] = value
+    return environ

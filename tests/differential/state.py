@@ -1,0 +1,100 @@
+"""Marks in bodies for what only the moment tells: generations.
+
+A body says ``{"generation of": uuid}``; when it is sent, the number that our side shows stands
+there. So a history can be cut short and played again, and its generations still fit.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from tests.differential.exchange import Reply, Request
+from tests.differential.sides import Side
+
+_PROVIDER = "generation of"
+_CONSUMER = "consumer generation of"
+NEWEST = "1.39"
+
+
+def generation(uuid: str) -> dict[str, str]:
+    """Return the mark for the generation of a provider."""
+    return {_PROVIDER: uuid}
+
+
+def consumer_generation(uuid: str) -> dict[str, str]:
+    """Return the mark for the generation of a consumer."""
+    return {_CONSUMER: uuid}
+
+
+def resolved(side: Side, request: Request) -> Request:
+    """Return the request with generations for marks."""
+    if request.document is ...:
+        return request
+    return replace(request, document=_resolve(side, request.document))
+
+
+def _resolve(side: Side, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_resolve(side, one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if _PROVIDER in value:
+        found = get(side, f"/resource_providers/{quote(str(value[_PROVIDER]))}").document
+        return found.get("generation", 0)
+    if _CONSUMER in value:
+        found = get(side, f"/allocations/{quote(str(value[_CONSUMER]))}").document
+        return found.get("consumer_generation")
+    return {key: _resolve(side, one) for key, one in value.items()}
+
+
+def get(side: Side, target: str) -> Reply:
+    """Return what a side shows at the newest version."""
+    return side.ask(Request("GET", target, NEWEST))
+
+
+def dump(side: Side) -> dict[str, Any]:
+    """Return all that a side has, as its newest version shows it."""
+    shown = {
+        "classes": get(side, "/resource_classes").document,
+        "traits": get(side, "/traits?name=startswith:CUSTOM").document,
+    }
+    consumers: set[str] = set()
+    for uuid in _providers(side):
+        path = f"/resource_providers/{uuid}"
+        for part in ("", "/inventories", "/aggregates", "/traits", "/usages", "/allocations"):
+            shown[path + part] = get(side, path + part).document
+        consumers |= shown[f"{path}/allocations"]["allocations"].keys()
+    for uuid in sorted(consumers):
+        shown[f"/allocations/{uuid}"] = get(side, f"/allocations/{uuid}").document
+    return shown
+
+
+def clear(side: Side) -> None:
+    """Take everything away that requests have made."""
+    for path in _leftovers(side):
+        reply = side.ask(Request("DELETE", path, NEWEST))
+        if reply.status not in {204, 404}:
+            raise RuntimeError(f"DELETE {path}: {reply.status} {reply.body.decode()}")
+
+
+def _leftovers(side: Side) -> Iterator[str]:
+    providers = get(side, "/resource_providers").document["resource_providers"]
+    for one in providers:
+        held = get(side, f"/resource_providers/{one['uuid']}/allocations").document
+        yield from (f"/allocations/{uuid}" for uuid in held["allocations"])
+    parents = {one["uuid"]: one["parent_provider_uuid"] for one in providers}
+    while parents:
+        leaves = sorted(parents.keys() - set(parents.values()))
+        yield from (f"/resource_providers/{uuid}" for uuid in leaves)
+        parents = {uuid: above for uuid, above in parents.items() if uuid not in leaves}
+    for one in get(side, "/resource_classes").document["resource_classes"]:
+        if one["name"].startswith("CUSTOM_"):
+            yield f"/resource_classes/{one['name']}"
+    for name in get(side, "/traits?name=startswith:CUSTOM_").document["traits"]:
+        yield f"/traits/{name}"
+
+
+def _providers(side: Side) -> list[str]:
+    listed = get(side, "/resource_providers").document["resource_providers"]
+    return sorted(one["uuid"] for one in listed)
