@@ -5,10 +5,10 @@ BIN = $(VENV)/bin
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench docs clean
+.PHONY: help demo test lint format bench bench-writes docs clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "%-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
 
 $(VENV)/.run: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +37,9 @@ format: $(VENV)/.develop ## let ruff mend what it can
 
 bench: $(VENV)/.develop ## race openstack-placement (from PyPI) on the local PostgreSQL
 	$(BIN)/python bench/candidates.py
+
+bench-writes: $(VENV)/.develop ## race its writes, and the reads beside them
+	$(BIN)/python bench/writes.py
 
 docs: $(VENV)/.develop ## build the API reference and the operator's guide
 	$(BIN)/sphinx-build -W -q -b html api-ref/source api-ref/build

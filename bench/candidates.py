@@ -5,28 +5,19 @@ peer's while measuring; one that differs ends the race with the difference shown
 """
 
 import argparse
-import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import orjson
 import rivals
 import worlds
-from sqlalchemy import event
-from werkzeug.test import Client
+from counting import Counter, counter
 
-from placement_sched.app import create_app
-from placement_sched.config.process import new_conf, read_files
-from placement_sched.config.settings import Settings
-
-SERVER = "postgresql+psycopg://root@127.0.0.1/postgres"
 PLAIN = "VCPU:4,MEMORY_MB:8192,DISK_GB:50"
 NOBODYS_AGGREGATE = "00000000-0000-4000-8000-000000000000"
 
@@ -74,10 +65,6 @@ class Result:
         return min(self.peer_ms) / min(self.ours_ms)
 
 
-class WrongAnswer(Exception):
-    """Ours and the peer's answers differ."""
-
-
 def questions(world: worlds.FlatWorld) -> tuple[Question, ...]:
     """Return what is asked of a flat cloud."""
 
@@ -105,11 +92,11 @@ def questions(world: worlds.FlatWorld) -> tuple[Question, ...]:
 
 
 def race(
-    question: Question, ours: rivals.Server, peer: rivals.Server, rounds: int, count: "Counter"
+    question: Question, ours: rivals.Server, peer: rivals.Server, rounds: int, count: Counter
 ) -> Result:
     """Ask both in turns and compare all they say; return the times.
 
-    Raises :class:`WrongAnswer` with the difference.
+    Raises :class:`rivals.WrongAnswer` with the difference.
     """
     cold_ms, _ = _timed(ours, question.path)
     whole = orjson.loads(peer.get(question.everything))
@@ -131,7 +118,7 @@ def race(
         cold_ms=cold_ms,
         ours_bytes=sizes["ours"],
         peer_bytes=sizes["peer"],
-        statements=count(question.path),
+        statements=count(rivals.Request("GET", question.path)),
     )
 
 
@@ -146,26 +133,28 @@ def compare(
 ) -> int:
     """Return how many candidates ``answer`` has.
 
-    Raises :class:`WrongAnswer` unless they are as many as asked for, each once, each among those
-    of ``whole`` (the peer's unlimited answer), with the very summaries of their providers.
+    Raises :class:`rivals.WrongAnswer` unless they are as many as asked for, each once, each among
+    those of ``whole`` (the peer's unlimited answer), with the very summaries of their providers.
     """
     found = [_canonical(request) for request in answer["allocation_requests"]]
     allowed = {_canonical(request) for request in whole["allocation_requests"]}
     wanted = len(allowed) if question.limit is None else min(question.limit, len(allowed))
     where = f"{name}, {question.name}"
     if len(found) != wanted or len(set(found)) != wanted:
-        raise WrongAnswer(f"{where}: {len(found)} candidates, {len(set(found))} distinct, {wanted}")
+        raise rivals.WrongAnswer(
+            f"{where}: {len(found)} candidates, {len(set(found))} distinct, {wanted}"
+        )
     if strange := set(found) - allowed:
-        raise WrongAnswer(f"{where}: no candidate of the peer: {sorted(strange)[:3]}")
+        raise rivals.WrongAnswer(f"{where}: no candidate of the peer: {sorted(strange)[:3]}")
     used = {uuid for request in answer["allocation_requests"] for uuid in request["allocations"]}
     summaries = answer["provider_summaries"]
     if summaries.keys() != used:
         differing = sorted(summaries.keys() ^ used)
-        raise WrongAnswer(f"{where}: summaries and candidates differ by {differing[:3]}")
+        raise rivals.WrongAnswer(f"{where}: summaries and candidates differ by {differing[:3]}")
     for uuid, summary in summaries.items():
         expected = whole["provider_summaries"][uuid]
         if _plain(summary) != _plain(expected):
-            raise WrongAnswer(f"{where}: summary of {uuid}:\n  {summary}\nbut\n  {expected}")
+            raise rivals.WrongAnswer(f"{where}: summary of {uuid}:\n  {summary}\nbut\n  {expected}")
     return len(found)
 
 
@@ -176,32 +165,6 @@ def _canonical(request: Mapping[str, Any]) -> bytes:
 def _plain(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return a summary whose traits compare whatever their order."""
     return {**summary, "traits": sorted(summary["traits"])}
-
-
-Counter = Callable[[str], int]
-
-
-@contextmanager
-def counter(url: str) -> Iterator[Counter]:
-    """Give a function that counts the SQL statements of a path asked again, in this process."""
-    conf = read_files(new_conf())
-    conf.set_override("connection", url, "placement_database")
-    application = create_app(Settings.from_conf(conf))
-    seen: list[str] = []
-    engine = application.services.database.reader
-    event.listen(engine, "before_cursor_execute", lambda *given: seen.append(given[2]))
-    client = Client(application)
-
-    def count(path: str) -> int:
-        for _ in range(2):
-            seen.clear()
-            client.get(f"/placement{path}", headers=rivals.HEADERS)
-        return len(seen)
-
-    try:
-        yield count
-    finally:
-        application.close()
 
 
 def table(results: Sequence[Result]) -> Iterator[str]:
@@ -228,17 +191,9 @@ def arguments() -> argparse.Namespace:
     """Return what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hosts", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=9, help="requests to each, a query")
     parser.add_argument("--quick", action="store_true", help="500 hosts, 3 rounds")
-    parser.add_argument(
-        "--server",
-        default=os.environ.get("PLACEMENT_SCHED_TEST_POSTGRESQL", SERVER),
-        help="PostgreSQL server on which a database may be made (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--peer-venv", type=Path, help="virtual environment that has the peer, uwsgi and psycopg2"
-    )
+    rivals.add_arguments(parser)
     given = parser.parse_args()
     if given.quick:
         given.hosts, given.rounds = 500, 3
@@ -267,7 +222,7 @@ def main() -> int:
                 print(f"  {question.name} ...", file=sys.stderr, flush=True)
                 try:
                     results.append(race(question, ours, peer, given.rounds, count))
-                except WrongAnswer as difference:
+                except rivals.WrongAnswer as difference:
                     print(f"WRONG ANSWER: {difference}")
                     return 1
     print("\n".join(table(results)))

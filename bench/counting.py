@@ -1,0 +1,49 @@
+"""How many SQL statements a request takes of us, counted in this process."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rivals import Reply, Request
+from werkzeug.test import Client
+
+from placement_sched.app import create_app
+from placement_sched.config.process import new_conf, read_files
+from placement_sched.config.settings import Settings
+
+Answerer = Callable[[Request], tuple[Reply, int]]
+Counter = Callable[[Request], int]
+
+
+@contextmanager
+def answerer(url: str) -> Iterator[Answerer]:
+    """Give a function that returns the answer to a request, and the SQL statements it took."""
+    conf = read_files(new_conf())
+    conf.set_override("connection", url, "placement_database")
+    application = create_app(Settings.from_conf(conf))
+    client, tally = Client(application), application.services.database.tally
+
+    def answer(request: Request) -> tuple[Reply, int]:
+        response = client.open(
+            f"/placement{request.path}",
+            method=request.method,
+            json=request.body,
+            headers=request.headers,
+        )
+        return Reply(response.status_code, response.data), tally.statements
+
+    try:
+        yield answer
+    finally:
+        application.close()
+
+
+@contextmanager
+def counter(url: str) -> Iterator[Counter]:
+    """Give a function that counts the SQL statements of a request made again."""
+    with answerer(url) as answer:
+
+        def count(request: Request) -> int:
+            answer(request)
+            return answer(request)[1]
+
+        yield count

@@ -1,0 +1,175 @@
+"""Races writes and the reads beside them against openstack-placement on one PostgreSQL database.
+
+``make bench-writes``, or ``python bench/writes.py --help``. Each answer is checked, and after
+each line what both servers show is held against all that was acknowledged; a difference is shown
+and ends the race with status 1.
+"""
+
+import argparse
+import multiprocessing
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+import rivals
+import worlds
+from chores import Chore, chores
+from counting import Answerer, answerer
+
+#: Worker processes of each server, and client processes that ask it.
+PROCESSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One server's part of a result: requests per second and CPU milliseconds, one a round."""
+
+    rates: list[float] = field(default_factory=list)
+    cpu_ms: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was measured of one chore."""
+
+    chore: Chore
+    ours: Measured
+    peer: Measured
+    statements: int
+
+    @property
+    def ratio(self) -> float:
+        """Return how many times the peer's throughput ours is, by medians."""
+        return statistics.median(self.ours.rates) / statistics.median(self.peer.rates)
+
+    @property
+    def best_ratio(self) -> float:
+        """Return the same by the quickest round of each."""
+        return max(self.ours.rates) / max(self.peer.rates)
+
+    @property
+    def cpu_ratio(self) -> float:
+        """Return how many times our CPU time the peer takes, by medians."""
+        return statistics.median(self.peer.cpu_ms) / statistics.median(self.ours.cpu_ms)
+
+
+def race(
+    chore: Chore,
+    servers: tuple[rivals.Server, rivals.Server],
+    rounds: int,
+    clients: ProcessPoolExecutor,
+    answer: Answerer,
+) -> Result:
+    """Give both the same work in turns, check all they say and what it came to; return the rates.
+
+    Raises :class:`rivals.WrongAnswer`. One round goes before that is not counted.
+    """
+    measured = {server.name: Measured() for server in servers}
+    for number in range(rounds + 1):
+        for server in servers if number % 2 else servers[::-1]:
+            requests = chore.batch(number)
+            before = server.cpu_seconds()
+            seconds, replies = _send(clients, server.address, requests)
+            cpu_ms = (server.cpu_seconds() - before) * 1000
+            chore.check(requests, replies)
+            if number:
+                measured[server.name].rates.append(len(requests) / seconds)
+                measured[server.name].cpu_ms.append(cpu_ms / len(requests))
+    requests = chore.batch(0)[:2]
+    answers = [answer(request) for request in requests]
+    chore.check(requests, [reply for reply, _ in answers])
+    for server in servers:
+        chore.finish(server)
+    return Result(chore, measured["ours"], measured["peer"], answers[-1][1])
+
+
+def _send(
+    clients: ProcessPoolExecutor, address: rivals.Address, requests: Sequence[rivals.Request]
+) -> tuple[float, list[rivals.Reply]]:
+    """Return the seconds from the first request to the last reply, and the replies."""
+    parts = [requests[first::PROCESSES] for first in range(PROCESSES)]
+    done = list(clients.map(_ask_all, [address] * PROCESSES, parts))
+    replies: list[rivals.Reply] = [rivals.Reply(0, b"")] * len(requests)
+    for first, (_, _, answers) in enumerate(done):
+        replies[first::PROCESSES] = answers
+    return max(end for _, end, _ in done) - min(start for start, _, _ in done), replies
+
+
+def _ask_all(
+    address: rivals.Address, requests: Sequence[rivals.Request]
+) -> tuple[float, float, list[rivals.Reply]]:
+    """Return when it began and ended, and the replies: what a client process does."""
+    started = time.monotonic()
+    replies = [address.ask(request) for request in requests]
+    return started, time.monotonic(), replies
+
+
+def table(results: Sequence[Result]) -> Iterator[str]:
+    """Yield the lines of a Markdown table."""
+    yield (
+        "| request | a round | ours req/s (best) | peer req/s (best) | ratio (of bests) "
+        "| ours CPU ms | peer CPU ms | CPU ratio | SQL statements |"
+    )
+    yield "| --- | --: | --: | --: | --: | --: | --: | --: | --: |"
+    for one in results:
+        yield (
+            f"| {one.chore.name} | {one.chore.size} | {_rates(one.ours)} | {_rates(one.peer)} "
+            f"| {one.ratio:.1f} ({one.best_ratio:.1f}) | {statistics.median(one.ours.cpu_ms):.2f} "
+            f"| {statistics.median(one.peer.cpu_ms):.2f} | {one.cpu_ratio:.1f} "
+            f"| {one.statements} |"
+        )
+
+
+def _rates(measured: Measured) -> str:
+    return f"{statistics.median(measured.rates):.1f} ({max(measured.rates):.1f})"
+
+
+def arguments() -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hosts", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=7, help="batches to each, a line")
+    parser.add_argument("--share", type=float, default=1.0, help="scales the number of requests")
+    parser.add_argument("--quick", action="store_true", help="500 hosts, 2 rounds, a fifth")
+    parser.add_argument("--only", default="", help="lines whose names have this in them")
+    rivals.add_arguments(parser)
+    given = parser.parse_args()
+    if given.quick:
+        given.hosts, given.rounds, given.share = 500, 2, 0.2
+    return given
+
+
+def main() -> int:
+    """Run the race; return 1 where an answer was wrong."""
+    given = arguments()
+    venv = rivals.peer_venv(given.peer_venv)
+    world = worlds.FlatWorld(given.hosts, given.seed)
+    with rivals.throwaway_database(given.server) as database:
+        url = database.render_as_string(hide_password=False)
+        filled = worlds.open_database(url)
+        worlds.load(filled, world)
+        filled.dispose()
+        with (
+            ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as clients,
+            rivals.ours(database, PROCESSES) as ours,
+            rivals.peer(database, venv, PROCESSES) as peer,
+            answerer(url) as answer,
+        ):
+            results = []
+            try:
+                for chore in chores(world, ours, given.share):
+                    if given.only in chore.name:
+                        print(f"  {chore.name} ...", file=sys.stderr, flush=True)
+                        results.append(race(chore, (ours, peer), given.rounds, clients, answer))
+            except rivals.WrongAnswer as difference:
+                print(f"WRONG ANSWER: {difference}")
+                return 1
+    print("\n".join(table(results)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
