@@ -112,13 +112,13 @@ def _entrance(public: set[str], dialect: Dialect, services: Services) -> Callabl
     def enter() -> None:
         seen = Seen(f"req-{uuid4()}")
         flask.g.seen = seen
-        services.database.tally.reset()
         request = flask.request
         rule = request.url_rule
         if rule is None or rule.rule not in public:
             seen.identity = authenticate(request.headers)
         seen.version = dialect.negotiate(request.headers)
         services.ready()
+        services.database.tally.reset()  # what made the database ready is not this request's
 
     return enter
 
@@ -323,6 +323,7 @@ def _stamp(
         asked = Asked(face, request.url_rule.rule if request.url_rule else "", request.method)
         version = str(seen.version) if seen.version else ""
         count(asked, response.status_code, version, request.environ, tally)
+        tally.reset()
         return response
 
     return stamp

@@ -83,7 +83,7 @@ class Policy:
         file = self._enforcer.policy_file
         try:
             self._enforcer.load_rules()
-        except (ValueError, OSError, yaml.YAMLError, policy.PolicyNotAuthorized) as wrong:
+        except (ValueError, AttributeError, TypeError, OSError, yaml.YAMLError) as wrong:
             reason = " ".join(str(wrong).split())
             raise ConfigurationError(f"[oslo_policy] policy_file {file}: {reason}") from None
         # That a rule names another that is not there, or itself, oslo.policy logs.

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from oslo_config import cfg
 
 from placement_sched.config.settings import Settings
+from placement_sched.config.without_meaning import WITHOUT_MEANING
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.operations.config_lines import Assignment, Place, read_assignments
@@ -109,7 +110,7 @@ def _check(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
     if option is None:
         today = catalogue.deprecated.get((line.group, underscored(line.name)))
         if today is None:
-            yield Problem(line.place, _unknown_option(line, catalogue))
+            yield _unknown_option(line, catalogue)
             return
         group, option = today
         yield Problem(
@@ -125,12 +126,19 @@ def _check(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
     yield from _check_type(line, option)
 
 
-def _unknown_option(line: Assignment, catalogue: Catalogue) -> str:
+def _unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
+    """Return what to say of an option nobody has: placement's may be there to no effect."""
+    unused = WITHOUT_MEANING.get((line.group, underscored(line.name)))
+    if unused is not None:
+        text = f"[{line.group}] {line.name} means nothing here: {unused}"
+        return Problem(line.place, text, fatal=False)
     text = f"there is no option [{line.group}] {line.name}"
     elsewhere = catalogue.groups_with(line.name)
     if elsewhere:
-        return f"{text}; there is one in {' and '.join(f'[{group}]' for group in elsewhere)}"
-    return text + _nearest(underscored(line.name), catalogue.options.get(line.group, ()), "{}")
+        text += f"; there is one in {' and '.join(f'[{group}]' for group in elsewhere)}"
+    else:
+        text += _nearest(underscored(line.name), catalogue.options.get(line.group, ()), "{}")
+    return Problem(line.place, text)
 
 
 def _nearest(name: str, names: Iterable[str], form: str) -> str:

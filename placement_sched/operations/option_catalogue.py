@@ -7,6 +7,7 @@ from keystoneauth1 import loading as keystone_loading
 from oslo_config import cfg
 
 from placement_sched.config.settings import registered_options
+from placement_sched.config.without_meaning import WITHOUT_MEANING
 
 #: The ``oslo.config.opts`` entry points that make up a configuration file of this service.
 NAMESPACES = (
@@ -59,7 +60,11 @@ class Catalogue:
 
     def knows_group(self, group: str) -> bool:
         """Return whether any option, by present or deprecated name, is of ``group``."""
-        return group in self.options or any(group == old for old, _ in self.deprecated)
+        return (
+            group in self.options
+            or any(group == old for old, _ in self.deprecated)
+            or any(group == unused for unused, _ in WITHOUT_MEANING)
+        )
 
     def groups_with(self, name: str) -> list[str]:
         """Return the groups that have an option of this name."""

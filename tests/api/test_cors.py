@@ -1,0 +1,97 @@
+"""``[cors]``: browsers of the configured origins may read answers, on every face."""
+
+import pytest
+
+ORIGIN = "https://horizon.example.com"
+CONFIG = f"[cors]\nallowed_origin = {ORIGIN}\n"
+ADMIN = {"X-Auth-Token": "admin"}
+PATHS = [
+    "/placement/resource_providers",
+    "/compute/v2.1/os-aggregates",
+    "/image/v2",
+    "/identity/v3",
+    "/scheduler/v1/compute_nodes",
+    "/healthz",
+]
+
+
+@pytest.fixture
+def app(configured_app):
+    return configured_app(CONFIG)
+
+
+def preflight(app, path, method="PUT", **headers):
+    asked = {"Origin": ORIGIN, "Access-Control-Request-Method": method, **headers}
+    return app.options(path, headers=asked)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_preflight_needs_no_token(app, path):
+    answer = preflight(app, path)
+    assert answer.status_int == 200
+    assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
+    assert answer.headers["Access-Control-Allow-Methods"] == "PUT"
+    assert answer.headers["Access-Control-Allow-Credentials"] == "true"
+
+
+def test_preflight_allows_the_headers_of_openstack(app):
+    asked = "X-Auth-Token, OpenStack-API-Version, X-OpenStack-Nova-API-Version, Content-Type"
+    answer = preflight(app, PATHS[0], **{"Access-Control-Request-Headers": asked})
+    assert answer.headers["Access-Control-Allow-Headers"].split(",") == asked.split(", ")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"Origin": "https://evil.example.com"},
+        {"Access-Control-Request-Method": "TRACE"},
+        {"Access-Control-Request-Headers": "X-Colour"},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_preflight_of_what_is_not_allowed_allows_nothing(app, wrong):
+    answer = preflight(app, PATHS[0], **wrong)
+    assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_answer_may_be_read_by_the_origin(app, path):
+    answer = app.get(path, headers={**ADMIN, "Origin": ORIGIN})
+    assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
+    assert "Origin" in answer.headers["Vary"]
+
+
+def test_version_and_request_id_may_be_read(app):
+    answer = app.get(PATHS[0], headers={**ADMIN, "Origin": ORIGIN})
+    exposed = answer.headers["Access-Control-Expose-Headers"].split(",")
+    assert {"OpenStack-API-Version", "X-Openstack-Request-Id"} <= set(exposed)
+    assert "OpenStack-API-Version" in answer.headers["Vary"]
+
+
+def test_refusal_may_be_read_too(app):
+    answer = app.get(PATHS[0], headers={"Origin": ORIGIN}, status=401)
+    assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
+
+
+def test_other_origin_may_read_nothing(app):
+    answer = app.get(PATHS[0], headers={**ADMIN, "Origin": "https://evil.example.com"})
+    assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+def test_options_of_the_group_are_heeded(configured_app):
+    app = configured_app(
+        f"{CONFIG}allow_credentials = false\nmax_age = 7\nallow_methods = GET\n"
+        "allow_headers = X-Colour\nexpose_headers = X-Colour\n"
+    )
+    assert "Access-Control-Allow-Origin" not in preflight(app, PATHS[0]).headers
+    allowed = preflight(app, PATHS[0], "GET", **{"Access-Control-Request-Headers": "X-Colour"})
+    assert allowed.headers["Access-Control-Max-Age"] == "7"
+    assert "Access-Control-Allow-Credentials" not in allowed.headers
+    read = app.get(PATHS[0], headers={**ADMIN, "Origin": ORIGIN})
+    assert read.headers["Access-Control-Expose-Headers"] == "X-Colour"
+
+
+def test_without_the_group_options_is_no_method(sqlite_app):
+    headers = {"Origin": ORIGIN, "Access-Control-Request-Method": "GET"}
+    answer = sqlite_app.options(PATHS[0], headers=headers, status=405)
+    assert "Access-Control-Allow-Origin" not in answer.headers

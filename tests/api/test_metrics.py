@@ -1,0 +1,194 @@
+"""``/metrics``: what is counted, under which labels, and for whom."""
+
+import re
+from uuid import uuid4
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from webtest import TestApp
+
+from placement_sched.api.metrics import DIRECTORY, Metrics
+from placement_sched.errors import ConfigurationError
+from tests.placing import report, spec
+from tests.providers import make_provider
+
+LATEST = {"OpenStack-API-Version": "placement 1.39"}
+
+
+def samples(app, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
+    """Return the samples of a name that have these labels, by their other labels."""
+    text = TestApp(app.app).get("/metrics").text
+    return {
+        tuple(
+            sorted((key, one.labels[key]) for key in one.labels.keys() - labels.keys())
+        ): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+        if one.name == f"placement_sched_{name}" and labels.items() <= one.labels.items()
+    }
+
+
+def total(app, name: str, **labels: str) -> float:
+    return sum(samples(app, name, **labels).values())
+
+
+def test_request_is_counted_by_face_route_method_status_and_version(sqlite_app):
+    for _ in range(3):
+        sqlite_app.get(f"/placement/resource_providers/{uuid4()}", headers=LATEST, status=404)
+    assert samples(sqlite_app, "requests_total") == {
+        (
+            ("face", "placement"),
+            ("method", "GET"),
+            ("microversion", "1.39"),
+            ("route", "/resource_providers/<uuid>"),
+            ("status", "404"),
+        ): 3
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "labels"),
+    [
+        ("GET", "/placement/none", LATEST, {"route": "", "status": "404"}),
+        ("PUT", "/placement/traits", LATEST, {"route": "", "status": "405", "method": "PUT"}),
+        ("GET", "/placement/traits", {"X-Auth-Token": ""}, {"status": "401", "microversion": ""}),
+        (
+            "GET",
+            "/placement/traits",
+            {"OpenStack-API-Version": "placement 1.99"},
+            {"status": "406", "microversion": "", "route": "/traits"},
+        ),
+        ("BREW", "/placement/traits", LATEST, {"method": "other", "status": "405"}),
+        ("GET", "/compute/v2.1/os-aggregates", {}, {"face": "compute", "microversion": "2.1"}),
+        ("GET", "/scheduler/v1/compute_nodes", {}, {"face": "scheduler", "microversion": "1.0"}),
+    ],
+)
+def test_every_answer_of_a_face_is_counted(sqlite_app, method, path, headers, labels):
+    TestApp(sqlite_app.app, lint=False).request(
+        path, method=method, headers={"X-Auth-Token": "admin", **headers}, expect_errors=True
+    )
+    assert total(sqlite_app, "requests_total", **labels) == 1
+    assert total(sqlite_app, "requests_total") == 1
+
+
+def test_labels_do_not_grow_with_what_clients_invent(sqlite_app):
+    for number in range(5):
+        TestApp(sqlite_app.app, lint=False).request(
+            f"/placement/{number}", method=f"BREW{number}", expect_errors=True
+        )
+    assert len(samples(sqlite_app, "requests_total")) == 1
+
+
+def test_latency_is_measured_by_route(sqlite_app):
+    sqlite_app.get("/placement/traits", headers=LATEST)
+    labels = {"face": "placement", "route": "/traits", "method": "GET"}
+    assert total(sqlite_app, "request_duration_seconds_count", **labels) == 1
+    assert 0 < total(sqlite_app, "request_duration_seconds_sum", **labels) < 30
+    buckets = samples(sqlite_app, "request_duration_seconds_bucket", **labels)
+    assert max(buckets.values()) == buckets[(("le", "+Inf"),)] == 1
+
+
+def test_statements_are_counted(app):
+    app.get("/placement/resource_classes", headers=LATEST)
+    app.get("/placement/resource_classes", headers=LATEST)
+    labels = {"route": "/resource_classes"}
+    each = total(app, "request_statements_sum", **labels) / 2
+    assert total(app, "request_statements_count", **labels) == 2
+    assert each == int(each)
+    assert 1 <= each <= 3
+
+
+def test_request_without_sql_has_no_statements(sqlite_app):
+    sqlite_app.get("/placement/")
+    assert total(sqlite_app, "request_statements_sum") == 0
+    assert total(sqlite_app, "request_statements_count") == 1
+
+
+def test_candidates_found_are_counted(app, database):
+    for _ in range(3):
+        make_provider(database, VCPU=8)
+    app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST)
+    app.get("/placement/allocation_candidates?resources=VCPU:9", headers=LATEST)
+    labels = {"face": "placement", "route": "/allocation_candidates"}
+    assert total(app, "request_candidates_sum", **labels) == 3
+    assert total(app, "request_candidates_count", **labels) == 2
+
+
+def test_other_requests_have_no_candidates(sqlite_app):
+    sqlite_app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST)
+    sqlite_app.get("/placement/traits", headers=LATEST)
+    assert total(sqlite_app, "request_candidates_count") == 1
+
+
+def claim(app, provider, amount, status):
+    body = {
+        "allocations": {provider: {"resources": {"VCPU": amount}}} if amount else {},
+        "project_id": "shop",
+        "user_id": "ann",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    consumer = str(uuid4())
+    app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST, status=status)
+    return consumer
+
+
+def claims(app, outcome):
+    return total(app, "claims_total", outcome=outcome)
+
+
+def test_claims_won_and_lost_are_counted(app, database):
+    provider = make_provider(database, VCPU=8)
+    claim(app, provider, 6, 204)
+    claim(app, provider, 6, 409)
+    claim(app, provider, 2, 204)
+    assert (claims(app, "won"), claims(app, "lost")) == (2, 1)
+
+
+def test_malformed_and_freeing_writes_are_no_claims(sqlite_app, sqlite_database):
+    provider = make_provider(sqlite_database, VCPU=8)
+    claim(sqlite_app, provider, -1, 400)
+    consumer = claim(sqlite_app, provider, 1, 204)
+    sqlite_app.delete(f"/placement/allocations/{consumer}", headers=LATEST)
+    claim(sqlite_app, provider, 0, 204)
+    assert (claims(sqlite_app, "won"), claims(sqlite_app, "lost")) == (1, 0)
+
+
+def test_selections_are_claims_unless_told_not_to(sqlite_app):
+    host = report("cn1")
+    sqlite_app.put_json(f"/scheduler/v1/compute_nodes/{host['uuid']}", host)
+    for claiming in (False, True):
+        body = {"request_spec": spec(str(uuid4())), "claim": claiming}
+        sqlite_app.post_json("/scheduler/v1/select_destinations", body)
+    labels = {"face": "scheduler"}
+    assert total(sqlite_app, "claims_total", outcome="won", **labels) == 1
+    labels["route"] = "/v1/select_destinations"
+    assert total(sqlite_app, "request_candidates_sum", **labels) == 2
+
+
+def test_applications_of_one_process_count_apart(sqlite_settings, make_app):
+    first, second = make_app(sqlite_settings), make_app(sqlite_settings)
+    first.get("/placement/traits", headers=LATEST)
+    assert total(first, "requests_total") == 1
+    assert total(second, "requests_total") == 0
+
+
+def test_metrics_need_no_token_and_speak_both_formats(sqlite_app):
+    client = TestApp(sqlite_app.app)
+    assert client.get("/metrics").content_type == "text/plain"
+    asked = client.get("/metrics", headers={"Accept": "application/openmetrics-text"})
+    assert asked.content_type == "application/openmetrics-text"
+    assert asked.text.endswith("# EOF\n")
+
+
+def test_metrics_are_read_only(sqlite_app):
+    client = TestApp(sqlite_app.app)
+    assert client.post("/metrics", status=405).headers["Allow"] == "GET, HEAD"
+    assert client.head("/metrics").body == b""
+    client.get("/metrics/elsewhere", status=404)
+
+
+def test_absent_directory_is_told_at_start(monkeypatch, tmp_path):
+    monkeypatch.setenv(DIRECTORY, str(tmp_path / "none"))
+    with pytest.raises(ConfigurationError, match=re.escape(str(tmp_path / "none"))):
+        Metrics()

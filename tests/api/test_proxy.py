@@ -1,0 +1,62 @@
+"""``[oslo_middleware] enable_proxy_headers_parsing``: who is asked, when a proxy asks."""
+
+import logging
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.api.access_log import AccessLog
+
+CONFIG = "[oslo_middleware]\nenable_proxy_headers_parsing = true\n"
+FORWARDED = {
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-Host": "cloud.example.com",
+    "X-Forwarded-For": "192.0.2.7",
+}
+
+
+def links(app, path, headers):
+    """Return every address in a version document."""
+    found = []
+
+    def walk(value):
+        if isinstance(value, dict):
+            found.extend(str(value[key]) for key in value if key == "href")
+            value = list(value.values())
+        if isinstance(value, list):
+            for one in value:
+                walk(one)
+
+    walk(app.get(path, headers=headers).json)
+    return found
+
+
+@pytest.mark.parametrize("path", ["/compute", "/image/versions", "/identity/v3"])
+@pytest.mark.parametrize(
+    "headers",
+    [FORWARDED, {"Forwarded": "for=192.0.2.7;proto=https;host=cloud.example.com"}],
+    ids=["X-Forwarded", "RFC 7239"],
+)
+def test_links_are_those_of_the_proxy(configured_app, path, headers):
+    found = links(configured_app(CONFIG), path, headers)
+    assert found
+    assert all(link.startswith("https://cloud.example.com") for link in found)
+
+
+def test_prefix_of_the_proxy_is_part_of_links(configured_app):
+    headers = {**FORWARDED, "X-Forwarded-Prefix": "/cloud"}
+    (first, *_) = links(configured_app(CONFIG), "/identity/v3", headers)
+    assert first.startswith("https://cloud.example.com/cloud/identity/v3")
+
+
+@pytest.mark.parametrize("path", ["/compute", "/image/versions", "/identity/v3"])
+def test_proxy_headers_are_not_believed_unasked(sqlite_app, path):
+    assert not any("cloud.example.com" in link for link in links(sqlite_app, path, FORWARDED))
+
+
+def test_access_log_tells_the_client_behind_the_proxy(configured_app, caplog):
+    caplog.set_level(logging.INFO)
+    app = TestApp(AccessLog(configured_app(CONFIG).app))
+    app.get("/healthz", headers=FORWARDED)
+    (line,) = [r.getMessage() for r in caplog.records if r.name == AccessLog.__module__]
+    assert line.startswith("192.0.2.7 ")

@@ -1,0 +1,128 @@
+"""What the options of ``[placement_database]`` do to URL, sessions and log."""
+
+import logging
+import re
+
+import pytest
+
+from placement_sched.db.engine import database_url
+from placement_sched.db.transaction import Database
+from placement_sched.errors import ConfigurationError, Unavailable
+from placement_sched.store import liveness
+from tests.conftest import make_settings
+
+MYSQL = "mysql+pymysql://u:p@db/placement"
+
+
+def options(url: str, **values: object):
+    return make_settings(
+        url, **{f"placement_database__{name}": value for name, value in values.items()}
+    )
+
+
+@pytest.fixture
+def opened():
+    made = []
+
+    def opened(url: str, **values: object) -> Database:
+        made.append(Database(options(url, **values)))
+        return made[-1]
+
+    yield opened
+    for database in made:
+        database.dispose()
+
+
+@pytest.fixture
+def sql_log(caplog):
+    """The level of SQLAlchemy's log, put back at the end."""
+    logger = logging.getLogger("sqlalchemy.engine")
+    level = logger.level
+    yield caplog
+    logger.setLevel(level)
+
+
+def asked(database: Database, sql: str) -> object:
+    """Return the one value of a query, the same to readers and writers."""
+    with database.read() as connection:
+        read = connection.exec_driver_sql(sql).scalar()
+    assert database.write(lambda connection: connection.exec_driver_sql(sql).scalar()) == read
+    return read
+
+
+def test_connection_parameters_are_appended_to_the_url():
+    url = database_url(options(MYSQL, connection_parameters="read_timeout=7&charset=utf8"))
+    assert dict(url.query) == {"read_timeout": "7", "charset": "utf8"}
+
+
+def test_connection_parameters_do_not_replace_those_of_the_url():
+    url = database_url(options(f"{MYSQL}?read_timeout=3", connection_parameters="ssl_ca=/ca.pem"))
+    assert url.query["read_timeout"] == "3"
+    assert url.query["ssl_ca"] == "/ca.pem"
+
+
+def test_sql_mode_is_strict_unless_told_otherwise(opened, mysql_server):
+    assert "STRICT_ALL_TABLES" in asked(opened(mysql_server), "SELECT @@sql_mode")
+
+
+def test_sql_mode_is_as_told(opened, mysql_server):
+    database = opened(mysql_server, mysql_sql_mode="ANSI_QUOTES")
+    assert asked(database, "SELECT @@sql_mode") == "ANSI_QUOTES"
+
+
+def test_sql_mode_is_the_servers_where_none_is_told(opened, mysql_server):
+    database = opened(mysql_server, mysql_sql_mode="")
+    assert asked(database, "SELECT @@sql_mode = @@global.sql_mode") == 1
+
+
+@pytest.mark.parametrize(("value", "mode"), [(True, 1), (False, 0)])
+def test_sqlite_waits_for_the_disk_unless_told_otherwise(opened, sqlite_url, value, mode):
+    assert asked(opened(sqlite_url, sqlite_synchronous=value), "PRAGMA synchronous") == mode
+
+
+@pytest.mark.parametrize("kind", ["sqlite_url", "postgresql_server", "mysql_server"])
+def test_pool_is_as_large_as_told(opened, request, kind):
+    url = request.getfixturevalue(kind)
+    database = opened(url, max_pool_size=1, max_overflow=1, pool_timeout=0)
+    with (
+        database.read(),
+        database.read(),
+        pytest.raises(Unavailable, match="no free connection"),
+        database.read(),
+    ):
+        pass
+
+
+def test_pool_size_of_nought_is_no_bound(opened, sqlite_url):
+    database = opened(sqlite_url, max_pool_size=0, max_overflow=0, pool_timeout=0)
+    with database.read(), database.read(), database.read():
+        assert asked(database, "SELECT 1") == 1
+
+
+@pytest.mark.parametrize("kind", ["sqlite_url", "postgresql_server", "mysql_server"])
+@pytest.mark.parametrize("traced", [True, False])
+def test_traced_statement_names_who_sent_it(opened, sql_log, request, kind, traced):
+    url = request.getfixturevalue(kind)
+    database = opened(url, connection_trace=traced, connection_debug=50)
+    with database.read() as connection:
+        liveness.ask(connection)
+    signed = re.compile(r"SELECT .*/\* store/liveness\.py:\d+ ask \*/", re.DOTALL)
+    told = [record.getMessage() for record in sql_log.records]
+    assert any(signed.search(line) for line in told) == traced
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "statement", "row"),
+    [(0, False, False), (49, False, False), (50, True, False), (100, True, True)],
+)
+def test_log_has_as_much_sql_as_told(opened, sql_log, sqlite_url, verbosity, statement, row):
+    database = opened(sqlite_url, connection_debug=verbosity)
+    asked(database, "SELECT 40 + 2")
+    told = [record.getMessage() for record in sql_log.records if "sqlalchemy" in record.name]
+    assert any("SELECT 40 + 2" in line for line in told) == statement
+    assert any("Row (42,)" in line for line in told) == row
+
+
+def test_unknown_database_is_refused():
+    with pytest.raises(ConfigurationError, match="not served"):
+        database_url(options("oracle://u@h/db"))
