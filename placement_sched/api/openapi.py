@@ -28,13 +28,14 @@ _PATTERNED = "suffixed"
 class Face:
     """What a document describes: a face's name, the service its version header names, its routes.
 
-    At any one version at most one of the routes serves a method on a path. ``errors`` is the
-    body of every refusal, by version.
+    At any one version at most one of the routes serves a method on a path. ``names`` are the
+    schemas of what a path names, by parameter; ``errors`` is the body of every refusal, by version.
     """
 
     title: str
     service: str
     routes: tuple[Route, ...]
+    names: Mapping[str, Json]
     errors: Schemas
 
 
@@ -94,7 +95,11 @@ def _operation(face: Face, route: Route, version: Version) -> dict[str, Any]:
         "operationId": f"{noun}.{route.handler.__name__}",
         "summary": (route.handler.__doc__ or noun).partition("\n")[0],
         "tags": [noun],
-        "parameters": [*_parameters(route, version), _version_parameter(face, version)],
+        "parameters": [
+            *_names(face, route),
+            *_query(route, version),
+            _version_parameter(face, version),
+        ],
         "responses": {
             str(status): _response(route, version, status) for status in sorted(statuses(route))
         },
@@ -124,9 +129,12 @@ def _schema(schemas: Schemas, version: Version) -> Json:
     return {} if schema is None else schema.definition
 
 
-def _parameters(route: Route, version: Version) -> Iterable[dict[str, Any]]:
+def _names(face: Face, route: Route) -> Iterable[dict[str, Any]]:
     for name in _PARAMETER.findall(route.path):
-        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        yield {"name": name, "in": "path", "required": True, "schema": face.names[name]}
+
+
+def _query(route: Route, version: Version) -> Iterable[dict[str, Any]]:
     if route.query is None:
         return
     query = _schema(route.query, version)

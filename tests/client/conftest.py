@@ -5,8 +5,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -155,6 +155,22 @@ class Client:
             check=False,
         )
 
+    @contextmanager
+    def session(self) -> Iterator["Session"]:
+        """Give a client that runs its commands one after another in a single process."""
+        with subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("many_commands.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            cwd=self._folder,
+            env=environment(OS_CLOUD="here", HOME=str(self._folder)),
+        ) as process:
+            yield Session(process)
+            assert process.stdin is not None
+            process.stdin.close()
+
     def __call__(self, *arguments: str) -> None:
         """Run a command that must succeed."""
         done = self.run(*arguments)
@@ -173,7 +189,41 @@ class Client:
         return done.stderr
 
 
+class Session(Client):
+    """The same command, its runs sharing one process."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(arguments) + "\n")
+        line = process.stdout.readline()
+        assert line, "the process ended"
+        return subprocess.CompletedProcess(arguments, *json.loads(line))
+
+
 @pytest.fixture(scope="session")
 def openstack(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Client:
     """The client, configured by a clouds.yaml that names this server's three faces."""
     return Client(tmp_path_factory.mktemp("client"), server.url)
+
+
+@pytest.fixture(scope="session")
+def session_of(openstack: Client) -> Iterator[Callable[[str], Session]]:
+    """Give a function that returns the client of a microversion of placement, for many commands.
+
+    Each has a process of its own: the importing of it all costs more than a second, and within
+    one process the client keeps to the first microversion that it was told.
+    """
+    sessions: dict[str, Session] = {}
+    with ExitStack() as stack:
+
+        def of(version: str) -> Session:
+            if version not in sessions:
+                sessions[version] = stack.enter_context(openstack.session())
+            return sessions[version]
+
+        yield of

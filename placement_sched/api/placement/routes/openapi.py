@@ -5,6 +5,7 @@ from placement_sched.api.call import Answer, Call
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.schemas import openapi as schemas
 from placement_sched.api.placement.schemas.errors import ERRORS
+from placement_sched.api.placement.schemas.parts import UPPER_CASE, UUID
 from placement_sched.api.placement.table import NOUNS
 from placement_sched.api.route import Route
 
@@ -28,5 +29,9 @@ ROUTES = (
 
 #: What the document describes: every noun's routes, and its own.
 FACE = openapi.Face(
-    title="Placement API", service=VERSIONING.service, routes=(*NOUNS, *ROUTES), errors=ERRORS
+    title="Placement API",
+    service=VERSIONING.service,
+    routes=(*NOUNS, *ROUTES),
+    names={"uuid": UUID, "consumer_uuid": UUID, "resource_class": UPPER_CASE, "name": UPPER_CASE},
+    errors=ERRORS,
 )

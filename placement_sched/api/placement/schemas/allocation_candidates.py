@@ -6,6 +6,7 @@ from placement_sched.api.placement.schemas.parts import (
     AMOUNTS,
     INTEGER,
     NAME,
+    UPPER_CASE,
     UUID,
     UUID_KEY,
     UUID_OR_NULL,
@@ -72,7 +73,7 @@ GET = Schemas(
 )
 
 _USE = keyed(NAME, record(capacity=INTEGER, used=INTEGER))
-_TRAITS = listing({"type": "string", "pattern": NAME})
+_TRAITS = listing(UPPER_CASE)
 _BY_PROVIDER = keyed(UUID_KEY, record(resources=AMOUNTS))
 _REQUEST_1_10 = record(
     allocations=listing(record(resource_provider=record(uuid=UUID), resources=AMOUNTS))

@@ -9,6 +9,7 @@ UUID_KEY = "^[0-9a-fA-F-]{36}$"
 
 INTEGER: Json = {"type": "integer"}
 TEXT: Json = {"type": "string"}
+UPPER_CASE: Json = {"type": "string", "pattern": NAME}
 UUID: Json = {"type": "string", "format": "uuid"}
 UUID_OR_NULL: Json = {"anyOf": [UUID, {"type": "null"}]}
 

@@ -1,6 +1,6 @@
 """Schemas of resource classes (Placement API reference, "Resource classes")."""
 
-from placement_sched.api.placement.schemas.parts import NAME, links, listing, record
+from placement_sched.api.placement.schemas.parts import UPPER_CASE, links, listing, record
 from placement_sched.api.schema import Schema, Schemas
 from placement_sched.model.resource_class import CUSTOM_PREFIX
 
@@ -21,7 +21,7 @@ PUT = Schemas(((1, 2), _BY_NAME))
 #: What 1.7 asks of a name that stands in the path.
 NAMED = Schema(_BY_NAME)
 
-_SHOWN = record(name={"type": "string", "pattern": NAME}, links=links("self"))
+_SHOWN = record(name=UPPER_CASE, links=links("self"))
 
 LIST_ANSWER = Schemas(((1, 2), record(resource_classes=listing(_SHOWN))))
 

@@ -1,6 +1,6 @@
 """Schemas of traits (Placement API reference, "Traits" and "Resource provider traits")."""
 
-from placement_sched.api.placement.schemas.parts import INTEGER, NAME, listing, record
+from placement_sched.api.placement.schemas.parts import INTEGER, UPPER_CASE, listing, record
 from placement_sched.api.schema import Schemas
 
 LIST = Schemas(
@@ -37,7 +37,7 @@ PUT_ON_PROVIDER = Schemas(
     )
 )
 
-_NAMES = listing({"type": "string", "pattern": NAME})
+_NAMES = listing(UPPER_CASE)
 
 LIST_ANSWER = Schemas(((1, 6), record(traits=_NAMES)))
 

@@ -1,0 +1,169 @@
+"""The OpenAPI document: valid, whole, and true of what is served."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from webtest import TestApp
+
+from placement_sched.api import openapi
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement.face import ROUTES
+from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.placement.routes.openapi import FACE
+from tests.conforming import Answered, Document, check
+
+VERSIONS = [Version(1, minor) for minor in range(VERSIONING.newest.minor + 1)]
+ADDRESS = "/placement/openapi.json"
+each_version = pytest.mark.parametrize("version", VERSIONS, ids=str)
+
+
+def described(version: Version) -> dict:
+    return openapi.document(FACE, version, "/placement")
+
+
+def operations(document: dict) -> dict[tuple[str, str], dict]:
+    return {
+        (method.upper(), path): operation
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def parameters(document: dict, method: str, path: str) -> dict[str, dict]:
+    return {each["name"]: each for each in document["paths"][path][method]["parameters"]}
+
+
+@each_version
+def test_document_is_valid(sqlite_app, version):
+    asked = {"OpenStack-API-Version": f"placement {version}"}
+    document = sqlite_app.get(ADDRESS, headers=asked).json
+    OpenAPIV31SpecValidator(document).validate()
+    assert document["info"]["version"] == str(version)
+
+
+@each_version
+def test_document_has_every_route_served_at_the_version_and_no_other(version):
+    served = [route for route in ROUTES if route.serves(version)]
+    addresses = [(route.method, re.sub(r"<(\w+)>", r"{\1}", route.path)) for route in served]
+    assert sorted(addresses) == sorted(operations(described(version)))
+
+
+def test_document_needs_no_token_and_is_the_newest_where_no_version_is_asked_for(sqlite_app):
+    answer = TestApp(sqlite_app.app).get(ADDRESS)
+    assert answer.json == described(VERSIONING.newest)
+    assert answer.headers["Vary"] == "OpenStack-API-Version"
+
+
+def test_document_tells_where_it_is_mounted():
+    assert openapi.document(FACE, VERSIONING.newest, "/")["servers"] == [{"url": "/"}]
+
+
+def test_operations_have_names_of_their_own():
+    for version in VERSIONS:
+        names = [each["operationId"] for each in operations(described(version)).values()]
+        assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_every_success_has_a_body_described_unless_it_has_none(route):
+    """Bodies come with 200, and with the 201 of an inventory; every other success has none."""
+    with_body = any(status in route.statuses for status in (200,)) or route.answer is not None
+    assert with_body == (route.answer is not None)
+    if route.answer is not None:
+        first = max(route.since, VERSIONING.oldest)
+        assert route.answer.at(first) is not None
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_statuses_of_a_route_follow_from_what_it_takes(route):
+    told = openapi.statuses(route)
+    assert {400, 406, 503} <= told
+    assert ({401, 403} <= told) == (not route.public)
+    assert ({413, 415} <= told) == (route.body is not None)
+    assert not {status for status in told if status >= 500} - {503}
+
+
+def test_parameters_that_may_be_repeated_are_arrays():
+    def kind(version, path, name):
+        return parameters(described(version), "get", path)[name]["schema"]["type"]
+
+    assert kind(Version(1, 23), "/allocation_candidates", "member_of") == "string"
+    assert kind(Version(1, 24), "/allocation_candidates", "member_of") == "array"
+    assert kind(Version(1, 38), "/resource_providers", "required") == "string"
+    assert kind(Version(1, 39), "/resource_providers", "required") == "array"
+
+
+def test_suffixed_parameters_are_the_properties_of_one():
+    before = parameters(described(Version(1, 24)), "get", "/allocation_candidates")
+    since = parameters(described(Version(1, 25)), "get", "/allocation_candidates")
+    assert "suffixed" not in before
+    patterns = since["suffixed"]["schema"]["patternProperties"]
+    assert set(patterns) == {
+        "^resources([1-9][0-9]*)$",
+        "^required([1-9][0-9]*)$",
+        "^member_of([1-9][0-9]*)$",
+    }
+
+
+def test_parameter_that_a_version_requires_is_required():
+    asked = {
+        version: parameters(described(version), "get", "/allocation_candidates")["resources"]
+        for version in (Version(1, 24), Version(1, 25))
+    }
+    assert [each["required"] for each in asked.values()] == [True, False]
+
+
+SHOWN = Answered(
+    method="GET",
+    path="/traits",
+    status="200",
+    headers={
+        "openstack-api-version": "placement 1.39",
+        "x-openstack-request-id": "req-1",
+        "content-type": "application/json",
+    },
+    body=b'{"traits": ["HW_CPU_X86_AVX2"]}',
+)
+
+
+def test_answer_as_documented_passes():
+    check(SHOWN)
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        {"status": "409", "body": b""},
+        {"status": "500"},
+        {"path": "/llamas"},
+        {"method": "POST"},
+        {"body": b'{"traits": ["lower_case"]}'},
+        {"body": b'{"traits": [], "more": 1}'},
+        {"body": b"{}"},
+        {"headers": {**SHOWN.headers, "content-type": "text/plain"}},
+        {"headers": {"openstack-api-version": "placement 1.39"}},
+        {"headers": {}},
+    ],
+    ids=str,
+)
+def test_answer_that_is_not_as_documented_is_told(faults):
+    """What holds every Placement answer of the suite to the document does hold it."""
+    with pytest.raises(AssertionError):
+        check(replace(SHOWN, **faults))
+
+
+def test_body_where_none_is_documented_is_told():
+    gone = replace(SHOWN, method="DELETE", path="/traits/CUSTOM_A", status="204")
+    with pytest.raises(AssertionError, match="undocumented body"):
+        check(gone)
+    check(replace(gone, body=b""))
+
+
+def test_documents_operation_is_found_by_its_path_and_method():
+    document = Document(Version(1, 39))
+    found = document.operation("PUT", "/resource_providers/abc/inventories/VCPU")
+    assert found is not None
+    assert found["operationId"] == "inventories.update"
+    assert document.operation("PUT", "/resource_providers/a/b/inventories/VCPU") is None

@@ -1,0 +1,178 @@
+"""schemathesis asks whatever the OpenAPI document allows, and some that it does not."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import hypothesis
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase
+from hypothesis import strategies as st
+from schemathesis import GenerationMode, checks
+from schemathesis.specs.openapi import checks as openapi_checks
+
+from placement_sched.api import openapi
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement.face import ROUTES
+from placement_sched.app import create_app
+
+ADDRESS = "/placement/openapi.json"
+#: The newest, the oldest, and those where most of the forms in between are served.
+VERSIONS = ("1.39", "1.37", "1.27", "1.12", "1.0")
+#: How many requests of each kind, right and wrong, every operation meets.
+EXAMPLES = {"1.39": 15}
+OTHER_EXAMPLES = 4
+CHECKS = (
+    checks.not_a_server_error,
+    openapi_checks.status_code_conformance,
+    openapi_checks.content_type_conformance,
+    openapi_checks.response_headers_conformance,
+    openapi_checks.response_schema_conformance,
+)
+
+UUIDS = [f"99999999-0000-4000-8000-00000000000{digit}" for digit in range(6)]
+CLASSES = ["VCPU", "MEMORY_MB", "CUSTOM_LLAMA", "CUSTOM_ALPACA"]
+TRAITS = ["HW_CPU_X86_AVX2", "CUSTOM_GOLD", "CUSTOM_SILVER"]
+#: Values that mean something, by the beginning of a query parameter's name.
+MEANINGFUL = {
+    "resources": ["VCPU:1", "VCPU:2,MEMORY_MB:64", "CUSTOM_LLAMA:1", "VCPU:0", "VCPU"],
+    "required": ["HW_CPU_X86_AVX2", "!CUSTOM_GOLD", "in:CUSTOM_GOLD,CUSTOM_SILVER", "!"],
+    "root_required": ["HW_CPU_X86_AVX2,!CUSTOM_GOLD", "in:CUSTOM_GOLD"],
+    "member_of": [UUIDS[0], f"in:{UUIDS[0]},{UUIDS[1]}", f"!in:{UUIDS[2]}", "in:"],
+    "in_tree": UUIDS,
+    "uuid": UUIDS,
+    "same_subtree": ["1,2", "_A", ""],
+    "project_id": ["project"],
+    "user_id": ["user"],
+    "consumer_type": ["INSTANCE", "all", "unknown"],
+    "name": ["in:CUSTOM_GOLD", "startswith:HW_", "host", ""],
+    "associated": ["true", "false"],
+}
+
+
+def _known(name: str, value: Any) -> st.SearchStrategy[Any]:
+    """Give what was made up for a parameter, or rather something that means something."""
+    stem = max((key for key in MEANINGFUL if name.startswith(key)), key=len, default=None)
+    if stem is None:
+        return st.just(value)
+    one = st.sampled_from(MEANINGFUL[stem])
+    many = st.lists(one, max_size=3) if isinstance(value, list) else one
+    return many | many | st.just(value)
+
+
+def _rewritten(value: Any, key: str = "") -> Any:
+    """Return a body that names things that are there: classes, providers, traits, generations."""
+    if isinstance(value, dict):
+        return {_renamed(name): _rewritten(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_rewritten(inner, key) for inner in value]
+    if isinstance(value, int) and key.endswith("generation"):
+        return value % 5
+    if key == "traits" and isinstance(value, str):
+        return TRAITS[len(value) % len(TRAITS)]
+    return _renamed(value) if key in {"uuid", "parent_provider_uuid"} and value else value
+
+
+def _renamed(name: Any) -> Any:
+    if not isinstance(name, str):
+        return name
+    if name.isupper():
+        return CLASSES[len(name) % len(CLASSES)]
+    if len(name) in {32, 36}:
+        return UUIDS[sum(map(ord, name)) % len(UUIDS)]
+    return name
+
+
+def _prepared(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
+    """Return what schemathesis reads from the document of a version, made to hit what is there."""
+    asked = {"OpenStack-API-Version": f"placement {version}"}
+    schema = schemathesis.openapi.from_wsgi(ADDRESS, app, headers=asked)
+
+    @schema.hook
+    def flatmap_query(
+        _context: schemathesis.HookContext, query: Mapping[str, Any] | None
+    ) -> st.SearchStrategy[Any]:
+        known = {name: _known(name, value) for name, value in (query or {}).items()}
+        return st.fixed_dictionaries(known)
+
+    @schema.hook
+    def flatmap_path_parameters(
+        _context: schemathesis.HookContext, names: Mapping[str, Any] | None
+    ) -> st.SearchStrategy[Any]:
+        meant = {"uuid": UUIDS, "consumer_uuid": UUIDS}
+        named = {
+            name: st.sampled_from(meant.get(name, CLASSES + TRAITS)) | st.just(value)
+            for name, value in (names or {}).items()
+        }
+        return st.fixed_dictionaries(named)
+
+    @schema.hook
+    def map_body(_context: schemathesis.HookContext, body: Any) -> Any:
+        return _rewritten(body)
+
+    return schema
+
+
+def _filled(client: Any) -> None:
+    """Make a few providers that have something, in a tree and an aggregate."""
+    newest = {"OpenStack-API-Version": "placement 1.39"}
+    for name in (*CLASSES[2:], *TRAITS[1:]):
+        kind = "resource_classes" if name in CLASSES else "traits"
+        client.put(f"/placement/{kind}/{name}", headers=newest)
+    for number, uuid in enumerate(UUIDS[:4]):
+        path = f"/placement/resource_providers/{uuid}"
+        parent = {"parent_provider_uuid": UUIDS[0]} if number == 1 else {}
+        made = {"name": f"host{number}", "uuid": uuid, **parent}
+        client.post_json("/placement/resource_providers", made, headers=newest)
+        stock = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 4096}, "CUSTOM_LLAMA": {"total": 2}}
+        body = {"resource_provider_generation": 0, "inventories": stock}
+        client.put_json(f"{path}/inventories", body, headers=newest)
+        traits = {"resource_provider_generation": 1, "traits": TRAITS[: number + 1]}
+        client.put_json(f"{path}/traits", traits, headers=newest)
+        groups = {"resource_provider_generation": 2, "aggregates": UUIDS[:2]}
+        client.put_json(f"{path}/aggregates", groups, headers=newest)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_request_meets_a_defect_or_an_undocumented_answer(
+    version, sqlite_settings, sqlite_app, request
+):
+    _filled(sqlite_app)
+    app = create_app(sqlite_settings)
+    request.addfinalizer(app.close)
+    schema = _prepared(app, version)
+    # What a changed header would bring is in the document of another version.
+    headers = {"OpenStack-API-Version": f"placement {version}", "X-Auth-Token": "admin"}
+    asked = set()
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        asked.add(operation.label)
+        for mode in GenerationMode:
+            _run(operation, mode, headers, EXAMPLES.get(version, OTHER_EXAMPLES))
+    # Where the document itself is, schemathesis asks nothing.
+    served = {
+        f"{route.method} {openapi.template(route.path)}"
+        for route in ROUTES
+        if route.serves(Version(*map(int, version.split("."))))
+    }
+    assert asked == served - {"GET /openapi.json"}
+
+
+def _run(operation: Any, mode: GenerationMode, headers: Mapping[str, str], examples: int) -> None:
+    @hypothesis.settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+    def ask(case: schemathesis.Case) -> None:
+        case.call_and_validate(headers=headers, checks=CHECKS)
+
+    try:
+        ask()
+    except hypothesis.errors.Unsatisfiable:
+        # An operation without any parameter has nothing that could be wrong.
+        assert mode == GenerationMode.NEGATIVE

@@ -1,0 +1,328 @@
+"""Every command of osc-placement, run for real against a running server."""
+
+import json
+import re
+from importlib.metadata import entry_points
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+NEWEST = "1.39"
+PROJECT, USER = "6f70656e737461636b", "a2d4c6e8f0b1a3c5"
+
+
+class Placement:
+    """The commands as an operator of a certain microversion gives them."""
+
+    def __init__(self, session_of, version=NEWEST):
+        self._session_of = session_of
+        self._commands = session_of(version)
+        self._version = ("--os-placement-api-version", version)
+
+    def at(self, version):
+        return Placement(self._session_of, version)
+
+    def do(self, words, *arguments):
+        """Run a command that must succeed and shows nothing."""
+        done = self._commands.run(*self._version, *words.split(), *arguments)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == ""
+
+    def show(self, words, *arguments):
+        """Run a command that shows something and return what."""
+        done = self._commands.run(*self._version, *words.split(), *arguments, "-f", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def refusal(self, words, *arguments):
+        """Run a command that must fail and return what it complains of."""
+        done = self._commands.run(*self._version, *words.split(), *arguments)
+        assert done.returncode != 0, done.stdout
+        return done.stderr
+
+    def provider(self, name, **stock):
+        """Make a provider that has this much of these classes; return its uuid."""
+        uuid = self.show("resource provider create", name)["uuid"]
+        if stock:
+            given = [f"--resource={one}={total}" for one, total in stock.items()]
+            self.show("resource provider inventory set", uuid, *given)
+        return uuid
+
+
+@pytest.fixture
+def placement(session_of):
+    return Placement(session_of)
+
+
+@pytest.fixture
+def name():
+    """A name that no other test gives."""
+    return f"p{uuid4().hex[:8]}"
+
+
+def test_every_command_is_run_by_this_file():
+    text = Path(__file__).read_text()
+    given = {each.name.replace("_", " ") for each in entry_points(group="openstack.placement.v1")}
+    assert len(given) == 31
+    run = set(re.findall(r"""(?:show|do|refusal)\(\s*"([a-z ]+)\"""", text))
+    assert given - run == set()
+
+
+def test_providers_are_created_shown_listed_changed_and_deleted(placement, name):
+    parent = placement.show("resource provider create", name)
+    assert (parent["name"], parent["generation"]) == (name, 0)
+    uuid = str(uuid4())
+    made = placement.show(
+        "resource provider create", f"{name}c", "--uuid", uuid, "--parent-provider", parent["uuid"]
+    )
+    assert made["uuid"] == uuid
+    assert made["parent_provider_uuid"] == made["root_provider_uuid"] == parent["uuid"]
+    shown = placement.show("resource provider show", uuid, "--allocations")
+    assert (shown["name"], shown["allocations"]) == (f"{name}c", {})
+    changed = placement.show("resource provider set", uuid, "--name", f"{name}d")
+    assert changed["name"] == f"{name}d"
+    moved = placement.show("resource provider create", f"{name}e", "--uuid", str(uuid4()))
+    reparented = placement.show(
+        "resource provider set", uuid, "--name", f"{name}d", "--parent-provider", moved["uuid"]
+    )
+    assert reparented["root_provider_uuid"] == moved["uuid"]
+    in_tree = placement.show("resource provider list", "--in-tree", uuid)
+    assert {row["uuid"] for row in in_tree} == {uuid, moved["uuid"]}
+    (found,) = placement.show("resource provider list", "--name", f"{name}d")
+    assert found["uuid"] == uuid
+    assert "child" in placement.refusal("resource provider delete", moved["uuid"])
+    for gone in (uuid, moved["uuid"], parent["uuid"]):
+        placement.do("resource provider delete", gone)
+    assert "No resource provider" in placement.refusal("resource provider show", uuid)
+
+
+def test_inventories_are_set_listed_shown_and_deleted(placement, name):
+    uuid = placement.provider(name)
+    given = ("--resource", "VCPU=8", "--resource", "VCPU:allocation_ratio=4.0")
+    (row,) = placement.show("resource provider inventory set", uuid, *given)
+    assert (row["resource_class"], row["total"], row["allocation_ratio"]) == ("VCPU", 8, 4.0)
+    more = placement.show(
+        "resource provider inventory set", uuid, "--resource", "MEMORY_MB=1024", "--amend"
+    )
+    assert {row["resource_class"] for row in more} == {"VCPU", "MEMORY_MB"}
+    dry = placement.show(
+        "resource provider inventory set", uuid, "--resource", "DISK_GB=10", "--dry-run"
+    )
+    assert [row["resource_class"] for row in dry] == ["DISK_GB"]
+    changed = placement.show(
+        "resource provider inventory class set",
+        *(uuid, "VCPU", "--total", "16", "--reserved", "2", "--max_unit", "8", "--step_size", "2"),
+    )
+    assert (changed["total"], changed["reserved"], changed["max_unit"]) == (16, 2, 8)
+    shown = placement.show("resource provider inventory show", uuid, "VCPU")
+    assert (shown["total"], shown["step_size"], shown["used"]) == (16, 2, 0)
+    listed = placement.show("resource provider inventory list", uuid)
+    assert {row["resource_class"]: row["total"] for row in listed} == {
+        "VCPU": 16,
+        "MEMORY_MB": 1024,
+    }
+    placement.do("resource provider inventory delete", uuid, "--resource-class", "VCPU")
+    placement.do("resource provider inventory delete", uuid)
+    assert placement.show("resource provider inventory list", uuid) == []
+    assert "No inventory" in placement.refusal("resource provider inventory show", uuid, "VCPU")
+
+
+def test_inventories_of_all_providers_of_an_aggregate_are_set(placement, name):
+    group = str(uuid4())
+    uuids = [placement.provider(f"{name}{number}") for number in range(2)]
+    for uuid in uuids:
+        placement.show(
+            "resource provider aggregate set", uuid, "--aggregate", group, "--generation", "0"
+        )
+    rows = placement.show(
+        "resource provider inventory set", group, "--aggregate", "--resource", "DISK_GB=5"
+    )
+    assert {row["resource_provider"] for row in rows} == set(uuids)
+
+
+def test_aggregates_of_a_provider_are_set_and_listed(placement, name):
+    uuid, groups = placement.provider(name), sorted(str(uuid4()) for _ in range(2))
+    given = [f"--aggregate={group}" for group in groups]
+    rows = placement.show("resource provider aggregate set", uuid, *given, "--generation", "0")
+    assert sorted(row["uuid"] for row in rows) == groups
+    listed = placement.show("resource provider aggregate list", uuid)
+    assert sorted(row["uuid"] for row in listed) == groups
+    (found,) = placement.show("resource provider list", "--member-of", groups[0])
+    assert found["uuid"] == uuid
+    stale = ("--aggregate", groups[0], "--generation", "0")
+    assert "409" in placement.refusal("resource provider aggregate set", uuid, *stale)
+    older = placement.at("1.1")
+    assert older.show("resource provider aggregate set", uuid, f"--aggregate={groups[0]}") == [
+        {"uuid": groups[0]}
+    ]
+
+
+def test_traits_are_created_shown_listed_and_deleted(placement, name):
+    trait = f"CUSTOM_{name.upper()}"
+    placement.do("trait create", trait)
+    assert placement.show("trait show", trait) == {"name": trait}
+    listed = placement.show("trait list", "--name", f"in:{trait},HW_CPU_X86_AVX2")
+    assert {row["name"] for row in listed} == {trait, "HW_CPU_X86_AVX2"}
+    associated = placement.show("trait list", "--associated", "--name", f"in:{trait}")
+    assert associated == []
+    placement.do("trait delete", trait)
+    assert "No such trait" in placement.refusal("trait show", trait)
+
+
+def test_traits_of_a_provider_are_set_listed_and_deleted(placement, name):
+    uuid, trait = placement.provider(name, VCPU=1), f"CUSTOM_{name.upper()}"
+    placement.do("trait create", trait)
+    rows = placement.show("resource provider trait set", uuid, "--trait", trait)
+    assert rows == [{"name": trait}]
+    assert placement.show("resource provider trait list", uuid) == [{"name": trait}]
+    assert [
+        row["uuid"] for row in placement.show("resource provider list", "--required", trait)
+    ] == [uuid]
+    others = placement.show("resource provider list", "--forbidden", trait, "--name", name)
+    assert others == []
+    assert "in use" in placement.refusal("trait delete", trait)
+    placement.do("resource provider trait delete", uuid)
+    assert placement.show("resource provider trait list", uuid) == []
+
+
+def test_resource_classes_are_created_ensured_shown_listed_and_deleted(placement, name):
+    kind = f"CUSTOM_{name.upper()}"
+    placement.do("resource class create", kind)
+    assert "already exists" in placement.refusal("resource class create", kind)
+    placement.do("resource class set", kind)
+    placement.do("resource class set", f"{kind}_MORE")
+    assert placement.show("resource class show", kind) == {"name": kind}
+    listed = {row["name"] for row in placement.show("resource class list")}
+    assert {"VCPU", kind, f"{kind}_MORE"} <= listed
+    placement.do("resource class delete", kind)
+    assert "No such resource class" in placement.refusal("resource class show", kind)
+    assert "standard" in placement.refusal("resource class delete", "VCPU")
+
+
+OWNER = ("--project-id", PROJECT, "--user-id", USER)
+
+
+def test_allocations_are_set_shown_unset_and_deleted(placement, name):
+    host = placement.provider(name, VCPU=8, MEMORY_MB=1024)
+    disk = placement.provider(f"{name}d", DISK_GB=100)
+    consumer = str(uuid4())
+    rows = placement.show(
+        "resource provider allocation set",
+        *(consumer, "--allocation", f"rp={host},VCPU=2,MEMORY_MB=256"),
+        *("--allocation", f"rp={disk},DISK_GB=10", *OWNER, "--consumer-type", "INSTANCE"),
+    )
+    held = {row["resource_provider"]: row["resources"] for row in rows}
+    assert held == {host: {"VCPU": 2, "MEMORY_MB": 256}, disk: {"DISK_GB": 10}}
+    assert {row["consumer_type"] for row in rows} == {"INSTANCE"}
+    shown = placement.show("resource provider allocation show", consumer)
+    assert {row["resource_provider"]: row["resources"] for row in shown} == held
+    assert {(row["project_id"], row["user_id"]) for row in shown} == {(PROJECT, USER)}
+    usages = placement.show("resource provider usage show", host)
+    assert {row["resource_class"]: row["usage"] for row in usages} == {"VCPU": 2, "MEMORY_MB": 256}
+    told = placement.show("resource provider show", host, "--allocations")
+    assert told["allocations"][consumer]["resources"] == held[host]
+    unset = ("--provider", host, "--resource-class", "MEMORY_MB")
+    left = placement.show("resource provider allocation unset", consumer, *unset)
+    assert {row["resource_provider"]: row["resources"] for row in left} == {
+        host: {"VCPU": 2},
+        disk: {"DISK_GB": 10},
+    }
+    assert "Unable to allocate" in placement.refusal(
+        "resource provider allocation set",
+        *(consumer, "--allocation", f"rp={host},VCPU=9", *OWNER, "--consumer-type", "INSTANCE"),
+    )
+    placement.do("resource provider allocation delete", consumer)
+    assert placement.show("resource provider allocation show", consumer) == []
+    assert "No allocations" in placement.refusal("resource provider allocation delete", consumer)
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.8", "1.12", "1.28", "1.38"])
+def test_allocations_are_set_as_every_form_of_their_body_has_it(placement, name, version):
+    host, consumer = placement.provider(name, VCPU=8), str(uuid4())
+    kind = ("--consumer-type", "MIGRATION") if version == "1.38" else ()
+    owner = () if version == "1.0" else OWNER
+    given = ("--allocation", f"rp={host},VCPU=2", *owner, *kind)
+    older = placement.at(version)
+    older.show("resource provider allocation set", consumer, *given)
+    (row,) = older.show("resource provider allocation show", consumer)
+    assert (row["resource_provider"], row["resources"]) == (host, {"VCPU": 2})
+
+
+def test_usage_of_a_project_and_of_its_users_is_shown(placement, name):
+    host, project = placement.provider(name, VCPU=8), uuid4().hex
+    for user, amount in (("one", 1), ("two", 2)):
+        placement.show(
+            "resource provider allocation set",
+            *(str(uuid4()), "--allocation", f"rp={host},VCPU={amount}", "--project-id", project),
+            *("--user-id", user, "--consumer-type", "INSTANCE"),
+        )
+    older = placement.at("1.9")
+    assert older.show("resource usage show", project) == [{"resource_class": "VCPU", "usage": 3}]
+    assert older.show("resource usage show", project, "--user-id", "two") == [
+        {"resource_class": "VCPU", "usage": 2}
+    ]
+
+
+@pytest.fixture
+def tree(placement, name):
+    """A host with two devices below it, and a disk that it shares with others."""
+    host = placement.provider(name, VCPU=8, MEMORY_MB=1024)
+    group, devices = str(uuid4()), []
+    kind = f"CUSTOM_{name.upper()}"
+    placement.do("resource class set", kind)
+    for number in range(2):
+        device = placement.show(
+            "resource provider create", f"{name}_{number}", "--parent-provider", host
+        )["uuid"]
+        placement.show("resource provider inventory set", device, f"--resource={kind}=1")
+        devices.append(device)
+    disk = placement.provider(f"{name}_disk", DISK_GB=100)
+    placement.show("resource provider trait set", disk, "--trait", "MISC_SHARES_VIA_AGGREGATE")
+    for each in (host, disk):
+        generation = str(placement.show("resource provider show", each)["generation"])
+        given = ("--aggregate", group, "--generation", generation)
+        placement.show("resource provider aggregate set", each, *given)
+    return {"host": host, "devices": devices, "disk": disk, "kind": kind, "group": group}
+
+
+def amounts(rows):
+    """The allocations of each candidate, by provider."""
+    found = {}
+    for row in rows:
+        found.setdefault(row["#"], {})[row["resource provider"]] = row["allocation"]
+    return list(found.values())
+
+
+def test_candidates_take_from_the_tree_and_what_it_shares(placement, tree):
+    rows = placement.show(
+        "allocation candidate list",
+        *("--resource", "VCPU=1", "--resource", "DISK_GB=10", "--member-of", tree["group"]),
+    )
+    assert amounts(rows) == [{tree["host"]: "VCPU=1", tree["disk"]: "DISK_GB=10"}]
+    assert {row["resource provider"]: row["inventory used/capacity"] for row in rows} == {
+        tree["host"]: "VCPU=0/8,MEMORY_MB=0/1024",
+        tree["disk"]: "DISK_GB=0/100",
+    }
+
+
+def test_candidates_of_granular_groups_keep_their_policy(placement, tree):
+    wanted = ("--group", "1", "--resource", f"{tree['kind']}=1", "--group", "2")
+    given = (*wanted, "--resource", f"{tree['kind']}=1", "--group-policy", "isolate")
+    found = amounts(placement.show("allocation candidate list", *given))
+    both = dict.fromkeys(tree["devices"], f"{tree['kind']}=1")
+    assert found == [both, both]
+    two = ("--group", "1", "--resource", f"{tree['kind']}=2", "--group-policy", "none")
+    assert placement.show("allocation candidate list", *two) == []
+
+
+def test_candidates_keep_required_and_forbidden_traits_and_the_limit(placement, tree):
+    ask = ("--resource", f"{tree['kind']}=1")
+    assert len(amounts(placement.show("allocation candidate list", *ask))) == 2
+    assert len(amounts(placement.show("allocation candidate list", *ask, "--limit", "1"))) == 1
+    first = tree["devices"][0]
+    placement.show("resource provider trait set", first, "--trait", "HW_GPU_API_VULKAN")
+    rows = placement.show("allocation candidate list", *ask, "--required", "HW_GPU_API_VULKAN")
+    assert list(amounts(rows)[0]) == [first]
+    rows = placement.show("allocation candidate list", *ask, "--forbidden", "HW_GPU_API_VULKAN")
+    assert list(amounts(rows)[0]) == [tree["devices"][1]]
