@@ -1,0 +1,61 @@
+"""What all faces do alike: content types that are accepted, and what the log tells of failures."""
+
+import logging
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.api import face
+from placement_sched.api.placement.dialect import PlacementDialect
+from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.route import Route
+from placement_sched.app import create_app, make_services
+from tests.conftest import make_settings
+
+PLAIN = {"Accept": "text/plain", "OpenStack-API-Version": "placement 1.39"}
+
+
+@pytest.mark.parametrize("path", ["/resource_providers", "/traits", "/resource_classes", "/usages"])
+def test_reading_as_plain_text_is_refused(sqlite_app, path):
+    sqlite_app.get(f"/placement{path}", headers=PLAIN, status=406)
+
+
+def test_writing_heeds_no_accept(sqlite_app):
+    sqlite_app.put("/placement/traits/CUSTOM_A", headers=PLAIN, status=201)
+    sqlite_app.put("/placement/resource_classes/CUSTOM_A", headers=PLAIN, status=201)
+    body = {"name": "a"}
+    created = sqlite_app.post_json("/placement/resource_providers", body, headers=PLAIN)
+    sqlite_app.delete(f"/placement/resource_providers/{created.json['uuid']}", headers=PLAIN)
+    sqlite_app.delete("/placement/traits/CUSTOM_A", headers=PLAIN, status=204)
+
+
+@pytest.mark.parametrize("path", ["/placement/", "/placement/traits/HW_CPU_X86_AVX"])
+def test_reading_what_has_no_form_to_choose_heeds_no_accept(sqlite_app, path):
+    assert sqlite_app.get(path, headers=PLAIN).status_int in {200, 204}
+
+
+def test_absent_database_is_told_in_one_line(tmp_path, caplog):
+    application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
+    headers = {"X-Auth-Token": "admin"}
+    answer = TestApp(application).get("/placement/traits", headers=headers, status=503)
+    application.close()
+    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert record.exc_info is None
+    assert "\n" not in record.getMessage()
+    assert answer.headers["X-Openstack-Request-Id"] in record.getMessage()
+    assert "unable to open database file" in record.getMessage()
+
+
+def test_defect_is_told_with_its_traceback_and_hidden_from_the_caller(sqlite_settings, caplog):
+    def broken(_call):
+        raise ZeroDivisionError("geheim")
+
+    route = Route(method="GET", path="/", handler=broken, public=True)
+    services = make_services(sqlite_settings)
+    application = face.build("broken", [route], PlacementDialect(VERSIONING), services)
+    answer = TestApp(application).get("/", status=500)
+    services.database.dispose()
+    assert "geheim" not in answer.text
+    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert record.exc_info[0] is ZeroDivisionError
+    assert answer.headers["X-Openstack-Request-Id"] in record.getMessage()
