@@ -4,6 +4,8 @@
 
     Error                     every error a user may see
     +-- Invalid               the request is wrong in itself
+    |   +-- BadValue          a parameter has a value that cannot be
+    |   +-- TooComplex        to answer it would take more work than the operator allows
     +-- Forbidden             the caller may not do this
     +-- NotFound              the thing named is not there
     +-- Conflict              the request is right, the state is against it
@@ -46,6 +48,12 @@ class BadValue(Invalid):
     """A query parameter has a value that cannot be."""
 
     code = "placement.query.bad_value"
+
+
+class TooComplex(Invalid):
+    """To answer the request would take more work than the operator allows."""
+
+    code = "placement.query.too_complex"
 
 
 class Forbidden(Error):

@@ -4,8 +4,13 @@ Pure: what the database found goes in, combinations come out as they are asked f
 a limit cuts is never built.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf, prod
+
+from placement_sched.candidates.matching import can_be_seated
+from placement_sched.errors import TooComplex
 
 #: The provider chosen for each slot, by the slot's position in the request.
 Combination = tuple[int, ...]
@@ -61,18 +66,80 @@ class Tree:
     roots: Mapping[int, int] = field(default_factory=dict)
 
 
-def combinations(tree: Tree, rules: Rules) -> Iterator[Combination]:
-    """Yield every combination of providers that serves the request in this tree."""
-    if all(tree.options):
-        yield from _Chooser(tree, rules).choose()
+class Budget:
+    """How much work one request may make: a step for each provider tried, some for each answer.
+
+    A combination found is kept, told and sent, so that it counts as :data:`FOUND` steps.
+    """
+
+    def __init__(self, steps: int) -> None:
+        """Allow so many steps; 0 is no bound."""
+        self._left: float = steps or inf
+
+    def spend(self, steps: int) -> None:
+        """Take steps away; raises :class:`TooComplex` where there are not so many left."""
+        self._left -= steps
+        if self._left < 0:
+            raise TooComplex(
+                "The request has too many combinations of providers to be looked at, more than "
+                "[placement] allocation_candidates_budget allows: ask with a limit, for fewer "
+                "groups, or for traits and aggregates that leave fewer providers to each."
+            )
+
+
+#: What a combination costs of the budget when it is found.
+FOUND = 10
+
+#: From so many combinations on it pays to count seats before they are tried.
+_MANY = 1000
+
+
+def combinations(tree: Tree, rules: Rules, budget: Budget) -> Iterator[Combination]:
+    """Yield every combination of providers that serves the request in this tree.
+
+    Raises :class:`TooComplex` where the budget does not suffice.
+    """
+    ways = prod(len(providers) for providers in tree.options)
+    if ways and (ways < _MANY or _has_seats(tree, rules)):
+        yield from _Chooser(tree, rules, budget).choose()
+
+
+def _has_seats(tree: Tree, rules: Rules) -> bool:
+    """Return whether there are providers for all isolated groups, and room for each class.
+
+    A no is final; a yes is not, since seats are counted for one class at a time.
+    """
+    suffixed = [position for position, slot in enumerate(rules.slots) if slot.suffix]
+    if rules.isolate and not can_be_seated([tree.options[slot] for slot in suffixed], {}):
+        return False
+    asking: dict[int, dict[int, int]] = defaultdict(dict)
+    for position, slot in enumerate(rules.slots):
+        for class_id, amount in slot.amounts:
+            asking[class_id][position] = amount
+    return all(
+        can_be_seated([tree.options[slot] for slot in amounts], _seats(tree, class_id, amounts))
+        for class_id, amounts in asking.items()
+        if len(amounts) > 1
+    )
+
+
+def _seats(tree: Tree, class_id: int, amounts: Mapping[int, int]) -> dict[int, int]:
+    """Return how many of the slots with these amounts each provider can serve at most."""
+    least = min(amounts.values())
+    return {
+        provider: min(room.free, room.max_unit) // least
+        for (provider, of_class), room in tree.rooms.items()
+        if of_class == class_id
+    }
 
 
 class _Chooser:
     """Chooses a provider for one slot after the other, turning back as soon as a rule breaks."""
 
-    def __init__(self, tree: Tree, rules: Rules) -> None:
+    def __init__(self, tree: Tree, rules: Rules, budget: Budget) -> None:
         self._tree = tree
         self._rules = rules
+        self._budget = budget
         # The slot with the fewest choices first: what cannot be is found out early.
         self._order = sorted(range(len(rules.slots)), key=lambda slot: len(tree.options[slot]))
         self._chosen: dict[int, int] = {}
@@ -81,10 +148,12 @@ class _Chooser:
     def choose(self, depth: int = 0) -> Iterator[Combination]:
         if depth == len(self._order):
             if self._has_traits():
+                self._budget.spend(FOUND)
                 yield tuple(self._chosen[slot] for slot in range(len(self._order)))
             return
         slot = self._order[depth]
         for provider in self._tree.options[slot]:
+            self._budget.spend(1)
             if not self._may(slot, provider):
                 continue
             self._chosen[slot] = provider

@@ -53,8 +53,9 @@ def constraints_of(
 ) -> tuple[Constraint, ...]:
     """Return the constraints of a group that one provider serves alone, as they are explained.
 
-    ``home`` is the root in whose aggregates the provider counts as well: that of its own tree, or
-    of the tree it shares with; None where only its own aggregates count.
+    ``home`` is the root of the tree that is served: of its own, or of the one that the provider
+    shares with. An aggregate of a root spans its tree: who is of another is not in it, but serves
+    no tree that is in a forbidden one. With None only the provider's own aggregates count.
     """
     return (
         *(_resources(name, names.classes[name], amount) for name, amount in group.resources),
@@ -117,7 +118,7 @@ def _no_trait(name: str, names: Names) -> Constraint:
 
 
 def _in_aggregates(uuids: frozenset[str], names: Names, home: Home) -> Condition:
-    """Return whether a provider, or its home root, is in one of the aggregates."""
+    """Return whether a provider, its root or its home is in one of the aggregates."""
     known = sorted(names.aggregates[uuid] for uuid in uuids if uuid in names.aggregates)
     if not known:
         return false()
@@ -126,25 +127,25 @@ def _in_aggregates(uuids: frozenset[str], names: Names, home: Home) -> Condition
     itself = resource_providers.c.id.in_(members)
     if home is None:
         return itself
-    if home is not OWN_ROOT:
-        return or_(itself, home.in_(members))
     # The members are gathered once; a root is its own root, so that a cloud without child
     # providers never gathers them for the second half.
-    return or_(
+    spanned = or_(
         resource_providers.c.root_provider_id.in_(members),
         and_(
             resource_providers.c.parent_provider_id.is_not(None),
             itself,
         ),
     )
+    return spanned if home is OWN_ROOT else or_(spanned, home.in_(members))
 
 
 def _member_of(uuids: frozenset[str], names: Names, home: Home) -> Constraint:
     text = f"in:{','.join(sorted(uuids))}"
+    spanning = home if home is OWN_ROOT else None
     return Constraint(
         kind="member_of",
         detail=text,
-        condition=_in_aggregates(uuids, names, home),
+        condition=_in_aggregates(uuids, names, spanning),
         refused=f"in none of the aggregates {', '.join(sorted(uuids))}",
     )
 

@@ -1,13 +1,13 @@
 """Takes combinations from trees until there are enough: a whole tree at a time, or in turn."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from random import Random
 
 from sqlalchemy import Connection
 
-from placement_sched.candidates.combine import Combination, Rules, Tree, combinations
+from placement_sched.candidates.combine import Budget, Combination, combinations
 from placement_sched.candidates.trees import Forest, read_trees, serving_roots
 
 #: How many more trees are looked at when those looked at so far had too few combinations.
@@ -18,6 +18,7 @@ _GROWTH = 4
 class Harvest:
     """How many combinations to take (None: all), in which order, and drawn by lot or not."""
 
+    budget: Budget
     limit: int | None
     breadth_first: bool = False
     random: Random | None = None
@@ -34,25 +35,38 @@ class Served:
 def gather(connection: Connection, forest: Forest, harvest: Harvest) -> tuple[Served, ...]:
     """Return the combinations that serve the request, no two with the same providers.
 
-    Under a limit only so many trees are read at first as might be enough.
+    Under a limit only so many trees are read at first as might be enough. Raises
+    :class:`TooComplex` where the harvest's budget does not suffice.
     """
     seen: dict[Combination, Served] = {}
-    for roots in _helpings(connection, forest, harvest):
-        trees = read_trees(connection, forest, roots)
-        sources = [
-            _served(root, tree, forest.rules) for root, tree in zip(roots, trees, strict=True)
-        ]
-        for served in _in_turn(sources) if harvest.breadth_first else _one_by_one(sources):
-            seen.setdefault(served.providers, served)
-            if harvest.limit is not None and len(seen) >= harvest.limit:
-                return tuple(seen.values())
+    sources = _sources(connection, forest, harvest)
+    for served in _in_turn(sources) if harvest.breadth_first else chain.from_iterable(sources):
+        seen.setdefault(served.providers, served)
+        if harvest.limit is not None and len(seen) >= harvest.limit:
+            break
     return tuple(seen.values())
 
 
-def _served(root: int, tree: Tree, rules: Rules) -> Iterator[Served]:
+def _sources(
+    connection: Connection, forest: Forest, harvest: Harvest
+) -> Iterator[Iterator[Served]]:
+    """Yield the combinations of each tree; trees are read as they are asked for."""
+    for roots in _helpings(connection, forest, harvest):
+        trees = read_trees(connection, forest, roots)
+        for root, tree in zip(roots, trees, strict=True):
+            lot = harvest.random
+            drawn = tree if lot is None else replace(tree, options=_shuffled(tree.options, lot))
+            yield _served(root, combinations(drawn, forest.rules, harvest.budget))
+
+
+def _served(root: int, found: Iterable[Combination]) -> Iterator[Served]:
     """Yield the combinations of one tree (a function, so that each source keeps its own root)."""
-    for chosen in combinations(tree, rules):
+    for chosen in found:
         yield Served(root, chosen)
+
+
+def _shuffled(options: Iterable[Sequence[int]], lot: Random) -> tuple[Sequence[int], ...]:
+    return tuple(lot.sample(providers, len(providers)) for providers in options)
 
 
 def _helpings(connection: Connection, forest: Forest, harvest: Harvest) -> Iterator[list[int]]:
@@ -74,18 +88,20 @@ def _helpings(connection: Connection, forest: Forest, harvest: Harvest) -> Itera
         after, size = helping[-1], size * _GROWTH
 
 
-def _one_by_one(sources: Iterable[Iterable[Served]]) -> Iterator[Served]:
+def _in_turn(sources: Iterable[Iterator[Served]]) -> Iterator[Served]:
+    """Yield one of each source, then a second of each that has it, and so on.
+
+    The first turn goes over all trees that serve at all, before any of them gives a second one.
+    """
+    waiting = []
     for source in sources:
-        yield from source
-
-
-def _in_turn(sources: Iterable[Iterable[Served]]) -> Iterator[Served]:
-    waiting = [iter(source) for source in sources]
+        for served in islice(source, 1):
+            yield served
+            waiting.append(source)
     while waiting:
         left = []
         for source in waiting:
-            served = next(source, None)
-            if served is not None:
+            for served in islice(source, 1):
                 yield served
                 left.append(source)
         waiting = left

@@ -15,7 +15,7 @@ from random import Random
 
 from sqlalchemy import Connection
 
-from placement_sched.candidates.combine import Rules
+from placement_sched.candidates.combine import Budget, Rules
 from placement_sched.candidates.constraints import Constraint, all_of, constraints_of
 from placement_sched.candidates.gather import Harvest, Served, gather
 from placement_sched.candidates.names import Names, resolve
@@ -72,15 +72,21 @@ def find(
 
     ``one_of_a_tree`` leaves out candidates with several providers of one tree, which callers
     before microversion 1.29 would not understand. The options of ``[placement]`` apply:
-    ``randomize_allocation_candidates``, ``max_allocation_candidates`` and
-    ``allocation_candidates_generation_strategy``.
+    ``randomize_allocation_candidates``, ``max_allocation_candidates``,
+    ``allocation_candidates_generation_strategy`` and ``allocation_candidates_budget``. Raises
+    :class:`TooComplex` for more combinations than the last of them allows.
     """
     limit = effective_limit(search.query.limit, settings)
     lot = random if settings.placement.randomize_allocation_candidates else None
     if search.is_alone:
         return _alone(connection, search, limit, lot)
     strategy = settings.placement.allocation_candidates_generation_strategy
-    harvest = Harvest(limit=limit, breadth_first=strategy == "breadth-first", random=lot)
+    harvest = Harvest(
+        budget=Budget(settings.placement.allocation_candidates_budget),
+        limit=limit,
+        breadth_first=strategy == "breadth-first",
+        random=lot,
+    )
     return _together(connection, search, harvest, one_of_a_tree=one_of_a_tree)
 
 

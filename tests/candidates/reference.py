@@ -98,7 +98,11 @@ def _slots(group: RequestGroup) -> list[_Slot]:
 def _serves(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
     """Return whether a provider may serve a slot, whoever serves the others."""
     group = slot.group
-    counted = host.aggregates if group.suffix else host.aggregates | root.aggregates
+    counted = avoided = host.aggregates
+    if not group.suffix:
+        own = cloud.root(host)
+        counted = counted | (root.aggregates if own == root else set())
+        avoided = avoided | own.aggregates | root.aggregates
     return (
         all(
             name in host.stocks and fits(host.stocks[name].inventory, host.stocks[name].used, asked)
@@ -106,7 +110,7 @@ def _serves(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
         )
         and not host.traits & group.traits.forbidden
         and (not group.suffix or _has_each(host.traits, group.traits))
-        and _is_member(group.aggregates, counted)
+        and _is_member(group.aggregates, counted, avoided)
         and _is_in_tree(cloud, group, host)
     )
 
@@ -115,9 +119,11 @@ def _has_each(traits: frozenset[str], terms: TraitTerms) -> bool:
     return all(traits & any_of for any_of in terms.required)
 
 
-def _is_member(terms: AggregateTerms, names: Iterable[str]) -> bool:
-    uuids = {uuid_of(name) for name in names}
-    return all(uuids & any_of for any_of in terms.member_of) and not uuids & terms.forbidden
+def _is_member(terms: AggregateTerms, counted: Iterable[str], avoided: Iterable[str]) -> bool:
+    uuids = {uuid_of(name) for name in counted}
+    return all(uuids & any_of for any_of in terms.member_of) and not (
+        {uuid_of(name) for name in avoided} & terms.forbidden
+    )
 
 
 def _is_in_tree(cloud: Cloud, group: RequestGroup, host: Host) -> bool:

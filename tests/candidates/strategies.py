@@ -1,5 +1,8 @@
 """Random clouds and random questions for them."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from hypothesis import strategies as st
 
 from placement_sched.model.inventory import MAX_INT, Inventory
@@ -75,28 +78,37 @@ SHARES = "MISC_SHARES_VIA_AGGREGATE"
 ROOT_TRAITS = ("CUSTOM_GOLD", "HW_CPU_X86_AVX")
 
 
+def _seldom(values: Sequence[Any], usual: Any) -> st.SearchStrategy[Any]:
+    """Return the usual value five times of six: one odd thing at a time leaves candidates."""
+    return _seldom_drawn(st.sampled_from(values), usual)
+
+
+def _seldom_drawn(values: st.SearchStrategy[Any], usual: Any) -> st.SearchStrategy[Any]:
+    return st.integers(0, 5).flatmap(lambda lot: values if lot == 5 else st.just(usual))
+
+
 @st.composite
 def roomy_stocks(draw: st.DrawFn, name: str) -> Stock:
     """Return a stock that mostly has room for what is asked, and now and then has not."""
     inventory = Inventory(
         resource_class=name,
-        total=draw(st.integers(1, 8)),
-        max_unit=draw(st.sampled_from([MAX_INT, MAX_INT, 3, 1])),
-        min_unit=draw(st.sampled_from([1, 1, 1, 2])),
-        step_size=draw(st.sampled_from([1, 1, 1, 2])),
+        total=draw(st.integers(2, 8)),
+        max_unit=draw(_seldom([3, 2], MAX_INT)),
+        min_unit=draw(_seldom([2], 1)),
+        step_size=draw(_seldom([2], 1)),
     )
-    return Stock(inventory, draw(st.sampled_from([0, 0, inventory.total // 2, inventory.total])))
+    return Stock(inventory, draw(_seldom([inventory.total // 2, inventory.total], 0)))
 
 
 @st.composite
-def tree_clouds(draw: st.DrawFn, most: int = 8) -> Cloud:
+def tree_clouds(draw: st.DrawFn, most: int = 8, *, sharing: bool = True) -> Cloud:
     """Return a cloud of trees of any depth, with providers that share wherever it may be."""
     made: list[Host] = []
-    for number in range(draw(st.integers(1, most))):
+    for number in range(draw(st.integers(3, most))):
         parent = draw(st.sampled_from([None, *(host.name for host in made)]))
-        names = draw(st.sets(st.sampled_from(CHILD_CLASSES)))
+        names = draw(st.sets(st.sampled_from(CHILD_CLASSES), min_size=number % 2))
         traits = draw(st.sets(st.sampled_from(TRAITS), max_size=3))
-        if draw(st.sampled_from([False, False, False, True])):
+        if sharing and draw(st.sampled_from([False, False, False, True])):
             traits.add(SHARES)
         made.append(
             Host(
@@ -110,26 +122,21 @@ def tree_clouds(draw: st.DrawFn, most: int = 8) -> Cloud:
     return Cloud(tuple(made))
 
 
-_mostly_none = st.one_of(st.just(()), st.just(()), st.lists(_trait_sets, max_size=1).map(tuple))
-_seldom_traits = st.one_of(
-    st.just(frozenset()), st.sets(st.sampled_from(TRAITS), max_size=1).map(frozenset)
-)
-_seldom_uuids = st.one_of(st.just(frozenset()), st.just(frozenset()), _aggregate_sets)
-_trees = st.sampled_from([None] * 8 + [uuid_of("host-0"), uuid_of("host-2"), uuid_of("nobody")])
-
-
 @st.composite
 def granular_groups(draw: st.DrawFn, suffix: str, least: int = 1) -> RequestGroup:
     names = draw(st.sets(st.sampled_from(CHILD_CLASSES), min_size=least, max_size=2))
     return RequestGroup(
         suffix=suffix,
-        resources=tuple((name, draw(st.integers(1, 3))) for name in sorted(names)),
-        traits=TraitTerms(draw(_mostly_none), draw(_seldom_traits)),
-        aggregates=AggregateTerms(
-            draw(st.one_of(st.just(()), st.lists(_aggregate_sets, max_size=1).map(tuple))),
-            draw(_seldom_uuids),
+        resources=tuple((name, draw(_seldom([2, 3], 1))) for name in sorted(names)),
+        traits=TraitTerms(
+            draw(_seldom_drawn(st.lists(_trait_sets, min_size=1, max_size=2).map(tuple), ())),
+            frozenset(draw(_seldom_drawn(st.sampled_from(TRAITS).map(lambda one: {one}), ()))),
         ),
-        in_tree=draw(_trees),
+        aggregates=AggregateTerms(
+            draw(_seldom_drawn(st.lists(_aggregate_sets, min_size=1, max_size=2).map(tuple), ())),
+            draw(_seldom_drawn(_aggregate_sets, frozenset())),
+        ),
+        in_tree=draw(_seldom([uuid_of("host-0"), uuid_of("host-2"), uuid_of("nobody")], None)),
     )
 
 
@@ -138,24 +145,23 @@ def queries(draw: st.DrawFn) -> CandidatesQuery:
     """Return a question of up to three groups, tied and isolated in any way."""
     suffixes = draw(st.sampled_from([("",), ("1",), ("", "1"), ("1", "2"), ("", "1", "_NET")]))
     named = [suffix for suffix in suffixes if suffix]
-    tied = draw(
-        st.lists(st.sets(st.sampled_from(named), min_size=1).map(lambda some: tuple(sorted(some))))
-        if named
-        else st.just([])
-    )[:2]
+    subtree = st.sets(st.sampled_from(named or [""]), min_size=1).map(
+        lambda some: tuple(sorted(some))
+    )
+    tied = draw(st.lists(subtree, max_size=2)) if named else []
     bare = {suffix for some in tied for suffix in some}
     groups = [
         draw(granular_groups(suffix, 0 if suffix in bare and suffix != suffixes[0] else 1))
         for suffix in suffixes
     ]
-    root = st.sets(st.sampled_from(ROOT_TRAITS), max_size=1)
-    required = draw(st.one_of(st.just(set()), root))
+    root = st.sets(st.sampled_from(ROOT_TRAITS), min_size=1, max_size=1)
+    required = draw(_seldom_drawn(root, set()))
     return CandidatesQuery(
         groups=tuple(groups),
         group_policy=draw(st.sampled_from(["none", "isolate"])),
         root=TraitTerms(
             tuple(frozenset({name}) for name in required),
-            frozenset(draw(st.one_of(st.just(set()), root))) - required,
+            frozenset(draw(_seldom_drawn(root, set())) - required),
         ),
         same_subtrees=tuple(tied),
     )

@@ -1,12 +1,13 @@
 """Whole questions on trees and sharing providers, against the naive reference."""
 
+from collections import Counter
 from random import Random
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placement_sched.candidates.search import find, prepare
-from tests.candidates.reference import all_candidates, as_found
+from tests.candidates.reference import all_candidates, as_found, candidates_of
 from tests.candidates.reload import reload
 from tests.candidates.strategies import queries, tree_clouds
 
@@ -15,20 +16,63 @@ EXAMPLES = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+STRATEGIES = st.sampled_from(["depth-first", "breadth-first"])
+SHUFFLED = "placement.randomize_allocation_candidates"
+STRATEGY = "placement.allocation_candidates_generation_strategy"
+MOST = "placement.max_allocation_candidates"
 
 
-def _find(database, query, options, *, one_of_a_tree=False):
+def _find(database, query, options, *, one_of_a_tree=False, seed=7):
     with database.read() as connection:
         search = prepare(connection, query)
-        found = find(connection, search, options, Random(7), one_of_a_tree=one_of_a_tree)
+        found = find(connection, search, options, Random(seed), one_of_a_tree=one_of_a_tree)
     return found.requests
+
+
+def _told(requests):
+    return [as_found(request) for request in requests]
 
 
 @EXAMPLES
 @given(cloud=tree_clouds(), query=queries(), one_of_a_tree=st.booleans())
-def test_search_finds_every_combination_once(database, settings, cloud, query, one_of_a_tree):
+def test_search_finds_every_combination_once_in_whatever_order(
+    database, settings, cloud, query, one_of_a_tree
+):
     reload(database, cloud)
-    found = _find(database, query, settings, one_of_a_tree=one_of_a_tree)
-    told = [as_found(request) for request in found]
-    assert set(told) == all_candidates(cloud, query, one_of_a_tree=one_of_a_tree)
-    assert len(set(told)) == len(told)
+    every = all_candidates(cloud, query, one_of_a_tree=one_of_a_tree)
+    for overrides in ({}, {STRATEGY: "breadth-first"}, {SHUFFLED: True}):
+        options = settings.overridden(overrides)
+        told = _told(_find(database, query, options, one_of_a_tree=one_of_a_tree))
+        assert set(told) == every
+        assert len(told) == len(every)
+
+
+@EXAMPLES
+@given(cloud=tree_clouds(), query=queries(), limit=st.integers(1, 5), strategy=STRATEGIES)
+def test_limit_leaves_as_many_as_it_says_the_same_every_time(
+    database, settings, cloud, query, limit, strategy
+):
+    reload(database, cloud)
+    every = all_candidates(cloud, query)
+    options = settings.overridden({STRATEGY: strategy, MOST: limit})
+    found = _find(database, query, options, seed=1)
+    assert found == _find(database, query, options, seed=2)
+    drawn = _find(database, query, options.overridden({SHUFFLED: True}))
+    for told in (_told(found), _told(drawn)):
+        assert set(told) <= every
+        assert len(set(told)) == len(told) == min(limit, len(every))
+
+
+@EXAMPLES
+@given(cloud=tree_clouds(sharing=False, most=7), query=queries(), limit=st.integers(1, 6))
+def test_breadth_first_takes_a_second_of_a_tree_when_each_has_given_one(
+    database, settings, cloud, query, limit
+):
+    reload(database, cloud)
+    options = settings.overridden({STRATEGY: "breadth-first", MOST: limit})
+    found = _find(database, query, options)
+    there = candidates_of(cloud, query)
+    assert all(as_found(request) in there[request.root_uuid] for request in found)
+    taken = Counter(request.root_uuid for request in found)
+    most = max(taken.values(), default=0)
+    assert all(taken[root] >= min(most - 1, len(every)) for root, every in there.items())

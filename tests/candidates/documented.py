@@ -1,0 +1,221 @@
+"""The clouds of the Placement documents' examples, and candidates in a form to read.
+
+Sources: "Modeling with Provider Trees" (user guide) and the specs on granular requests, nested
+providers, ``in_tree``, ``root_required``, ``same_subtree``, any-traits and forbidden aggregates.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tests.candidates.reference import SHARES
+from tests.clouds import Cloud, Host, stock, uuid_of
+
+
+def provider(
+    name: str,
+    stocks: Mapping[str, int] | None = None,
+    *,
+    under: str | None = None,
+    traits: Iterable[str] = (),
+    aggregates: Iterable[str] = (),
+) -> Host:
+    """Return a provider with so much of each class."""
+    held = {}
+    for resource_class, total in (stocks or {}).items():
+        held |= stock(resource_class, total)
+    return Host(name, held, frozenset(traits), frozenset(aggregates), under)
+
+
+def told(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
+    """Return each candidate as ``CN1 MEMORY_MB:512 VCPU:1 + SS1 DISK_GB:500``."""
+    names = {host.uuid: host.name for host in cloud.hosts}
+    return {
+        " + ".join(
+            sorted(
+                " ".join([names[uuid], *sorted(f"{k}:{v}" for k, v in given["resources"].items())])
+                for uuid, given in request["allocations"].items()
+            )
+        )
+        for request in answer["allocation_requests"]
+    }
+
+
+def mapped(answer: Mapping[str, Any], cloud: Cloud, suffix: str) -> set[str]:
+    """Return the providers that serve a group, over all candidates."""
+    names = {host.uuid: host.name for host in cloud.hosts}
+    return {
+        names[uuid]
+        for request in answer["allocation_requests"]
+        for uuid in request["mappings"][suffix]
+    }
+
+
+COMPUTE = {"VCPU": 8, "MEMORY_MB": 1024, "DISK_GB": 1000}
+DISK = {"DISK_GB": 1000}
+AGG_A, AGG_B, AGG_C = (uuid_of(name) for name in ("aggA", "aggB", "aggC"))
+
+#: Two storages that share, one of them with a compute node.
+SHARED_DISK = Cloud(
+    (
+        provider("SS1", DISK, traits=[SHARES], aggregates=["aggA"]),
+        provider("SS2", DISK, traits=[SHARES]),
+        provider("CN1", COMPUTE, aggregates=["aggA"]),
+        provider("CN2", COMPUTE),
+    )
+)
+
+#: Compute nodes with NUMA nodes, all of a tree sharing what one of it is connected to.
+SHARED_BY_TREES = Cloud(
+    (
+        provider("SS1", DISK, traits=[SHARES], aggregates=["aggA"]),
+        provider("CN1", {"MEMORY_MB": 1024, **DISK}, aggregates=["aggA", "aggB"]),
+        provider("NUMA1_1", {"VCPU": 8}, under="CN1"),
+        provider("NUMA1_2", {"VCPU": 8}, under="CN1"),
+        provider("CN2", {"MEMORY_MB": 1024, **DISK}, aggregates=["aggA"]),
+        provider("NUMA2_1", {"VCPU": 8}, under="CN2", aggregates=["aggB"]),
+        provider("NUMA2_2", {"VCPU": 8}, under="CN2"),
+    )
+)
+
+#: A compute node with two network cards, one of which accelerates SSL.
+NICS = Cloud(
+    (
+        provider("CN1", COMPUTE),
+        provider("NIC1_1", {"SRIOV_NET_VF": 8}, under="CN1", traits=["HW_NIC_ACCEL_SSL"]),
+        provider("NIC1_2", {"SRIOV_NET_VF": 8}, under="CN1"),
+    )
+)
+
+#: Two storages that share with two compute nodes, whose processors lie in NUMA nodes.
+TWO_STORAGES = Cloud(
+    (
+        *(provider(name, DISK, traits=[SHARES], aggregates=["aggA"]) for name in ("SS1", "SS2")),
+        provider("CN1", DISK, aggregates=["aggA"]),
+        provider("NUMA1_1", {"VCPU": 4}, under="CN1"),
+        provider("NUMA1_2", {"VCPU": 4}, under="CN1"),
+        provider("CN2", DISK, aggregates=["aggA"]),
+        provider("NUMA2_1", {"VCPU": 4}, under="CN2"),
+        provider("NUMA2_2", {"VCPU": 4}, under="CN2"),
+    )
+)
+
+#: A host without NUMA nodes and one with them; what a host as a whole can is told of its root.
+ROOT_TRAITS = Cloud(
+    (
+        provider(
+            "NON_NUMA_CN",
+            COMPUTE,
+            traits=[
+                "HW_CPU_X86_AVX2",
+                "STORAGE_DISK_SSD",
+                "COMPUTE_VOLUME_MULTI_ATTACH",
+                "CUSTOM_WINDOWS_LICENSE_POOL",
+            ],
+        ),
+        provider("NUMA_CN", DISK, traits=["STORAGE_DISK_SSD", "COMPUTE_VOLUME_MULTI_ATTACH"]),
+        provider("NUMA1", {"VCPU": 4, "MEMORY_MB": 1024}, under="NUMA_CN"),
+        provider(
+            "NUMA2", {"VCPU": 4, "MEMORY_MB": 1024}, under="NUMA_CN", traits=["HW_CPU_X86_AVX2"]
+        ),
+    )
+)
+
+#: NUMA nodes with programmable devices below them.
+FPGAS = Cloud(
+    (
+        provider("CN"),
+        provider("NUMA0", {"VCPU": 4, "MEMORY_MB": 2048}, under="CN", traits=["HW_NUMA_ROOT"]),
+        provider("NUMA1", {"VCPU": 4, "MEMORY_MB": 2048}, under="CN", traits=["HW_NUMA_ROOT"]),
+        provider("FPGA0_0", {"FPGA": 1}, under="NUMA0", traits=["CUSTOM_TYPE1"]),
+        provider("FPGA1_0", {"FPGA": 1}, under="NUMA1", traits=["CUSTOM_TYPE1"]),
+        provider("FPGA1_1", {"FPGA": 1}, under="NUMA1", traits=["CUSTOM_TYPE2"]),
+    )
+)
+
+#: Network cards with two functions each, on two networks.
+CARDS = Cloud(
+    (
+        provider("CN"),
+        provider("NIC1", under="CN", traits=["HW_NIC_ROOT"]),
+        provider("NIC2", under="CN", traits=["HW_NIC_ROOT"]),
+        provider("PF1_1", {"SRIOV_NET_VF": 4}, under="NIC1", traits=["CUSTOM_NET1"]),
+        provider("PF1_2", {"SRIOV_NET_VF": 4}, under="NIC1", traits=["CUSTOM_NET2"]),
+        provider("PF2_1", {"SRIOV_NET_VF": 2}, under="NIC2", traits=["CUSTOM_NET1"]),
+        provider("PF2_2", {"SRIOV_NET_VF": 2}, under="NIC2", traits=["CUSTOM_NET2"]),
+    )
+)
+
+#: One card of those, where the other has no functions.
+ONE_CARD = Cloud(
+    (
+        provider("CN"),
+        provider("NIC1", under="CN", traits=["HW_NIC_ROOT"]),
+        provider("NIC2", under="CN", traits=["HW_NIC_ROOT"]),
+        provider("PF1_1", {"SRIOV_NET_VF": 4}, under="NIC1"),
+        provider("PF1_2", {"SRIOV_NET_VF": 4}, under="NIC1"),
+    )
+)
+
+BANDWIDTH = "NET_BW_EGR_KILOBIT_PER_SEC"
+
+
+def _function(name: str, bandwidth: int, *traits: str, free: int = 16) -> Host:
+    stocks = {"SRIOV_NET_VF": free, BANDWIDTH: bandwidth}
+    return provider(name, stocks, under="CN1", traits=traits)
+
+
+def functions(free: int = 16) -> Cloud:
+    """Return four functions of two cards on two networks; the first card is faster, with SSL."""
+    return Cloud(
+        (
+            provider("CN1"),
+            _function("RP1", 10_000_000, "CUSTOM_NET1", "HW_NIC_ACCEL_SSL", free=free),
+            _function("RP2", 10_000_000, "CUSTOM_NET2", "HW_NIC_ACCEL_SSL", free=free),
+            _function("RP3", 1_000_000, "CUSTOM_NET1", free=free),
+            _function("RP4", 1_000_000, "CUSTOM_NET2", free=free),
+        )
+    )
+
+
+#: Functions that hang below NUMA nodes, one of them with an offload.
+OFFLOAD = Cloud(
+    (
+        provider("CN", {"VCPU": 16, "MEMORY_MB": 16384}),
+        provider("NUMA0", under="CN"),
+        provider("NUMA1", under="CN"),
+        provider("PF0", {"SRIOV_NET_VF": 4}, under="NUMA0"),
+        provider("PF1", {"SRIOV_NET_VF": 4}, under="NUMA1", traits=["HW_NIC_OFFLOAD_GRO"]),
+    )
+)
+
+#: Trees and storages of which aggregates forbid some.
+FORBIDDEN = Cloud(
+    (
+        provider("SS1", DISK, traits=[SHARES], aggregates=["aggB"]),
+        provider("SS2", DISK, traits=[SHARES], aggregates=["aggC"]),
+        provider("CN1", {"MEMORY_MB": 1024}, aggregates=["aggA"]),
+        provider("NUMA1_1", {"VCPU": 4}, under="CN1", aggregates=["aggC"]),
+        provider("NUMA1_2", {"VCPU": 4}, under="CN1"),
+        provider("CN2", {"MEMORY_MB": 1024}, aggregates=["aggB"]),
+        provider("NUMA2_1", {"VCPU": 4}, under="CN2"),
+        provider("NUMA2_2", {"VCPU": 4}, under="CN2"),
+    )
+)
+
+#: Ports of a host that two networks are connected to, for direct and for normal use.
+PORTS = Cloud(
+    (
+        provider("CN1", {"VCPU": 8}),
+        *(
+            provider(f"ETH{number}", {BANDWIDTH: 2000}, under="CN1", traits=traits)
+            for number, traits in enumerate(
+                [
+                    ("CUSTOM_PHYSNET_FOO", "CUSTOM_VNIC_TYPE_DIRECT"),
+                    ("CUSTOM_PHYSNET_BAR", "CUSTOM_VNIC_TYPE_DIRECT"),
+                    ("CUSTOM_PHYSNET_BAR", "CUSTOM_VNIC_TYPE_NORMAL"),
+                    ("CUSTOM_PHYSNET_BAZ", "CUSTOM_VNIC_TYPE_DIRECT"),
+                ]
+            )
+        ),
+    )
+)
