@@ -58,7 +58,9 @@ def test_files_of_the_workers_are_gone_at_the_end(serve, tmp_path):
 
 
 def test_directory_of_the_environment_is_used(serve, tmp_path):
-    server = serve("--workers", "2", PROMETHEUS_MULTIPROC_DIR=str(tmp_path))
+    directory = tmp_path / "metrics"
+    directory.mkdir()
+    server = serve("--workers", "2", PROMETHEUS_MULTIPROC_DIR=str(directory))
     ask_often(server)
-    assert list(tmp_path.glob("counter_*.db"))
+    assert list(directory.glob("counter_*.db"))
     assert counted(server) == REQUESTS

@@ -31,6 +31,7 @@ BESIDE = {
     ("GET", "/healthz"),
     ("GET", "/healthz/live"),
     ("GET", "/healthz/ready"),
+    ("GET", "/metrics"),
 }
 
 Address = tuple[str, str]

@@ -31,8 +31,13 @@ BODYLESS = {
     ("PUT", "/identity/v3/{}"),
     ("PATCH", "/identity/v3/{}"),
 }
-#: Addresses answered beside the faces, by ``placement_sched/api/health.py``.
-BESIDE = {("GET", "/healthz"), ("GET", "/healthz/live"), ("GET", "/healthz/ready")}
+#: Addresses answered beside the faces, by ``placement_sched/api/health.py`` and ``metrics.py``.
+BESIDE = {
+    ("GET", "/healthz"),
+    ("GET", "/healthz/live"),
+    ("GET", "/healthz/ready"),
+    ("GET", "/metrics"),
+}
 
 
 @dataclass(frozen=True)

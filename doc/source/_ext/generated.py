@@ -1,8 +1,8 @@
 """Directives whose content comes from the code, so that these pages cannot fall behind it.
 
-``plugins``, ``error-classes``, ``error-codes``, ``policies``, ``tables`` and ``decisions`` write
-what is in the tree now. ``commands`` is a console session that ``tests/docs/test_commands.py``
-runs.
+``plugins``, ``error-classes``, ``error-codes``, ``policies``, ``tables``, ``without-meaning`` and
+``decisions`` write what is in the tree now. ``commands`` is a console session that
+``tests/docs/test_commands.py`` runs.
 """
 
 import ast
@@ -21,6 +21,7 @@ from sphinx.application import Sphinx
 import placement_sched
 from placement_sched.api.errors import status_of
 from placement_sched.app import RULES
+from placement_sched.config.without_meaning import WITHOUT_MEANING
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.errors import Error
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
@@ -185,6 +186,21 @@ class Tables(Generated):
         yield from table(("Table", "Columns"), rows)
 
 
+class WithoutMeaning(Generated):
+    """The options of placement.conf that mean nothing here, and why."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield a table, options of one group and reason together."""
+        together: dict[tuple[str, str], list[str]] = {}
+        for (group, name), reason in WITHOUT_MEANING.items():
+            together.setdefault((group, reason), []).append(f"``{name}``")
+        rows = (
+            (f"``[{group}]``", ", ".join(names), f"{reason[0].upper()}{reason[1:]}.")
+            for (group, reason), names in together.items()
+        )
+        yield from table(("Group", "Options", "Why"), rows)
+
+
 class Decisions(Generated):
     """The decisions kept in ``doc/decisions``, each with its title."""
 
@@ -215,6 +231,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("error-codes", ErrorCodes)
     app.add_directive("policies", Policies)
     app.add_directive("tables", Tables)
+    app.add_directive("without-meaning", WithoutMeaning)
     app.add_directive("decisions", Decisions)
     app.add_directive("commands", Commands)
     return {"parallel_read_safe": True}
