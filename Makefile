@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-writes docs clean
+.PHONY: help demo test gabbi lint format bench bench-writes docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ demo: $(VENV)/.run ## watch a sample cloud of several hundred hosts being schedu
 
 test: $(VENV)/.develop ## run the whole test suite
 	$(BIN)/pytest --numprocesses 2 $(PYTEST_ARGS)
+
+gabbi: $(VENV)/.develop ## tell the gabbi stories, in-process or to URL=http://host:port
+	$(BIN)/pytest tests/api/test_gabbits.py $(if $(URL),--url '$(URL)' -k over_http) $(PYTEST_ARGS)
 
 lint: $(VENV)/.develop ## check style, types and floors
 	$(BIN)/ruff check .

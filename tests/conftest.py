@@ -37,6 +37,11 @@ SERVERS = {
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the gabbi stories be told to a server that is running already."""
+    parser.addoption("--url", help="the address of a server without resource providers")
+
+
 def make_settings(url: str, **options: object) -> Settings:
     """Return settings on the database ``url``, with ``group__option`` values laid over."""
     conf = read_files(full_conf())

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 
 import pytest
 from webtest import TestApp
@@ -254,3 +255,18 @@ def test_token_is_remembered_for_the_configured_time(start, keystone):
     for _ in range(3):
         app.get(PROVIDERS, headers=headers)
     assert keystone.asked == 1
+
+
+def test_memcached_that_is_away_is_done_without(start, keystone):
+    app = start(keystone.url, token_cache_time="memcached_servers = 127.0.0.1:1")
+    headers = with_token(keystone.issue("ann", "shop", "admin"))
+    for _ in range(2):
+        app.get(PROVIDERS, headers=headers, status=200)
+    assert keystone.asked == 2
+
+
+@pytest.mark.skipif(find_spec("bmemcached") is not None, reason="the client is installed")
+def test_missing_client_of_memcached_is_told_at_start(configured, keystone):
+    options = "memcache_sasl_enabled = true\nmemcached_servers = 127.0.0.1:1"
+    with pytest.raises(ConfigurationError, match="bmemcached"):
+        create_app(configured(config(keystone.url, token_cache_time=options)))

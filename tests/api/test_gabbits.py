@@ -1,27 +1,44 @@
-"""Runs the gabbi stories: one file is one test, from an empty database, on each database."""
+"""Runs the gabbi stories: one file is one test, from an empty database, on each database.
 
+Each is told once more over HTTP: to a server of this test's own or, with ``--url``, to one that
+is running already (``make gabbi URL=http://127.0.0.1:8778``). That one must have no resource
+providers: what a story makes there is removed at its end.
+"""
+
+import re
+import threading
 import unittest
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+import requests
 from gabbi import handlers, suitemaker, utils
+from werkzeug.serving import make_server
 
-STORIES = sorted((Path(__file__).parent / "gabbits").glob("*.yaml"))
+from placement_sched.api.placement.microversions import VERSIONING
+
+FOLDER = Path(__file__).parent / "gabbits"
+STORIES = sorted(FOLDER.glob("*.yaml"))
+each_story = pytest.mark.parametrize("story", STORIES, ids=lambda story: story.stem)
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.stem)
-def test_story_is_told_as_written(story, app):
-    found = [handler() for handler in handlers.RESPONSE_HANDLERS]
+def tell(
+    story: Path, *, host: str, port: int, prefix: str = "", application: Callable | None = None
+) -> None:
+    """Play a story against what listens at an address, or an application in its place."""
     suite = suitemaker.test_suite_from_dict(
         loader=unittest.TestLoader(),
         test_base_name=story.stem,
         suite_dict=utils.load_yaml(yaml_file=str(story)),
         test_directory=str(story.parent),
-        host="127.0.0.1",
-        port=8778,
+        host=host,
+        port=port,
+        prefix=prefix,
         fixture_module=None,
-        intercept=lambda: app.app,
-        handlers=found,
+        intercept=None if application is None else lambda: application,
+        handlers=[handler() for handler in handlers.RESPONSE_HANDLERS],
     )
     result = unittest.TestResult()
     suite.run(result)
@@ -31,6 +48,110 @@ def test_story_is_told_as_written(story, app):
     assert not result.unexpectedSuccesses
 
 
+@each_story
+def test_story_is_told_as_written(story, app):
+    tell(story, host="127.0.0.1", port=8778, application=app.app)
+
+
+@each_story
+def test_story_is_told_as_written_over_http(story, url):
+    address = urlsplit(url)
+    port = address.port or 80
+    tell(story, host=address.hostname, port=port, prefix=address.path.rstrip("/"))
+
+
+#: What stories make, in the order in which it can be removed: the name of the list, and of what
+#: is named by the address of one.
+LISTS = {
+    "/compute/v2.1/os-aggregates": ("aggregates", "id"),
+    "/scheduler/v1/compute_nodes": ("compute_nodes", "uuid"),
+    "/placement/resource_providers": ("resource_providers", "uuid"),
+    "/placement/traits": ("traits", ""),
+    "/placement/resource_classes": ("resource_classes", "name"),
+}
+VERSIONS = "placement 1.39, compute 2.96"
+
+
+class Visitor:
+    """Speaks to a server as its administrator, and leaves it as it was found."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._found = {path: self.listed(path) for path in LISTS}
+
+    def ask(self, method: str, path: str, body: dict | None = None) -> dict:
+        headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": VERSIONS}
+        answer = requests.request(
+            method, f"{self._url}{path}", headers=headers, json=body, timeout=60
+        )
+        return answer.json() if answer.ok and answer.content else {}
+
+    def listed(self, path: str) -> frozenset[str]:
+        """What of a kind there is, as addresses name it."""
+        name, key = LISTS[path]
+        found = self.ask("GET", path).get(name, [])
+        return frozenset(str(one[key] if key else one) for one in found)
+
+    def left(self) -> set[str]:
+        """The addresses of what was not there when this visitor came."""
+        return {f"{path}/{one}" for path in LISTS for one in self.listed(path) - self._found[path]}
+
+    def leave(self) -> None:
+        """Remove what was made since: what holds before what is held, children before parents."""
+        for path, found in self._found.items():
+            made = self.listed(path) - found
+            while made:
+                for one in made:
+                    self._release(f"{path}/{one}")
+                    self.ask("DELETE", f"{path}/{one}")
+                before, made = made, self.listed(path) - found
+                assert len(made) < len(before), f"cannot be removed: {made}"
+
+    def _release(self, address: str) -> None:
+        """Free what would hold fast the thing at an address."""
+        for host in self.ask("GET", address).get("aggregate", {}).get("hosts", []):
+            self.ask("POST", f"{address}/action", {"remove_host": {"host": host}})
+        if "resource_providers" in address:
+            for consumer in self.ask("GET", f"{address}/allocations").get("allocations", ()):
+                self.ask("DELETE", f"/placement/allocations/{consumer}")
+
+
+@pytest.fixture
+def own_server(sqlite_app) -> Iterator[str]:
+    """The address of a server of this test's own."""
+    server = make_server("127.0.0.1", 0, sqlite_app.app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address that ``--url`` names, tidied up at the end; without it that of an own server."""
+    given = request.config.getoption("--url") or request.getfixturevalue("own_server")
+    visitor = Visitor(given)
+    assert not visitor.listed("/placement/resource_providers"), f"{given} has resource providers"
+    yield given
+    visitor.leave()
+
+
+def test_a_story_leaves_nothing_at_the_address_it_was_told_to(own_server):
+    address = urlsplit(own_server)
+    visitor = Visitor(own_server)
+    kept = {"name": "CUSTOM_KEPT"}
+    visitor.ask("POST", "/placement/resource_classes", kept)
+    visitor = Visitor(own_server)
+    for story in ("os-aggregates", "allocation-candidates", "microversions"):
+        tell(FOLDER / f"{story}.yaml", host=address.hostname, port=address.port)
+        assert visitor.left()
+        visitor.leave()
+        assert not visitor.left()
+    assert visitor.ask("GET", "/placement/resource_classes/CUSTOM_KEPT")["name"] == "CUSTOM_KEPT"
+
+
 def test_every_noun_of_placement_has_a_story():
     assert {
         "resource-providers",
@@ -38,4 +159,20 @@ def test_every_noun_of_placement_has_a_story():
         "aggregates",
         "traits",
         "resource-classes",
+        "allocations",
+        "allocation-candidates",
+        "usages",
+        "reshaper",
+        "microversions",
     } <= {story.stem for story in STORIES}
+
+
+@pytest.mark.parametrize("minor", range(1, VERSIONING.newest.minor + 1))
+def test_every_microversion_has_a_case_at_both_of_its_edges(minor):
+    cases = utils.load_yaml(yaml_file=str(FOLDER / "microversions.yaml"))["tests"]
+    versions = {
+        case["request_headers"]["openstack-api-version"]
+        for case in cases
+        if re.match(rf"1\.{minor} ", case["name"])
+    }
+    assert versions == {f"placement 1.{minor - 1}", f"placement 1.{minor}"}
