@@ -1,0 +1,208 @@
+"""openstacksdk's placement proxy against a running server."""
+
+from uuid import uuid4
+
+import openstack
+import pytest
+from openstack import exceptions
+
+from tests.client.conftest import Server
+
+# What the client says of its own future.
+pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def connection(server: Server):
+    """A connection as the ``clouds.yaml`` of the documentation makes it."""
+    with openstack.connect(
+        load_yaml_config=False,
+        load_envvars=False,
+        auth_type="admin_token",
+        auth={"endpoint": f"{server.url}/placement", "token": "admin"},
+        placement_api_version="1",
+        placement_default_microversion="1.39",
+    ) as connection:
+        yield connection
+
+
+@pytest.fixture
+def placement(connection):
+    return connection.placement
+
+
+@pytest.fixture
+def name():
+    """A name that no other test gives."""
+    return f"sdk{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def provider(placement, name):
+    return placement.create_resource_provider(name=name)
+
+
+def test_resource_classes_are_created_listed_shown_ensured_and_deleted(placement, name):
+    wanted = f"CUSTOM_{name.upper()}"
+    made = placement.create_resource_class(name=wanted)
+    assert made.name == wanted
+    assert {"VCPU", wanted} <= {one.name for one in placement.resource_classes()}
+    assert placement.get_resource_class(wanted).name == wanted
+    placement.delete_resource_class(wanted)
+    with pytest.raises(exceptions.NotFoundException):
+        placement.get_resource_class(wanted)
+    placement.delete_resource_class(wanted, ignore_missing=True)
+
+
+def test_providers_are_created_found_listed_renamed_and_deleted(placement, provider, name):
+    assert (provider.name, provider.generation) == (name, 0)
+    child = placement.create_resource_provider(name=f"{name}_child", parent_provider_id=provider.id)
+    assert (child.parent_provider_id, child.root_provider_id) == (provider.id, provider.id)
+    assert placement.get_resource_provider(child.id).name == f"{name}_child"
+    assert placement.find_resource_provider(name).id == provider.id
+    listed = {one.id for one in placement.resource_providers(in_tree=child.id)}
+    assert listed == {provider.id, child.id}
+    renamed = placement.update_resource_provider(child, name=f"{name}_renamed")
+    assert renamed.name == f"{name}_renamed"
+    with pytest.raises(exceptions.ConflictException):
+        placement.delete_resource_provider(provider)
+    placement.delete_resource_provider(child)
+    placement.delete_resource_provider(provider)
+    assert placement.find_resource_provider(name) is None
+
+
+def test_aggregates_of_a_provider_are_set_and_fetched(placement, provider):
+    groups = [str(uuid4()), str(uuid4())]
+    changed = placement.set_resource_provider_aggregates(provider, *groups)
+    assert sorted(changed.aggregates) == sorted(groups)
+    fetched = placement.get_resource_provider(provider.id).fetch_aggregates(placement)
+    assert sorted(fetched.aggregates) == sorted(groups)
+    (found,) = placement.resource_providers(member_of=groups[0])
+    assert found.id == provider.id
+
+
+def test_inventories_are_created_shown_listed_changed_and_deleted(placement, provider):
+    made = placement.create_resource_provider_inventory(provider, "VCPU", total=8, max_unit=4)
+    assert (made.resource_class, made.total, made.max_unit) == ("VCPU", 8, 4)
+    shown = placement.get_resource_provider_inventory("VCPU", provider)
+    assert (shown.total, shown.reserved, shown.allocation_ratio) == (8, 0, 1.0)
+    changed = placement.update_resource_provider_inventory(
+        "VCPU", provider, total=16, resource_provider_generation=1
+    )
+    assert changed.total == 16
+    placement.create_resource_provider_inventory(provider, "MEMORY_MB", total=1024)
+    listed = placement.resource_provider_inventories(provider)
+    assert {one.resource_class: one.total for one in listed} == {"VCPU": 16, "MEMORY_MB": 1024}
+    with pytest.raises(exceptions.ConflictException):
+        placement.update_resource_provider_inventory(
+            "VCPU", provider, total=1, resource_provider_generation=0
+        )
+    placement.delete_resource_provider_inventory("VCPU", provider)
+    placement.delete_resource_provider_inventories(provider)
+    assert list(placement.resource_provider_inventories(provider)) == []
+
+
+def test_traits_are_created_listed_shown_and_deleted(placement, name):
+    wanted = f"CUSTOM_{name.upper()}"
+    placement.create_trait(wanted)
+    assert placement.get_trait(wanted).id == wanted
+    listed = placement.traits(name=f"in:{wanted},HW_CPU_X86_AVX2")
+    assert {one.name for one in listed} == {wanted, "HW_CPU_X86_AVX2"}
+    placement.delete_trait(wanted)
+    with pytest.raises(exceptions.NotFoundException):
+        placement.get_trait(wanted)
+
+
+def test_traits_of_a_provider_are_set_shown_and_deleted(placement, provider):
+    carried = placement.get_resource_provider_trait(provider)
+    assert carried.traits == []
+    wanted = ["HW_CPU_X86_AVX2"]
+    changed = placement.set_resource_provider_trait(carried, traits=wanted)
+    assert changed.traits == wanted
+    assert placement.get_resource_provider_trait(provider).traits == wanted
+    placement.delete_resource_provider_trait(provider)
+    assert placement.get_resource_provider_trait(provider).traits == []
+
+
+def test_candidates_are_claimed_told_counted_and_freed(placement, provider, name):
+    placement.create_resource_provider_inventory(provider, "VCPU", total=8)
+    (candidate,) = placement.allocation_candidates(resources="VCPU:2", in_tree=provider.id)
+    assert candidate.allocations == {provider.id: {"resources": {"VCPU": 2}}}
+    assert candidate.mappings == {"": [provider.id]}
+    assert candidate.provider_summaries[provider.id]["resources"]["VCPU"]["capacity"] == 8
+    consumer, project = str(uuid4()), uuid4().hex
+    claim = {
+        "allocations": candidate.allocations,
+        "project_id": project,
+        "user_id": "user",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    placement.update_allocation(consumer, **claim)
+    held = placement.get_allocation(consumer)
+    assert held.allocations[provider.id]["resources"] == {"VCPU": 2}
+    assert (held.project_id, held.consumer_generation, held.consumer_type) == (
+        project,
+        1,
+        "INSTANCE",
+    )
+    (told,) = placement.resource_provider_allocations(provider)
+    assert (told.consumer_id, told.resources) == (consumer, {"VCPU": 2})
+    (usage,) = placement.usages(project)
+    assert (usage.consumer_type, usage.consumer_count) == ("INSTANCE", 1)
+    assert usage.resources == {"VCPU": 2}
+    moved = str(uuid4())
+    placement.create_allocations(
+        {
+            consumer: {**claim, "allocations": {}, "consumer_generation": 1},
+            moved: {**claim, "consumer_type": "MIGRATION"},
+        }
+    )
+    assert placement.get_allocation(moved).consumer_type == "MIGRATION"
+    placement.delete_allocation(moved)
+    with pytest.raises(exceptions.NotFoundException):
+        placement.delete_allocation(moved, ignore_missing=False)
+    assert not any(usage.resources for usage in placement.usages(project))
+
+
+ASKED = "OpenStack-API-Version"
+
+
+def test_calls_of_the_adapter_are_answered_at_the_version_they_ask_for(placement, provider):
+    shown = placement.get(f"/resource_providers/{provider.id}", microversion="1.0")
+    assert shown.headers[ASKED] == "placement 1.0"
+    assert set(shown.json()) == {"uuid", "name", "generation", "links"}
+    newest = placement.get(f"/resource_providers/{provider.id}", microversion="1.39")
+    assert newest.json()["root_provider_uuid"] == provider.id
+    refused = placement.get("/resource_providers", microversion="1.40", raise_exc=False)
+    assert refused.status_code == 406
+
+
+def test_what_nova_asks_through_the_adapter_is_served(placement, provider):
+    """The calls of nova's report client: stock, ask for candidates, claim one, look, free."""
+    put = placement.put(
+        f"/resource_providers/{provider.id}/inventories",
+        json={"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}},
+        microversion="1.26",
+    )
+    assert put.status_code == 200
+    asked = placement.get(
+        f"/allocation_candidates?resources=VCPU:2&in_tree={provider.id}&limit=1000",
+        microversion="1.36",
+    ).json()
+    (request,) = asked["allocation_requests"]
+    consumer = f"/allocations/{uuid4()}"
+    claim = {
+        **request,
+        "project_id": "project",
+        "user_id": "user",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    assert placement.put(consumer, json=claim, microversion="1.38").status_code == 204
+    held = placement.get(consumer, microversion="1.28").json()
+    assert held["allocations"][provider.id]["resources"] == {"VCPU": 2}
+    usages = placement.get(f"/resource_providers/{provider.id}/usages", microversion="1.9").json()
+    assert usages["usages"] == {"VCPU": 2}
+    assert placement.delete(consumer).status_code == 204
+    assert placement.get(consumer, microversion="1.28").json() == {"allocations": {}}
