@@ -40,6 +40,16 @@ class _Silent(Exception):
 class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware has no types
     """keystonemiddleware's filter, which tells a token nobody could check from a wrong one."""
 
+    def __init__(self, application: WSGI, conf: dict[str, Any]) -> None:
+        """Take the options that ``conf`` gives and those of its oslo.config object.
+
+        Raises :class:`ImportError` where a client that the token cache needs is not installed:
+        the first request would find that too late.
+        """
+        super().__init__(application, conf)
+        if not self._conf.get("cache"):
+            self._token_cache.initialize({})
+
     def process_request(self, request: webob.Request) -> webob.Response | None:
         """Check the tokens of a request; None lets it through to be judged behind."""
         request.headers.pop(UNREACHABLE, None)
@@ -77,6 +87,11 @@ def guarded(application: WSGI, conf: cfg.ConfigOpts) -> WSGI:
         gate = Gate(application, {"oslo_config_config": conf, "delay_auth_decision": True})
     except (cfg.Error, keystoneauth.ClientException, middleware.ConfigurationError) as wrong:
         raise ConfigurationError(f"[{_GROUP}]: {wrong}") from None
+    except ImportError as missing:
+        raise ConfigurationError(
+            f"[{_GROUP}]: its memcache options need the Python module {missing.name}, which is "
+            "not installed"
+        ) from None
     options = conf[_GROUP]
     if options.auth_type is None and options.auth_section is None:
         raise ConfigurationError(
