@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Row, Table
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 
@@ -21,6 +21,26 @@ def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[
         key = next(iter(table.primary_key.columns))
         statement = mysql.insert(table)
         connection.execute(statement.on_duplicate_key_update({key.name: key}), values)
+
+
+def tells_what_is_new(connection: Connection) -> bool:
+    """Return whether :func:`insert_new` works here: MySQL does not tell which rows it inserted."""
+    return connection.dialect.name in {"postgresql", "sqlite"}
+
+
+def insert_new(
+    connection: Connection,
+    table: Table,
+    rows: Sequence[Mapping[str, Any]],
+    told: Sequence[str],
+) -> Sequence[Row[Any]]:
+    """Insert ``rows`` as :func:`insert_missing` does; return the columns ``told`` of the new."""
+    if not rows:
+        return ()
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = insert(table).on_conflict_do_nothing()
+    returning = statement.returning(*(table.c[name] for name in told))
+    return connection.execute(returning, [dict(row) for row in rows]).all()
 
 
 def insert_or_update(

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, delete, insert, select
+from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select
 
 from placement_sched.db.batches import batches
 from placement_sched.db.tables import (
@@ -19,7 +19,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.errors import ConcurrentUpdate, Invalid
 from placement_sched.model.allocation import UNCHECKED, Allocation, Consumer, ConsumerClaim
-from placement_sched.store import capacity
+from placement_sched.store import capacity, names
 from placement_sched.store import consumers as holders
 from placement_sched.store import resource_classes as classes
 from placement_sched.store import resource_providers as providers
@@ -27,6 +27,12 @@ from placement_sched.store.capacity import Place, Want
 from placement_sched.store.consumers import Record
 
 _COLUMNS = allocations.c
+
+# Statements of every claim are built once: building one takes longer than sending it.
+_OF_CONSUMERS = _COLUMNS.consumer_id.in_(bindparam("consumers", expanding=True))
+_HELD = select(allocations).where(_OF_CONSUMERS).order_by(_COLUMNS.id).with_for_update()
+_FREE = delete(allocations).where(_OF_CONSUMERS)
+_HOLD = insert(allocations)
 
 
 def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Allocation, ...]:
@@ -52,9 +58,7 @@ def remove(connection: Connection, uuids: Collection[str]) -> int:
     records = holders.lock(connection, uuids)
     freed = 0
     for batch in batches(sorted(uuids)):
-        freed += connection.execute(
-            delete(allocations).where(_COLUMNS.consumer_id.in_(batch))
-        ).rowcount
+        freed += connection.execute(_FREE, {"consumers": batch}).rowcount
     holders.remove(connection, records.values())
     return freed
 
@@ -63,8 +67,8 @@ def replace(connection: Connection, claims: Sequence[ConsumerClaim], now: dateti
     """Make each consumer hold exactly what its claim says: all claims, or (by an error) none.
 
     Runs inside one write transaction of the caller's, with a number of statements that does not
-    depend on how many consumers, providers and classes there are. Locks first the consumers, in
-    order of uuid, then what they hold, then the providers that are asked, in order of id, and
+    depend on how many consumers, providers and classes there are. Locks first the consumers (those
+    known, then those made, each in order of uuid), then what they hold, then the providers that are asked, in order of id, and
     counts only after that: so it never over-allocates, whoever else writes. Raises the generations
     of the consumers and of the providers that are asked, and, as OpenStack placement does, of the
     providers of a consumer that gives up everything (not of those that one moves away from).
@@ -73,19 +77,32 @@ def replace(connection: Connection, claims: Sequence[ConsumerClaim], now: dateti
     generation than the one given, and :class:`CapacityExceeded`.
     """
     ordered = sorted(claims, key=lambda claim: claim.consumer)
-    owners = holders.owners(connection, [claim for claim in ordered if claim.allocations], now)
-    records = holders.lock(connection, [claim.consumer for claim in ordered])
+    holding = [claim for claim in ordered if claim.allocations]
+    asked = sorted({uuid for claim in holding for uuid in claim.allocations})
+    ids = names.ids(connection, {**holders.owner_names(holding), names.PROVIDER: asked})
+    owners = holders.owners(connection, holding, ids, now)
+    records = holders.lock(connection, [claim.consumer for claim in ordered if not _new(claim)])
     unknown = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
     records |= holders.create(connection, unknown, now)
     held = _held(connection, [claim.consumer for claim in ordered])
     _check_generations(ordered, records, {one.consumer for one in held})
     left = {one.place[0] for one in held if one.consumer not in owners}
-    wants = _wants(connection, ordered, _lock_providers(connection, ordered, left))
+    provider_ids = {uuid: number for (kind, uuid), number in ids.items() if kind == names.PROVIDER}
+    _lock_providers(connection, asked, provider_ids, left)
+    wants = _wants(connection, holding, provider_ids)
     capacity.check(connection, wants, _sums(held))
     _rewrite(connection, held, wants, now)
     holders.finish(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
     holders.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
     providers.bump_generations(connection, left | {want.place[0] for want in wants}, now)
+
+
+def _new(claim: ConsumerClaim) -> bool:
+    """Return whether the caller takes the consumer to be new: it is made before it is looked for.
+
+    One that is there after all is locked when it cannot be made.
+    """
+    return claim.generation is None and bool(claim.allocations)
 
 
 class _Held(NamedTuple):
@@ -101,12 +118,7 @@ def _held(connection: Connection, uuids: Collection[str]) -> list[_Held]:
     return [
         _Held(row.consumer_id.lower(), (row.resource_provider_id, row.resource_class_id), row.used)
         for batch in batches(uuids)
-        for row in connection.execute(
-            select(allocations)
-            .where(_COLUMNS.consumer_id.in_(batch))
-            .order_by(_COLUMNS.id)
-            .with_for_update()
-        )
+        for row in connection.execute(_HELD, {"consumers": batch})
     ]
 
 
@@ -141,24 +153,23 @@ def _null(generation: int | None) -> str:
 
 
 def _lock_providers(
-    connection: Connection, claims: Sequence[ConsumerClaim], left: Collection[int]
-) -> dict[str, int]:
-    """Lock the providers that are asked and those that are left; return the ids of the asked."""
-    uuids = {uuid for claim in claims for uuid in claim.allocations}
-    found = providers.by_uuids(connection, uuids)
-    locked = providers.lock(connection, {provider.id for provider in found.values()}.union(left))
-    known = {uuid: provider.id for uuid, provider in found.items() if provider.id in locked}
-    if unknown := sorted(uuids - known.keys()):
-        raise Invalid(f"Allocation for resource provider '{unknown[0]}' that does not exist.")
-    return known
+    connection: Connection, asked: Sequence[str], ids: Mapping[str, int], left: Collection[int]
+) -> None:
+    """Lock the providers that are asked, by uuid, and those that are left, by id."""
+    locked = providers.lock(connection, {*ids.values(), *left})
+    for uuid in asked:
+        if ids.get(uuid) not in locked:
+            raise Invalid(f"Allocation for resource provider '{uuid}' that does not exist.")
 
 
 def _wants(
     connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
 ) -> list[Want]:
     """Return every amount asked, with the ids of its place."""
-    names = {name for claim in claims for amounts in claim.allocations.values() for name in amounts}
-    class_ids = classes.ids_by_name(connection, names)
+    class_ids = classes.ids_by_name(
+        connection,
+        {name for claim in claims for amounts in claim.allocations.values() for name in amounts},
+    )
     return [
         Want(
             consumer=claim.consumer,
@@ -186,7 +197,7 @@ def _rewrite(
     connection: Connection, held: Collection[_Held], wants: Sequence[Want], now: datetime
 ) -> None:
     for batch in batches(sorted({one.consumer for one in held})):
-        connection.execute(delete(allocations).where(_COLUMNS.consumer_id.in_(batch)))
+        connection.execute(_FREE, {"consumers": batch})
     rows = [
         {
             "resource_provider_id": want.place[0],
@@ -199,7 +210,7 @@ def _rewrite(
         for want in wants
     ]
     if rows:
-        connection.execute(insert(allocations), rows)
+        connection.execute(_HOLD, rows)
 
 
 def _select() -> Select[Any]:

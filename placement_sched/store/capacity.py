@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from placement_sched.db.batches import SIZE, batches
 from placement_sched.db.tables import inventories, resource_classes
@@ -12,6 +12,17 @@ from placement_sched.errors import CapacityExceeded
 from placement_sched.model.allocation import may_hold
 from placement_sched.model.inventory import Inventory, obeys_units
 from placement_sched.store.room import used_of
+
+_COLUMNS = inventories.c
+_USED = used_of(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
+_ROOMS = (
+    select(inventories, resource_classes.c.name, _USED.label("used"))
+    .join(resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id)
+    .where(
+        _COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True)),
+        _COLUMNS.resource_class_id.in_(bindparam("classes", expanding=True)),
+    )
+)
 
 #: A provider's and a class's id: together they name one inventory.
 Place = tuple[int, int]
@@ -63,8 +74,6 @@ def read(connection: Connection, places: Iterable[Place]) -> dict[Place, Room]:
     asked = set(places)
     class_ids = sorted({class_id for _, class_id in asked})
     provider_ids = sorted({provider_id for provider_id, _ in asked})
-    columns = inventories.c
-    used = used_of(columns.resource_provider_id, columns.resource_class_id)
     return {
         (row.resource_provider_id, row.resource_class_id): Room(
             Inventory(
@@ -79,13 +88,7 @@ def read(connection: Connection, places: Iterable[Place]) -> dict[Place, Room]:
             int(row.used),
         )
         for batch in batches(provider_ids, SIZE - len(class_ids))
-        for row in connection.execute(
-            select(inventories, resource_classes.c.name, used.label("used"))
-            .join(resource_classes, resource_classes.c.id == columns.resource_class_id)
-            .where(
-                columns.resource_provider_id.in_(batch), columns.resource_class_id.in_(class_ids)
-            )
-        )
+        for row in connection.execute(_ROOMS, {"providers": batch, "classes": class_ids})
     }
 
 

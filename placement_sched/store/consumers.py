@@ -10,6 +10,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    bindparam,
     case,
     delete,
     literal,
@@ -19,13 +20,15 @@ from sqlalchemy import (
 )
 
 from placement_sched.db.batches import batches
-from placement_sched.db.insert import insert_missing
-from placement_sched.db.tables import consumer_types, consumers, projects, users
+from placement_sched.db.insert import insert_missing, insert_new, tells_what_is_new
+from placement_sched.db.tables import consumers
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.allocation import ConsumerClaim
+from placement_sched.store.names import COLUMNS, CONSUMER_TYPE, PROJECT, USER, Ids
+from placement_sched.store.names import ids as ids_of
 
-#: The generation of a consumer that this transaction has made and not yet finished. No committed
-#: row has it, so it tells our own new rows from those that a rival made a moment earlier.
+#: The generation of a consumer that this transaction has just made, where the database does not
+#: tell which they are. No committed row has it, so it tells them from those that a rival made.
 _UNFINISHED = -1
 #: The generation of a consumer after its first allocations.
 _FIRST = 1
@@ -36,17 +39,27 @@ _ATTEMPTS = 10
 #: A claim brings four values, so this many claims fit into one statement of any database.
 _CLAIMS_AT_ONCE = 5_000
 
-_PROJECT, _USER, _TYPE = "project", "user", "type"
-_NAMES: Mapping[str, Column[Any]] = {
-    _PROJECT: projects.c.external_id,
-    _USER: users.c.external_id,
-    _TYPE: consumer_types.c.name,
-}
+_LOCK = (
+    select(consumers)
+    .where(consumers.c.uuid.in_(bindparam("uuids", expanding=True)))
+    .order_by(consumers.c.uuid)
+    .with_for_update()
+)
+_BY_ID = consumers.c.id.in_(bindparam("ids", expanding=True))
+_RAISE = (
+    update(consumers)
+    .where(_BY_ID)
+    .values(generation=consumers.c.generation + 1, updated_at=bindparam("now"))
+)
+_FINISH = (
+    update(consumers).where(_BY_ID, consumers.c.generation == _UNFINISHED).values(generation=_FIRST)
+)
+_DELETE = delete(consumers).where(_BY_ID)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A consumer's row, locked; ``generation`` None is a consumer made just now."""
+    """A consumer's row, locked; ``generation`` None is a consumer made by this transaction."""
 
     id: int
     generation: int | None
@@ -68,41 +81,41 @@ def lock(connection: Connection, uuids: Iterable[str]) -> dict[str, Record]:
         # MariaDB may find a spelling in capitals, which OpenStack placement lets in.
         row.uuid.lower(): _record(row)
         for batch in batches(sorted(set(uuids)))
-        for row in connection.execute(
-            select(consumers)
-            .where(consumers.c.uuid.in_(batch))
-            .order_by(consumers.c.uuid)
-            .with_for_update()
-        )
+        for row in connection.execute(_LOCK, {"uuids": batch})
+    }
+
+
+def owner_names(claims: Sequence[ConsumerClaim]) -> dict[str, list[str]]:
+    """Return the names of projects, users and types that the claims give, by kind."""
+    return {
+        PROJECT: sorted({claim.project_id for claim in claims}),
+        USER: sorted({claim.user_id for claim in claims}),
+        CONSUMER_TYPE: sorted({claim.consumer_type for claim in claims if claim.consumer_type}),
     }
 
 
 def owners(
-    connection: Connection, claims: Sequence[ConsumerClaim], now: datetime
+    connection: Connection, claims: Sequence[ConsumerClaim], known: Ids, now: datetime
 ) -> dict[str, Owner]:
     """Return who holds each claim, by consumer, making projects, users and types as needed.
 
-    Safe beside other writers that make the same ones.
+    ``known`` has the ids of those that are there. Safe beside other writers that make the same
+    ones.
     """
-    wanted = {
-        _PROJECT: sorted({claim.project_id for claim in claims}),
-        _USER: sorted({claim.user_id for claim in claims}),
-        _TYPE: sorted({claim.consumer_type for claim in claims if claim.consumer_type}),
-    }
-    ids = _ids(connection, wanted)
-    missing = _without(wanted, ids)
+    ids = dict(known)
+    missing = _without(owner_names(claims), ids)
     for kind, names in missing.items():
-        column = _NAMES[kind]
+        column = COLUMNS[kind]
         rows = [{column.name: name, "created_at": now, "updated_at": now} for name in names]
         insert_missing(connection, column.table, rows)
     if any(missing.values()):
-        ids |= _ids(connection, missing)
+        ids |= ids_of(connection, missing)
         ids |= _spelled_otherwise(connection, _without(missing, ids))
     return {
         claim.consumer: Owner(
-            ids[_PROJECT, claim.project_id],
-            ids[_USER, claim.user_id],
-            ids[_TYPE, claim.consumer_type] if claim.consumer_type else None,
+            ids[PROJECT, claim.project_id],
+            ids[USER, claim.user_id],
+            ids[CONSUMER_TYPE, claim.consumer_type] if claim.consumer_type else None,
         )
         for claim in claims
     }
@@ -119,25 +132,43 @@ def create(
     found: dict[str, Record] = {}
     missing = sorted(owners_by_uuid)
     for _ in range(_ATTEMPTS):
-        rows = [_row(uuid, owners_by_uuid[uuid], now) for uuid in missing]
-        insert_missing(connection, consumers, rows)
-        found |= lock(connection, missing)
+        found |= _make(connection, {uuid: owners_by_uuid[uuid] for uuid in missing}, now)
+        found |= lock(connection, [uuid for uuid in missing if uuid not in found])
         missing = [uuid for uuid in missing if uuid not in found]
         if not missing:
             return found
     raise ConcurrentUpdate("Others made and removed the same consumer again and again; try again.")
 
 
-def _row(uuid: str, owner: Owner, now: datetime) -> dict[str, Any]:
-    return {
-        "uuid": uuid,
-        "project_id": owner.project_id,
-        "user_id": owner.user_id,
-        "consumer_type_id": owner.type_id,
-        "generation": _UNFINISHED,
-        "created_at": now,
-        "updated_at": now,
-    }
+def _make(
+    connection: Connection, owners_by_uuid: Mapping[str, Owner], now: datetime
+) -> dict[str, Record]:
+    """Create those of these consumers that are not there, and return them."""
+    rows = [
+        {
+            "uuid": uuid,
+            "project_id": owner.project_id,
+            "user_id": owner.user_id,
+            "consumer_type_id": owner.type_id,
+            "generation": _FIRST,
+            "created_at": now,
+            "updated_at": now,
+        }
+        for uuid, owner in owners_by_uuid.items()
+    ]
+    if tells_what_is_new(connection):
+        new = insert_new(connection, consumers, rows, ("uuid", "id"))
+        made = {row.uuid: row.id for row in new}
+    else:
+        insert_missing(connection, consumers, [{**row, "generation": _UNFINISHED} for row in rows])
+        made = {
+            uuid: record.id
+            for uuid, record in lock(connection, owners_by_uuid).items()
+            if record.generation == _UNFINISHED
+        }
+        for batch in batches(made.values()):
+            connection.execute(_FINISH, {"ids": batch})
+    return {uuid: Record(made[uuid], None, owners_by_uuid[uuid]) for uuid in made}
 
 
 def finish(
@@ -146,14 +177,12 @@ def finish(
     owners_by_uuid: Mapping[str, Owner],
     now: datetime,
 ) -> None:
-    """Raise the generations of locked consumers that hold something, and set whose they are."""
-    raised = case((consumers.c.generation == _UNFINISHED, _FIRST), else_=consumers.c.generation + 1)
-    for batch in batches(record.id for record in records.values()):
-        connection.execute(
-            update(consumers)
-            .where(consumers.c.id.in_(batch))
-            .values(generation=raised, updated_at=now)
-        )
+    """Raise the generations of locked consumers that hold something, and set whose they are.
+
+    Those that this transaction has made are as they shall be.
+    """
+    for batch in batches(one.id for one in records.values() if one.generation is not None):
+        connection.execute(_RAISE, {"ids": batch, "now": now})
     changed = {
         record.id: wanted
         for uuid, record in records.items()
@@ -182,7 +211,7 @@ def _each(column: Column[Any], values: Mapping[int, int | None]) -> ColumnElemen
 def remove(connection: Connection, records: Iterable[Record]) -> None:
     """Delete locked consumers."""
     for batch in batches(record.id for record in records):
-        connection.execute(delete(consumers).where(consumers.c.id.in_(batch)))
+        connection.execute(_DELETE, {"ids": batch})
 
 
 def _merged(old: Owner, new: Owner) -> Owner:
@@ -190,28 +219,14 @@ def _merged(old: Owner, new: Owner) -> Owner:
     return Owner(new.project_id, new.user_id, new.type_id or old.type_id)
 
 
-def _ids(connection: Connection, wanted: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], int]:
-    """Return the ids of those rows that are there, by kind and name, with one statement."""
-    questions = [
-        select(literal(kind), column, column.table.c.id).where(column.in_(batch))
-        for kind, column in _NAMES.items()
-        for batch in batches(wanted[kind], _CLAIMS_AT_ONCE)
-    ]
-    return {
-        (kind, name): number
-        for some in batches(questions, 3)
-        for kind, name, number in connection.execute(union_all(*some))
-    }
-
-
 def _spelled_otherwise(
     connection: Connection, wanted: Mapping[str, Sequence[str]]
 ) -> dict[tuple[str, str], int]:
     """Return the ids of rows that a database without heed of case takes to be these."""
     questions = [
-        select(literal(kind), literal(name), column.table.c.id).where(column == name)
-        for kind, column in _NAMES.items()
-        for name in wanted[kind]
+        select(literal(kind), literal(name), COLUMNS[kind].table.c.id).where(COLUMNS[kind] == name)
+        for kind, names in wanted.items()
+        for name in names
     ]
     return {
         (kind, name): number
@@ -232,6 +247,6 @@ def _without(
 def _record(row: Row[Any]) -> Record:
     return Record(
         id=row.id,
-        generation=None if row.generation == _UNFINISHED else row.generation,
+        generation=row.generation,
         owner=Owner(row.project_id, row.user_id, row.consumer_type_id),
     )

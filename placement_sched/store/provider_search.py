@@ -16,7 +16,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.provider import Provider
 from placement_sched.model.query import AggregateTerms, TraitTerms
 from placement_sched.store import resource_classes, traits
-from placement_sched.store.resource_providers import read_providers, select_providers
+from placement_sched.store.resource_providers import PROVIDERS, read_providers
 from placement_sched.store.room import has_room
 
 Condition = ColumnElement[bool]
@@ -50,7 +50,7 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
         *_with_traits(connection, query.traits),
         *_in_aggregates(query.aggregates),
     ]
-    return read_providers(connection, select_providers().where(*conditions))
+    return read_providers(connection, PROVIDERS.where(*conditions))
 
 
 def _named(query: ProviderQuery) -> list[Condition]:

@@ -4,7 +4,18 @@ from collections.abc import Iterable
 from datetime import datetime
 
 import os_resource_classes
-from sqlalchemy import Connection, Row, Select, delete, func, insert, select, text, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db.batches import batches
@@ -16,6 +27,14 @@ from placement_sched.model.resource_class import ResourceClass
 #: Custom classes are numbered from here on, as OpenStack placement does, so that both services
 #: on one database leave each other's numbers alone.
 FIRST_CUSTOM_ID = 10000
+
+#: Standard classes are numbered by their position, in every database and for good, and every
+#: start sees to it that they are there.
+_STANDARD_IDS = {name: number for number, name in enumerate(os_resource_classes.STANDARDS)}
+
+_IDS = select(resource_classes.c.name, resource_classes.c.id).where(
+    resource_classes.c.name.in_(bindparam("names", expanding=True))
+)
 
 
 def all_names(connection: Connection) -> frozenset[str]:
@@ -30,16 +49,12 @@ def all_by_id(connection: Connection) -> dict[int, str]:
 
 
 def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
-    """Return the ids of those of ``names`` that are there."""
-    return {
-        name: number
-        for batch in batches(set(names))
-        for name, number in connection.execute(
-            select(resource_classes.c.name, resource_classes.c.id).where(
-                resource_classes.c.name.in_(batch)
-            )
-        )
-    }
+    """Return the ids of those of ``names`` that are there; only for custom ones it asks."""
+    wanted = set(names)
+    ids = {name: _STANDARD_IDS[name] for name in wanted & _STANDARD_IDS.keys()}
+    for batch in batches(wanted - ids.keys()):
+        ids |= {row.name: row.id for row in connection.execute(_IDS, {"names": batch})}
+    return ids
 
 
 def names_by_id(connection: Connection, ids: Iterable[int]) -> dict[int, str]:
@@ -124,10 +139,7 @@ def _resource_class(row: Row[int, str, datetime, datetime]) -> ResourceClass:
 
 def add_standard(connection: Connection, names: Iterable[str], now: datetime) -> None:
     """Create the standard classes of these names under their fixed numbers, from 0 on."""
-    rows = [
-        {"id": os_resource_classes.STANDARDS.index(name), "name": name, "created_at": now}
-        for name in names
-    ]
+    rows = [{"id": _STANDARD_IDS[name], "name": name, "created_at": now} for name in names]
     if connection.dialect.name in {"mysql", "mariadb"}:
         # Without this mode MariaDB takes the number 0 as a request for the next free one.
         connection.execute(

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db.batches import batches
@@ -28,35 +28,56 @@ class NewProvider:
     parent: Provider | None = None
 
 
-def select_providers() -> Select[Any]:
-    """Return the query of providers that :func:`read_providers` reads, to be narrowed."""
-    # A database from before nested providers may still hold rows without a root.
-    return (
-        select(
-            _COLUMNS.id,
-            _COLUMNS.uuid,
-            _COLUMNS.name,
-            _COLUMNS.generation,
-            func.coalesce(_ROOT.c.id, _COLUMNS.id).label("root_id"),
-            func.coalesce(_ROOT.c.uuid, _COLUMNS.uuid).label("root_uuid"),
-            _PARENT.c.uuid.label("parent_uuid"),
-            _COLUMNS.created_at,
-            _COLUMNS.updated_at,
-        )
-        .outerjoin(_ROOT, _ROOT.c.id == _COLUMNS.root_provider_id)
-        .outerjoin(_PARENT, _PARENT.c.id == _COLUMNS.parent_provider_id)
-        .order_by(_COLUMNS.id)
-    )
+# A database from before nested providers may still hold rows without a root. Roots and parents are
+# looked up only for providers that are not roots; and a lock upon this locks no other provider.
+_ROOT_UUID = select(_ROOT.c.uuid).where(_ROOT.c.id == _COLUMNS.root_provider_id).scalar_subquery()
+_PARENT_UUID = (
+    select(_PARENT.c.uuid).where(_PARENT.c.id == _COLUMNS.parent_provider_id).scalar_subquery()
+)
+
+#: The query of providers that :func:`read_providers` reads, to be narrowed.
+PROVIDERS: Select[Any] = select(
+    _COLUMNS.id,
+    _COLUMNS.uuid,
+    _COLUMNS.name,
+    _COLUMNS.generation,
+    func.coalesce(_COLUMNS.root_provider_id, _COLUMNS.id).label("root_id"),
+    case(
+        (_COLUMNS.root_provider_id == _COLUMNS.id, _COLUMNS.uuid),
+        else_=func.coalesce(_ROOT_UUID, _COLUMNS.uuid),
+    ).label("root_uuid"),
+    case((_COLUMNS.parent_provider_id.is_not(None), _PARENT_UUID)).label("parent_uuid"),
+    _COLUMNS.created_at,
+    _COLUMNS.updated_at,
+).order_by(_COLUMNS.id)
+
+# Statements that every request needs are built once: building one takes longer than sending it.
+_BY_UUID = PROVIDERS.where(_COLUMNS.uuid == bindparam("uuid"))
+_LOCKED_BY_UUID = _BY_UUID.with_for_update()
+_BY_UUIDS = PROVIDERS.where(_COLUMNS.uuid.in_(bindparam("uuids", expanding=True)))
+_LOCK = (
+    select(_COLUMNS.id, _COLUMNS.generation)
+    .where(_COLUMNS.id.in_(bindparam("ids", expanding=True)))
+    .order_by(_COLUMNS.id)
+    .with_for_update()
+)
+_BUMP = (
+    update(resource_providers)
+    .where(_COLUMNS.id.in_(bindparam("ids", expanding=True)))
+    .values(generation=func.coalesce(_COLUMNS.generation, 0) + 1, updated_at=bindparam("now"))
+)
 
 
-def read_providers(connection: Connection, query: Select[Any]) -> tuple[Provider, ...]:
-    """Return the providers that a narrowed :func:`select_providers` finds, by id."""
-    return tuple(_provider(row) for row in connection.execute(query))
+def read_providers(
+    connection: Connection, query: Select[Any], parameters: Mapping[str, Any] | None = None
+) -> tuple[Provider, ...]:
+    """Return the providers that a narrowed :data:`PROVIDERS` finds, by id."""
+    return tuple(_provider(row) for row in connection.execute(query, parameters).all())
 
 
 def by_uuid(connection: Connection, uuid: str) -> Provider:
     """Return the provider of this uuid; raises :class:`NotFound`."""
-    found = read_providers(connection, select_providers().where(_COLUMNS.uuid == uuid))
+    found = read_providers(connection, _BY_UUID, {"uuid": uuid})
     if not found:
         raise not_found(uuid)
     return found[0]
@@ -67,9 +88,7 @@ def by_uuids(connection: Connection, uuids: Iterable[str]) -> dict[str, Provider
     return {
         provider.uuid: provider
         for batch in batches(set(uuids))
-        for provider in read_providers(
-            connection, select_providers().where(_COLUMNS.uuid.in_(batch))
-        )
+        for provider in read_providers(connection, _BY_UUIDS, {"uuids": batch})
     }
 
 
@@ -87,12 +106,7 @@ def lock(connection: Connection, ids: Iterable[int]) -> dict[int, int]:
     return {
         number: generation or 0
         for batch in batches(sorted(set(ids)))
-        for number, generation in connection.execute(
-            select(_COLUMNS.id, _COLUMNS.generation)
-            .where(_COLUMNS.id.in_(batch))
-            .order_by(_COLUMNS.id)
-            .with_for_update()
-        )
+        for number, generation in connection.execute(_LOCK, {"ids": batch})
     }
 
 
@@ -101,27 +115,22 @@ def locked_by_uuid(connection: Connection, uuid: str, generation: int | None = N
 
     Raises :class:`NotFound`, and :class:`ConcurrentUpdate` unless its generation is the one given.
     """
-    seen = by_uuid(connection, uuid)
-    generations = lock(connection, [seen.id])
-    if seen.id not in generations:
+    found = read_providers(connection, _LOCKED_BY_UUID, {"uuid": uuid})
+    if not found:
         raise not_found(uuid)
-    current = generations[seen.id]
-    if generation not in {None, current}:
+    (provider,) = found
+    if generation not in {None, provider.generation}:
         raise ConcurrentUpdate(
-            f"resource provider generation conflict: the generation of {uuid} is {current}, "
-            f"{generation} was given. Please read it again and retry."
+            f"resource provider generation conflict: the generation of {uuid} is "
+            f"{provider.generation}, {generation} was given. Please read it again and retry."
         )
-    return replace(seen, generation=current)
+    return provider
 
 
 def bump_generations(connection: Connection, ids: Iterable[int], now: datetime) -> None:
     """Raise the generations of providers that the caller has locked."""
     for batch in batches(sorted(set(ids))):
-        connection.execute(
-            update(resource_providers)
-            .where(_COLUMNS.id.in_(batch))
-            .values(generation=func.coalesce(_COLUMNS.generation, 0) + 1, updated_at=now)
-        )
+        connection.execute(_BUMP, {"ids": batch, "now": now})
 
 
 def create_many(
@@ -162,9 +171,7 @@ def by_names(connection: Connection, names: Iterable[str]) -> tuple[Provider, ..
     return tuple(
         provider
         for batch in batches(set(names))
-        for provider in read_providers(
-            connection, select_providers().where(_COLUMNS.name.in_(batch))
-        )
+        for provider in read_providers(connection, PROVIDERS.where(_COLUMNS.name.in_(batch)))
     )
 
 

@@ -40,8 +40,8 @@ def select(app, *instances, **changes):
 
 
 #: The first request of all also loads reports and aggregates, and creates project and user; on
-#: SQLite the BEGIN of the claim is a statement of its own.
-SELECTING = {"sqlite": [27, 21], "postgresql": [26, 20], "mysql": [26, 20]}
+#: SQLite the BEGIN of the claim is a statement of its own, and MySQL does not tell what is new.
+SELECTING = {"sqlite": [22, 16], "postgresql": [21, 15], "mysql": [23, 17]}
 
 
 def test_select_destinations_takes_as_many_statements_at_20_and_at_2000_hosts(cloud):
