@@ -58,6 +58,23 @@ MEANINGFUL = {
 }
 
 
+#: Questions that candidates may answer: most others contradict themselves.
+GRANULAR = st.fixed_dictionaries(
+    {"resources": st.sampled_from(["VCPU:1", "CUSTOM_LLAMA:1"])},
+    optional={
+        "resources1": st.sampled_from(["MEMORY_MB:64", "VCPU:1,CUSTOM_LLAMA:1"]),
+        "required1": st.sampled_from(["HW_CPU_X86_AVX2", "!CUSTOM_GOLD"]),
+        "member_of1": st.just(UUIDS[0]),
+        "resources2": st.just("CUSTOM_LLAMA:1"),
+        "group_policy": st.sampled_from(["none", "isolate"]),
+        "same_subtree": st.sampled_from(["1", "1,2"]),
+        "root_required": st.just("HW_CPU_X86_AVX2"),
+        "in_tree": st.sampled_from(UUIDS[:2]),
+        "limit": st.sampled_from(["1", "100"]),
+    },
+)
+
+
 def _known(name: str, value: Any) -> st.SearchStrategy[Any]:
     """Give what was made up for a parameter, or rather something that means something."""
     stem = max((key for key in MEANINGFUL if name.startswith(key)), key=len, default=None)
@@ -117,10 +134,12 @@ def _prepared(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
 
     @schema.hook
     def flatmap_query(
-        _context: schemathesis.HookContext, query: Mapping[str, Any] | None
+        context: schemathesis.HookContext, query: Mapping[str, Any] | None
     ) -> st.SearchStrategy[Any]:
         known = {name: _known(name, value) for name, value in (query or {}).items()}
-        return st.fixed_dictionaries(known)
+        made_up = st.fixed_dictionaries(known)
+        candidates = context.operation.path == "/allocation_candidates"
+        return GRANULAR | made_up if candidates else made_up
 
     @schema.hook
     def flatmap_path_parameters(
@@ -160,6 +179,14 @@ def _filled(client: Any) -> None:
             (("inventories", stock), ("traits", TRAITS[: number + 1]), ("aggregates", UUIDS[:2]))
         ):
             send("put", f"{path}/{noun}", {"resource_provider_generation": generation, noun: given})
+    claim = {
+        "allocations": {UUIDS[3]: {"resources": {"VCPU": 1}}},
+        "project_id": "project",
+        "user_id": "user",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    send("put", f"allocations/{UUIDS[4]}", claim)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
