@@ -1,13 +1,16 @@
-"""``db sync`` and ``db version``: the schema."""
+"""``db sync``, ``db version`` and ``db adopt``: the schema."""
 
 import argparse
 import sys
+from collections.abc import Iterator
+from dataclasses import asdict
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import open_database, shown
 from placement_sched.cli.terminal import print_json, waiting
 from placement_sched.db.migrate import current_revision, newest_revision
 from placement_sched.model.clock import utcnow
+from placement_sched.operations.adopt import Adoption, adopt, notes_on
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.loading import read_settings
 
@@ -27,6 +30,13 @@ def register(commands: Commands) -> None:
     )
     add_format(parser)
     parser.set_defaults(run=run_version)
+    parser = add_command(
+        group,
+        "adopt",
+        summary="take over an existing OpenStack placement database, which may stay in use",
+    )
+    add_format(parser)
+    parser.set_defaults(run=run_adopt)
 
 
 def run_sync(arguments: argparse.Namespace) -> int:
@@ -64,3 +74,63 @@ def run_version(arguments: argparse.Namespace) -> int:
             f"newest {report['newest']}\n"
         )
     return 0
+
+
+def run_adopt(arguments: argparse.Namespace) -> int:
+    """Take over an OpenStack placement database and tell what was added; again, nothing is."""
+    with open_database(read_settings(arguments.config_file)) as database:
+        with waiting(f"adopting {shown(database)}"):
+            adoption = adopt(database, utcnow)
+        if arguments.format == "json":
+            print_json(_adoption_document(shown(database), adoption))
+        else:
+            sys.stdout.write("\n".join(_adoption_lines(shown(database), adoption)) + "\n")
+    return 0
+
+
+def _adoption_document(database: str, adoption: Adoption) -> dict[str, object]:
+    return {
+        "database": database,
+        "changed": adoption.changed,
+        "openstack": {
+            "before": adoption.found,
+            "releases": adoption.releases,
+            "revision": adoption.revision,
+        },
+        "before": adoption.before,
+        "revision": adoption.own_revision,
+        "created_tables": list(adoption.created_tables),
+        "added_columns": list(adoption.added_columns),
+        "added_traits": list(adoption.added.traits),
+        "added_resource_classes": list(adoption.added.resource_classes),
+        "found": asdict(adoption.census),
+        "notes": list(notes_on(adoption)),
+    }
+
+
+def _adoption_lines(database: str, adoption: Adoption) -> Iterator[str]:
+    yield (
+        f"{database}: OpenStack placement's database of {adoption.releases}, "
+        f"revision {adoption.found}"
+    )
+    if not adoption.changed:
+        yield "adopted already, nothing was to do"
+    if adoption.created_tables:
+        yield f"tables created: {', '.join(adoption.created_tables)}"
+    if adoption.added_columns:
+        yield f"columns added: {', '.join(adoption.added_columns)}"
+    if adoption.added.traits:
+        yield f"standard traits added: {len(adoption.added.traits)}"
+    if adoption.added.resource_classes:
+        yield f"standard resource classes added: {', '.join(adoption.added.resource_classes)}"
+    yield f"own schema: revision {adoption.own_revision}"
+    counted = adoption.census
+    yield (
+        f"found: {counted.providers} resource providers ({counted.root_providers} roots), "
+        f"{counted.inventories} inventories, {counted.allocations} allocations of "
+        f"{counted.consumers} consumers, {counted.aggregates} aggregates, "
+        f"{counted.custom_traits} custom traits, "
+        f"{counted.custom_resource_classes} custom resource classes"
+    )
+    for note in notes_on(adoption):
+        yield f"note: {note}"

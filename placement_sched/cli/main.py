@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from placement_sched.cli import config, db, demo, select, serve
+from placement_sched.cli import config, db, demo, select, serve, status
 from placement_sched.cli.arguments import Parser
 from placement_sched.cli.terminal import one_line, sentence
 from placement_sched.errors import Error
@@ -15,7 +15,7 @@ from placement_sched.errors import Error
 PROGRAM = "placement-sched"
 
 #: The command groups, in the order of ``--help``.
-GROUPS = (demo, serve, db, select, config)
+GROUPS = (demo, serve, db, select, status, config)
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
@@ -25,10 +25,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that ``argv`` names and return its exit status."""
     arguments = make_parser().parse_args(argv)
     try:
-        status: int = arguments.run(arguments)
+        done: int = arguments.run(arguments)
         sys.stdout.flush()
     except Error as error:
-        return _fail(sentence(error))
+        return _fail(sentence(error), arguments.failure)
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -38,9 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         return _fail(
             f"unexpected {type(failure).__name__}: {one_line(failure)} "
-            "(a defect; --debug shows where)"
+            "(a defect; --debug shows where)",
+            arguments.failure,
         )
-    return status
+    return done
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -50,13 +51,15 @@ def make_parser() -> argparse.ArgumentParser:
         "--version", action="version", version=f"{PROGRAM} {version('placement_sched')}"
     )
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
+    # A command whose status 1 means something else of its own sets another one.
+    parser.set_defaults(failure=1)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in GROUPS:
         group.register(commands)
     return parser
 
 
-def _fail(sentence: str, status: int = 1) -> int:
+def _fail(sentence: str, status: int) -> int:
     sys.stderr.write(f"{PROGRAM}: {sentence}\n")
     return status
 

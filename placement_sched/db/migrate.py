@@ -24,7 +24,7 @@ def sync_schema(database: Database) -> None:
     """Bring the schema to the newest revision; safe when several workers start at once."""
 
     def upgrade(connection: Connection) -> None:
-        with _one_at_a_time(connection):
+        with one_at_a_time(connection):
             configuration = _configuration()
             configuration.attributes["connection"] = connection
             command.upgrade(configuration, "head")
@@ -61,7 +61,7 @@ def _scripts() -> Path:
 
 
 @contextmanager
-def _one_at_a_time(connection: Connection) -> Iterator[None]:
+def one_at_a_time(connection: Connection) -> Iterator[None]:
     """Hold a lock, so that workers that start together migrate in turn.
 
     SQLite's write transaction is such a lock already; MariaDB commits at every table it makes,

@@ -7,11 +7,16 @@ from placement_sched.db.migrate import current_revision, newest_revision, sync_s
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.clock import Clock
+from placement_sched.operations.adopt import refuse_unadopted
 from placement_sched.operations.standards import sync_standards
 
 
 def sync(database: Database, clock: Clock) -> None:
-    """Create or upgrade the schema and synchronise standard traits and resource classes."""
+    """Create or upgrade the schema and synchronise standard traits and resource classes.
+
+    Raises :class:`Unavailable` for an OpenStack placement's database that is to be adopted first.
+    """
+    refuse_unadopted(database)
     sync_schema(database)
     sync_standards(database, clock)
 

@@ -58,7 +58,7 @@ def has_room(owned: FromClause, amount: int) -> ColumnElement[bool]:
     """Return whether ``amount`` more fits into the inventories ``owned`` (table or alias)."""
     columns = owned.c
     used = used_of(columns.resource_provider_id, columns.resource_class_id)
-    capacity = (columns.total - columns.reserved) * _as_read(columns.allocation_ratio)
+    capacity = _capacity(owned)
     # An amount may be larger than the columns hold; it then has no room, but is no fault.
     asked = literal(amount, BigInteger)
     # Two detours say to PostgreSQL's planner what it cannot count, that most providers pass:
@@ -70,3 +70,14 @@ def has_room(owned: FromClause, amount: int) -> ColumnElement[bool]:
         or_(columns.step_size == 1, asked % columns.step_size == 0),
         case((capacity >= used + asked, 1), else_=0) != 0,
     )
+
+
+def overfull(owned: FromClause) -> ColumnElement[bool]:
+    """Return whether more is allocated of the inventories ``owned`` than they have."""
+    used = used_of(owned.c.resource_provider_id, owned.c.resource_class_id)
+    return used > _capacity(owned)
+
+
+def _capacity(owned: FromClause) -> ColumnElement[float]:
+    columns = owned.c
+    return (columns.total - columns.reserved) * _as_read(columns.allocation_ratio)

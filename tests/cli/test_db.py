@@ -1,4 +1,4 @@
-"""``db sync`` and ``db version`` on every database."""
+"""``db sync``, ``db version`` and ``db adopt`` on every database."""
 
 import json
 import sqlite3
@@ -8,6 +8,11 @@ import pytest
 
 from placement_sched.cli.main import main
 from placement_sched.db.migrate import newest_revision
+from placement_sched.db.openstack_schema import TRAIN, XENA
+from placement_sched.db.transaction import Database
+from tests.conftest import make_settings
+from tests.empty_databases import KINDS, empty_database
+from tests.openstack_databases import make_openstack
 
 
 @pytest.fixture
@@ -58,3 +63,66 @@ def test_no_url_of_a_database_is_refused_by_option_name(run):
     assert refused.stderr == (
         "placement-sched: [placement_database] connection: not an SQLAlchemy database URL\n"
     )
+
+
+@pytest.fixture(params=KINDS)
+def train(request, tmp_path, monkeypatch):
+    """The URL of a database of OpenStack placement's as Train made it."""
+    with empty_database(request.param, tmp_path) as url:
+        database = Database(make_settings(url))
+        make_openstack(database, TRAIN)
+        database.dispose()
+        monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", url)
+        yield url
+
+
+def test_adopt_tells_what_it_did(train, capsys):
+    assert main(["db", "adopt"]) == 0
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.endswith(
+        "OpenStack placement's database of Train to Wallaby (2.0 to 5.0), revision b5c396305c25"
+    )
+    told = "\n".join(rest)
+    assert "tables created: consumer_types, placement_sched_alembic_version, sched_agg" in told
+    assert "columns added: consumers.consumer_type_id" in told
+    assert "standard resource classes added: VCPU, MEMORY_MB" in told
+    assert "found: 0 resource providers (0 roots)" in told
+    assert "note: its schema is at 422ece571366 (Xena) now" in told
+
+
+def test_adopt_again_says_that_nothing_was_to_do(train, capsys):
+    assert main(["db", "adopt", "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["changed"] is True
+    assert report["openstack"] == {
+        "before": TRAIN,
+        "releases": "Train to Wallaby (2.0 to 5.0)",
+        "revision": XENA,
+    }
+    assert report["found"]["providers"] == 0
+    assert main(["db", "adopt", "--format", "json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (again["changed"], again["created_tables"], again["before"]) == (
+        False,
+        [],
+        newest_revision(),
+    )
+    assert main(["db", "adopt"]) == 0
+    assert "adopted already, nothing was to do" in capsys.readouterr().out
+
+
+def test_sync_of_a_database_to_be_adopted_names_adopt(train, capsys):
+    assert main(["db", "sync"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.endswith("placement-sched db adopt takes it over\n")
+
+
+def test_adopt_refuses_what_it_does_not_know_in_one_line(run, tmp_path):
+    refused = run("db", "adopt")
+    assert refused.returncode == 1
+    assert refused.stdout == ""
+    assert refused.stderr == (
+        "placement-sched: there is no file placement_sched.db, so there is nothing to adopt\n"
+    )
+    assert list(tmp_path.glob("*.db")) == []

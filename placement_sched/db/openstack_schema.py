@@ -1,0 +1,113 @@
+"""OpenStack placement's schema as a database has it, and the one step of it that is made here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, String, column, inspect, select, table, text, update
+
+from placement_sched.db.migrate import one_at_a_time
+from placement_sched.db.tables import PLACEMENT_TABLES, consumer_types, consumers
+
+#: Where OpenStack placement keeps its revision.
+VERSION_TABLE = "alembic_version"
+
+#: The newest revision without consumer types, and the one that brings them.
+TRAIN, XENA = "b5c396305c25", "422ece571366"
+
+#: The revisions that can be taken over, oldest first, and the releases that end on each, as the
+#: ``placement-manage db version`` of each release on PyPI says after its ``db sync``.
+REVISIONS: Mapping[str, str] = {
+    TRAIN: "Train to Wallaby (2.0 to 5.0)",
+    XENA: "Xena to 2023.1 (6.0 to 9.0)",
+    "a082b8bb98d0": "2023.2 to 2026.1 (10.0 to 16.0)",
+}
+#: Revisions of Stein, and those that a ``db sync`` to Train passes on its way.
+TOO_OLD = frozenset({"b4ed3a175331", "611cd6dffd7b"})
+
+_version = table(VERSION_TABLE, column("version_num", String(32)))
+
+_ADD_TYPE = "ALTER TABLE consumers ADD COLUMN consumer_type_id INTEGER"
+_REFERENCE = "CONSTRAINT consumers_consumer_type_id_fkey"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What of OpenStack placement's schema a database has; columns are told as ``table.column``."""
+
+    #: What its version table says; empty where there is none, or nothing in it.
+    revisions: tuple[str, ...]
+    tables: frozenset[str]
+    missing_tables: tuple[str, ...]
+    missing_columns: tuple[str, ...]
+
+    @property
+    def revision(self) -> str | None:
+        """Return its revision, or None where that table says none or several."""
+        return self.revisions[0] if len(self.revisions) == 1 else None
+
+    @property
+    def complete(self) -> bool:
+        """Return whether everything that this service reads and writes of it is there."""
+        return not self.missing_tables and not self.missing_columns
+
+
+def look(connection: Connection) -> Found:
+    """Return what of OpenStack placement's schema the database has."""
+    inspector = inspect(connection)
+    there = set(inspector.get_table_names())
+    wanted = {one.name: one for one in PLACEMENT_TABLES}
+    tables = there & set(wanted)
+    columns = inspector.get_multi_columns(filter_names=sorted(tables)) if tables else {}
+    has = {name: {str(one["name"]) for one in some} for (_, name), some in columns.items()}
+    revisions = connection.scalars(select(_version.c.version_num)) if VERSION_TABLE in there else ()
+    return Found(
+        revisions=tuple(sorted(str(revision) for revision in revisions)),
+        tables=frozenset(tables),
+        missing_tables=tuple(sorted(set(wanted) - tables)),
+        missing_columns=tuple(
+            sorted(
+                f"{name}.{one.name}"
+                for name in tables
+                for one in wanted[name].columns
+                if one.name not in has[name]
+            )
+        ),
+    )
+
+
+def table_names(connection: Connection) -> frozenset[str]:
+    """Return the names of all tables that the database has."""
+    return frozenset(inspect(connection).get_table_names())
+
+
+def add_consumer_types(connection: Connection) -> None:
+    """Make the step from Train's revision to Xena's, as Xena's ``placement-manage db sync`` does.
+
+    A table, a column that may be empty and an index are added, and the revision is written down:
+    later releases' ``db sync`` go on from there, and a service of an earlier release that runs on
+    the database meanwhile does not notice. A step that died half way (MariaDB commits each
+    statement by itself) is finished.
+    """
+    with one_at_a_time(connection):
+        found = look(connection)
+        if found.revision != TRAIN:
+            return
+        consumer_types.create(connection, checkfirst=True)
+        if "consumers.consumer_type_id" in found.missing_columns:
+            connection.execute(text(_add_type(connection)))
+        for index in consumers.indexes:
+            if index.name == "consumers_consumer_type_id_idx":
+                index.create(connection, checkfirst=True)
+        connection.execute(
+            update(_version).where(_version.c.version_num == TRAIN).values(version_num=XENA)
+        )
+
+
+def _add_type(connection: Connection) -> str:
+    if connection.dialect.name == "sqlite":
+        return f"{_ADD_TYPE} {_REFERENCE} REFERENCES consumer_types (id)"
+    # One statement for both: MariaDB commits each, and a column without its key would stay.
+    return (
+        f"{_ADD_TYPE}, ADD {_REFERENCE} FOREIGN KEY (consumer_type_id) "
+        "REFERENCES consumer_types (id)"
+    )

@@ -1,0 +1,217 @@
+"""``status upgrade check``: placement-status' return codes and table."""
+
+import json
+
+import pytest
+from sqlalchemy import delete, insert, text
+
+from placement_sched.cli.main import main
+from placement_sched.db.openstack_schema import TRAIN
+from placement_sched.db.tables import allocations, resource_providers, traits
+from placement_sched.db.transaction import Database
+from placement_sched.operations.upgrade_check import Code, check_upgrade, worst
+from tests.conftest import make_settings
+from tests.empty_databases import empty_database
+from tests.openstack_databases import make_openstack
+
+CHECKS = [
+    "Database Schema",
+    "Missing Root Provider IDs",
+    "Incomplete Consumers",
+    "Standard Traits and Resource Classes",
+    "Policy File JSON to YAML Migration",
+]
+
+
+@pytest.fixture
+def check(database, settings):
+    """Give a function that returns the code and the details of a check."""
+
+    def check(name: str) -> tuple[Code, str | None]:
+        (result,) = [one for one in check_upgrade(database, settings) if one.check == name]
+        return result.code, result.details
+
+    return check
+
+
+def test_a_prepared_database_passes_every_check(database, settings):
+    results = check_upgrade(database, settings)
+    assert [(result.check, result.code, result.details) for result in results] == [
+        (name, Code.SUCCESS, None) for name in CHECKS
+    ]
+
+
+def test_a_provider_without_root_is_a_failure(database, check):
+    database.write(
+        lambda connection: connection.execute(
+            insert(resource_providers), {"uuid": "a" * 36, "name": "cn1", "generation": 0}
+        )
+    )
+    code, details = check("Missing Root Provider IDs")
+    assert code is Code.FAILURE
+    assert details.startswith("1 resource providers have no root")
+    assert "placement-manage db online_data_migrations" in details
+
+
+def test_allocations_of_a_consumer_without_record_are_a_warning(database, check):
+    rows = [
+        {
+            "resource_provider_id": 1,
+            "consumer_id": "c" * 36,
+            "resource_class_id": number,
+            "used": 1,
+        }
+        for number in (0, 1)
+    ]
+    database.write(lambda connection: connection.execute(insert(allocations), rows))
+    code, details = check("Incomplete Consumers")
+    assert code is Code.WARNING
+    assert details.startswith("1 consumers hold allocations")
+
+
+def test_a_lacking_standard_trait_is_a_warning(sqlite_database, sqlite_settings):
+    sqlite_database.write(
+        lambda connection: connection.execute(
+            delete(traits).where(traits.c.name == "HW_CPU_X86_AVX2")
+        )
+    )
+    results = {result.check: result for result in check_upgrade(sqlite_database, sqlite_settings)}
+    lacking = results["Standard Traits and Resource Classes"]
+    assert lacking.code is Code.WARNING
+    assert lacking.details.startswith("1 standard traits or resource classes")
+    assert "HW_CPU_X86_AVX2" in lacking.details
+
+
+def test_an_older_revision_of_ours_is_a_failure_that_names_db_sync(
+    sqlite_database, sqlite_settings
+):
+    sqlite_database.write(
+        lambda connection: connection.execute(
+            text("UPDATE placement_sched_alembic_version SET version_num = '0000'")
+        )
+    )
+    schema, *data, _policy = check_upgrade(sqlite_database, sqlite_settings)
+    assert schema.code is Code.FAILURE
+    assert "at revision 0000" in schema.details
+    assert '"placement-sched db sync"' in schema.details
+    assert {result.code for result in data} == {Code.FAILURE}
+    assert {result.details.split(",")[0] for result in data} == {"Not checked"}
+
+
+@pytest.mark.parametrize("revision", [TRAIN, "a082b8bb98d0"])
+def test_a_database_that_is_not_adopted_is_a_failure_that_names_db_adopt(tmp_path, revision):
+    with empty_database("sqlite", tmp_path) as url:
+        settings = make_settings(url)
+        database = Database(settings)
+        make_openstack(database, revision)
+        schema = check_upgrade(database, settings)[0]
+        database.dispose()
+    assert schema.code is Code.FAILURE
+    assert '"placement-sched db adopt"' in schema.details
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('{"placement:usages": "rule:admin"}', Code.FAILURE),
+        ('"placement:usages": "rule:admin"\n', Code.SUCCESS),
+        ("", Code.SUCCESS),
+    ],
+    ids=["json", "yaml", "empty"],
+)
+def test_a_policy_file_in_json_is_a_failure_whatever_its_name(
+    sqlite_database, sqlite_url, tmp_path, text, code
+):
+    policy = tmp_path / "rules.yaml"
+    policy.write_text(text)
+    settings = make_settings(sqlite_url)
+    first = check_upgrade(sqlite_database, settings)[-1]
+    assert first.code is Code.SUCCESS
+    settings.conf.set_override("policy_file", str(policy), "oslo_policy")
+    result = check_upgrade(sqlite_database, settings)[-1]
+    assert result.code is code
+    assert (str(policy) in (result.details or "")) is (code is Code.FAILURE)
+
+
+def test_a_json_file_in_place_of_the_default_is_found(
+    sqlite_database, sqlite_url, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "policy.json").write_text("{}")
+    settings = make_settings(sqlite_url)
+    conf = settings.conf
+    conf(args=[], project="placement_sched", default_config_files=[str(empty_file(tmp_path))])
+    conf.set_override("connection", sqlite_url, "placement_database")
+    result = check_upgrade(sqlite_database, settings)[-1]
+    assert result.code is Code.FAILURE
+    assert "policy.json" in result.details
+
+
+def empty_file(folder):
+    path = folder / "placement_sched.conf"
+    path.touch()
+    return path
+
+
+def test_the_worst_result_counts():
+    assert worst([]) is Code.SUCCESS
+    assert list(Code) == [0, 1, 2]
+
+
+def test_the_table_is_drawn_as_placement_status_draws_it(sqlite_url, monkeypatch, capsys):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    assert main(["status", "upgrade", "check"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == [
+        "+---------------------------------------------+",
+        "| Upgrade Check Results                       |",
+        "+---------------------------------------------+",
+        "| Check: Database Schema                      |",
+    ]
+    assert len({len(line) for line in lines}) == 1
+    assert [line[9:-1].strip() for line in lines if line.startswith("| Check")] == CHECKS
+
+
+def test_a_warning_is_status_1_and_a_failure_2(sqlite_url, sqlite_database, monkeypatch, capsys):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    sqlite_database.write(
+        lambda connection: connection.execute(
+            insert(allocations),
+            {
+                "resource_provider_id": 1,
+                "consumer_id": "c" * 36,
+                "resource_class_id": 0,
+                "used": 1,
+            },
+        )
+    )
+    assert main(["status", "upgrade", "check", "--format", "json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["code"] == 1
+    assert [check["check"] for check in report["checks"]] == CHECKS
+    assert report["checks"][2]["result"] == "Warning"
+    sqlite_database.write(
+        lambda connection: connection.execute(
+            insert(resource_providers), {"uuid": "a" * 36, "name": "cn1", "generation": 0}
+        )
+    )
+    assert main(["status", "upgrade", "check"]) == 2
+    told = capsys.readouterr().out
+    assert "| Result: Failure" in told
+    assert all(len(line) <= 72 for line in told.splitlines())
+
+
+def test_a_database_that_does_not_answer_is_status_255(run):
+    done = run(
+        *("status", "upgrade", "check"),
+        OS_PLACEMENT_DATABASE__CONNECTION="sqlite:////nonexistent/x.db",
+    )
+    assert done.returncode == 255
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_wrong_configuration_is_status_255(run):
+    done = run("status", "upgrade", "check", OS_PLACEMENT_DATABASE__CONNECTION="nonsense")
+    assert done.returncode == 255
+    assert "[placement_database] connection" in done.stderr

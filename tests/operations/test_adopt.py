@@ -1,0 +1,369 @@
+"""Adopting OpenStack placement's database: what is added, what is spared, what is refused."""
+
+from datetime import datetime
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import insert, inspect, select, text
+
+from placement_sched.db.migrate import current_revision, newest_revision, sync_schema
+from placement_sched.db.openstack_schema import REVISIONS, TRAIN, XENA, look
+from placement_sched.db.tables import (
+    OWN_TABLES,
+    allocations,
+    compute_nodes,
+    consumer_types,
+    consumers,
+    inventories,
+    metadata,
+    projects,
+    resource_providers,
+    users,
+)
+from placement_sched.db.transaction import Database
+from placement_sched.errors import Unavailable
+from placement_sched.model.allocation import UNKNOWN_TYPE
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.adopt import adopt, notes_on
+from placement_sched.operations.prepare import sync
+from placement_sched.store import usages
+from tests.conftest import make_settings
+from tests.empty_databases import KINDS, empty_database
+from tests.openstack_databases import NEWEST, make_openstack, stamp
+
+NOW = datetime(2026, 1, 1, 12, 0, 0)
+OURS = {table.name for table in OWN_TABLES} | {"placement_sched_alembic_version"}
+
+
+@pytest.fixture(params=KINDS)
+def empty(request, tmp_path):
+    with empty_database(request.param, tmp_path) as url:
+        database = Database(make_settings(url))
+        yield database
+        database.dispose()
+
+
+@pytest.fixture
+def sqlite_empty(tmp_path):
+    with empty_database("sqlite", tmp_path) as url:
+        database = Database(make_settings(url))
+        yield database
+        database.dispose()
+
+
+def fill(database: Database, *, used: int = 3, record: bool = True) -> str:
+    """Put a provider with 8 VCPU and a consumer into a database of theirs; return its uuid."""
+    uuid = str(uuid4())
+
+    def work(connection):
+        connection.execute(insert(projects), {"id": 1, "external_id": "demo"})
+        connection.execute(insert(users), {"id": 1, "external_id": "demo"})
+        connection.execute(
+            insert(resource_providers), {"id": 1, "uuid": uuid, "name": "cn1", "generation": 7}
+        )
+        connection.execute(resource_providers.update().values(root_provider_id=1))
+        connection.execute(
+            insert(inventories),
+            {
+                "resource_provider_id": 1,
+                "resource_class_id": 0,
+                "total": 8,
+                "reserved": 0,
+                "min_unit": 1,
+                "max_unit": 8,
+                "step_size": 1,
+                "allocation_ratio": 1.0,
+            },
+        )
+        consumer = {"uuid": str(uuid4()), "project_id": 1, "user_id": 1, "generation": 1}
+        if record:
+            connection.execute(insert(consumers).values(**consumer))
+        connection.execute(
+            insert(allocations),
+            {
+                "resource_provider_id": 1,
+                "consumer_id": consumer["uuid"],
+                "resource_class_id": 0,
+                "used": used,
+            },
+        )
+
+    database.write(work)
+    return uuid
+
+
+def tables(database: Database) -> set[str]:
+    with database.read() as connection:
+        return set(inspect(connection).get_table_names())
+
+
+@pytest.mark.parametrize("revision", [XENA, NEWEST])
+def test_ours_is_added_and_told(empty, revision):
+    make_openstack(empty, revision)
+    adoption = adopt(empty, utcnow)
+    assert set(adoption.created_tables) == OURS
+    assert (adoption.found, adoption.revision, adoption.added_columns) == (revision, revision, ())
+    assert (adoption.before, adoption.own_revision) == (None, newest_revision())
+    assert "VCPU" in adoption.added.resource_classes
+    assert "HW_CPU_X86_AVX2" in adoption.added.traits
+    assert adoption.changed
+    assert current_revision(empty) == newest_revision()
+
+
+def test_what_is_in_it_is_counted_and_kept(empty):
+    make_openstack(empty)
+    uuid = fill(empty)
+    counted = adopt(empty, utcnow).census
+    assert (counted.providers, counted.root_providers, counted.inventories) == (1, 1, 1)
+    assert (counted.allocations, counted.consumers) == (1, 1)
+    assert (counted.without_root, counted.incomplete_consumers) == (0, 0)
+    assert counted.overfull_inventories == 0
+    with empty.read() as connection:
+        row = connection.execute(select(resource_providers)).one()
+        assert (row.uuid, row.generation) == (uuid, 7)
+        assert usages.of_provider(connection, 1) == {"VCPU": 3}
+
+
+@pytest.mark.parametrize("revision", [TRAIN, NEWEST])
+def test_again_nothing_is_to_do(empty, revision):
+    make_openstack(empty, revision)
+    first = adopt(empty, utcnow)
+    again = adopt(empty, utcnow)
+    assert first.changed
+    assert not again.changed
+    assert (again.before, again.found) == (newest_revision(), first.revision)
+
+
+def test_trains_schema_gets_consumer_types_as_xenas_db_sync_brings_them(empty):
+    make_openstack(empty, TRAIN)
+    adoption = adopt(empty, utcnow)
+    assert set(adoption.created_tables) == OURS | {"consumer_types"}
+    assert adoption.added_columns == ("consumers.consumer_type_id",)
+    assert (adoption.found, adoption.revision) == (TRAIN, XENA)
+    with empty.read() as connection:
+        inspector = inspect(connection)
+        (key,) = inspector.get_foreign_keys("consumers")
+        assert key["referred_table"] == "consumer_types"
+        # SQLite does not tell the name of a constraint that stands beside its column.
+        assert key["name"] in {"consumers_consumer_type_id_fkey", None}
+        indexes = {index["name"] for index in inspector.get_indexes("consumers")}
+        assert "consumers_consumer_type_id_idx" in indexes
+    assert any(XENA in note for note in notes_on(adoption))
+
+
+def test_consumers_of_train_are_kept_and_of_no_known_type(empty):
+    """And a service of Train that writes on knows nothing of the new column."""
+    make_openstack(empty, TRAIN)
+    empty.write(
+        lambda connection: connection.execute(
+            text(
+                "INSERT INTO consumers (uuid, project_id, user_id, generation) "
+                f"VALUES ('{uuid4()}', 1, 1, 4)"
+            )
+        )
+    )
+    adopt(empty, utcnow)
+    empty.write(
+        lambda connection: connection.execute(
+            text(
+                "INSERT INTO consumers (uuid, project_id, user_id, generation) "
+                f"VALUES ('{uuid4()}', 1, 1, 5)"
+            )
+        )
+    )
+    with empty.read() as connection:
+        rows = connection.execute(
+            select(consumers.c.generation, consumers.c.consumer_type_id).order_by(consumers.c.id)
+        )
+        assert [tuple(row) for row in rows] == [(4, None), (5, None)]
+
+
+def test_a_step_that_died_after_its_first_statement_is_finished(empty):
+    make_openstack(empty, TRAIN)
+    empty.write(consumer_types.create)
+    adoption = adopt(empty, utcnow)
+    assert adoption.revision == XENA
+    assert adoption.added_columns == ("consumers.consumer_type_id",)
+    with empty.read() as connection:
+        assert look(connection).complete
+
+
+def test_an_adopted_train_database_serves_usages_by_type(empty):
+    make_openstack(empty, TRAIN)
+    adopt(empty, utcnow)
+    fill(empty)
+    with empty.read() as connection:
+        (usage,) = usages.of_project(connection, "demo")
+    assert (usage.consumer_type, usage.amounts) == (UNKNOWN_TYPE, {"VCPU": 3})
+
+
+def test_other_tables_and_other_columns_are_left_alone(empty):
+    make_openstack(empty)
+
+    def strangers(connection):
+        connection.execute(text("ALTER TABLE resource_providers ADD COLUMN theirs INTEGER"))
+        connection.execute(text("CREATE TABLE instances (id INTEGER)"))
+
+    empty.write(strangers)
+    fill(empty)
+    empty.write(
+        lambda connection: connection.execute(text("UPDATE resource_providers SET theirs = 42"))
+    )
+    adopt(empty, utcnow)
+    assert "instances" in tables(empty)
+    with empty.read() as connection:
+        assert connection.scalar(text("SELECT theirs FROM resource_providers")) == 42
+        assert connection.scalar(text("SELECT version_num FROM alembic_version")) == NEWEST
+
+
+def test_roots_without_a_compute_node_are_told_not_to_be_hosts(sqlite_empty):
+    make_openstack(sqlite_empty)
+    uuid = fill(sqlite_empty)
+    adoption = adopt(sqlite_empty, utcnow)
+    assert adoption.census.roots_without_node == 1
+    assert any("PUT /scheduler/v1/compute_nodes/{uuid}" in note for note in notes_on(adoption))
+    sqlite_empty.write(
+        lambda connection: connection.execute(
+            insert(compute_nodes),
+            {
+                "uuid": uuid,
+                "host": "cn1",
+                "hypervisor_hostname": "cn1",
+                "report": "{}",
+                "version": 1,
+                "last_seen_up": NOW,
+            },
+        )
+    )
+    again = adopt(sqlite_empty, utcnow)
+    assert again.census.roots_without_node == 0
+    assert notes_on(again) == ()
+
+
+def test_overfull_inventories_are_told(empty):
+    make_openstack(empty)
+    fill(empty, used=9)
+    adoption = adopt(empty, utcnow)
+    assert adoption.census.overfull_inventories == 1
+    assert any("more allocated than they hold" in note for note in notes_on(adoption))
+
+
+def test_data_that_is_not_whole_is_told(sqlite_empty):
+    make_openstack(sqlite_empty)
+    fill(sqlite_empty, record=False)
+    adoption = adopt(sqlite_empty, utcnow)
+    assert adoption.census.incomplete_consumers == 1
+    assert any("status upgrade check" in note for note in notes_on(adoption))
+
+
+def no_tables(_database):
+    pass
+
+
+def no_revision(database):
+    make_openstack(database, None)
+
+
+def unknown_revision(database):
+    make_openstack(database, "0123456789ab")
+
+
+def several_revisions(database):
+    make_openstack(database, XENA)
+    database.write(
+        lambda connection: connection.execute(
+            text(f"INSERT INTO alembic_version VALUES ('{NEWEST}')")
+        )
+    )
+
+
+def stein(database):
+    make_openstack(database, "b4ed3a175331")
+
+
+def lacking_a_table(database):
+    database.write(
+        lambda connection: metadata.create_all(
+            connection, tables=[resource_providers, consumer_types, consumers]
+        )
+    )
+    database.write(lambda connection: stamp(connection, NEWEST))
+
+
+def lacking_a_column(database):
+    make_openstack(database)
+    database.write(
+        lambda connection: connection.execute(text("ALTER TABLE inventories DROP COLUMN step_size"))
+    )
+
+
+def lacking_consumer_types_at_xena(database):
+    make_openstack(database, TRAIN)
+    database.write(
+        lambda connection: connection.execute(
+            text(f"UPDATE alembic_version SET version_num = '{XENA}'")
+        )
+    )
+
+
+def ours_alone(database):
+    sync(database, utcnow)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "told"),
+    [
+        (no_tables, "no tables of OpenStack placement's"),
+        (no_revision, "placement-manage db stamp"),
+        (unknown_revision, f"0123456789ab, which is none .*{NEWEST}"),
+        (several_revisions, f"{XENA}, {NEWEST}, which is none"),
+        (stein, "older than Train"),
+        (lacking_a_table, "lacks allocations, inventories, .* and 4 more"),
+        (lacking_a_column, r"lacks inventories\.step_size;"),
+        (lacking_consumer_types_at_xena, "lacks consumer_types, consumers.consumer_type_id"),
+        (ours_alone, "this service's own already"),
+    ],
+)
+def test_what_is_not_known_is_refused_and_left_as_it_is(empty, prepare, told):
+    prepare(empty)
+    before = tables(empty)
+    with pytest.raises(Unavailable, match=told) as refusal:
+        adopt(empty, utcnow)
+    assert "\n" not in refusal.value.detail
+    assert tables(empty) == before
+
+
+def test_a_file_that_is_not_there_is_refused_and_not_made(tmp_path):
+    absent = tmp_path / "absent.db"
+    database = Database(make_settings(f"sqlite:///{absent}"))
+    with pytest.raises(Unavailable, match=r"absent\.db"):
+        adopt(database, utcnow)
+    assert not absent.exists()
+
+
+def test_a_database_to_be_adopted_is_not_synced(empty):
+    make_openstack(empty, TRAIN)
+    before = tables(empty)
+    with pytest.raises(Unavailable, match=r"lacks consumer_types.*db adopt"):
+        sync(empty, utcnow)
+    assert tables(empty) == before
+
+
+def test_a_database_whose_schema_suffices_may_be_synced_as_well(sqlite_empty):
+    make_openstack(sqlite_empty)
+    sync(sqlite_empty, utcnow)
+    assert set(adopt(sqlite_empty, utcnow).created_tables) == set()
+
+
+def test_a_schema_of_ours_that_was_half_made_is_finished(empty):
+    make_openstack(empty)
+    half = OWN_TABLES[: len(OWN_TABLES) // 2]
+    empty.write(lambda connection: metadata.create_all(connection, tables=half))
+    adoption = adopt(empty, utcnow)
+    assert set(adoption.created_tables) == OURS - {table.name for table in half}
+    sync_schema(empty)
+
+
+def test_every_known_revision_names_its_releases():
+    assert list(REVISIONS) == [TRAIN, XENA, NEWEST]
+    assert all("(" in releases for releases in REVISIONS.values())
