@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from placement_sched.api import openapi
 from placement_sched.api.compute.face import ROUTES as COMPUTE
 from placement_sched.api.identity.face import ROUTES as IDENTITY
 from placement_sched.api.image.face import ROUTES as IMAGE
@@ -126,6 +127,14 @@ def test_the_statuses_of_a_route_are_documented(address: Address) -> None:
     promised = {status for route in SERVED[address] for status in route.statuses}
     told = _told(address, "success") | _told(address, "errors")
     assert promised <= told
+
+
+@pytest.mark.parametrize(
+    "address", [each for each in sorted(SERVED) if "/placement" in each[1]], ids=" ".join
+)
+def test_the_statuses_told_of_placement_are_those_of_its_openapi_document(address: Address) -> None:
+    answered = frozenset().union(*(openapi.statuses(route) for route in SERVED[address]))
+    assert _told(address, "success") | _told(address, "errors") == answered
 
 
 @pytest.mark.parametrize("address", sorted(SERVED), ids=" ".join)
