@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from random import Random
+from urllib.parse import unquote
 
 from tests.differential.compare import Differences, differences, normal
 from tests.differential.exchange import Reply, Request
-from tests.differential.explained import Seen, explain
+from tests.differential.explained import LEFT_BEHIND, SPELLING, Seen, explain, oddly_spelled
 from tests.differential.generate.sequence import sequence
-from tests.differential.sides import Side
+from tests.differential.sides import Ours, Peer
 from tests.differential.state import clear, dump, resolved
 
 #: After so many requests both start anew, so that what led to a difference is never long.
@@ -45,7 +46,7 @@ class Tally:
 class Duel:
     """Two sides, asked in turn."""
 
-    def __init__(self, ours: Side, theirs: Side) -> None:
+    def __init__(self, ours: Ours, theirs: Peer) -> None:
         self._ours = ours
         self._theirs = theirs
 
@@ -68,8 +69,7 @@ class Duel:
         """Yield, of each request of a history on empty sides, what differs and is not explained."""
         self.clear()
         for request in history:
-            _, left = self._compare(request)
-            yield left
+            yield self._compare(request)
         yield self.apart()
 
     def apart(self) -> Differences:
@@ -91,20 +91,21 @@ class Duel:
             tally.requests += 1
             seen, found = self._ask(request)
             tally.statuses[seen.ours.status] += 1
-            if not found:
-                continue
+            tally.explained[LEFT_BEHIND.name] += self._mend(seen)
             names, left = explain(seen, found)
             tally.explained.update(names)
             if left:
                 tally.findings.append(Finding(tuple(history), left))
-            if request.method not in {"GET", "HEAD"} and "status" in found and self.apart():
+            if _may_part(seen, found) and self.apart():
+                tally.explained[SPELLING.name] += not found
                 return
         if left := self.apart():
             tally.findings.append(Finding(tuple(history), left))
 
-    def _compare(self, request: Request) -> tuple[list[str], Differences]:
+    def _compare(self, request: Request) -> Differences:
         seen, found = self._ask(request)
-        return explain(seen, found) if found else ([], {})
+        self._mend(seen)
+        return explain(seen, found)[1]
 
     def _ask(self, request: Request) -> tuple[Seen, Differences]:
         sent = resolved(self._ours, request)
@@ -112,6 +113,11 @@ class Duel:
         ours, theirs = self._in_step(sent, ours, theirs)
         seen = Seen(sent, ours, theirs, self._ours, self._theirs)
         return seen, differences(sent, ours, theirs)
+
+    def _mend(self, seen: Seen) -> int:
+        path = unquote(seen.request.path)
+        may_leave = seen.request.method in {"PUT", "POST"} and "/allocations" in path
+        return self._theirs.forget_left_behind() if may_leave or path == "/reshaper" else 0
 
     def _in_step(self, request: Request, ours: Reply, theirs: Reply) -> tuple[Reply, Reply]:
         """Take away what each made under a uuid of its own choice, and blot that uuid out."""
@@ -122,6 +128,15 @@ class Duel:
             path = location.removeprefix("http://placement")
             side.ask(Request("DELETE", path, "1.39"))
         return _blotted(ours, made[0]), _blotted(theirs, made[1])
+
+
+def _may_part(seen: Seen, found: Differences) -> bool:
+    """Return whether both may have another state now, with what was said explained or the same."""
+    if seen.request.method in {"GET", "HEAD"}:
+        return False
+    return bool(found.keys() & {"status", "body"}) or (
+        seen.ours.status < 300 and oddly_spelled(seen.request)
+    )
 
 
 def _blotted(reply: Reply, location: str) -> Reply:

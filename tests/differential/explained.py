@@ -4,11 +4,11 @@ An explanation claims aspects, not whole replies: what it does not claim still h
 Where it can be proved by asking again (without the limit, with the uuid spelled out), it is.
 """
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from tests.differential.compare import Differences, differences, normal
 from tests.differential.exchange import Reply, Request
@@ -78,30 +78,19 @@ _FAULTS = ("JSON does not validate", "Invalid query string parameters")
 
 
 def _fault_told_by_place(seen: Seen, found: Differences) -> set[str]:
-    both = all(
-        any(words in reply.detail for words in _FAULTS) for reply in (seen.ours, seen.theirs)
+    ours = seen.ours.detail
+    told = "(at $" in ours and any(words in ours for words in _FAULTS)
+    return {"names in detail"} if seen.refused and told else set()
+
+
+_OBSTACLES = ("Unable to allocate inventory: ", "that does not exist.")
+
+
+def _one_obstacle(seen: Seen, found: Differences) -> set[str]:
+    both = any(
+        words in seen.ours.detail and words in seen.theirs.detail for words in _OBSTACLES
     )
-    return {"names in detail"} if seen.refused and both and "(at $" in seen.ours.detail else set()
-
-
-_LEFT_BEHIND = re.compile(r"consumer generation conflict - expected 0 but got (None|\d+)")
-
-
-def _consumer_left_behind(seen: Seen, found: Differences) -> set[str]:
-    """The peer knows a consumer that holds nothing, from a request that it refused."""
-    writes = seen.request.path.startswith(("/allocations", "/reshaper"))
-    if not writes or seen.theirs.status != 409 or not _LEFT_BEHIND.search(seen.theirs.detail):
-        return set()
-    named = {seen.request.path.rpartition("/")[2], *_consumers(seen.request.document)}
-    shown = [get(seen.their_side, f"/allocations/{uuid}").document for uuid in named]
-    return set(found) if any(one == {"allocations": {}} for one in shown) else set()
-
-
-def _consumers(document: Any) -> list[str]:
-    if not isinstance(document, dict):
-        return []
-    claims = document["allocations"] if "inventories" in document else document
-    return [key for key in claims if isinstance(key, str) and "/" not in key]
+    return {"names in detail"} if seen.refused and both else set()
 
 
 def _limit(seen: Seen, found: Differences) -> set[str]:
@@ -122,6 +111,42 @@ def _limit(seen: Seen, found: Differences) -> set[str]:
     return {"body"} if fits else set()
 
 
+def _failure(seen: Seen, found: Differences) -> set[str]:
+    return set(found) if seen.theirs.status == 500 and seen.ours.status == 400 else set()
+
+
+def _slash(seen: Seen, found: Differences) -> set[str]:
+    return set(found) if seen.request.path.startswith("//") and seen.theirs.status == 404 else set()
+
+
+def _capitals(seen: Seen, found: Differences) -> set[str]:
+    kind = seen.request.headers.get("Content-Type") or ""
+    refused = seen.theirs.status == 415 and seen.ours.status != 415
+    return set(found) if refused and kind.lower() == "application/json" != kind else set()
+
+
+def _nul(seen: Seen, found: Differences) -> set[str]:
+    told = "NUL character" in seen.ours.detail and seen.ours.status == 400
+    return set(found) if told else set()
+
+
+_NO_SUCH = re.compile(r"No such (trait\(s\):|resource class) (.*)\.$")
+
+
+def _unknown_name(seen: Seen, found: Differences) -> set[str]:
+    """We refuse a name that, as the peer itself says, there is not; it finds nobody."""
+    told = _NO_SUCH.search(seen.ours.detail)
+    if not told or seen.theirs.status != 200:
+        return set()
+    nobody = seen.theirs.document == {"allocation_requests": [], "provider_summaries": {}}
+    nouns = "traits" if told[1].startswith("trait") else "resource_classes"
+    unknown = all(
+        get(seen.their_side, f"/{nouns}/{quote(name)}").status == 404
+        for name in told[2].split(", ")
+    )
+    return set(found) if nobody and unknown else set()
+
+
 _HEX = re.compile(r"(?i)\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b")
 
 
@@ -130,17 +155,39 @@ def _spelled(match: re.Match[str]) -> str:
     return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
 
 
+def oddly_spelled(request: Request) -> bool:
+    """Return whether a request writes a uuid in capitals or without hyphens."""
+    text = unquote(request.target) + json.dumps(request.as_json())
+    return any(_spelled(match) != match[0] for match in _HEX.finditer(text))
+
+
 def _spelling(seen: Seen, found: Differences) -> set[str]:
     """With the uuids in lower case and with hyphens the peer answers what we answer at once."""
-    target = _HEX.sub(_spelled, unquote(seen.request.query))
-    if seen.request.method != "GET" or target == unquote(seen.request.query):
+    if not oddly_spelled(seen.request):
         return set()
+    if seen.request.method != "GET":
+        return set(found) if seen.ours.status < 300 else set()
+    target = _HEX.sub(_spelled, unquote(seen.request.query))
     pairs = parse_qsl(target, keep_blank_values=True)
     plain = replace(seen.request, target=f"{seen.request.path}?{urlencode(pairs)}")
     theirs = seen.their_side.ask(plain)
     left = differences(plain, seen.ours, theirs)
     return set() if explain(replace(seen, request=plain, theirs=theirs), left)[1] else set(found)
 
+
+#: Seen only by looking after a refusal, and mended at once.
+LEFT_BEHIND = Explanation(
+    "no consumer is left behind",
+    "The peer keeps a consumer, made for a claim that it then refuses because a provider does not "
+    "exist; the client's next try, with the generation null, is a conflict for ever.",
+    lambda _seen, _found: set(),
+)
+#: What a write says may be the same and what it leaves behind not.
+SPELLING = Explanation(
+    "a uuid is the same however it is spelled",
+    "A uuid in capitals or without hyphens names the same thing.",
+    _spelling,
+)
 
 EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
@@ -160,19 +207,42 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         _fault_told_by_place,
     ),
     Explanation(
-        "no consumer is left behind",
-        "The peer keeps a consumer, made for a claim that it then refuses because a provider does "
-        "not exist; the client's next try with the generation null is a conflict for ever.",
-        _consumer_left_behind,
+        "what stands in the way of a claim is told by class, provider and amounts",
+        "Where several things do, the one told may be another; of missing inventories the peer "
+        "lists all classes and some of the providers asked, as if each lacked each.",
+        _one_obstacle,
     ),
     Explanation(
         "the limit keeps others",
         "No order is promised; ours is that of the providers' ids, the same every time.",
         _limit,
     ),
+    SPELLING,
+    LEFT_BEHIND,
     Explanation(
-        "a uuid is the same however it is spelled",
-        "A uuid in capitals or without hyphens names the same thing.",
-        _spelling,
+        "a malformed request is refused, not failed on",
+        "The peer answers some with 500, which tells the client to try again.",
+        _failure,
+    ),
+    Explanation(
+        "a slash too many is forgiven",
+        "An endpoint written with a slash at its end works.",
+        _slash,
+    ),
+    Explanation(
+        "a media type may be written in capitals",
+        "RFC 9110 says that its case does not matter.",
+        _capitals,
+    ),
+    Explanation(
+        "a NUL character is refused",
+        "PostgreSQL could keep no such text, and no name has a use for it.",
+        _nul,
+    ),
+    Explanation(
+        "an unknown trait or class is told, always",
+        "The peer looks at a group only after others have found somebody, so a misspelled trait "
+        "looks like a full cloud.",
+        _unknown_name,
     ),
 )

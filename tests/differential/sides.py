@@ -6,7 +6,11 @@ import subprocess
 from pathlib import Path
 from typing import Protocol
 
+from sqlalchemy import delete, select
+
 from placement_sched.app import make_services, placement_app
+from placement_sched.db.tables import allocations, consumers
+from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.differential.exchange import Reply, Request, reply_from
 from tests.differential.peer.wsgi_call import call
@@ -49,6 +53,16 @@ class Peer:
         )
         if self._process.stdout.readline() != "ready\n":
             raise RuntimeError(f"openstack-placement did not start on {url}")
+        self._database = Database(make_settings(url))
+
+    def forget_left_behind(self) -> int:
+        """Remove the consumers that hold nothing; return how many there were.
+
+        Nothing shows such a consumer but the conflict of a claim that takes it for new.
+        """
+        holding = select(allocations.c.consumer_id)
+        statement = delete(consumers).where(consumers.c.uuid.not_in(holding))
+        return self._database.write(lambda connection: connection.execute(statement).rowcount)
 
     def ask(self, request: Request) -> Reply:
         self._process.stdin.write(json.dumps(request.wire()) + "\n")
@@ -59,3 +73,4 @@ class Peer:
         self._process.stdin.close()
         self._process.wait(timeout=10)
         self._process.stdout.close()
+        self._database.dispose()

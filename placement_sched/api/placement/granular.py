@@ -27,6 +27,9 @@ def query_of(call: Call) -> CandidatesQuery:
 
     Raises :class:`Invalid` for what is malformed or contradicts itself, naming the parameter.
     """
+    # Of several faults the one told is the one that OpenStack placement tells.
+    root = _root(call)
+    ties = tuple(_tie(text) for text in call.values("same_subtree"))
     suffixes = dict.fromkeys(match["suffix"] for key, _ in call.query if (match := _KEY.match(key)))
     groups = tuple(_group(call, suffix) for suffix in suffixes)
     if not any(group.resources for group in groups):
@@ -34,8 +37,9 @@ def query_of(call: Call) -> CandidatesQuery:
             "There must be at least one resources or resources[$S] parameter.",
             code="placement.query.missing_value",
         )
-    same_subtrees = tuple(_same_subtree(text, suffixes) for text in call.values("same_subtree"))
-    _check_resourceless(call, groups, {one for some in same_subtrees for one in some})
+    for tie in ties:
+        _check_known(tie, suffixes)
+    _check_resourceless(call, groups, {suffix for tie in ties for suffix in tie})
     _check_conflicts(groups)
     policy = call.value("group_policy")
     if policy is None and sum(1 for suffix in suffixes if suffix) > 1:
@@ -47,8 +51,8 @@ def query_of(call: Call) -> CandidatesQuery:
     return CandidatesQuery(
         groups=groups,
         group_policy=policy,
-        root=_root(call),
-        same_subtrees=same_subtrees,
+        root=root,
+        same_subtrees=ties,
         limit=None if limit is None else min(int(limit[:12]), MAX_INT),
     )
 
@@ -99,17 +103,21 @@ def _root(call: Call) -> TraitTerms:
     return terms
 
 
-def _same_subtree(text: str, suffixes: Iterable[str]) -> tuple[str, ...]:
-    named = tuple(text.split(","))
+def _tie(text: str) -> tuple[str, ...]:
+    """Return the suffixes of the groups whose providers shall be of one subtree."""
+    named = tuple(dict.fromkeys(text.split(",")))
     if "" in named:
         raise BadValue("Empty string (unsuffixed group) can not be specified in `same_subtree`")
+    return named
+
+
+def _check_known(named: Iterable[str], suffixes: Iterable[str]) -> None:
     known = set(suffixes)
     if unknown := sorted(set(named) - known):
         raise BadValue(
             f"Real suffixes should be specified in `same_subtree`: {unknown} not found in "
             f"{sorted(known)}."
         )
-    return tuple(dict.fromkeys(named))
 
 
 def _check_resourceless(call: Call, groups: Iterable[RequestGroup], tied: set[str]) -> None:
