@@ -19,13 +19,13 @@ from placement_sched.api.image.dialect import ImageDialect
 from placement_sched.api.image.face import ROUTES as IMAGE_ROUTES
 from placement_sched.api.keystone import guarded
 from placement_sched.api.metrics import Metrics, Scrape, clocked
-from placement_sched.api.microversion import Version, Versioning
 from placement_sched.api.placement import policies as placement_policies
 from placement_sched.api.placement.dialect import PlacementDialect
 from placement_sched.api.placement.face import ROUTES as PLACEMENT_ROUTES
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.policies import Policy
 from placement_sched.api.scheduler import policies as scheduler_policies
+from placement_sched.api.scheduler.dialect import SchedulerDialect
 from placement_sched.api.scheduler.face import ROUTES as SCHEDULER_ROUTES
 from placement_sched.api.services import Services
 from placement_sched.candidates.summaries import Summaries
@@ -42,10 +42,6 @@ RULES = (
     *compute_policies.RULES,
     *image_policies.RULES,
     *scheduler_policies.RULES,
-)
-
-SCHEDULER_DIALECT = PlacementDialect(
-    Versioning("scheduler", Version(1, 0), Version(1, 0)), codes_since=None
 )
 
 StartResponse = Callable[..., Any]
@@ -83,7 +79,7 @@ class Application:
             "/compute": face.build("compute", COMPUTE_ROUTES, ComputeDialect(), services),
             "/image": face.build("image", IMAGE_ROUTES, ImageDialect(), services),
             "/identity": face.build("identity", IDENTITY_ROUTES, IdentityDialect(), services),
-            "/scheduler": face.build("scheduler", SCHEDULER_ROUTES, SCHEDULER_DIALECT, services),
+            "/scheduler": face.build("scheduler", SCHEDULER_ROUTES, SchedulerDialect(), services),
         }
         beside: dict[str, WSGI] = {
             "/healthz": Health(services),

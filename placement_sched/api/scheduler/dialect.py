@@ -1,0 +1,53 @@
+"""How the scheduler API tells errors: in placement's shape, with codes of its own."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from types import MappingProxyType
+
+from placement_sched.api.call import Answer
+from placement_sched.api.face import Seen
+from placement_sched.api.microversion import Version, Versioning
+from placement_sched.api.placement.dialect import PlacementDialect
+from placement_sched.errors import Error
+
+_FOREIGN = "placement."
+
+#: What is told where an error brings no more special code of this face.
+CODES: Mapping[int, str] = MappingProxyType(
+    {
+        HTTPStatus.BAD_REQUEST: "scheduler.bad_value",
+        HTTPStatus.UNAUTHORIZED: "scheduler.unauthorized",
+        HTTPStatus.FORBIDDEN: "scheduler.forbidden",
+        HTTPStatus.NOT_FOUND: "scheduler.not_found",
+        HTTPStatus.METHOD_NOT_ALLOWED: "scheduler.method_not_allowed",
+        HTTPStatus.NOT_ACCEPTABLE: "scheduler.not_acceptable",
+        HTTPStatus.CONFLICT: "scheduler.conflict",
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "scheduler.too_large",
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "scheduler.unsupported_media_type",
+        HTTPStatus.INTERNAL_SERVER_ERROR: "scheduler.failed",
+        HTTPStatus.SERVICE_UNAVAILABLE: "scheduler.unavailable",
+    }
+)
+
+#: Codes of the Placement API that say more than the status does, under this face's name.
+_ALSO_HERE: Mapping[str, str] = MappingProxyType(
+    {
+        "placement.concurrent_update": "scheduler.concurrent_update",
+        "placement.duplicate_name": "scheduler.duplicate",
+        "placement.query.too_complex": "scheduler.too_complex",
+    }
+)
+
+
+class SchedulerDialect(PlacementDialect):
+    """Placement's shape, one version, and ``scheduler.*`` codes always."""
+
+    def __init__(self) -> None:
+        super().__init__(Versioning("scheduler", Version(1, 0), Version(1, 0)), codes_since=None)
+
+    def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
+        """Return the error in placement's shape, under a code of this face."""
+        if error.code.startswith(_FOREIGN):
+            default = CODES.get(status, CODES[HTTPStatus.INTERNAL_SERVER_ERROR])
+            error.code = _ALSO_HERE.get(error.code, default)
+        return super().error(error, status, title, seen)
