@@ -3,10 +3,10 @@
 from typing import Any
 
 from placement_sched.api.microversion import Version
+from placement_sched.api.scheduler import placing
 from placement_sched.api.scheduler.schemas import explain as explain_schemas
 from placement_sched.api.scheduler.schemas import select_destinations as select_schemas
 from placement_sched.api.schema import Schemas
-from placement_sched.model.report import View
 from placement_sched.scheduler.service import Scheduler
 from placement_sched.store import host_aggregates
 
@@ -27,25 +27,12 @@ class DirectScheduler:
     def explain(self, body: Json) -> Json:
         """Return the explanation of ``body``; raise :class:`Invalid` for a malformed one."""
         _check(explain_schemas.POST, body)
-        hosts = body.get("hosts")
-        return self._scheduler.explain(
-            body["request_spec"],
-            overrides=body.get("overrides") or {},
-            view=View(
-                hosts=None if hosts is None else frozenset(hosts),
-                max_rejected=body.get("max_rejected", View().max_rejected),
-            ),
-            alternates=body.get("return_alternates", False),
-        )
+        return placing.explain(self._scheduler, body)
 
     def select(self, body: Json) -> Json:
         """Return the selections for ``body``; raise :class:`NoValidHost` with the funnel."""
         _check(select_schemas.POST, body)
-        return self._scheduler.select_destinations(
-            body["request_spec"],
-            alternates=body.get("return_alternates", False),
-            claiming=body.get("claim", True),
-        )
+        return placing.select(self._scheduler, body)
 
 
 def _check(schemas: Schemas, body: Json) -> None:

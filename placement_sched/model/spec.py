@@ -1,10 +1,12 @@
 """The request spec: what is to be placed, under the attribute names that nova's plugins know."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from placement_sched.errors import NotFound
+from placement_sched.errors import Invalid, NotFound
+from placement_sched.model.allocation import canonical
 from placement_sched.model.destination import Destination
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image
@@ -51,8 +53,9 @@ class RequestLevelParams:
 class RequestSpec:
     """One request, of one or several equal instances.
 
-    ``instance_uuid`` is the instance in hand, see :meth:`for_instance`. ``instance_uuids`` is
-    empty where the caller named none. ``scheduler_hints`` has lists of strings.
+    ``instance_uuid`` is the instance in hand, see :meth:`for_instance`. ``instance_uuids``, in
+    lower case with hyphens, is empty where the caller named none.
+    ``scheduler_hints`` has lists of strings.
     """
 
     flavor: Flavor
@@ -145,10 +148,10 @@ class RequestSpec:
 def request_spec_from(document: Document) -> RequestSpec:
     """Return the request that a JSON object (contract §4, already of its schema) describes.
 
-    Raises :class:`Invalid` naming an image property that cannot be, and :class:`NotFound` where
-    flavor or image is named by id: stored ones are not looked up here.
+    Raises :class:`Invalid` naming an image property that cannot be or an instance named twice,
+    and :class:`NotFound` where flavor or image is named by id: stored ones are not looked up here.
     """
-    uuids = tuple(document.get("instance_uuids") or ())
+    uuids = _instances(document.get("instance_uuids") or ())
     destination = document.get("requested_destination")
     plain = {name: document[name] for name in _PLAIN if document.get(name) is not None}
     lists: dict[str, Any] = {name: tuple(document.get(name) or ()) for name in _LISTS}
@@ -186,6 +189,14 @@ _LISTS = (
     "requested_networks",
     "security_groups",
 )
+
+
+def _instances(given: Sequence[str]) -> tuple[str, ...]:
+    """Return the instances in the one spelling under which they are kept."""
+    uuids = tuple(canonical(uuid) for uuid in given)
+    if twice := next((uuid for uuid, number in Counter(uuids).items() if number > 1), None):
+        raise Invalid(f"instance {twice} is named twice (at $.request_spec.instance_uuids)")
+    return uuids
 
 
 def _described(document: Document, noun: str) -> Document | None:

@@ -17,10 +17,9 @@ from placement_sched.errors import (
     Invalid,
     NoValidHost,
 )
-from placement_sched.model.allocation import canonical
 from placement_sched.model.clock import Clock
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED, Decision, digest_of
-from placement_sched.model.report import View, hosts_as_json
+from placement_sched.model.report import View, hosts_as_json, terms_of
 from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.scheduler import not_yet
 from placement_sched.scheduler.claims import claim
@@ -155,7 +154,7 @@ class Scheduler:
             if not held:
                 return None
             placed = decisions.of_instances(connection, spec.instance_uuids)
-        digest = digest_of(document)
+        digest = _digest(spec, document)
         answers = {decision.uuid: decision for decision in placed.values()}
         if (
             len(answers) == 1
@@ -174,7 +173,7 @@ class Scheduler:
             uuid=uuid,
             outcome=SELECTED,
             project_id=spec.project_id,
-            digest=digest_of(document),
+            digest=_digest(spec, document),
             request=document,
             answer={
                 "decision": uuid,
@@ -193,9 +192,15 @@ def _spec_of(document: Mapping[str, Any]) -> RequestSpec:
 
 def _with_uuids(spec: RequestSpec) -> RequestSpec:
     """Return the request with a uuid for each instance, new ones where the caller named none."""
-    named = tuple(canonical(uuid) for uuid in spec.instance_uuids)
-    made = tuple(str(uuid4()) for _ in range(0 if named else spec.num_instances))
-    return replace(spec, instance_uuids=named + made)
+    if spec.instance_uuids:
+        return spec
+    return replace(spec, instance_uuids=tuple(str(uuid4()) for _ in range(spec.num_instances)))
+
+
+def _digest(spec: RequestSpec, document: Mapping[str, Any]) -> str:
+    """Return what tells this request from others, however it spells or counts its instances."""
+    same = {key: value for key, value in document.items() if key != "num_instances"}
+    return digest_of({**same, "instance_uuids": list(spec.instance_uuids)})
 
 
 def _named_here(spec: RequestSpec, document: Mapping[str, Any]) -> Json:
@@ -222,12 +227,11 @@ def _sentence(told: Mapping[str, Any]) -> str:
 
 
 def _narrowest(candidates: Mapping[str, Any]) -> str:
-    """Return which constraint stands in the way, or, where none does alone, which came last."""
+    """Return which constraints stand in the way, or, where no few do, which came last."""
     for miss in candidates.get("nearest_misses", ()):
-        return (
-            f"only {miss['constraint']} {miss['detail']} stands in the way of {miss['hosts']} "
-            "host(s)"
-        )
+        terms = " and ".join(f"{one['constraint']} {one['detail']}" for one in terms_of(miss))
+        stand = "stand" if miss.get("and") else "stands"
+        return f"only {terms} {stand} in the way of {miss['hosts']} host(s)"
     emptied = next((step for step in candidates["steps"] if not step["after"]), None)
     if emptied is None:
         return "there is no resource provider"

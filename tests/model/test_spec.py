@@ -48,6 +48,17 @@ def test_length_of_instance_uuids_wins_over_num_instances(document, number, firs
     assert (spec.num_instances, spec.instance_uuid) == (number, first)
 
 
+U = "0f0e0d0c-0b0a-0908-0706-050403020100"
+
+
+@pytest.mark.parametrize("spelled", [U.upper(), U.replace("-", "")])
+def test_instances_are_known_however_their_uuid_is_spelled(spelled):
+    spec = spec_of(instance_uuids=[spelled])
+    assert (spec.instance_uuid, spec.instance_uuids) == (U, (U,))
+    with pytest.raises(Invalid, match=rf"{U} is named twice .*\$\.request_spec\.instance_uuids"):
+        spec_of(instance_uuids=[U, spelled])
+
+
 def test_spec_for_another_instance_is_a_new_one():
     spec = spec_of(instance_uuids=["a", "b"])
     assert spec.for_instance("b").instance_uuid == "b"

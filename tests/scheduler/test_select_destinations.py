@@ -67,6 +67,43 @@ def test_same_request_sent_again_gets_the_same_answer_and_allocates_once(cloud):
 
 
 @pytest.mark.parametrize(
+    "changes",
+    [
+        {"instance_uuids": [instance(0xABC).upper()]},
+        {"instance_uuids": [instance(0xABC).replace("-", "")]},
+        {"num_instances": 7},
+        {"flavor": flavor(vcpus=1.0)},
+    ],
+    ids=["upper case", "without hyphens", "a number that does not count", "1.0 for 1"],
+)
+def test_same_request_in_other_words_finds_the_same_placement(cloud, changes):
+    asked = spec(instance(0xABC))
+    first = select(cloud, asked)
+    before = usages(cloud)
+    assert select(cloud, asked | changes) == first
+    assert usages(cloud) == before
+
+
+def test_request_sent_again_keeps_its_host_where_it_now_asks_for_alternates_too(cloud):
+    first = select(cloud, spec(instance(1)))
+    assert select(cloud, spec(instance(1)), return_alternates=True) == first
+
+
+def test_instance_named_twice_in_two_spellings_is_refused(cloud):
+    twice = [instance(0xABC), instance(0xABC).upper()]
+    (error,) = select(cloud, spec(*twice), status=400)["errors"]
+    assert "$.request_spec.instance_uuids" in error["detail"]
+
+
+def test_whole_numbers_may_be_written_as_floats(cloud):
+    asked = {key: value for key, value in spec().items() if key != "instance_uuids"}
+    floats = {"num_instances": 2.0, "flavor": flavor(vcpus=1.0), "limits": {"vcpu": 4.0}}
+    told = explain(cloud, asked | floats, max_rejected=1.0)
+    assert len(told["selections"]) == 2
+    assert "VCPU%3A1&" in told["funnel"]["allocation_candidates"]["query"] + "&"
+
+
+@pytest.mark.parametrize(
     "other",
     [
         spec(instance(1), flavor=flavor(vcpus=2)),
@@ -144,6 +181,22 @@ def test_no_valid_host_tells_the_funnel_and_the_nearest_miss(cloud):
         {"constraint": "resources", "detail": "MEMORY_MB:200000", "hosts": 3}
     ]
     assert "MEMORY_MB:200000" in error["detail"]
+
+
+def test_two_constraints_that_only_together_stand_in_the_way_are_told(cloud):
+    asked = spec(flavor=flavor(memory_mb=200000, vcpus=500))
+    (error,) = select(cloud, asked, status=409)["errors"]
+    assert error["funnel"]["allocation_candidates"]["nearest_misses"] == [
+        {
+            "constraint": "resources",
+            "detail": "MEMORY_MB:200000",
+            "hosts": 3,
+            "and": [{"constraint": "resources", "detail": "VCPU:500"}],
+        }
+    ]
+    assert error["detail"].endswith(
+        "only resources MEMORY_MB:200000 and resources VCPU:500 stand in the way of 3 host(s)"
+    )
 
 
 def test_ignored_host_is_told_in_the_funnel(cloud):

@@ -166,6 +166,30 @@ SPEC = [
                 "$.request_spec.requested_destination.forbidden_aggregates[0]",
                 {"requested_destination": {"forbidden_aggregates": ["x"]}},
             ),
+            (
+                "$.request_spec.requested_destination.aggregates[0]",
+                {"requested_destination": {"aggregates": ["-" * 36]}},
+            ),
+            (
+                "$.request_spec.requested_destination.aggregates",
+                {"requested_destination": {"aggregates": [node_uuid(1)] * 21}},
+            ),
+            (
+                "$.request_spec.requested_destination.aggregates[0]",
+                {"requested_destination": {"aggregates": [",".join([node_uuid(1)] * 251)]}},
+            ),
+            (
+                "$.request_spec.requested_destination.forbidden_aggregates",
+                {"requested_destination": {"forbidden_aggregates": [node_uuid(1)] * 5_001}},
+            ),
+            ("$.request_spec.limits", {"limits": {"foo": 1}}),
+            ("$.request_spec.limits.vcpu", {"limits": {"vcpu": "x"}}),
+            ("$.request_spec.image.properties.a", {"image": {"properties": {"a": ["b"]}}}),
+            ("$.request_spec.image.properties.a", {"image": {"properties": {"a": {"b": 1}}}}),
+            (
+                "$.request_spec.image.properties.mappings[0]",
+                {"image": {"properties": {"mappings": ["a"]}}},
+            ),
             ("$.request_spec.retry.hosts[0]", {"retry": {"hosts": [["a"]]}}),
             ("$.request_spec.instance_group", {"instance_group": "x"}),
             ("$.request_spec.instance_group", {"instance_group": {"hosts": []}}),

@@ -2,25 +2,13 @@
 
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.route import Route
+from placement_sched.api.scheduler import placing
 from placement_sched.api.scheduler.schemas import explain as schemas
-from placement_sched.model.report import View
 
 
 def explain(call: Call) -> Answer:
     """Return the funnel of a request and the hosts it would get; nothing is claimed."""
-    body = call.body
-    hosts = body.get("hosts")
-    return Answer(
-        body=call.services.scheduler.explain(
-            body["request_spec"],
-            overrides=body.get("overrides") or {},
-            view=View(
-                hosts=None if hosts is None else frozenset(hosts),
-                max_rejected=body.get("max_rejected", View().max_rejected),
-            ),
-            alternates=body.get("return_alternates", False),
-        )
-    )
+    return Answer(body=placing.explain(call.services.scheduler, call.body))
 
 
 ROUTES = (

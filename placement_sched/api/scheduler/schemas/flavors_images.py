@@ -34,6 +34,11 @@ FLAVOR: Json = an_object(
     }
 )
 
+#: What a property may be: glance keeps text, other clients send what JSON has for it.
+_PROPERTY: Json = {"type": ["string", "number", "boolean", "null"]}
+#: The properties that nova keeps as lists of objects, under their names of then and now.
+_LISTS = ("block_device_mapping", "img_block_device_mapping", "img_mappings", "mappings")
+
 #: glance's image: ``min_ram`` in MB, ``min_disk`` in GB, properties as they are kept.
 IMAGE: Json = an_object(
     {
@@ -52,6 +57,10 @@ IMAGE: Json = an_object(
         "properties": {
             "type": ["object", "null"],
             "propertyNames": {"minLength": 1, "maxLength": 255},
+            "properties": {
+                name: {"type": ["array", "null"], "items": {"type": "object"}} for name in _LISTS
+            },
+            "additionalProperties": _PROPERTY,
         },
     }
 )

@@ -23,11 +23,20 @@ _MOST_INSTANCES = 10_000
 #: Names of traits and resource classes (Placement API reference).
 _SYMBOL: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
 _SYMBOLS = a_list(_SYMBOL)
+#: How many aggregates one request may name: whole clouds have fewer, and every database takes as
+#: many in one statement.
+_MOST_ANDED = 20
+_MOST_ANY_OF = 250
+_MOST_FORBIDDEN = 5_000
+_A_UUID = "[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}"
 #: Each item is the uuids of aggregates, of any of which the host may be a member.
 _ANY_OF_AGGREGATES: Json = {
     "type": "string",
-    "pattern": "^[0-9A-Fa-f-]{32,36}(,[0-9A-Fa-f-]{32,36})*$",
+    "pattern": f"^{_A_UUID}(,{_A_UUID})*$",
+    "maxLength": 37 * _MOST_ANY_OF - 1,
 }
+_AGGREGATES = a_list(_ANY_OF_AGGREGATES, maxItems=_MOST_ANDED)
+_FORBIDDEN_AGGREGATES = a_list(UUID, maxItems=_MOST_FORBIDDEN)
 _NAMES = or_null(a_list(NAME))
 
 _DESTINATION = an_object(
@@ -35,8 +44,8 @@ _DESTINATION = an_object(
         "host": NULLABLE_NAME,
         "node": NULLABLE_NAME,
         "cell": NULLABLE_NAME,
-        "aggregates": or_null(a_list(_ANY_OF_AGGREGATES)),
-        "forbidden_aggregates": or_null(a_list(UUID)),
+        "aggregates": or_null(_AGGREGATES),
+        "forbidden_aggregates": or_null(_FORBIDDEN_AGGREGATES),
         "allow_cross_cell_move": or_null(BOOLEAN),
     }
 )
@@ -45,6 +54,17 @@ _RETRY = an_object(
     {
         "num_attempts": AMOUNT,
         "hosts": a_list(a_list(NULLABLE_NAME, minItems=2, maxItems=2)),
+    }
+)
+
+#: nova's SchedulerLimits; what of a NUMA topology is limited, its filter knows.
+_AT_MOST: Json = {"type": ["number", "null"], "minimum": 0}
+_LIMITS = an_object(
+    {
+        "vcpu": _AT_MOST,
+        "memory_mb": _AT_MOST,
+        "disk_gb": _AT_MOST,
+        "numa_topology": {"type": ["object", "null"]},
     }
 )
 
@@ -80,8 +100,8 @@ _REQUESTED_RESOURCES = a_list(
             },
             "required_traits": or_null(_SYMBOLS),
             "forbidden_traits": or_null(_SYMBOLS),
-            "aggregates": or_null(a_list(_ANY_OF_AGGREGATES)),
-            "forbidden_aggregates": or_null(a_list(UUID)),
+            "aggregates": or_null(_AGGREGATES),
+            "forbidden_aggregates": or_null(_FORBIDDEN_AGGREGATES),
             "in_tree": NULLABLE_UUID,
             "use_same_provider": BOOLEAN,
         }
@@ -165,7 +185,7 @@ REQUEST_SPEC: Json = an_object(
         "force_nodes": _NAMES,
         "requested_destination": or_null(_DESTINATION),
         "retry": or_null(_RETRY),
-        "limits": or_null({"type": "object"}),
+        "limits": or_null(_LIMITS),
         "instance_group": _INSTANCE_GROUP,
         "scheduler_hints": or_null({"type": "object", "additionalProperties": _HINT}),
         "requested_resources": or_null(_REQUESTED_RESOURCES),
