@@ -30,6 +30,7 @@ from placement_sched.api.errors import (
 from placement_sched.api.metrics import Asked
 from placement_sched.api.microversion import Headers, NotAcceptable, Version
 from placement_sched.api.route import Route
+from placement_sched.api.schema import shortened
 from placement_sched.api.services import Services
 from placement_sched.errors import Error, Invalid, NotFound
 
@@ -37,12 +38,20 @@ LOG = logging.getLogger(__name__)
 
 JSON = "application/json"
 
+#: The most that an error says, in characters: it may repeat what was asked, which may be long.
+DETAIL = 1500
+#: Seconds after which it is worth while to ask again, when the database did not answer.
+RETRY_AFTER = 1
+
 # An escaped NUL in a JSON text: an odd number of backslashes, then u0000.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Dialect(Protocol):
     """Where faces differ: how a version is asked for and shown, and the shape of an error."""
+
+    #: Whether a reader who takes no JSON is refused, rather than given JSON all the same.
+    heeds_accept: bool
 
     def negotiate(self, headers: Headers) -> Version:
         """Return the version that the headers ask for."""
@@ -78,7 +87,7 @@ def build(name: str, routes: Iterable[Route], dialect: Dialect, services: Servic
         path for (path, _), found in by_address.items() if all(route.public for route in found)
     }
     for (path, method), found in by_address.items():
-        view = _view(found, services)
+        view = _view(found, dialect, services)
         app.add_url_rule(
             path,
             endpoint=f"{method} {path}",
@@ -114,16 +123,20 @@ def _entrance(public: set[str], dialect: Dialect, services: Services) -> Callabl
         flask.g.seen = seen
         request = flask.request
         rule = request.url_rule
-        if rule is None or rule.rule not in public:
+        open_to_all = rule is not None and rule.rule in public
+        if not open_to_all:
             seen.identity = authenticate(request.headers)
         seen.version = dialect.negotiate(request.headers)
-        services.ready()
+        if not open_to_all:  # version documents tell nothing that a database knows
+            services.ready()
         services.database.tally.reset()  # what made the database ready is not this request's
 
     return enter
 
 
-def _view(found: list[Route], services: Services) -> Callable[..., flask.Response]:
+def _view(
+    found: list[Route], dialect: Dialect, services: Services
+) -> Callable[..., flask.Response]:
     def view(**arguments: str) -> flask.Response:
         seen: Seen = flask.g.seen
         version = seen.version
@@ -133,7 +146,7 @@ def _view(found: list[Route], services: Services) -> Callable[..., flask.Respons
         serving = [route for route in found if version and route.serves(version)]
         if not serving or version is None:
             raise NotFound("This path is not served at the requested microversion.")
-        _check_types(serving[0])
+        _check_types(serving[0], dialect)
         route = serving[0] if serving[0].action is None else _of_action(serving)
         if route.policy is not None:
             target = _target(seen.identity, services.policy.project_key(route.policy))
@@ -167,14 +180,16 @@ def _target(identity: Identity, project_key: str | None) -> dict[str, str]:
     return {"project_id": project_id} if project_id else {}
 
 
-def _check_types(route: Route) -> None:
+def _check_types(route: Route, dialect: Dialect) -> None:
     request = flask.request
     if route.body is not None and request.mimetype not in route.content_types:
         raise UnsupportedMediaType(
             f"The media type {request.mimetype or '(none)'} is not supported, "
             f"use {' or '.join(route.content_types)}"
         )
-    if request.method != "GET" or route.public or HTTPStatus.OK not in route.statuses:
+    if not dialect.heeds_accept or request.method != "GET" or route.public:
+        return
+    if HTTPStatus.OK not in route.statuses:
         return  # as OpenStack placement has it: only what is asked for to be read is refused
     accept = request.accept_mimetypes
     # What is no media type at all says nothing.
@@ -278,8 +293,11 @@ def _exit(dialect: Dialect) -> Callable[[Exception], flask.Response]:
             LOG.error("%s %s", seen.request_id, _sentence(error))
         elif status >= 500:
             LOG.error("%s %s", seen.request_id, error, exc_info=failure)
+        error.detail = shortened(error.detail, DETAIL)
         answer = dialect.error(error, int(status), status.phrase, seen)
         response = _render(answer)
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            response.headers["Retry-After"] = str(RETRY_AFTER)
         if isinstance(failure, NoSuchMethod) and failure.valid_methods:
             response.headers["Allow"] = ", ".join(sorted(failure.valid_methods))
         return response

@@ -1,5 +1,6 @@
 """JSON schemas by version window, compiled once, with the place of the offence in the error."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 from unicodedata import category
@@ -45,6 +46,11 @@ def is_printable_name(text: object) -> bool:
 #: The formats that schemas may name, beside JSON Schema's own.
 FORMATS = {"uuid": _is_uuid_if_text, "printable-name": is_printable_name}
 
+#: How many characters of a value or a path, and of all that is said of it, a message repeats.
+_VALUE = 120
+_REASON = 400
+_CUT = " [...] "
+
 _FORMATS = FormatChecker(formats=())
 for _name, _holds in FORMATS.items():
     _FORMATS.checks(_name)(_holds)
@@ -65,13 +71,48 @@ class Schema:
         if self._checker.is_valid(document):
             return
         fault = jsonschema.exceptions.best_match(self._speaker.iter_errors(document))
-        reason = "it does not fit its schema" if fault is None else _tell(fault)
+        reason = self._terse(document) if fault is None else _tell(fault)
         raise Invalid(f"{words}: {reason}")
+
+    def _terse(self, document: Any) -> str:
+        """Return what the deciding checker says where the wordier one finds no fault.
+
+        Their patterns differ: Python lets a final ``$`` match before a line feed as well.
+        """
+        fault = next(iter(self._checker.iter_errors(document)))
+        steps = (
+            f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault.instance_path
+        )
+        return _placed(fault.message, f"${''.join(steps)}")
 
 
 def _tell(fault: jsonschema.ValidationError) -> str:
-    """Return what is wrong and where, as a JSON path."""
-    return f"{fault.message} (at {fault.json_path})"
+    """Return what is wrong and where, as a JSON path; in the words of JSON, not of Python."""
+    told = fault.message
+    if fault.validator == "enum" and isinstance(fault.validator_value, list):
+        choices = ", ".join(_in_json(choice) for choice in fault.validator_value)
+        told = f"{fault.instance!r} is not one of [{choices}]"
+    python = repr(fault.instance)
+    if told.startswith(python):
+        told = shortened(_in_json(fault.instance), _VALUE) + told[len(python) :]
+    return _placed(told, fault.json_path)
+
+
+def _placed(told: str, path: str) -> str:
+    return f"{shortened(told, _REASON)} (at {shortened(path, _VALUE)})"
+
+
+def _in_json(value: Any) -> str:
+    """Return a value as JSON has it, but for a lone text, which messages have always quoted so."""
+    return repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return ``text`` in at most ``most`` characters, what is left out in its middle told."""
+    if len(text) <= most:
+        return text
+    kept = (most - len(_CUT)) // 2
+    return f"{text[:kept]}{_CUT}{text[-kept:]}"
 
 
 class Schemas:

@@ -33,7 +33,8 @@ from placement_sched.wsgi import served, start
 LOG = logging.getLogger(__name__)
 
 #: Threads per worker. Requests are mostly Python, so more threads only fight over the interpreter;
-#: a few keep a worker answering while others wait for a lock. Measured in doc/decisions/0002.
+#: a few keep a worker answering while others wait for a lock (on SQLite no more than half of them,
+#: see ``db/write_gate.py``). Measured in doc/decisions/0002.
 THREADS = 4
 #: Seconds that running requests get to finish after SIGTERM.
 GRACE = 30

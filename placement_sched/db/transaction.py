@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -13,6 +13,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from placement_sched.config.settings import Settings
 from placement_sched.db.engine import database_url, make_engine
 from placement_sched.db.tally import Tally, count_statements
+from placement_sched.db.write_gate import LOCKED, WriteGate
 from placement_sched.errors import Conflict, Unavailable
 
 T = TypeVar("T")
@@ -39,6 +40,9 @@ class Database:
         self._max_retries: int = settings.placement.allocation_conflict_retry_count
         self.reader: Engine = make_engine(self.url, settings, autocommit=True)
         self.writer: Engine = make_engine(self.url, settings, autocommit=False)
+        self._gate: AbstractContextManager[None] = (
+            WriteGate() if self.url.get_backend_name() == "sqlite" else nullcontext()
+        )
         #: What the current thread has done here since it last called ``tally.reset()``.
         self.tally = Tally()
         count_statements((self.reader, self.writer), self.tally)
@@ -62,7 +66,7 @@ class Database:
         attempt = 0
         while True:
             try:
-                with _plain_words(), self.writer.begin() as connection:
+                with self._gate, _plain_words(), self.writer.begin() as connection:
                     return work(connection)
             except Unavailable as failure:
                 attempt += 1
@@ -112,7 +116,7 @@ def _sentence(failure: DBAPIError) -> str:
     if _is_missing(failure):
         return "the database has no schema of this service; run placement-sched db sync"
     if _locked(failure):
-        return "the database is locked by another writer; try again"
+        return LOCKED
     if _rivalry(failure):
         return "the database was too busy with rival writers; try again"
     return "the database does not answer"

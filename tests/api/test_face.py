@@ -34,6 +34,85 @@ def test_reading_what_has_no_form_to_choose_heeds_no_accept(sqlite_app, path):
     assert sqlite_app.get(path, headers=PLAIN).status_int in {200, 204}
 
 
+@pytest.mark.parametrize("kind", ["text/html", "application/xml", "text/plain, */*;q=0"])
+def test_the_compute_face_answers_json_whatever_is_accepted(sqlite_app, kind):
+    headers = {**PLAIN, "Accept": kind}
+    assert sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers).json == {"aggregates": []}
+
+
+PUBLIC = ["/placement", "/compute", "/compute/v2.1", "/image", "/image/versions", "/identity/v3"]
+
+
+@pytest.fixture
+def without_database(tmp_path):
+    application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
+    yield TestApp(application)
+    application.close()
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+def test_version_documents_need_no_database(without_database, path):
+    assert without_database.get(path).status_int in {200, 300}
+
+
+def test_absent_database_says_when_to_ask_again(without_database):
+    headers = {"X-Auth-Token": "admin"}
+    answer = without_database.get("/placement/traits", headers=headers, status=503)
+    assert answer.headers["Retry-After"] == "1"
+
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("face_path", "body"),
+    [
+        ("/placement/resource_providers", {"name": LONG}),
+        ("/placement/resource_providers", {"name": [LONG]}),
+        ("/placement/resource_providers", {"name": "a", LONG: 1}),
+        ("/placement/resource_classes", {"name": f"CUSTOM_{LONG}"}),
+        ("/compute/v2.1/os-aggregates", {"aggregate": {"name": LONG}}),
+        ("/compute/v2.1/os-aggregates/1/action", {LONG: {}}),
+        ("/scheduler/v1/select_destinations", {"request_spec": {"flavor": "a", LONG: 1}}),
+        ("/scheduler/v1/explain", {"request_spec": {"flavor": LONG}}),
+    ],
+)
+def test_what_is_refused_is_not_repeated_whole(sqlite_app, face_path, body):
+    headers = {"OpenStack-API-Version": "placement 1.39"}
+    answer = sqlite_app.post_json(face_path, body, headers=headers, status="4*")
+    assert len(answer.body) < 3000
+    assert "x" * 20 in answer.text
+
+
+def detail(answer) -> str:
+    return answer.json["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (None, "null is not of type 'string' (at $.name)"),
+        (True, "true is not of type 'string' (at $.name)"),
+        ({"a": [None, False]}, "{\"a\": [null, false]} is not of type 'string' (at $.name)"),
+    ],
+)
+def test_refused_values_are_told_in_json(sqlite_app, value, told):
+    headers = {"OpenStack-API-Version": "placement 1.39"}
+    answer = sqlite_app.post_json(
+        "/placement/resource_providers", {"name": value}, headers=headers, status=400
+    )
+    assert detail(answer) == f"JSON does not validate: {told}"
+
+
+def test_what_only_a_line_feed_spoils_is_told_with_its_path(sqlite_app):
+    headers = {"OpenStack-API-Version": "placement 1.39"}
+    answer = sqlite_app.post_json(
+        "/placement/resource_classes", {"name": "CUSTOM_C2\n"}, headers=headers, status=400
+    )
+    assert detail(answer).endswith("(at $.name)")
+    assert "CUSTOM_C2" in detail(answer)
+
+
 def test_absent_database_is_told_in_one_line(tmp_path, caplog):
     application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
     headers = {"X-Auth-Token": "admin"}

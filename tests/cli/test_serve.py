@@ -202,6 +202,28 @@ def test_locked_sqlite_is_503_in_time_and_recovers(serve, tmp_path):
     assert put_class(server) == 201
 
 
+def test_reads_go_on_while_sqlite_is_locked_and_writers_wait(serve, tmp_path):
+    server = serve(OS_PLACEMENT_DATABASE__LOCK_TIMEOUT="8")
+    answers = []
+    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
+        rival.execute("BEGIN IMMEDIATE")
+        writers = [
+            threading.Thread(target=lambda: answers.append(put_class(server))) for _ in range(6)
+        ]
+        for writer in writers:
+            writer.start()
+        time.sleep(0.3)
+        began = time.monotonic()
+        assert server.get("/healthz")[0] == 200
+        assert ask(server)[0] == 200
+        assert time.monotonic() - began < 5
+        wait_until(lambda: answers.count(503) == 4)
+        rival.rollback()
+        for writer in writers:
+            writer.join()
+    assert sorted(answers) in ([201, 204, *[503] * 4], [201, 201, *[503] * 4])
+
+
 @contextmanager
 def proxied(target: tuple[str, int], port: int):
     """A TCP proxy on ``port`` of this machine to a database server."""

@@ -32,6 +32,8 @@ FAULTS: Mapping[int, str] = MappingProxyType(
 class ComputeDialect:
     """nova's shape: ``{"itemNotFound": {"code": 404, "message": ...}}``."""
 
+    heeds_accept = False  # nova answers JSON to whomever
+
     def negotiate(self, headers: Headers) -> Version:
         """Return the version asked for by ``OpenStack-API-Version``, else by nova's older header.
 

@@ -14,6 +14,8 @@ NEWEST = Version(3, 14)
 class IdentityDialect:
     """keystone's shape: ``{"error": {"code": 403, "message": ..., "title": "Forbidden"}}``."""
 
+    heeds_accept = True
+
     def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's
         """Return the one version there is."""
         return NEWEST

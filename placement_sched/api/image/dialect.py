@@ -14,6 +14,8 @@ NEWEST = Version(2, 9)
 class ImageDialect:
     """glance's shape: ``{"message": ..., "code": "404 Not Found", "title": "Not Found"}``."""
 
+    heeds_accept = True
+
     def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's
         """Return the one version there is."""
         return NEWEST

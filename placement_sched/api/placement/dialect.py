@@ -16,6 +16,8 @@ class PlacementDialect:
     ``codes_since`` is the version from which errors carry their code; None is always.
     """
 
+    heeds_accept = True
+
     def __init__(self, versioning: Versioning, codes_since: Version | None = ERROR_CODES) -> None:
         self._versioning = versioning
         self._codes_since = codes_since
