@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 PYTEST_ARGS ?=
+# The other service, OpenStack's placement, has an environment of its own: its pins clash with ours.
+PEER ?= .venv-peer
+RACE_ROUNDS ?= 300
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test gabbi lint format bench bench-writes docs clean
@@ -19,6 +22,12 @@ $(VENV)/.develop: $(VENV)/.run
 	$(BIN)/pip install --quiet --editable '.[test,lint,docs]'
 	@touch $@
 
+$(PEER)/.ready: setup.cfg
+	$(PYTHON) -m venv $(PEER)
+	$(PYTHON) -c "import configparser; c = configparser.ConfigParser(); c.read('setup.cfg'); print(c['options.extras_require']['differential'])" > $(PEER)/requirements.txt
+	$(PEER)/bin/pip install --quiet --requirement $(PEER)/requirements.txt
+	@touch $@
+
 demo: $(VENV)/.run ## watch a sample cloud of several hundred hosts being scheduled
 	@$(BIN)/placement-sched demo
 
@@ -27,6 +36,11 @@ test: $(VENV)/.develop ## run the whole test suite
 
 gabbi: $(VENV)/.develop ## tell the gabbi stories, in-process or to URL=http://host:port
 	$(BIN)/pytest tests/api/test_gabbits.py $(if $(URL),--url '$(URL)' -k over_http) $(PYTEST_ARGS)
+
+peer: $(PEER)/.ready ## install OpenStack's placement, so that the tests beside it are run as well
+
+race: $(VENV)/.develop ## claim whole providers from several processes at once, RACE_ROUNDS times
+	PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest $(PYTEST_ARGS) tests/store/test_allocations_race.py
 
 lint: $(VENV)/.develop ## check style, types and floors
 	$(BIN)/ruff check .
@@ -49,4 +63,4 @@ docs: $(VENV)/.develop ## build the API reference and the operator's guide
 	$(BIN)/sphinx-build -W -q -b html doc/source doc/build
 
 clean: ## remove the virtual environment and everything built
-	rm -rf $(VENV) build dist *.egg-info api-ref/build doc/build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(PEER) build dist *.egg-info api-ref/build doc/build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

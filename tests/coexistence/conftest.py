@@ -1,0 +1,92 @@
+"""OpenStack's placement, as the tests beside it may ask for it.
+
+It is installed in an environment of its own (``make peer``). Without it these tests are skipped,
+unless CI requires it by ``PLACEMENT_SCHED_REQUIRE_PEER``.
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.adopt import adopt
+from tests.conftest import make_settings
+from tests.differential.sides import PEER_PYTHON
+from tests.empty_databases import KINDS, empty_database
+
+MIGRATE = Path(__file__).with_name("migrate.py")
+
+
+class OpenStack:
+    """The other service's commands on a database."""
+
+    def __init__(self, url: str) -> None:
+        self.url = peer_url(url)
+
+    def upgrade(self, revision: str) -> None:
+        """Bring the database to the revision, by their migrations."""
+        self._run(PEER_PYTHON, MIGRATE, self.url, revision)
+
+    def manage(self, *arguments: str) -> str:
+        """Run ``placement-manage`` and return what it prints; it must succeed."""
+        return self._run(PEER_PYTHON.with_name("placement-manage"), *arguments)
+
+    def _run(self, *command: object) -> str:
+        environment = {**os.environ, "OS_PLACEMENT_DATABASE__CONNECTION": self.url}
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [str(part) for part in command],
+                env=environment,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+
+def peer_url(url: str) -> str:
+    """Return the database's URL with the drivers that openstack-placement runs with.
+
+    The database learns from it who connects, so that :mod:`tests.coexistence.ledger` can tell.
+    """
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg2", query={"application_name": "peer"})
+    elif parsed.get_backend_name() == "mysql":
+        parsed = parsed.set(query={"init_command": "SET @service = 'peer'"})
+    return parsed.render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _peer() -> None:
+    if PEER_PYTHON.exists():
+        return
+    assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
+    pytest.skip("openstack-placement is not installed beside us; make peer does it")
+
+
+@pytest.fixture(params=KINDS)
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty database, once of each kind."""
+    with empty_database(request.param, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture(params=["postgresql", "mysql"])
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database that OpenStack placement made and we adopted."""
+    with empty_database(request.param, tmp_path) as url:
+        OpenStack(url).manage("db", "sync")
+        database = Database(make_settings(url))
+        adopt(database, utcnow)
+        database.dispose()
+        yield url

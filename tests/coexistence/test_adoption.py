@@ -1,0 +1,92 @@
+"""Adopting what OpenStack placement's own migrations made, of every revision, on every database."""
+
+import pytest
+from sqlalchemy import MetaData
+
+from placement_sched.db.openstack_schema import REVISIONS, TRAIN
+from placement_sched.db.tables import PLACEMENT_TABLES
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.adopt import adopt
+from tests.coexistence.conftest import OpenStack
+from tests.conftest import make_settings
+from tests.empty_databases import empty_database
+from tests.openstack_databases import make_openstack
+
+NEWEST = list(REVISIONS)[-1]
+
+
+@pytest.fixture
+def database(empty_url):
+    database = Database(make_settings(empty_url))
+    yield database
+    database.dispose()
+
+
+def shape(database: Database) -> dict[str, object]:
+    """What OpenStack placement's tables look like: columns, keys, unique constraints, indexes."""
+    found = MetaData()
+    names = [table.name for table in PLACEMENT_TABLES]
+    with database.read() as connection:
+        found.reflect(connection, only=lambda name, _metadata: name in names)
+    return {
+        name: (
+            sorted(
+                (column.name, str(column.type), bool(column.nullable)) for column in table.columns
+            ),
+            sorted(
+                (key.parent.name, key.target_fullname)
+                for constraint in table.foreign_key_constraints
+                for key in constraint.elements
+            ),
+            sorted(
+                (str(index.name), tuple(index.columns.keys()), bool(index.unique))
+                for index in table.indexes
+            ),
+        )
+        for name, table in found.tables.items()
+    }
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_every_revision_from_train_on_is_adopted_and_their_db_sync_still_goes_on(
+    database, empty_url, tmp_path, revision
+):
+    theirs = OpenStack(empty_url)
+    theirs.upgrade(revision)
+    adoption = adopt(database, utcnow)
+    assert adoption.found == revision
+    assert not adopt(database, utcnow).changed
+    theirs.manage("db", "sync")
+    assert theirs.manage("db", "version") == NEWEST
+    again = adopt(database, utcnow)
+    assert (again.changed, again.found) == (False, NEWEST)
+    with empty_database(database.url.get_backend_name(), tmp_path) as url:
+        OpenStack(url).manage("db", "sync")
+        untouched = Database(make_settings(url))
+        assert shape(database) == shape(untouched)
+        untouched.dispose()
+
+
+def test_their_newest_release_is_known(empty_url):
+    theirs = OpenStack(empty_url)
+    theirs.manage("db", "sync")
+    assert theirs.manage("db", "version") == NEWEST
+
+
+@pytest.mark.parametrize("revision", [TRAIN, NEWEST])
+def test_what_other_tests_take_for_theirs_is_so(database, empty_url, tmp_path, revision):
+    """Names of columns, that is: Train's had more indexes, and types are spelled otherwise."""
+    make_openstack(database, revision)
+    with empty_database(database.url.get_backend_name(), tmp_path) as url:
+        OpenStack(url).upgrade(revision)
+        real = Database(make_settings(url))
+        assert columns(database) == columns(real)
+        real.dispose()
+
+
+def columns(database: Database) -> dict[str, list[str]]:
+    return {
+        name: [column for column, _type, _null in described]
+        for name, (described, _keys, _indexes) in shape(database).items()
+    }
