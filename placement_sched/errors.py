@@ -5,6 +5,7 @@
     Error                     every error a user may see
     +-- Invalid               the request is wrong in itself
     |   +-- BadValue          a parameter has a value that cannot be
+    |   +-- UnknownNames      a resource class or trait is named that is not there
     |   +-- TooComplex        to answer it would take more work than the operator allows
     +-- Forbidden             the caller may not do this
     +-- NotFound              the thing named is not there
@@ -20,7 +21,7 @@
 What each means over HTTP stands in one table, ``placement_sched.api.errors``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -48,6 +49,19 @@ class BadValue(Invalid):
     """A query parameter has a value that cannot be."""
 
     code = "placement.query.bad_value"
+
+
+class UnknownNames(Invalid):
+    """Resource classes or traits are named that are not there.
+
+    ``kind`` says which of the two, ``names`` names them, so that who made the question can tell
+    where the names came from.
+    """
+
+    def __init__(self, detail: str, *, kind: str, names: Sequence[str]) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.names = tuple(names)
 
 
 class TooComplex(Invalid):

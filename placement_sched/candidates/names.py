@@ -4,13 +4,14 @@ The same statement tells which shapes of providers there are, which costs no rou
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, literal, select, union_all
 
 from placement_sched.candidates.topology import Topology, nested, sharing
 from placement_sched.db.tables import placement_aggregates, resource_classes, traits
-from placement_sched.errors import Invalid
+from placement_sched.errors import UnknownNames
 from placement_sched.model.query import CandidatesQuery
 
 _CLASS, _TRAIT, _AGGREGATE, _SHAPE = range(4)
@@ -37,21 +38,26 @@ class Names:
 def resolve(connection: Connection, query: CandidatesQuery) -> Names:
     """Return the ids of all names used, found with one statement.
 
-    Raises :class:`Invalid` for classes and traits that do not exist, naming each of them.
+    Raises :class:`UnknownNames` for classes and traits that do not exist, naming each of them.
     """
     wanted_classes = {name for group in query.groups for name, _ in group.resources}
     wanted_traits = {name for group in query.groups for name in group.traits.names}
-    wanted_traits |= query.root.names
     wanted_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
-    names = _look_up(connection, wanted_traits, wanted_aggregates)
-    if lacking := sorted(wanted_classes - names.classes.keys()):
-        raise Invalid(
-            f"Invalid resource class in resources parameter: No such resource class "
-            f"{', '.join(lacking)}."
-        )
-    if lacking := sorted(wanted_traits - names.traits.keys()):
-        raise Invalid(f"No such trait(s): {', '.join(lacking)}.")
+    names = _look_up(connection, wanted_traits | query.root.names, wanted_aggregates)
+    _check("resource class", "resources", wanted_classes, names.classes)
+    _check("trait(s)", "required", wanted_traits, names.traits)
+    _check("trait(s)", "root_required", query.root.names, names.traits)
     return names
+
+
+def _check(kind: str, parameter: str, wanted: AbstractSet[str], known: Mapping[str, int]) -> None:
+    """Raise :class:`UnknownNames` where names of this kind, of that parameter, are not there."""
+    if lacking := sorted(wanted - known.keys()):
+        listed = ", ".join(lacking)
+        told = f"{kind}: {listed}" if kind == "trait(s)" else f"{kind} {listed}"
+        raise UnknownNames(
+            f"Invalid {kind} in {parameter} parameter: No such {told}.", kind=kind, names=lacking
+        )
 
 
 def _look_up(connection: Connection, trait_names: set[str], aggregate_uuids: set[str]) -> Names:

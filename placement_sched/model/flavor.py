@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 #: ``trait:X`` and ``trait<suffix>:X``, the suffix as placement's request groups have it.
-TRAIT_KEY = re.compile(r"^trait(?P<suffix>[a-zA-Z0-9_-]{0,64}):(?P<trait>.+)$")
+TRAIT_KEY = re.compile(r"trait(?P<suffix>[a-zA-Z0-9_-]{0,64}):(?P<trait>.+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Flavor:
         return frozenset(
             match["trait"]
             for key, value in self.extra_specs.items()
-            if value == "required" and (match := TRAIT_KEY.match(key))
+            if value == "required" and (match := TRAIT_KEY.fullmatch(key))
         )
 
 

@@ -12,7 +12,8 @@ ALLOCATION_REQUEST_VERSION = "1.39"
 class Selection:
     """One host for one instance, as ``select_destinations`` answers it (contract §4).
 
-    ``allocation_request`` is what ``PUT /allocations`` takes: allocations and mappings.
+    ``allocation_request`` is what ``PUT /allocations`` takes: allocations and mappings. None where
+    nothing is to be allocated: the instance is rebuilt where it is.
     """
 
     service_host: str
@@ -21,7 +22,7 @@ class Selection:
     cell_uuid: str | None
     availability_zone: str
     weight: float
-    allocation_request: Mapping[str, Any]
+    allocation_request: Mapping[str, Any] | None
     limits: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -34,6 +35,8 @@ class Selection:
             "availability_zone": self.availability_zone,
             "limits": dict(self.limits),
             "weight": self.weight,
-            "allocation_request": dict(self.allocation_request),
-            "allocation_request_version": ALLOCATION_REQUEST_VERSION,
+            "allocation_request": self.allocation_request,
+            "allocation_request_version": (
+                None if self.allocation_request is None else ALLOCATION_REQUEST_VERSION
+            ),
         }

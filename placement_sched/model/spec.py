@@ -90,6 +90,11 @@ class RequestSpec:
             return default
         return values[0] if len(values) == 1 else values
 
+    @property
+    def is_rebuild(self) -> bool:
+        """Return whether an instance is rebuilt where it is, as nova's hint for that tells."""
+        return self.scheduler_hints.get("_nova_check_type") == ["rebuild"]
+
     def for_instance(self, uuid: str | None) -> Self:
         """Return this request with that instance in hand."""
         return replace(self, instance_uuid=uuid)

@@ -137,6 +137,6 @@ class Chooser:
             cell_uuid=host.cell_uuid,
             availability_zone=next(iter(zones), default_zone),
             weight=weighed.weight,
-            allocation_request=host.allocation_candidates[0],
+            allocation_request=next(iter(host.allocation_candidates), None),
             limits=host.limits,
         )

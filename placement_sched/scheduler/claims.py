@@ -45,6 +45,8 @@ def claim(
 def _claim(
     spec: RequestSpec, uuid: str, selection: Selection, nobody: tuple[str, str]
 ) -> ConsumerClaim:
+    if selection.allocation_request is None:  # a rebuild, which is never claimed
+        raise AssertionError("there is nothing to allocate")
     parts = selection.allocation_request["allocations"]
     return ConsumerClaim(
         consumer=uuid,

@@ -50,9 +50,16 @@ def host_states(world: World, candidates: Candidates) -> list[HostState]:
     requests: dict[str, list[dict[str, object]]] = defaultdict(list)
     for request in candidates.requests:
         requests[request.root_uuid].append(request.as_json())
-    states = states_of(world, world.memory.nodes.get(world.connection, requests))
+    states = named_states(world, world.memory.nodes.get(world.connection, requests))
+    for state in states:
+        state.allocation_candidates = requests[str(state.uuid)]
+    return states
+
+
+def named_states(world: World, nodes: Sequence[ComputeNode]) -> list[HostState]:
+    """Return a state of each node, each with its uuid, by which it is chosen."""
+    states = states_of(world, nodes)
     for node_uuid, state in states:
-        state.allocation_candidates = requests[node_uuid]
         # A node without figures keeps an empty state, but what is claimed goes by its uuid.
         state.uuid = node_uuid
     return [state for _, state in states]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from placement_sched.db.connection import Connection
+from placement_sched.model.allocation import canonical
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.report import FilterReport, Rejected
 from placement_sched.model.spec import RequestSpec
@@ -14,7 +15,8 @@ from placement_sched.store import compute_nodes
 def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode, ...] | None:
     """Return the nodes that the request is confined to by name, or None where it names none.
 
-    ``force_hosts``, ``force_nodes`` and the requested destination all narrow, as in nova.
+    ``force_hosts``, ``force_nodes`` and host and node of the requested destination all narrow, as
+    in nova. (A cell names none: it is sifted out of the hosts found.)
     """
     if not names_hosts(spec):
         return None
@@ -47,6 +49,7 @@ def sift(hosts: Sequence[HostState], spec: RequestSpec) -> FilterRun:
     left = list(hosts)
     reports: list[FilterReport] = []
     ignored = {name.lower() for name in spec.ignore_hosts}
+    cell = canonical(spec.destination.cell) if spec.destination.cell else None
     stages: tuple[tuple[str, bool, Callable[[HostState], bool], str], ...] = (
         (
             "ignore_hosts",
@@ -59,6 +62,12 @@ def sift(hosts: Sequence[HostState], spec: RequestSpec) -> FilterRun:
             names_hosts(spec),
             lambda host: _may(spec, host.host, host.nodename),
             "the request names other hosts",
+        ),
+        (
+            "requested_cell",
+            cell is not None,
+            lambda host: host.cell_uuid is not None and canonical(host.cell_uuid) == cell,
+            f"the request names cell {cell}",
         ),
     )
     for name, applies, keeps, reason in stages:

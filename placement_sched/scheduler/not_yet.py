@@ -20,10 +20,10 @@ _EXTRA_SPECS = re.compile(
     | hw:emulator_threads_policy | hw:mem_page_size | hw:pci_numa_affinity_policy
     | hw:mem_encryption.* | hw:pmem | hw:maxphysaddr_.* | hw:virtio_packed_ring
     | hw:ephemeral_encryption.* | hw:tpm_.* | hw:viommu_model
-    | hw:cpu_policy
+    | hw:cpu_policy | hw:sound_model | os:secure_boot
     | accel:device_profile | pci_passthrough:alias
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
 
 #: Image properties that do the same.
@@ -32,20 +32,23 @@ _IMAGE_PROPERTIES = (
     "hw_cpu_thread_policy",
     "hw_cpu_realtime_mask",
     "hw_ephemeral_encryption",
+    "hw_firmware_stateless",
     "hw_maxphysaddr_bits",
     "hw_maxphysaddr_mode",
     "hw_mem_encryption",
     "hw_mem_page_size",
     "hw_numa_nodes",
     "hw_pci_numa_affinity_policy",
+    "hw_sound_model",
     "hw_tpm_model",
     "hw_tpm_version",
     "hw_viommu_model",
     "hw_virtio_packed_ring",
+    "os_secure_boot",
 )
 
 #: Values by which the above ask for nothing.
-_NOTHING = ("shared", False, "False", "false")
+_NOTHING = ("shared", "disabled", "optional", False, "False", "false")
 
 
 def check(spec: RequestSpec) -> None:

@@ -5,10 +5,11 @@ Source: nova's documentation, "Flavors" (extra specs ``resources:``, ``trait:``)
 """
 
 import re
+from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 from placement_sched.config.settings import Settings
-from placement_sched.errors import Invalid
+from placement_sched.errors import Invalid, UnknownNames
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.inventory import MAX_INT
 from placement_sched.model.query import (
@@ -19,18 +20,21 @@ from placement_sched.model.query import (
 )
 from placement_sched.model.spec import RequestSpec
 
-_RESOURCE_KEY = re.compile(r"^resources:(?P<name>[A-Z][A-Z0-9_]*)$")
-_TRAIT_KEY = re.compile(r"^trait:(?P<name>[A-Z][A-Z0-9_]*)$")
-_AMOUNT = re.compile(r"^[0-9]{1,10}$")
+_RESOURCES = "resources:"
+_TRAIT = "trait:"
+#: Names of resource classes and traits (Placement API reference).
+_SYMBOL = re.compile(r"[A-Z][A-Z0-9_]*")
+_AMOUNT = re.compile(r"[0-9]{1,10}")
+_WORDS = ("required", "forbidden")
 
 
 def question_from(spec: RequestSpec, settings: Settings, node_uuid: str | None) -> CandidatesQuery:
     """Return the allocation-candidates question of a request.
 
     ``node_uuid`` is the one node that the request is confined to, if it is. Requests that name
-    hosts are not cut at ``[scheduler] max_placement_results``, since what is cut might be the
-    hosts named. Raises :class:`Invalid` for extra specs that cannot be, or that contradict the
-    image, naming the keys.
+    hosts or a cell are not cut at ``[scheduler] max_placement_results``, since what is cut might
+    be the hosts named. Raises :class:`Invalid` for extra specs and image properties that cannot
+    be, or that contradict each other, naming the keys.
     """
     group = RequestGroup(
         resources=_resources(spec),
@@ -38,10 +42,23 @@ def question_from(spec: RequestSpec, settings: Settings, node_uuid: str | None) 
         aggregates=_aggregates(spec),
         in_tree=node_uuid,
     )
-    named = spec.force_hosts or spec.force_nodes
+    named = spec.force_hosts or spec.force_nodes or spec.destination.cell
     return CandidatesQuery(
         groups=(group,), limit=None if named else settings.scheduler.max_placement_results
     )
+
+
+def unknown_in(spec: RequestSpec, unknown: UnknownNames) -> Invalid:
+    """Return the error that tells where in the request the unknown names came from."""
+    extra_specs, required = spec.flavor.extra_specs, spec.image.required_traits
+    places = []
+    for name in unknown.names:
+        keys = [f"{prefix}{name}" for prefix in (_RESOURCES, _TRAIT)]
+        places += [f"flavor extra spec {key!r}" for key in keys if key in extra_specs]
+        if name in required:
+            places.append(f"image property {_TRAIT + name!r}")
+    told = f"No such {unknown.kind}: {', '.join(unknown.names)}"
+    return Invalid(f"{told} ({', '.join(places)})" if places else told)
 
 
 def _resources(spec: RequestSpec) -> tuple[tuple[str, int], ...]:
@@ -53,11 +70,22 @@ def _resources(spec: RequestSpec) -> tuple[tuple[str, int], ...]:
         "DISK_GB": _disk_gb(flavor, boot_from_volume=spec.is_bfv),
     }
     amounts |= {
-        match["name"]: _amount(key, value)
-        for key, value in flavor.extra_specs.items()
-        if (match := _RESOURCE_KEY.match(key))
+        name: _amount(key, value) for key, name, value in _keyed(flavor.extra_specs, _RESOURCES)
     }
     return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
+
+
+def _keyed(extra_specs: Mapping[str, str], prefix: str) -> Iterator[tuple[str, str, str]]:
+    """Yield key, name and value of the extra specs whose keys are a prefix and a name."""
+    for key, value in extra_specs.items():
+        if key.startswith(prefix):
+            yield key, _name(f"flavor extra spec {key!r}", key.removeprefix(prefix)), value
+
+
+def _name(place: str, name: str) -> str:
+    if not _SYMBOL.fullmatch(name):
+        raise Invalid(f"{place}: {name!r} is no name: upper case letters, digits and _ make one")
+    return name
 
 
 def _disk_gb(flavor: Flavor, *, boot_from_volume: bool) -> int:
@@ -67,28 +95,32 @@ def _disk_gb(flavor: Flavor, *, boot_from_volume: bool) -> int:
 
 
 def _amount(key: str, value: str) -> int:
-    if not _AMOUNT.match(value):
+    if not _AMOUNT.fullmatch(value):
         raise Invalid(f"flavor extra spec {key!r}: expected an amount of 0 or more, got {value!r}")
     return min(int(value), MAX_INT + 1)
 
 
 def _traits(spec: RequestSpec) -> TraitTerms:
     """Return the traits that flavor and image require, and those that the flavor forbids."""
-    told = {
-        match["name"]: value
-        for key, value in spec.flavor.extra_specs.items()
-        if (match := _TRAIT_KEY.match(key))
+    told: dict[str, set[str]] = {word: set() for word in _WORDS}
+    for key, name, value in _keyed(spec.flavor.extra_specs, _TRAIT):
+        if value not in told:
+            raise Invalid(
+                f"flavor extra spec {key!r}: expected {' or '.join(_WORDS)}, got {value!r}"
+            )
+        told[value].add(name)
+    required, forbidden = told["required"], told["forbidden"]
+    of_image = {
+        _name(f"image property {_TRAIT + name!r}", name)
+        for name in sorted(spec.image.required_traits)
     }
-    required = {name for name, value in told.items() if value == "required"}
-    forbidden = {name for name, value in told.items() if value == "forbidden"}
-    if both := sorted(forbidden & spec.image.required_traits):
+    if both := sorted(forbidden & of_image):
         raise Invalid(
             f"trait {both[0]} is forbidden by the flavor extra spec 'trait:{both[0]}' and required "
             f"by the image property 'trait:{both[0]}'"
         )
     return TraitTerms(
-        tuple(frozenset({name}) for name in sorted(required | spec.image.required_traits)),
-        frozenset(forbidden),
+        tuple(frozenset({name}) for name in sorted(required | of_image)), frozenset(forbidden)
     )
 
 

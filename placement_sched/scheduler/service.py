@@ -57,6 +57,7 @@ class Scheduler:
         already by another request, :class:`Invalid` and :class:`PluginFailed`.
         """
         spec = _with_uuids(_spec_of(document))
+        claiming = claiming and not spec.is_rebuild  # who stays keeps what it holds
         number = self.settings.scheduler.max_attempts - 1 if alternates else 0
         tools = self._tools(self.settings)
         for start in range(MAX_STARTS):
@@ -218,9 +219,9 @@ def _sentence(told: Mapping[str, Any]) -> str:
         if report.get("refusal"):
             return f"No valid host was found: {report['name']}: {report['refusal']}"
     candidates = told["allocation_candidates"]
-    if not candidates["hosts"]:
+    last = next((one for one in told["filters"] if one["before"] and not one["after"]), None)
+    if not candidates["hosts"] and last is None:
         return f"No valid host was found: {_narrowest(candidates)}"
-    last = next((one for one in reversed(told["filters"]) if not one["after"]), None)
     if last is not None:
         return f"No valid host was found: {last['name']} refused the last {last['before']}"
     return "No valid host was found for every instance of the request"
@@ -234,5 +235,5 @@ def _narrowest(candidates: Mapping[str, Any]) -> str:
         return f"only {terms} {stand} in the way of {miss['hosts']} host(s)"
     emptied = next((step for step in candidates["steps"] if not step["after"]), None)
     if emptied is None:
-        return "there is no resource provider"
+        return "there is no resource provider" if candidates["query"] else "there is no such host"
     return f"{emptied['constraint']} {emptied['detail']} left none of {emptied['before']}"

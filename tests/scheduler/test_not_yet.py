@@ -41,6 +41,9 @@ def test_field_is_refused_by_name(fields, key):
         "hw:emulator_threads_policy",
         "pci_passthrough:alias",
         "accel:device_profile",
+        "resources1:VCPU\n",
+        "hw:sound_model",
+        "os:secure_boot",
     ],
 )
 def test_extra_spec_is_refused_by_name(key):
@@ -56,6 +59,9 @@ def test_extra_spec_is_refused_by_name(key):
         ("hw_mem_page_size", "large"),
         ("hw_mem_encryption", "true"),
         ("hw_cpu_thread_policy", "isolate"),
+        ("hw_firmware_stateless", "true"),
+        ("hw_sound_model", "virtio"),
+        ("os_secure_boot", "required"),
     ],
 )
 def test_image_property_is_refused_by_name(name, value):
@@ -70,6 +76,8 @@ def test_image_property_is_refused_by_name(name, value):
         ({"resources:VCPU": "2", "trait:A": "required", "hw:cpu_policy": "shared"}, {}, {}),
         ({"hw:watchdog_action": "reset", "quota:cpu_shares": "5", "capabilities:x": "1"}, {}, {}),
         ({"hw:mem_encryption": "false"}, {"hw_mem_encryption": "no"}, {}),
+        ({"os:secure_boot": "optional"}, {"os_secure_boot": "disabled"}, {}),
+        ({}, {"hw_firmware_stateless": "false"}, {}),
         ({}, {"hw_cpu_policy": "shared", "hw_disk_bus": "scsi"}, {}),
         ({}, {}, {"numa_topology": None, "pci_requests": None, "requested_resources": []}),
         ({}, {}, {"scheduler_hints": {"same_host": ["x"]}, "request_level_params": {}}),

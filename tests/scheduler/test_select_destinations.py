@@ -199,6 +199,32 @@ def test_two_constraints_that_only_together_stand_in_the_way_are_told(cloud):
     )
 
 
+CELL = "0F0E0D0C-0B0A-0908-0706-050403020100"
+
+
+def test_requested_cell_narrows(cloud):
+    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4", cell_uuid=CELL.lower())])
+    told = explain(cloud, spec(requested_destination={"cell": CELL}))
+    assert [host["host"] for host in told["hosts"]] == ["cn4"]
+    cell = next(one for one in told["funnel"]["filters"] if one["name"] == "requested_cell")
+    assert (cell["before"], cell["after"]) == (4, 1)
+    assert CELL.lower() in cell["rejected"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"flavor": flavor(extra_specs={"trait:NOPE": "required"})}, "extra spec 'trait:NOPE'"),
+        ({"flavor": flavor(extra_specs={"resources:NOPE": "1"})}, "extra spec 'resources:NOPE'"),
+        ({"image": {"properties": {"trait:NOPE": "required"}}}, "image property 'trait:NOPE'"),
+    ],
+)
+def test_unknown_name_is_told_with_its_place_in_the_request(sqlite_app, changes, place):
+    (error,) = select(sqlite_app, spec(**changes), status=400)["errors"]
+    assert place in error["detail"]
+    assert "parameter" not in error["detail"]
+
+
 def test_ignored_host_is_told_in_the_funnel(cloud):
     told = explain(cloud, spec(ignore_hosts=["cn3"]))
     assert told["funnel"]["filters"][0] == {
