@@ -68,10 +68,11 @@ def replace(connection: Connection, claims: Sequence[ConsumerClaim], now: dateti
 
     Runs inside one write transaction of the caller's, with a number of statements that does not
     depend on how many consumers, providers and classes there are. Locks first the consumers (those
-    known, then those made, each in order of uuid), then what they hold, then the providers that are asked, in order of id, and
-    counts only after that: so it never over-allocates, whoever else writes. Raises the generations
-    of the consumers and of the providers that are asked, and, as OpenStack placement does, of the
-    providers of a consumer that gives up everything (not of those that one moves away from).
+    known, then those made, each in order of uuid), then what they hold, then the providers that are
+    asked, in order of id, and counts only after that: so it never over-allocates, whoever else
+    writes. Raises the generations of the consumers and of the providers that are asked, and, as
+    OpenStack placement does, of the providers of a consumer that gives up everything (not of those
+    that one moves away from).
 
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for another
     generation than the one given, and :class:`CapacityExceeded`.

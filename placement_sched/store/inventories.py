@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, select
+from sqlalchemy import Connection, Row, Select, bindparam, delete, select
 
 from placement_sched.db.batches import batches
 from placement_sched.db.insert import insert_or_update
@@ -18,11 +18,25 @@ from placement_sched.store import resource_classes as classes
 _COLUMNS = inventories.c
 _AMOUNTS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 
+_OF_PROVIDERS: Select[Any] = (
+    select(
+        _COLUMNS.resource_provider_id,
+        resource_classes.c.name,
+        *(_COLUMNS[name] for name in _AMOUNTS),
+        _COLUMNS.created_at,
+        _COLUMNS.updated_at,
+    )
+    .join(resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id)
+    .where(_COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True)))
+    .order_by(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
+)
+
 
 def of_provider(connection: Connection, provider_id: int) -> tuple[Inventory, ...]:
     """Return a provider's inventories."""
-    query = _select().where(_COLUMNS.resource_provider_id == provider_id)
-    return tuple(_inventory(row) for row in connection.execute(query))
+    return tuple(
+        _inventory(row) for row in connection.execute(_OF_PROVIDERS, {"providers": [provider_id]})
+    )
 
 
 def replace(
@@ -32,9 +46,10 @@ def replace(
 
     Raises :class:`InUse` where one that would go has allocations.
     """
-    found = {one.resource_class for one in of_provider(connection, provider.id)}
-    remove(connection, provider, found - {one.resource_class for one in wanted})
-    put(connection, provider, wanted, now)
+    found = _found(connection, [provider.id])
+    kept = {(provider.id, one.resource_class) for one in wanted}
+    _remove(connection, found.keys() - kept)
+    _put(connection, found, {provider.id: wanted}, now)
 
 
 def put(
@@ -61,7 +76,16 @@ def replace_many(
     generations of those that changed. The number of statements does not depend on how many
     providers there are.
     """
-    found = _found(connection, by_provider_id)
+    return _put(connection, _found(connection, by_provider_id), by_provider_id, now)
+
+
+def _put(
+    connection: Connection,
+    found: Mapping[tuple[int, str], Inventory],
+    by_provider_id: Mapping[int, Sequence[Inventory]],
+    now: datetime,
+) -> frozenset[int]:
+    """Write the inventories that differ from those found; return the providers that changed."""
     different = [
         (number, inventory)
         for number, wanted in by_provider_id.items()
@@ -89,11 +113,18 @@ def remove_many(
     The caller has locked the providers and bumps the generations of those that had one. Raises
     :class:`InUse` where one is allocated.
     """
-    present = [
-        place
-        for place in _found(connection, names_by_provider_id)
-        if place[1] in names_by_provider_id[place[0]]
-    ]
+    return _remove(
+        connection,
+        [
+            place
+            for place in _found(connection, names_by_provider_id)
+            if place[1] in names_by_provider_id[place[0]]
+        ],
+    )
+
+
+def _remove(connection: Connection, present: Collection[tuple[int, str]]) -> frozenset[int]:
+    """Delete these inventories, by provider id and class; return their providers."""
     if not present:
         return frozenset()
     class_ids = classes.ids_by_name(connection, {name for _, name in present})
@@ -138,7 +169,7 @@ def _found(connection: Connection, provider_ids: Iterable[int]) -> dict[tuple[in
     return {
         (row.resource_provider_id, row.name): _comparable(connection, _inventory(row))
         for batch in batches(sorted(provider_ids))
-        for row in connection.execute(_select().where(_COLUMNS.resource_provider_id.in_(batch)))
+        for row in connection.execute(_OF_PROVIDERS, {"providers": batch})
     }
 
 
@@ -162,20 +193,6 @@ def _values(
         "updated_at": now,
         **amounts,
     }
-
-
-def _select() -> Select[Any]:
-    return (
-        select(
-            _COLUMNS.resource_provider_id,
-            resource_classes.c.name,
-            *(_COLUMNS[name] for name in _AMOUNTS),
-            _COLUMNS.created_at,
-            _COLUMNS.updated_at,
-        )
-        .join(resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id)
-        .order_by(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
-    )
 
 
 def _inventory(row: Row[Any]) -> Inventory:

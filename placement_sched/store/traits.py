@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from sqlalchemy import Connection, Row, Select, delete, exists, insert, select
+from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, insert, select
 
 from placement_sched.db.batches import batches
 from placement_sched.db.insert import insert_missing
@@ -13,6 +13,23 @@ from placement_sched.model.trait import Trait
 from placement_sched.store import resource_providers
 
 _ON_PROVIDERS = resource_provider_traits.c
+
+_TRAITS: Select[tuple[int, str, datetime, datetime]] = select(
+    traits.c.id, traits.c.name, traits.c.created_at, traits.c.updated_at
+).order_by(traits.c.id)
+_NAMED = traits.c.name.in_(bindparam("names", expanding=True))
+_IDS = select(traits.c.name, traits.c.id).where(_NAMED)
+_OF_NAMES = _TRAITS.where(_NAMED)
+_OF_PROVIDER = _TRAITS.join(resource_provider_traits, _ON_PROVIDERS.trait_id == traits.c.id).where(
+    _ON_PROVIDERS.resource_provider_id == bindparam("provider")
+)
+_IDS_OF_PROVIDER = select(_ON_PROVIDERS.trait_id).where(
+    _ON_PROVIDERS.resource_provider_id == bindparam("provider")
+)
+_TAKE_OFF = delete(resource_provider_traits).where(
+    _ON_PROVIDERS.resource_provider_id == bindparam("provider"),
+    _ON_PROVIDERS.trait_id.in_(bindparam("traits", expanding=True)),
+)
 
 
 def all_names(connection: Connection) -> frozenset[str]:
@@ -25,15 +42,26 @@ def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
     return {
         name: number
         for batch in batches(set(names))
-        for name, number in connection.execute(
-            select(traits.c.name, traits.c.id).where(traits.c.name.in_(batch))
-        )
+        for name, number in connection.execute(_IDS, {"names": batch})
     }
+
+
+def by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
+    """Return those of the traits of these names that are there, by id."""
+    wanted = set(names)
+    found = [
+        _trait(row)
+        for batch in batches(wanted)
+        for row in connection.execute(_OF_NAMES, {"names": batch})
+        # MariaDB may compare without heed of case.
+        if row.name in wanted
+    ]
+    return tuple(sorted(found, key=lambda trait: trait.id))
 
 
 def by_name(connection: Connection, name: str) -> Trait:
     """Return the trait of this name; raises :class:`NotFound`."""
-    row = connection.execute(_select().where(traits.c.name == name)).one_or_none()
+    row = connection.execute(_TRAITS.where(traits.c.name == name)).one_or_none()
     # MariaDB may compare without heed of case.
     if row is None or row.name != name:
         raise NotFound(f"No such trait(s): {name}.")
@@ -48,7 +76,7 @@ def search(
     associated: bool | None = None,
 ) -> tuple[Trait, ...]:
     """Return the traits of these names, or that begin so, or that some provider (none) has."""
-    query = _select()
+    query = _TRAITS
     if names is not None:
         query = query.where(traits.c.name.in_(set(names)))
     if prefix is not None:
@@ -74,9 +102,7 @@ def remove(connection: Connection, trait: Trait) -> None:
 
 def of_provider(connection: Connection, provider_id: int) -> tuple[Trait, ...]:
     """Return the traits that a provider has."""
-    query = _select().join(resource_provider_traits, _ON_PROVIDERS.trait_id == traits.c.id)
-    rows = connection.execute(query.where(_ON_PROVIDERS.resource_provider_id == provider_id))
-    return tuple(_trait(row) for row in rows)
+    return tuple(_trait(row) for row in connection.execute(_OF_PROVIDER, {"provider": provider_id}))
 
 
 def replace(
@@ -87,13 +113,9 @@ def replace(
     The caller has locked the provider and bumps its generation.
     """
     wanted = set(trait_ids)
-    found = {trait.id for trait in of_provider(connection, provider_id)}
+    found = set(connection.scalars(_IDS_OF_PROVIDER, {"provider": provider_id}))
     if gone := found - wanted:
-        connection.execute(
-            delete(resource_provider_traits).where(
-                _ON_PROVIDERS.resource_provider_id == provider_id, _ON_PROVIDERS.trait_id.in_(gone)
-            )
-        )
+        connection.execute(_TAKE_OFF, {"provider": provider_id, "traits": sorted(gone)})
     if new := wanted - found:
         _insert(connection, [(provider_id, number) for number in sorted(new)], now)
     return wanted != found
@@ -163,12 +185,6 @@ def _insert(connection: Connection, pairs: Iterable[tuple[int, int]], now: datet
         for provider, trait in pairs
     ]
     connection.execute(insert(resource_provider_traits), rows)
-
-
-def _select() -> Select[tuple[int, str, datetime, datetime]]:
-    return select(traits.c.id, traits.c.name, traits.c.created_at, traits.c.updated_at).order_by(
-        traits.c.id
-    )
 
 
 def _trait(row: Row[tuple[int, str, datetime, datetime]]) -> Trait:

@@ -3,8 +3,10 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
-from sqlalchemy import CTE, Connection, func, null, select, union_all
+from sqlalchemy import CompoundSelect, Connection, bindparam, func, null, select, union_all
 
 from placement_sched.db.tables import (
     allocations,
@@ -18,6 +20,16 @@ from placement_sched.db.tables import (
 from placement_sched.model.allocation import UNKNOWN_TYPE
 from placement_sched.store.room import used_of
 
+_OF_PROVIDER = (
+    select(
+        resource_classes.c.name,
+        used_of(inventories.c.resource_provider_id, inventories.c.resource_class_id),
+    )
+    .join(inventories, inventories.c.resource_class_id == resource_classes.c.id)
+    .where(inventories.c.resource_provider_id == bindparam("provider"))
+    .order_by(resource_classes.c.id)
+)
+
 
 @dataclass(frozen=True, slots=True)
 class TypeUsage:
@@ -30,14 +42,8 @@ class TypeUsage:
 
 def of_provider(connection: Connection, provider_id: int) -> dict[str, int]:
     """Return how much is used of each class of which the provider has inventory, 0 included."""
-    used = used_of(inventories.c.resource_provider_id, inventories.c.resource_class_id)
-    query = (
-        select(resource_classes.c.name, used)
-        .join(inventories, inventories.c.resource_class_id == resource_classes.c.id)
-        .where(inventories.c.resource_provider_id == provider_id)
-        .order_by(resource_classes.c.id)
-    )
-    return {name: int(amount) for name, amount in connection.execute(query)}
+    rows = connection.execute(_OF_PROVIDER, {"provider": provider_id})
+    return {name: int(amount) for name, amount in rows}
 
 
 def of_project(
@@ -52,6 +58,29 @@ def of_project(
     ``consumer_type`` narrows to one type, ``unknown`` to consumers without one. Counts and sums
     come from one statement, so that they belong together.
     """
+    parameters = {"project": project_id, "user": user_id, "type": consumer_type}
+    question = _of_project(
+        by_user=user_id is not None,
+        by_type=consumer_type not in {None, UNKNOWN_TYPE},
+        untyped=consumer_type == UNKNOWN_TYPE,
+    )
+    amounts: dict[str, dict[str, int]] = defaultdict(dict)
+    numbers: dict[str, int] = {}
+    for row in connection.execute(question, parameters):
+        kind = row.consumer_type or UNKNOWN_TYPE
+        if row.resource_class is None:
+            numbers[kind] = int(row.amount)
+        else:
+            amounts[kind][row.resource_class] = int(row.amount)
+    return tuple(TypeUsage(kind, numbers[kind], amounts[kind]) for kind in sorted(numbers))
+
+
+@cache
+def _of_project(*, by_user: bool, by_type: bool, untyped: bool) -> CompoundSelect[Any]:
+    """Return the question for usages of a project, built once for each of its few forms.
+
+    It gives sums by type and class, and, in rows without a class, consumers by type.
+    """
     held = (
         select(
             consumers.c.uuid.label("consumer"),
@@ -63,33 +92,21 @@ def of_project(
         .join(projects, projects.c.id == consumers.c.project_id)
         .join(resource_classes, resource_classes.c.id == allocations.c.resource_class_id)
         .outerjoin(consumer_types, consumer_types.c.id == consumers.c.consumer_type_id)
-        .where(projects.c.external_id == project_id)
+        .where(projects.c.external_id == bindparam("project"))
     )
-    if user_id is not None:
+    if by_user:
         held = held.join(users, users.c.id == consumers.c.user_id).where(
-            users.c.external_id == user_id
+            users.c.external_id == bindparam("user")
         )
-    if consumer_type == UNKNOWN_TYPE:
+    if by_type:
+        held = held.where(consumer_types.c.name == bindparam("type"))
+    if untyped:
         held = held.where(consumers.c.consumer_type_id.is_(None))
-    elif consumer_type is not None:
-        held = held.where(consumer_types.c.name == consumer_type)
-    return _by_type(connection, held.cte("held"))
-
-
-def _by_type(connection: Connection, held: CTE) -> tuple[TypeUsage, ...]:
-    """Return sums by type and class, and, in rows without a class, consumers by type."""
+    rows = held.cte("held").c
     sums = select(
-        held.c.consumer_type, held.c.resource_class, func.sum(held.c.used).label("amount")
-    ).group_by(held.c.consumer_type, held.c.resource_class)
+        rows.consumer_type, rows.resource_class, func.sum(rows.used).label("amount")
+    ).group_by(rows.consumer_type, rows.resource_class)
     counts = select(
-        held.c.consumer_type, null().label("resource_class"), func.count(held.c.consumer.distinct())
-    ).group_by(held.c.consumer_type)
-    amounts: dict[str, dict[str, int]] = defaultdict(dict)
-    numbers: dict[str, int] = {}
-    for row in connection.execute(union_all(sums, counts)):
-        kind = row.consumer_type or UNKNOWN_TYPE
-        if row.resource_class is None:
-            numbers[kind] = int(row.amount)
-        else:
-            amounts[kind][row.resource_class] = int(row.amount)
-    return tuple(TypeUsage(kind, numbers[kind], amounts[kind]) for kind in sorted(numbers))
+        rows.consumer_type, null().label("resource_class"), func.count(rows.consumer.distinct())
+    ).group_by(rows.consumer_type)
+    return union_all(sums, counts)

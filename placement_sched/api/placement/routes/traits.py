@@ -104,14 +104,14 @@ def replace(call: Call, uuid: str) -> Answer:
     def work(connection: Connection) -> Answer:
         generation = call.body["resource_provider_generation"]
         provider = resource_providers.locked_by_uuid(connection, uuid, generation)
-        ids = traits.ids_by_name(connection, call.body["traits"])
-        if missing := sorted(set(call.body["traits"]) - set(ids)):
+        wanted = traits.by_names(connection, call.body["traits"])
+        if missing := sorted(set(call.body["traits"]) - {trait.name for trait in wanted}):
             raise Invalid(f"No such trait(s): {', '.join(missing)}.")
         generation = provider.generation
-        if traits.replace(connection, provider.id, ids.values(), call.now()):
+        if traits.replace(connection, provider.id, [trait.id for trait in wanted], call.now()):
             resource_providers.bump_generations(connection, [provider.id], call.now())
             generation += 1
-        return _answer(call, traits.of_provider(connection, provider.id), generation)
+        return _answer(call, wanted, generation)
 
     return call.services.database.write(work)
 
