@@ -18,6 +18,23 @@ from placement_sched.config import (
 GROUPS = (default, api, placement_database, placement, scheduler, filter_scheduler)
 
 
+#: The options of the core that are read anew for each request, so that one may be answered under
+#: others. What the rest set up stands while the server runs.
+PER_REQUEST = frozenset(
+    {
+        ("DEFAULT", "default_availability_zone"),
+        ("DEFAULT", "service_down_time"),
+        ("placement", "allocation_candidates_budget"),
+        ("placement", "allocation_candidates_generation_strategy"),
+        ("placement", "max_allocation_candidates"),
+        ("placement", "randomize_allocation_candidates"),
+        ("scheduler", "max_attempts"),
+        ("scheduler", "max_placement_results"),
+        *(("filter_scheduler", option.dest) for option in filter_scheduler.OPTIONS),
+    }
+)
+
+
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return ``(group name, options)`` pairs, as ``oslo.config.opts`` entry points give them."""
     return [(module.GROUP, list(module.OPTIONS)) for module in GROUPS]

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
+from placement_sched.config.wrong_values import plain_reason
 from placement_sched.errors import ConfigurationError, Invalid
 
 
@@ -86,24 +87,30 @@ class Settings:
         """
         groups = {name: dict(group._values) for name, group in self._groups.items()}  # noqa: SLF001 - own class
         for key, value in overrides.items():
-            group, _, name = key.rpartition(".")
-            found = self._find(group or "DEFAULT", name)
-            if found is None:
-                raise Invalid(f"overrides: there is no option {key!r}")
-            group, name, option = found
-            groups[group][name] = _typed(key, option, value)
+            group, name = self.meant_by(key)
+            groups[group][name] = _typed(key, self._options[group][name], value)
         return Settings(self.conf, self._options, groups)
 
-    def _find(self, group: str, name: str) -> tuple[str, str, cfg.Opt] | None:
-        """Return group, name and option meant by a name of today or an older one of the option."""
-        option = self._options.get(group, {}).get(name)
-        if option is not None:
-            return group, name, option
+    def meant_by(self, key: str) -> tuple[str, str]:
+        """Return group and name of the option that an override's key means.
+
+        Raises :class:`Invalid` where there is none.
+        """
+        group, _, name = key.rpartition(".")
+        found = self._find(group or "DEFAULT", name)
+        if found is None:
+            raise Invalid(f"overrides: there is no option {key!r}")
+        return found
+
+    def _find(self, group: str, name: str) -> tuple[str, str] | None:
+        """Return group and name of the option meant by a name of today or an older one of it."""
+        if name in self._options.get(group, {}):
+            return group, name
         for new_group, members in self._options.items():
             for new_name, candidate in members.items():
                 for old in candidate.deprecated_opts:
                     if (old.group or new_group, (old.name or new_name)) == (group, name):
-                        return new_group, new_name, candidate
+                        return new_group, new_name
         return None
 
 
@@ -132,12 +139,18 @@ def _read(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
 
 
 def _typed(key: str, option: cfg.Opt, value: Any) -> Any:
-    """Return ``value``, given as JSON, as the option's type makes it of its text."""
+    """Return ``value``, given as JSON, as the option's type makes it of its text.
+
+    A text for an option with several values is read as a line of a file: commas part the items of
+    a list, and of an option that may be repeated it is one value.
+    """
+    repeated = isinstance(option, cfg.MultiOpt)
+    if isinstance(value, list) and not repeated and not isinstance(option.type, types.List):
+        raise Invalid(f"overrides: {key}: it takes one value, not a list")
+    texts = [str(item) for item in (value if isinstance(value, list) else [value])]
     try:
-        if isinstance(value, list):
-            if isinstance(option, cfg.MultiOpt):
-                return [option.type(str(item)) for item in value]
-            return option.type([str(item) for item in value])
-        return option.type(value if isinstance(value, str) else str(value))
+        if repeated:
+            return [option.type(text) for text in texts]
+        return option.type(texts if isinstance(value, list) else texts[0])
     except (TypeError, ValueError) as wrong:
-        raise Invalid(f"overrides: {key}: {wrong}") from None
+        raise Invalid(f"overrides: {key}: {plain_reason(option, value, wrong)}") from None

@@ -6,7 +6,7 @@ configuration, or announce themselves through the entry point groups ``placement
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -17,7 +17,9 @@ from typing import Any, TypeVar
 from oslo_config import cfg
 
 from placement_sched.config import CONF, Settings
+from placement_sched.config.catalogue import PER_REQUEST
 from placement_sched.config.process import new_conf, read_files
+from placement_sched.config.settings import registered_options
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
@@ -92,7 +94,31 @@ def _made(kind: type[Plugin], settings: Settings, clock: Clock) -> Plugin:
         ) from failure
 
 
-def check_overrides(running: Settings, overridden: Settings) -> None:
+def overridden(running: Settings, overrides: Mapping[str, Any]) -> Settings:
+    """Return the settings of a request with overrides, ``{"group.option": value}``.
+
+    Raises :class:`Invalid` naming the key of an option that is not there, is not read per request
+    or has a value that cannot be, and of one that names code which the operator did not.
+    """
+    for key in overrides:
+        if running.meant_by(key) in _standing_options():
+            raise Invalid(f"overrides: {key!r} is not read per request, but when the server starts")
+    settings = running.overridden(overrides)
+    _check_code(running, settings)
+    return settings
+
+
+@lru_cache
+def _standing_options() -> frozenset[tuple[str, str]]:
+    """Return group and name of the options that the process itself reads, once and for all.
+
+    Options of plugins, shipped or not, are none of them: those are read per request.
+    """
+    known = registered_options(new_conf())
+    return frozenset((group, name) for group in known for name in known[group]) - PER_REQUEST
+
+
+def _check_code(running: Settings, overridden: Settings) -> None:
     """Raise :class:`Invalid` where a request's overrides name code that the operator did not.
 
     A dotted path is imported, which only the configuration may ask for.

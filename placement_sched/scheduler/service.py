@@ -24,7 +24,7 @@ from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.scheduler import not_yet
 from placement_sched.scheduler.claims import claim
 from placement_sched.scheduler.hosts import Memory
-from placement_sched.scheduler.loading import check_overrides, plugins_for
+from placement_sched.scheduler.loading import overridden, plugins_for
 from placement_sched.scheduler.pipeline import Run, Tools, funnel, run
 from placement_sched.store import allocations, decisions
 
@@ -119,8 +119,7 @@ class Scheduler:
 
     def _tools_under(self, overrides: Mapping[str, Any]) -> Tools:
         """Return the tools of other settings; raises :class:`Invalid` where they cannot be."""
-        settings = self.settings.overridden(overrides)
-        check_overrides(self.settings, settings)
+        settings = overridden(self.settings, overrides)
         try:
             return self._tools(settings)
         except ConfigurationError as wrong:

@@ -76,13 +76,52 @@ def test_overrides_evaluate_under_other_settings_and_leave_the_running_ones(clou
         ({"filter_scheduler.host_subset_size": "many"}, "host_subset_size"),
         ({"filter_scheduler.enabled_filters": ["ComputeFiltre"]}, "ComputeFilter"),
         ({"filter_scheduler.weight_classes": ["os.abort"]}, "os.abort"),
+        ({"placement_database.connection": "sqlite:///other.db"}, "placement_database.connection"),
+        ({"api.auth_strategy": "keystone"}, "api.auth_strategy"),
+        ({"debug": True}, "'debug'"),
+        ({"scheduler.decision_retention": 1}, "scheduler.decision_retention"),
+        ({"default_availability_zone": ["a"]}, "default_availability_zone"),
+        ({"filter_scheduler.enabled_filters": "ComputeFiltre"}, "ComputeFilter"),
     ],
-    ids=["unknown option", "wrong type", "unknown filter", "code the operator did not name"],
+    ids=[
+        "unknown option",
+        "wrong type",
+        "unknown filter",
+        "code the operator did not name",
+        "database",
+        "authentication",
+        "log",
+        "not read per request",
+        "list for one value",
+        "unknown filter as text",
+    ],
 )
 def test_override_that_cannot_be_is_refused_by_name(cloud, overrides, word):
     body = {"request_spec": spec(), "overrides": overrides}
     (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
     assert word in error["detail"]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [["ComputeFilter", "AllHostsFilter"], "ComputeFilter,AllHostsFilter"],
+    ids=["list", "as in a file"],
+)
+def test_list_is_overridden_by_a_list_or_by_what_a_file_would_say(cloud, written):
+    told = explain(cloud, spec(), overrides={"filter_scheduler.enabled_filters": written})
+    names = [one["name"] for one in told["funnel"]["filters"]]
+    assert names == ["ComputeFilter", "AllHostsFilter"]
+
+
+def test_repeatable_option_is_overridden_by_a_text_as_by_one_value(cloud):
+    overrides = {
+        "filter_scheduler.available_filters": (
+            "placement_sched.scheduler.filters.all_hosts_filter.AllHostsFilter"
+        ),
+        "filter_scheduler.enabled_filters": "AllHostsFilter",
+    }
+    told = explain(cloud, spec(), overrides=overrides)
+    assert [one["name"] for one in told["funnel"]["filters"]] == ["AllHostsFilter"]
 
 
 def test_hosts_restrict_the_report_but_not_the_run(cloud):

@@ -8,9 +8,9 @@ from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler import loading
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.loading import (
-    check_overrides,
     full_conf,
     list_opts,
+    overridden,
     plugins_for,
     read_settings,
 )
@@ -266,25 +266,35 @@ def test_wrong_filter_in_a_file_is_found_when_it_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("option", "value"),
     [
-        {"enabled_filters": ["AllHostsFilter"]},
-        {"enabled_filters": ["nova.scheduler.filters.compute_filter.ComputeFilter"]},
-        {"weight_classes": ["placement_sched.scheduler.weights.ram.RAMWeigher"]},
-        {"ram_weight_multiplier": -1.0},
+        ("enabled_filters", ["AllHostsFilter"]),
+        ("enabled_filters", ["nova.scheduler.filters.compute_filter.ComputeFilter"]),
+        ("weight_classes", ["placement_sched.scheduler.weights.ram.RAMWeigher"]),
+        ("ram_weight_multiplier", -1.0),
     ],
 )
-def test_overrides_may_name_what_is_shipped(options):
-    check_overrides(settings_with(), filter_settings(**options))
+def test_overrides_may_name_what_is_shipped(option, value):
+    settings = overridden(settings_with(), {f"filter_scheduler.{option}": value})
+    assert getattr(settings.filter_scheduler, option) == value
 
 
 @pytest.mark.parametrize("option", ["available_filters", "enabled_filters", "weight_classes"])
 def test_overrides_may_not_import_what_the_operator_did_not_name(option):
     path = f"{ACME}.AcmeFilter"
+    asked = {f"filter_scheduler.{option}": [path]}
     with pytest.raises(Invalid, match=f"filter_scheduler.{option}: '{path}'"):
-        check_overrides(settings_with(), filter_settings(**{option: [path]}))
+        overridden(settings_with(), asked)
     named = filter_settings(**{option: [path]})
-    check_overrides(named, filter_settings(**{option: [path]}))
+    assert getattr(overridden(named, asked).filter_scheduler, option) == [path]
+
+
+@pytest.mark.parametrize(
+    "key", ["placement_database.connection", "api.auth_strategy", "auth_strategy", "log_file"]
+)
+def test_overrides_may_not_change_what_stands_while_the_server_runs(key):
+    with pytest.raises(Invalid, match=f"{key}' is not read per request"):
+        overridden(settings_with(), {key: "keystone"})
 
 
 def test_conf_read_again_keeps_what_it_knew():

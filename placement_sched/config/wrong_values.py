@@ -1,0 +1,14 @@
+"""Why a value is not of an option's type, in words that are not Python's."""
+
+import json
+
+#: What Python's conversions say of themselves, which oslo.config passes on: what was wanted.
+_NOUNS = {"int()": "an integer", "float()": "a number", "to float": "a number"}
+
+
+def plain_reason(value: object, wrong: Exception) -> str:
+    """Return in plain words why ``value`` is not of an option's type, which raised ``wrong``."""
+    told = " ".join(str(wrong).split())
+    noun = next((noun for python, noun in _NOUNS.items() if python in told), None)
+    shown = repr(value) if isinstance(value, str) else json.dumps(value)
+    return told if noun is None else f"{shown} is not {noun}"
