@@ -55,7 +55,8 @@ def _read(conf: cfg.ConfigOpts, files: Sequence[str], **sources: Any) -> cfg.Con
             **sources,
         )
     except cfg.ConfigFilesNotFoundError as missing:
-        raise ConfigurationError(f"configuration file not found: {missing.config_files}") from None
+        absent = ", ".join(missing.config_files)
+        raise ConfigurationError(f"configuration file not found: {absent}") from None
     except (cfg.Error, ValueError) as wrong:
         raise ConfigurationError(f"configuration: {' '.join(str(wrong).split())}") from None
     return conf

@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 from keystoneauth1 import loading as keystone_loading
 from oslo_config import cfg
 
+from placement_sched.config.not_yet import NOT_YET
 from placement_sched.config.settings import registered_options
 from placement_sched.config.without_meaning import WITHOUT_MEANING
 
@@ -19,6 +20,11 @@ NAMESPACES = (
     "oslo.middleware.http_proxy_to_wsgi",
     "keystonemiddleware.auth_token",
 )
+
+#: The entry points among which ``[keystone_authtoken] auth_type`` names one.
+KEYSTONE_PLUGINS = "keystoneauth1.plugin"
+#: Groups whose options nova and others write into many groups of their files.
+_EVERYWHERE = {"keystone_authtoken"}
 
 
 class Catalogue:
@@ -47,10 +53,13 @@ class Catalogue:
 
         Raises :class:`ValueError` for a type that is not installed.
         """
+        absent = ValueError(f"auth_type {auth_type} is not installed")
+        if not entry_points(group=KEYSTONE_PLUGINS, name=auth_type):
+            raise absent  # before stevedore says so on stderr in its own words
         try:
             options = keystone_loading.get_auth_plugin_conf_options(auth_type)
         except Exception as unknown:
-            raise ValueError(f"auth_type {auth_type} is not installed") from unknown
+            raise absent from unknown
         for option in options:
             self._add("keystone_authtoken", option)
 
@@ -63,12 +72,24 @@ class Catalogue:
         return (
             group in self.options
             or any(group == old for old, _ in self.deprecated)
-            or any(group == unused for unused, _ in WITHOUT_MEANING)
+            or any(group == unused for unused, _ in (*WITHOUT_MEANING, *NOT_YET))
         )
 
+    def names(self, group: str) -> set[str]:
+        """Return the names of a group's options: those in use, and those of a later release."""
+        return {*self.options.get(group, ()), *(name for one, name in NOT_YET if one == group)}
+
+    def groups(self) -> set[str]:
+        """Return the names of all groups that have such options."""
+        return {*self.options, *(group for group, _ in NOT_YET)}
+
     def groups_with(self, name: str) -> list[str]:
-        """Return the groups that have an option of this name."""
-        return [group for group, options in self.options.items() if underscored(name) in options]
+        """Return the groups that have an option of this name, which is none of many services'."""
+        return [
+            group
+            for group, options in self.options.items()
+            if underscored(name) in options and group not in _EVERYWHERE
+        ]
 
 
 def underscored(name: str) -> str:

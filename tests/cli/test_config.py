@@ -89,7 +89,7 @@ def test_sample_with_every_default_written_is_valid(sample, validate):
             "[scheduler]\nmax_attempts = many\n",
             (
                 "a.conf:2: error: [scheduler] max_attempts has a wrong value: "
-                "invalid literal for int() with base 10: 'many'\n"
+                "'many' is not an integer\n"
             ),
         ),
         (
@@ -106,7 +106,7 @@ def test_sample_with_every_default_written_is_valid(sample, validate):
             ),
             (
                 "a.conf:6: error: [scheduler] max_attempts has a wrong value: "
-                "invalid literal for int() with base 10: 'x'\n"
+                "'x' is not an integer\n"
             ),
         ),
         (
@@ -130,6 +130,13 @@ def test_sample_with_every_default_written_is_valid(sample, validate):
             "[keystone_authtoken]\nauth_type = nonsense\n",
             "a.conf:2: error: [keystone_authtoken] auth_type nonsense is not installed\n",
         ),
+        (
+            "[metrics]\nweight_seting = x\n",
+            (
+                "a.conf:2: error: there is no option [metrics] weight_seting; "
+                "did you mean weight_setting?\n"
+            ),
+        ),
     ],
 )
 def test_each_fault_is_one_line_that_says_where(validate, text, told):
@@ -147,6 +154,52 @@ def test_every_fault_is_told_in_order_of_lines(validate):
         "a.conf:4",
         "a.conf:7",
     ]
+
+
+def test_what_another_service_reads_is_a_warning(validate):
+    status, printed = validate(
+        "[DEFAULT]\ncompute_driver = libvirt.LibvirtDriver\n"
+        "[cinder]\ncatalog_info = volumev3\nos_region_name = x\n"
+        "[placement]\nauth_type = password\ncafile = /x\n"
+        "[metrics]\nweight_setting = cpu.percent=1.0\nrequired = true\n"
+        "[pci]\nalias = {}\n[scheduler]\ndriver = filter_scheduler\n"
+        "[filter_scheduler]\npci_weight_multiplier = 1.0\n"
+        "[workarounds]\nenable_numa_live_migration = true\n"
+    )
+    assert status == 0
+    assert printed.splitlines() == [
+        "a.conf:2: warning: there is no option [DEFAULT] compute_driver here, and it is not used",
+        "a.conf:3: warning: there is no group [cinder] here, and nothing in it is used",
+        "a.conf:7: warning: there is no option [placement] auth_type here, and it is not used",
+        "a.conf:8: warning: there is no option [placement] cafile here, and it is not used",
+        "a.conf:10: warning: [metrics] weight_setting is not used by this release",
+        "a.conf:11: warning: [metrics] required is not used by this release",
+        "a.conf:13: warning: [pci] alias is not used by this release",
+        "a.conf:15: warning: [scheduler] driver is not used by this release",
+        "a.conf:17: warning: [filter_scheduler] pci_weight_multiplier is not used by this release",
+        (
+            "a.conf:19: warning: there is no option [workarounds] enable_numa_live_migration here, "
+            "and it is not used"
+        ),
+    ]
+
+
+@pytest.mark.parametrize("auth_type", ["<None>", "nope"])
+def test_an_auth_type_that_is_not_there_is_told_once(run, auth_type):
+    refused = run("config", "validate", OS_KEYSTONE_AUTHTOKEN__AUTH_TYPE=auth_type)
+    assert refused.stdout == (
+        "environment OS_KEYSTONE_AUTHTOKEN__AUTH_TYPE: error: "
+        f"[keystone_authtoken] auth_type {auth_type} is not installed\n"
+    )
+    assert refused.stderr == ""
+
+
+def test_files_that_are_not_there_are_named_plainly(run):
+    refused = run("db", "version", "--config-file", "a.conf", "--config-file", "b.conf")
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith("placement-sched: configuration file not found: ")
+    assert line.endswith("b.conf")
+    assert "[" not in line
 
 
 def test_deprecated_name_is_a_warning(validate):
@@ -169,14 +222,14 @@ def test_wrong_secret_is_not_printed(validate):
 
 
 def test_json_has_file_and_line(validate):
-    status, printed = validate("[api]\nfoo = 1\n", "--format", "json")
+    status, printed = validate("[api]\nauth_stratgy = 1\n", "--format", "json")
     (problem,) = json.loads(printed)
     assert status == 1
     assert problem == {
         "severity": "error",
         "file": "a.conf",
         "line": 2,
-        "problem": "there is no option [api] foo",
+        "problem": "there is no option [api] auth_stratgy; did you mean auth_strategy?",
     }
 
 
@@ -189,9 +242,9 @@ def test_absent_file_is_named(run):
 def test_environment_is_checked_too(run):
     refused = run("config", "validate", OS_API__AUTH_STRATEGY="x", OS_API__FOO="1", OS_CLOUD="y")
     assert refused.returncode == 1
-    assert [line.partition(": error: ")[0] for line in refused.stdout.splitlines()] == [
-        "environment OS_API__AUTH_STRATEGY",
-        "environment OS_API__FOO",
+    assert [line.split(": ")[:2] for line in refused.stdout.splitlines()] == [
+        ["environment OS_API__AUTH_STRATEGY", "error"],
+        ["environment OS_API__FOO", "warning"],
     ]
 
 
