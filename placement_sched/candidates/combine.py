@@ -104,6 +104,11 @@ def combinations(tree: Tree, rules: Rules, budget: Budget) -> Iterator[Combinati
         yield from _Chooser(tree, rules, budget).choose()
 
 
+def can_serve(tree: Tree, rules: Rules, budget: Budget) -> bool:
+    """Return whether there is a combination at all; raises as :func:`combinations` does."""
+    return next(combinations(tree, rules, budget), None) is not None
+
+
 def _has_seats(tree: Tree, rules: Rules) -> bool:
     """Return whether there are providers for all isolated groups, and room for each class.
 

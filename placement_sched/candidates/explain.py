@@ -1,20 +1,24 @@
 """What each constraint of a search removed, and which constraints alone stand in the way.
 
-One statement asks of every provider which of the search's own conditions it meets; one more for
-each constraint on amounts fetches the numbers of those refused that are to be shown.
+Of lone providers, one statement asks which of the search's own conditions each of them meets; one
+more for each constraint on amounts fetches the numbers of those refused that are to be shown.
+Where trees, sharing providers or several groups combine, ``explain_trees`` tells.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, func, select
+from sqlalchemy import Connection, func, select
 
 from placement_sched.candidates.constraints import Constraint
+from placement_sched.candidates.explain_trees import explain_trees
 from placement_sched.candidates.search import Search
-from placement_sched.db.batches import batches
-from placement_sched.db.tables import allocations, compute_nodes, inventories, resource_providers
-from placement_sched.model.inventory import Inventory, why_not
+from placement_sched.candidates.shortages import shortage, stocks_of
+from placement_sched.candidates.sieve import detail_of
+from placement_sched.config.settings import Settings
+from placement_sched.db.tables import compute_nodes, resource_providers
+from placement_sched.model.candidate import Candidates
 from placement_sched.model.report import CandidatesReport, NearMiss, Rejected, StepReport, View
 
 
@@ -28,22 +32,35 @@ class _Verdict:
     misses: tuple[int, ...]
 
 
-def explain(connection: Connection, search: Search, found: int, view: View) -> CandidatesReport:
-    """Return what every constraint of ``search`` did, each provider charged to the first only.
+def explain(
+    connection: Connection, search: Search, found: Candidates, settings: Settings, view: View
+) -> CandidatesReport:
+    """Return what every constraint of ``search`` did, each tree charged to the first only.
 
-    ``found`` is how many candidates the plain run returned; those that fit beyond were cut by the
-    limit, which is then the last step. A provider that is no compute node is told by its name.
+    ``found`` is what the plain run returned; trees that serve the request beyond were cut by the
+    limit, which is then the last step. A root that is no compute node is told by its name.
     """
-    verdicts = _judge(connection, search.constraints)
-    charged = _charge(verdicts, len(search.constraints))
+    if search.is_alone:
+        return _explain_alone(connection, search, len(found.requests), view)
+    return explain_trees(connection, search, found, settings, view)
+
+
+def _explain_alone(
+    connection: Connection, search: Search, found: int, view: View
+) -> CandidatesReport:
+    constraints = search.constraints
+    (group,) = search.query.groups
+    terms = [(one.kind, detail_of(one, group.suffix)) for one in constraints]
+    verdicts = _judge(connection, constraints)
+    charged = _charge(verdicts, len(constraints))
     steps = []
     before = len(verdicts)
-    for constraint, refused in zip(search.constraints, charged, strict=True):
+    for constraint, (kind, detail), refused in zip(constraints, terms, charged, strict=True):
         after = before - len(refused)
         steps.append(
             StepReport(
-                constraint=constraint.kind,
-                detail=constraint.detail,
+                constraint=kind,
+                detail=detail,
                 before=before,
                 after=after,
                 rejected=_told(connection, constraint, _listed(refused, view)),
@@ -51,13 +68,13 @@ def explain(connection: Connection, search: Search, found: int, view: View) -> C
         )
         before = after
     if found < before:
-        steps.append(_cut(before, found))
+        steps.append(StepReport(constraint="limit", detail=str(found), before=before, after=found))
     return CandidatesReport(
         query=search.query.querystring(),
         providers=len(verdicts),
         hosts=found,
         steps=tuple(steps),
-        nearest_misses=() if before else _nearest(search.constraints, verdicts),
+        nearest_misses=() if before else _nearest(terms, verdicts),
     )
 
 
@@ -87,10 +104,6 @@ def _charge(verdicts: Sequence[_Verdict], constraints: int) -> list[list[_Verdic
     return charged
 
 
-def _cut(fitting: int, found: int) -> StepReport:
-    return StepReport(constraint="limit", detail=str(found), before=fitting, after=found)
-
-
 def _listed(refused: Sequence[_Verdict], view: View) -> Sequence[_Verdict]:
     shown = [verdict for verdict in refused if view.shows(verdict.host, verdict.node)]
     return shown[: view.max_rejected or None]
@@ -99,73 +112,30 @@ def _listed(refused: Sequence[_Verdict], view: View) -> Sequence[_Verdict]:
 def _told(
     connection: Connection, constraint: Constraint, refused: Sequence[_Verdict]
 ) -> tuple[Rejected, ...]:
-    if constraint.resource_class and refused:
-        reasons = _shortages(connection, constraint, [verdict.id for verdict in refused])
+    if constraint.resource_class:
+        stocks = stocks_of(connection, constraint, [verdict.id for verdict in refused])
+        reasons = [shortage(constraint, stocks, verdict.id) for verdict in refused]
     else:
-        reasons = {verdict.id: constraint.refused for verdict in refused}
-    return tuple(Rejected(verdict.host, verdict.node, reasons[verdict.id]) for verdict in refused)
-
-
-def _shortages(
-    connection: Connection, constraint: Constraint, ids: Sequence[int]
-) -> dict[int, str]:
-    """Return what each provider has of the constraint's class, against what was asked."""
-    found: dict[int, tuple[Inventory, int]] = {}
-    for batch in batches(ids):
-        for row in connection.execute(_stock(constraint.resource_class_id, batch)):
-            found[row.resource_provider_id] = (_inventory(constraint, row), int(row.used))
-    return {
-        key: f"{constraint.resource_class}: {_shortage(found, key, constraint.amount)}"
-        for key in ids
-    }
-
-
-def _shortage(found: Mapping[int, tuple[Inventory, int]], key: int, asked: int) -> str:
-    inventory, used = found.get(key, (None, 0))
-    return why_not(inventory, used, asked)
-
-
-def _stock(class_id: int, ids: Sequence[int]) -> Select[Any]:
-    return (
-        select(inventories, func.coalesce(func.sum(allocations.c.used), 0).label("used"))
-        .outerjoin(
-            allocations,
-            and_(
-                allocations.c.resource_provider_id == inventories.c.resource_provider_id,
-                allocations.c.resource_class_id == class_id,
-            ),
-        )
-        .where(
-            inventories.c.resource_class_id == class_id,
-            inventories.c.resource_provider_id.in_(ids),
-        )
-        .group_by(*inventories.c)
-    )
-
-
-def _inventory(constraint: Constraint, row: Row[Any]) -> Inventory:
-    return Inventory(
-        resource_class=constraint.resource_class,
-        total=row.total,
-        reserved=row.reserved,
-        min_unit=row.min_unit,
-        max_unit=row.max_unit,
-        step_size=row.step_size,
-        allocation_ratio=row.allocation_ratio,
+        reasons = [constraint.refused] * len(refused)
+    return tuple(
+        Rejected(verdict.host, verdict.node, reason)
+        for verdict, reason in zip(refused, reasons, strict=True)
     )
 
 
 def _nearest(
-    constraints: Sequence[Constraint], verdicts: Sequence[_Verdict]
+    terms: Sequence[tuple[str, str]], verdicts: Sequence[_Verdict]
 ) -> tuple[NearMiss, ...]:
-    """Return the constraints that alone keep providers out, the one that keeps most first."""
-    alone = [0] * len(constraints)
-    for verdict in verdicts:
-        if len(verdict.misses) == 1:
-            alone[verdict.misses[0]] += 1
-    found = [
-        NearMiss(constraint.kind, constraint.detail, count)
-        for constraint, count in zip(constraints, alone, strict=True)
-        if count
-    ]
-    return tuple(sorted(found, key=lambda miss: -miss.hosts))
+    """Return the constraints that alone keep providers out, the one that keeps most first.
+
+    Where none does alone, the pairs that do together.
+    """
+    for size in (1, 2):
+        counts = Counter(verdict.misses for verdict in verdicts if len(verdict.misses) == size)
+        if counts:
+            found = [
+                NearMiss.of([terms[position] for position in some], count)
+                for some, count in sorted(counts.items())
+            ]
+            return tuple(sorted(found, key=lambda miss: -miss.hosts))
+    return ()

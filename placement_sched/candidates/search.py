@@ -117,6 +117,7 @@ def _alone(
             for provider in providers
         ),
         providers=providers,
+        limited=limit is not None and len(providers) >= limit,
     )
 
 
@@ -124,21 +125,27 @@ def _together(
     connection: Connection, search: Search, harvest: Harvest, *, one_of_a_tree: bool
 ) -> Candidates:
     """Return the combinations of providers that serve the request, tree by tree."""
-    parts = parts_of(search.query, search.names)
-    forest = Forest(
-        parts=parts,
-        rules=_rules(search, parts, one_of_a_tree=one_of_a_tree),
-        root=search.query.root,
-        names=search.names,
-        topology=search.topology,
-    )
+    forest = forest_of(search, one_of_a_tree=one_of_a_tree)
     served = gather(connection, forest, harvest)
     ids = {key for one in served for key in (one.root, *one.providers)}
     known = {provider.id: provider for provider in describe(connection, sorted(ids))}
     serving = dict.fromkeys(key for one in served for key in one.providers)
     return Candidates(
-        requests=tuple(_request(one, parts, known, search.names) for one in served),
+        requests=tuple(_request(one, forest.parts, known, search.names) for one in served),
         providers=tuple(known[key] for key in serving),
+        limited=harvest.limit is not None and len(served) >= harvest.limit,
+    )
+
+
+def forest_of(search: Search, *, one_of_a_tree: bool = False) -> Forest:
+    """Return a search as it is asked of trees."""
+    parts = parts_of(search.query, search.names)
+    return Forest(
+        parts=parts,
+        rules=_rules(search, parts, one_of_a_tree=one_of_a_tree),
+        root=search.query.root,
+        names=search.names,
+        topology=search.topology,
     )
 
 

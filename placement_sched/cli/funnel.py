@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from placement_sched.cli.reasons import Reason, grouped, named
+from placement_sched.model.report import terms_of
 
 Json = Mapping[str, Any]
 
@@ -180,10 +181,9 @@ def obstacle(explanation: Json) -> str:
         if report.get("refusal"):
             return f"{report['name']} refused the request: {report['refusal']}"
     for miss in funnel["allocation_candidates"].get("nearest_misses", ()):
-        return (
-            f"{miss['constraint']} {miss['detail']} alone stands in the way of "
-            f"{_hosts(miss['hosts'])}"
-        )
+        terms = " and ".join(f"{one['constraint']} {one['detail']}" for one in terms_of(miss))
+        alone = "together stand" if miss.get("and") else "alone stands"
+        return f"{terms} {alone} in the way of {_hosts(miss['hosts'])}"
     for name, stage in stages(funnel):
         if stage["before"] and not stage["after"]:
             return f"{name} refused every one of the {stage['before']} hosts that came to it"

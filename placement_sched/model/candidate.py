@@ -35,7 +35,11 @@ class AllocationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """The answer of a search; empty is an answer."""
+    """The answer of a search; empty is an answer.
+
+    ``limited``: there are as many as the limit allows, and perhaps there were more.
+    """
 
     requests: tuple[AllocationRequest, ...] = ()
     providers: tuple[CandidateProvider, ...] = ()
+    limited: bool = False

@@ -4,9 +4,9 @@ Values are complete; :class:`View` says how much of the lists an answer shows. C
 exact, whatever the view leaves out.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 Json = dict[str, Any]
 
@@ -90,15 +90,33 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """A constraint of a search that found nothing, without which so many hosts would be found."""
+    """A constraint of a search that found nothing, without which so many hosts would be found.
+
+    ``others`` are further ones, as ``(constraint, detail)``, that have to go together with it.
+    """
 
     constraint: str
     detail: str
     hosts: int
+    others: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, terms: Sequence[tuple[str, str]], hosts: int) -> Self:
+        """Return the near miss of these constraints, as ``(constraint, detail)``, together."""
+        (constraint, detail), *others = terms
+        return cls(constraint, detail, hosts, tuple(others))
 
     def as_json(self) -> Json:
-        """Return the entry of ``nearest_misses``."""
-        return {"constraint": self.constraint, "detail": self.detail, "hosts": self.hosts}
+        """Return the entry of ``nearest_misses``; ``and`` only where several have to go."""
+        shown: Json = {"constraint": self.constraint, "detail": self.detail, "hosts": self.hosts}
+        if self.others:
+            shown["and"] = [{"constraint": kind, "detail": text} for kind, text in self.others]
+        return shown
+
+
+def terms_of(miss: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return each constraint that an entry of ``nearest_misses`` names."""
+    return [miss, *miss.get("and", ())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,8 +47,9 @@ class Tools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """How one request went; stages that were not reached are None."""
+    """How one request went, and under which settings; stages that were not reached are None."""
 
+    settings: Settings
     narrowed: RequestFilterRun
     query: CandidatesQuery | None
     search: Search | None = None
@@ -77,7 +78,7 @@ def run(connection: Connection, spec: RequestSpec, tools: Tools, alternates: int
     only = named[0].uuid if named is not None and len(named) == 1 else None
     query = question_from(spec, tools.settings, only)
     if narrowed.refusal:
-        return Run(narrowed=narrowed, query=query)
+        return Run(settings=tools.settings, narrowed=narrowed, query=query)
     search = _prepared(connection, query, spec)
     found = find(connection, search, tools.settings, tools.random)
     hosts = host_states(world, found)
@@ -85,7 +86,14 @@ def run(connection: Connection, spec: RequestSpec, tools: Tools, alternates: int
     several = spec.num_instances > 1
     headroom = Headroom.read(connection, found) if several else Headroom.unbounded()
     choice = chooser.choose(hosts, spec, headroom)
-    return Run(narrowed=narrowed, query=query, search=search, found=found, choice=choice)
+    return Run(
+        settings=tools.settings,
+        narrowed=narrowed,
+        query=query,
+        search=search,
+        found=found,
+        choice=choice,
+    )
 
 
 def _run_rebuild(world: World, spec: RequestSpec, tools: Tools, alternates: int) -> Run:
@@ -100,7 +108,7 @@ def _run_rebuild(world: World, spec: RequestSpec, tools: Tools, alternates: int)
     chooser = _chooser(tools, replace(tools.plugins, filters=filters), alternates)
     choice = chooser.choose(named_states(world, nodes), spec, Headroom.unbounded())
     narrowed = RequestFilterRun(spec, ())
-    return Run(narrowed=narrowed, query=None, choice=choice)
+    return Run(settings=tools.settings, narrowed=narrowed, query=None, choice=choice)
 
 
 def _prepared(connection: Connection, query: CandidatesQuery, spec: RequestSpec) -> Search:
@@ -130,4 +138,4 @@ def funnel(connection: Connection, done: Run, view: View) -> Funnel:
 def _candidates_report(connection: Connection, done: Run, view: View) -> CandidatesReport:
     if done.search is None:
         return CandidatesReport(query=done.query.querystring() if done.query else "")
-    return explain(connection, done.search, len(done.found.requests), view)
+    return explain(connection, done.search, done.found, done.settings, view)

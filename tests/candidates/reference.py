@@ -90,7 +90,7 @@ def _combinations(
 
 
 def _slots(group: RequestGroup) -> list[_Slot]:
-    if group.suffix:
+    if group.suffix or not group.resources:
         return [_Slot(group, group.resources)]
     return [_Slot(group, (amount,)) for amount in group.resources]
 
@@ -200,3 +200,22 @@ def _told(slots: list[_Slot], chosen: tuple[Host, ...]) -> Found:
         ),
         frozenset((suffix, frozenset(uuids)) for suffix, uuids in mapped.items()),
     )
+
+
+def stands(cloud: Cloud, query: CandidatesQuery, root: Host) -> bool:
+    """Return whether a tree has a provider for each slot, whether or not they serve together."""
+    pool = pool_of(cloud, root)
+    return (
+        all(_group_stands(cloud, group, root, pool) for group in query.groups)
+        and _has_each(root.traits, query.root)
+        and not root.traits & query.root.forbidden
+    )
+
+
+def _group_stands(cloud: Cloud, group: RequestGroup, root: Host, pool: list[Host]) -> bool:
+    slots = _slots(group)
+    fitting = [[host for host in pool if _serves(cloud, slot, host, root)] for slot in slots]
+    if len(slots) == 1:
+        return any(_has_each(host.traits, group.traits) for host in fitting[0])
+    together = frozenset().union(*(host.traits for hosts in fitting for host in hosts))
+    return all(fitting) and _has_each(together, group.traits)

@@ -6,11 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placement_sched.candidates.explain import explain
 from placement_sched.candidates.search import find, prepare
 from placement_sched.errors import Invalid
 from placement_sched.model.query import CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.model.report import EVERYTHING, View
 from tests.candidates.reload import reload
 from tests.candidates.strategies import clouds, groups
 from tests.clouds import Cloud, Host, candidates, load, stock
@@ -44,45 +42,6 @@ def test_search_finds_what_the_naive_model_finds(database, settings, cloud, grou
 def test_limit_keeps_the_first_by_provider_id(database, settings, cloud, group, limit):
     reload(database, cloud)
     assert _uuids(_search(database, group, settings, limit)) == candidates(cloud, group)[:limit]
-
-
-@EXAMPLES
-@given(cloud=clouds(), group=groups())
-def test_explanation_accounts_for_every_provider(database, cloud, group):
-    reload(database, cloud)
-    with database.read() as connection:
-        search = prepare(connection, CandidatesQuery(groups=(group,)))
-        told = explain(connection, search, len(candidates(cloud, group)), EVERYTHING)
-    assert told.providers == len(cloud.hosts)
-    assert told.hosts == len(candidates(cloud, group)) == told.steps[-1].after
-    assert all(step.constraint != "limit" for step in told.steps)
-    for step in told.steps:
-        assert step.before - step.after == len(step.rejected)
-    assert sum(len(step.rejected) for step in told.steps) == told.providers - told.hosts
-
-
-@EXAMPLES
-@given(cloud=clouds(), group=groups())
-def test_nearest_miss_is_a_constraint_without_which_somebody_fits(database, cloud, group):
-    reload(database, cloud)
-    with database.read() as connection:
-        search = prepare(connection, CandidatesQuery(groups=(group,)))
-        told = explain(connection, search, len(candidates(cloud, group)), View())
-    assert not (told.nearest_misses and told.hosts)
-    for miss in told.nearest_misses:
-        if miss.constraint == "resources":
-            rest = tuple(
-                (name, amount)
-                for name, amount in group.resources
-                if f"{name}:{amount}" != miss.detail
-            )
-            relaxed = RequestGroup(
-                resources=rest,
-                traits=group.traits,
-                aggregates=group.aggregates,
-                in_tree=group.in_tree,
-            )
-            assert len(candidates(cloud, relaxed)) == miss.hosts
 
 
 @pytest.fixture
@@ -127,22 +86,3 @@ def test_operators_bound_caps_every_answer(database, settings, twenty):
 def test_unknown_name_is_refused_by_name(database, settings, group, words):
     with pytest.raises(Invalid, match=words):
         _search(database, group, settings)
-
-
-def test_refusal_tells_the_numbers(database):
-    load(database, Cloud((Host("cn1", stock("VCPU", 8, used=5, reserved=1)),)))
-    group = RequestGroup(resources=(("VCPU", 4),))
-    with database.read() as connection:
-        told = explain(connection, prepare(connection, CandidatesQuery(groups=(group,))), 0, View())
-    ((refused,),) = (step.rejected for step in told.steps)
-    assert refused.reason == "VCPU: 2 free of 7, 4 asked"
-
-
-def test_hosts_cut_by_the_limit_are_counted_in_a_last_step(database, settings, twenty):
-    group = RequestGroup(resources=(("VCPU", 1),))
-    with database.read() as connection:
-        search = prepare(connection, CandidatesQuery(groups=(group,), limit=3))
-        found = find(connection, search, settings, Random(7))
-        told = explain(connection, search, len(found.requests), View())
-    last = told.steps[-1]
-    assert (last.constraint, last.before, last.after) == ("limit", 20, 3)

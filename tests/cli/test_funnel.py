@@ -237,6 +237,20 @@ def test_a_terminal_without_unicode_gets_bars_of_signs():
             "required CUSTOM_A alone stands in the way of 3 hosts",
         ),
         (
+            explanation(
+                steps=[step("required", "CUSTOM_A", 3, 0)],
+                nearest_misses=[
+                    {
+                        "constraint": "required",
+                        "detail": "CUSTOM_A",
+                        "hosts": 1,
+                        "and": [{"constraint": "resources", "detail": "VCPU:9"}],
+                    }
+                ],
+            ),
+            "required CUSTOM_A and resources VCPU:9 together stand in the way of 1 host",
+        ),
+        (
             explanation(filters=[stage(2, 0, name="ComputeFilter")]),
             "ComputeFilter refused every one of the 2 hosts that came to it",
         ),

@@ -1,0 +1,198 @@
+"""What each constraint of a search removed where trees, sharing providers or groups combine.
+
+Counted are trees. Group by group and constraint by constraint, each slot of the request loses the
+providers that do not meet it; a tree is charged to the first constraint that leaves a slot without
+any. Where every slot has a provider and they still do not serve together, that is the step
+``combination``. The conditions, trees and combinations are those of the plain search.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from placement_sched.candidates.combine import Budget, Rules, Tree, can_serve
+from placement_sched.candidates.near_misses import near_misses
+from placement_sched.candidates.search import Search, forest_of
+from placement_sched.candidates.shortages import Stock, shortage, stocks_of
+from placement_sched.candidates.sieve import Grove, Member, Sieve, groves_of, sieves_of
+from placement_sched.candidates.trees import read_trees
+from placement_sched.config.settings import Settings
+from placement_sched.errors import TooComplex
+from placement_sched.model.candidate import Candidates
+from placement_sched.model.report import CandidatesReport, Rejected, StepReport, View
+
+#: How many providers of a tree a reason names.
+_NAMED = 3
+_TOGETHER = "no providers serve all that is asked together"
+_ELSEWHERE = "only providers that share with it serve the request, told with another tree already"
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A tree that has a provider for each slot, as it is sifted and as it is combined."""
+
+    grove: Grove
+    tree: Tree
+
+
+def explain_trees(
+    connection: Connection, search: Search, found: Candidates, settings: Settings, view: View
+) -> CandidatesReport:
+    """Return what every constraint of ``search`` did, each tree charged to the first only."""
+    standing = groves_of(connection, search)
+    providers = len(standing)
+    steps: list[StepReport] = []
+    for sieve in sieves_of(search):
+        kept = {grove.root.id: left for grove in standing if (left := grove.sifted(sieve))}
+        gone = _listed([grove for grove in standing if grove.root.id not in kept], view)
+        steps.append(
+            _step(
+                sieve.kind, sieve.detail, len(standing), len(kept), _told(connection, sieve, gone)
+            )
+        )
+        standing = list(kept.values())
+    taken = {request.root_uuid for request in found.requests}
+    whole = _whole(connection, search, standing)
+    served = _served(whole, search, settings, None if found.limited else taken)
+    if len(served) < len(whole):
+        gone = _listed([grove for grove in standing if grove.root.id not in served], view)
+        told = _told_together(whole, gone, search, settings)
+        steps.append(_step("combination", _rules_of(search), len(whole), len(served), told))
+    if len(taken) < len(served):
+        steps.append(_step("limit", str(len(taken)), len(served), len(taken)))
+    return CandidatesReport(
+        query=search.query.querystring(),
+        providers=providers,
+        hosts=len(taken),
+        steps=tuple(steps),
+        nearest_misses=() if taken else near_misses(connection, search, settings),
+    )
+
+
+def _step(
+    kind: str, detail: str, before: int, after: int, rejected: Iterable[Rejected] = ()
+) -> StepReport:
+    return StepReport(
+        constraint=kind, detail=detail, before=before, after=after, rejected=tuple(rejected)
+    )
+
+
+def _listed(gone: Iterable[Grove], view: View) -> list[Grove]:
+    shown = [grove for grove in gone if view.shows(grove.host, grove.node)]
+    return shown[: view.max_rejected or None]
+
+
+def _told(connection: Connection, sieve: Sieve, gone: Sequence[Grove]) -> Iterator[Rejected]:
+    stocks: dict[int, Stock] = {}
+    if sieve.constraint.resource_class and gone:
+        ids = {member.id for grove in gone for member in grove.members(sieve)}
+        stocks = stocks_of(connection, sieve.constraint, sorted(ids))
+    for grove in gone:
+        yield Rejected(grove.host, grove.node, _reason(sieve, grove, stocks))
+
+
+def _reason(sieve: Sieve, grove: Grove, stocks: Mapping[int, Stock]) -> str:
+    """Return why none of the providers that a tree had left meets a constraint.
+
+    Amounts are told of the providers that have any of the class; one that is the root, or the
+    only one left, needs no more words than a host without children.
+    """
+    if sieve.of_root:
+        return f"the root {sieve.constraint.refused}"
+    left = grove.members(sieve)
+    if not sieve.constraint.resource_class:
+        several = f"each of {len(left)} providers: " if len(left) > 1 else ""
+        return several + sieve.constraint.refused
+    having = [member for member in left if member.id in stocks] or list(left[:1])
+    told = [_amount(sieve, grove, member, stocks) for member in having[:_NAMED]]
+    more = len(having) - len(told)
+    return "; ".join(told) + (f"; and {more} more" if more else "")
+
+
+def _amount(sieve: Sieve, grove: Grove, member: Member, stocks: Mapping[int, Stock]) -> str:
+    told = shortage(sieve.constraint, stocks, member.id)
+    at_root = member.id == grove.root.id or member.id not in stocks
+    return told if at_root else f"{told} on {member.name}"
+
+
+def _whole(connection: Connection, search: Search, standing: Sequence[Grove]) -> dict[int, _Whole]:
+    """Return the trees left after all constraints, by the id of the root."""
+    roots = [grove.root.id for grove in standing]
+    trees = read_trees(connection, forest_of(search), roots)
+    return {
+        root: _Whole(grove, tree) for root, grove, tree in zip(roots, standing, trees, strict=True)
+    }
+
+
+def _served(
+    whole: Mapping[int, _Whole], search: Search, settings: Settings, taken: set[str] | None
+) -> set[int]:
+    """Return the roots of the trees that serve; where given, of those that were ``taken`` only.
+
+    What providers that share serve alone is one candidate, told of one of its trees.
+    """
+    rules = forest_of(search).rules
+    budget = Budget(settings.placement.allocation_candidates_budget)
+    return {
+        root
+        for root, one in whole.items()
+        if (taken is None or one.grove.uuid in taken) and can_serve(one.tree, rules, budget)
+    }
+
+
+def _told_together(
+    whole: Mapping[int, _Whole], gone: Sequence[Grove], search: Search, settings: Settings
+) -> Iterator[Rejected]:
+    rules, class_names = forest_of(search).rules, search.names.class_names
+    for grove in gone:
+        budget = Budget(settings.placement.allocation_candidates_budget)
+        tree = whole[grove.root.id].tree
+        try:
+            reason = "; ".join(_obstacles(tree, rules, class_names, budget))
+        except TooComplex:
+            reason = ""
+        yield Rejected(grove.host, grove.node, reason or _TOGETHER)
+
+
+def _obstacles(
+    tree: Tree, rules: Rules, class_names: Mapping[int, str], budget: Budget
+) -> Iterator[str]:
+    """Yield each rule without which providers of the tree would serve together."""
+    if can_serve(tree, rules, budget):
+        yield _ELSEWHERE
+        return
+    if rules.isolate and can_serve(tree, replace(rules, isolate=False), budget):
+        yield "not a provider for each group with a suffix (group_policy=isolate)"
+    for subtree in rules.subtrees:
+        others = tuple(other for other in rules.subtrees if other != subtree)
+        if can_serve(tree, replace(rules, subtrees=others), budget):
+            named = ",".join(rules.slots[slot].suffix for slot in subtree)
+            yield f"no providers of one subtree (same_subtree={named})"
+    for class_id in sorted({class_id for _, class_id in tree.rooms}):
+        rest = {place: room for place, room in tree.rooms.items() if place[1] != class_id}
+        if can_serve(replace(tree, rooms=rest), rules, budget):
+            yield f"{class_names[class_id]}: {_crowd(tree, rules, class_id)}"
+    if rules.trait_choices and can_serve(tree, replace(rules, trait_choices=()), budget):
+        yield "no providers that have all required traits together"
+
+
+def _crowd(tree: Tree, rules: Rules, class_id: int) -> str:
+    """Return what the slots ask of a class, and what the providers have that could serve them."""
+    asking = {
+        slot: amount
+        for slot, asked in enumerate(rules.slots)
+        for of_class, amount in asked.amounts
+        if of_class == class_id
+    }
+    options = {provider for slot in asking for provider in tree.options[slot]}
+    free = sorted((tree.rooms[provider, class_id].free for provider in options), reverse=True)
+    told = ", ".join(map(str, free[:_NAMED])) + (", ..." if len(free) > _NAMED else "")
+    return f"{' + '.join(map(str, asking.values()))} asked, free on each provider: {told}"
+
+
+def _rules_of(search: Search) -> str:
+    query = search.query
+    rules = ["group_policy=isolate"] if query.isolates else []
+    rules += [f"same_subtree={','.join(suffixes)}" for suffixes in query.same_subtrees]
+    return " ".join(rules)

@@ -1,0 +1,105 @@
+"""Questions with only the first of their constraints, and without one: what explanations tell of.
+
+Built anew here, in the plainest way, so that the product's own order and words are checked.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from placement_sched.model.query import (
+    AggregateTerms,
+    CandidatesQuery,
+    RequestGroup,
+    TraitTerms,
+)
+
+#: A constraint as a report names it, ``(kind, detail)``.
+Name = tuple[str, str]
+
+
+def _trait(any_of: frozenset[str]) -> str:
+    return next(iter(any_of)) if len(any_of) == 1 else f"in:{','.join(sorted(any_of))}"
+
+
+def _parts(group: RequestGroup) -> Iterator[tuple[Name, RequestGroup]]:
+    """Yield each constraint of a group, and a group that has only this one."""
+    for amount in group.resources:
+        yield ("resources", f"{amount[0]}:{amount[1]}"), RequestGroup(resources=(amount,))
+    for any_of in group.traits.required:
+        yield ("required", _trait(any_of)), RequestGroup(traits=TraitTerms((any_of,)))
+    for name in sorted(group.traits.forbidden):
+        yield ("required", f"!{name}"), RequestGroup(traits=TraitTerms((), frozenset({name})))
+    for uuids in group.aggregates.member_of:
+        detail = f"in:{','.join(sorted(uuids))}"
+        yield ("member_of", detail), RequestGroup(aggregates=AggregateTerms((uuids,)))
+    if group.aggregates.forbidden:
+        detail = f"!in:{','.join(sorted(group.aggregates.forbidden))}"
+        terms = AggregateTerms((), group.aggregates.forbidden)
+        yield ("member_of", detail), RequestGroup(aggregates=terms)
+    if group.in_tree:
+        yield ("in_tree", group.in_tree), RequestGroup(in_tree=group.in_tree)
+
+
+def _joined(suffix: str, parts: list[RequestGroup]) -> RequestGroup:
+    return RequestGroup(
+        suffix=suffix,
+        resources=sum((part.resources for part in parts), ()),
+        traits=TraitTerms(
+            sum((part.traits.required for part in parts), ()),
+            frozenset().union(*(part.traits.forbidden for part in parts)),
+        ),
+        aggregates=AggregateTerms(
+            sum((part.aggregates.member_of for part in parts), ()),
+            frozenset().union(*(part.aggregates.forbidden for part in parts)),
+        ),
+        in_tree=next((part.in_tree for part in parts if part.in_tree), None),
+    )
+
+
+def _flat(query: CandidatesQuery) -> list[tuple[Name, str | None, RequestGroup]]:
+    """Return every constraint: its name, the suffix of its group (None: the root), itself."""
+    found: list[tuple[Name, str | None, RequestGroup]] = []
+    for group in query.groups:
+        tail = f" (group {group.suffix})" if group.suffix else ""
+        found += [
+            ((kind, detail + tail), group.suffix, part) for (kind, detail), part in _parts(group)
+        ]
+    root = RequestGroup(traits=query.root)
+    found += [(("root_required", detail), None, part) for (_, detail), part in _parts(root)]
+    return found
+
+
+def _with(query: CandidatesQuery, kept: list[tuple[Name, str | None, RequestGroup]]):
+    groups = tuple(
+        _joined(group.suffix, [part for _, suffix, part in kept if suffix == group.suffix])
+        for group in query.groups
+    )
+    root = _joined("", [part for _, suffix, part in kept if suffix is None])
+    return replace(query, groups=groups, root=root.traits)
+
+
+def prefixes(query: CandidatesQuery) -> list[tuple[Name, CandidatesQuery]]:
+    """Return each constraint, and the question up to and with it."""
+    parts = _flat(query)
+    return [(part[0], _with(query, parts[: count + 1])) for count, part in enumerate(parts)]
+
+
+def without(query: CandidatesQuery, dropped: tuple[Name, ...]) -> CandidatesQuery:
+    """Return the question without some constraints or rules."""
+    kept = [part for part in _flat(query) if part[0] not in dropped]
+    loosened = _with(query, kept)
+    if ("group_policy", "isolate") in dropped:
+        loosened = replace(loosened, group_policy="none")
+    subtrees = (
+        one for one in query.same_subtrees if ("same_subtree", ",".join(one)) not in dropped
+    )
+    return replace(loosened, same_subtrees=tuple(subtrees))
+
+
+def names(query: CandidatesQuery) -> list[Name]:
+    """Return every constraint and rule of a question, once."""
+    found = [name for name, _, _ in _flat(query)]
+    if query.isolates:
+        found.append(("group_policy", "isolate"))
+    found += [("same_subtree", ",".join(suffixes)) for suffixes in query.same_subtrees]
+    return list(dict.fromkeys(found))
