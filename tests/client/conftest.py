@@ -52,10 +52,9 @@ class Server:
         return json.loads(text or b"null")
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server on an embedded database and a free port, stopped at the end."""
-    folder = tmp_path_factory.mktemp("server")
+@contextmanager
+def serving(folder: Path) -> Iterator[Server]:
+    """Give a server on an embedded database in ``folder`` and a free port, stopped at the end."""
     config, log = folder / "placement.conf", folder / "server.log"
     config.write_text(
         f"[placement_database]\nconnection = sqlite:///{folder}/sched.db\nsync_on_startup = true\n"
@@ -75,6 +74,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             yield Server(_announced_url(log, process))
         finally:
             process.terminate()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server, for tests of whole lists of hosts too: use ``hosts``, and make no others."""
+    with serving(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def busy_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Another server, where tests make what they like under names of their own."""
+    with serving(tmp_path_factory.mktemp("busy_server")) as server:
+        yield server
 
 
 def _announced_url(log: Path, process: subprocess.Popen[bytes]) -> str:
@@ -212,12 +225,15 @@ def openstack(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Clien
 
 
 @pytest.fixture(scope="session")
-def session_of(openstack: Client) -> Iterator[Callable[[str], Session]]:
-    """Give a function that returns the client of a microversion of placement, for many commands.
+def session_of(
+    busy_server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Session]]:
+    """Give a function that returns a busy server's client of a placement microversion.
 
     Each has a process of its own: the importing of it all costs more than a second, and within
     one process the client keeps to the first microversion that it was told.
     """
+    openstack = Client(tmp_path_factory.mktemp("busy_client"), busy_server.url)
     sessions: dict[str, Session] = {}
     with ExitStack() as stack:
 

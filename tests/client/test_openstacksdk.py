@@ -13,13 +13,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 
 
 @pytest.fixture(scope="module")
-def connection(server: Server):
+def connection(busy_server: Server):
     """A connection as the ``clouds.yaml`` of the documentation makes it."""
     with openstack.connect(
         load_yaml_config=False,
         load_envvars=False,
         auth_type="admin_token",
-        auth={"endpoint": f"{server.url}/placement", "token": "admin"},
+        auth={"endpoint": f"{busy_server.url}/placement", "token": "admin"},
         placement_api_version="1",
         placement_default_microversion="1.39",
     ) as connection:
