@@ -148,6 +148,16 @@ def test_delete_of_a_node_with_allocations_is_refused(app):
     app.delete(f"{NODES}/{node_uuid(1)}", status=204)
 
 
+@pytest.mark.parametrize("spelt", [str.upper, lambda uuid: uuid.replace("-", "")])
+def test_a_uuid_in_a_path_may_be_spelt_otherwise(sqlite_app, spelt):
+    path = f"{NODES}/{spelt(node_uuid(1))}"
+    made = sqlite_app.put_json(path, without(a_report(1), "uuid")).json
+    assert made["uuid"] == node_uuid(1)
+    assert sqlite_app.get(path).json == made
+    sqlite_app.delete(path, status=204)
+    sqlite_app.get(path, status=404)
+
+
 @pytest.mark.parametrize("uuid", [node_uuid(1), "nonsense", "%01"])
 def test_unknown_node_is_404(app, uuid):
     for answer in (

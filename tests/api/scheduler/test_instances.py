@@ -35,6 +35,15 @@ def error_of(answer):
     return error
 
 
+@pytest.mark.parametrize("spelt", [str.upper, lambda uuid: uuid.replace("-", "")])
+def test_a_uuid_in_a_path_may_be_spelt_otherwise(sqlite_app, spelt):
+    path = f"{INSTANCES}/{spelt(node_uuid(500))}"
+    assert sqlite_app.put_json(path, WHOLE).json["uuid"] == node_uuid(500)
+    assert sqlite_app.get(path).json["uuid"] == node_uuid(500)
+    sqlite_app.delete(path, status=204)
+    sqlite_app.get(path, status=404)
+
+
 def test_record_is_kept_as_given(app):
     recorded = app.put_json(INSTANCE, WHOLE).json
     assert recorded == {"uuid": node_uuid(500), **WHOLE}

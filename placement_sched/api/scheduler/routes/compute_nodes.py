@@ -7,6 +7,7 @@ import orjson
 
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.route import Route
+from placement_sched.api.scheduler.addressed import usual
 from placement_sched.api.scheduler.paging import limit_and_marker, page
 from placement_sched.api.scheduler.schemas import compute_nodes as schemas
 from placement_sched.db.connection import Connection
@@ -75,7 +76,7 @@ def index(call: Call) -> Answer:
 def show(call: Call, uuid: str) -> Answer:
     """Return one node."""
     with call.services.database.read() as connection:
-        node = compute_nodes.by_uuid(connection, uuid.lower())
+        node = compute_nodes.by_uuid(connection, usual(uuid))
     return Answer(body=_shown(node))
 
 
@@ -83,7 +84,7 @@ def remove(call: Call, uuid: str) -> Answer:
     """Delete a node with its root provider, and the service of its host if it was its last."""
 
     def work(connection: Connection) -> None:
-        nodes.remove(connection, uuid.lower())
+        nodes.remove(connection, usual(uuid))
 
     call.services.database.write(work)
     return Answer(status=204)

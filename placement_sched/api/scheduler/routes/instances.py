@@ -5,6 +5,7 @@ from typing import Any
 
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.route import Route
+from placement_sched.api.scheduler.addressed import usual
 from placement_sched.api.scheduler.paging import limit_and_marker, page
 from placement_sched.api.scheduler.schemas import instances as schemas
 from placement_sched.db.connection import Connection
@@ -70,7 +71,7 @@ def index(call: Call) -> Answer:
 def show(call: Call, uuid: str) -> Answer:
     """Return one instance."""
     with call.services.database.read() as connection:
-        instance = instances.by_uuid(connection, uuid.lower())
+        instance = instances.by_uuid(connection, usual(uuid))
     return Answer(body=_shown(instance))
 
 
@@ -78,7 +79,7 @@ def remove(call: Call, uuid: str) -> Answer:
     """Forget an instance and free its allocations."""
 
     def work(connection: Connection) -> None:
-        operations.remove(connection, uuid.lower())
+        operations.remove(connection, usual(uuid))
 
     call.services.database.write(work)
     return Answer(status=204)
