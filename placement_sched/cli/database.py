@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
+from placement_sched.errors import Unavailable
 
 
 @contextmanager
@@ -15,6 +17,18 @@ def open_database(settings: Settings) -> Iterator[Database]:
         yield database
     finally:
         database.dispose()
+
+
+def refuse_absent_file(database: Database) -> None:
+    """Raise :class:`Unavailable` for an SQLite file that is not there: to ask would make it."""
+    if database.url.get_backend_name() != "sqlite":
+        return
+    file = Path(str(database.url.database))
+    if not file.is_file():
+        raise Unavailable(
+            f"there is no database {file} here; --url asks a server, --config-file names another "
+            "database, and placement-sched db sync makes it"
+        )
 
 
 def shown(database: Database) -> str:

@@ -7,6 +7,7 @@ from placement_sched.api.scheduler import placing
 from placement_sched.api.scheduler.schemas import explain as explain_schemas
 from placement_sched.api.scheduler.schemas import select_destinations as select_schemas
 from placement_sched.api.schema import Schemas
+from placement_sched.cli.database import shown
 from placement_sched.scheduler.service import Scheduler
 from placement_sched.store import host_aggregates
 
@@ -18,6 +19,11 @@ class DirectScheduler:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
+
+    @property
+    def place(self) -> str:
+        """The database asked, without its password."""
+        return shown(self._scheduler.database)
 
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid."""

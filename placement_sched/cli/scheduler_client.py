@@ -24,6 +24,11 @@ class SchedulerClient:
         self._base = base.rstrip("/")
         self._token = token
 
+    @property
+    def place(self) -> str:
+        """The server asked."""
+        return self._base
+
     def explain(self, body: Json) -> Json:
         """Return the explanation of ``body``; raise :class:`Error` with the server's words."""
         return self._post("explain", body)

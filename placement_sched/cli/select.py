@@ -11,6 +11,7 @@ from rich.console import Console
 
 from placement_sched.app import make_services
 from placement_sched.cli.arguments import Commands, add_command, add_format
+from placement_sched.cli.database import refuse_absent_file
 from placement_sched.cli.direct import DirectScheduler
 from placement_sched.cli.funnel import obstacle, render
 from placement_sched.cli.request import (
@@ -33,6 +34,11 @@ _EXAMPLE = """example:
 
 class Scheduler(Protocol):
     """Who is asked: a server, or the core on the configured database."""
+
+    @property
+    def place(self) -> str:
+        """The address of the server or database."""
+        ...
 
     def explain(self, body: Json) -> Json:
         """Return the explanation of ``body``, nothing claimed."""
@@ -111,6 +117,8 @@ def run_explain(arguments: argparse.Namespace) -> int:
             print_json(explanation)
         else:
             render(explanation, Console(), names=scheduler.aggregate_names())
+            if _is_empty(explanation):
+                Console().print(f"{scheduler.place} knows no host at all", soft_wrap=True)
     return 0
 
 
@@ -135,7 +143,8 @@ def run_select(arguments: argparse.Namespace) -> int:
         except NoValidHost as failure:
             refused = _refused(explanation, failure)
             render(refused, Console(), names=names)
-            raise NoValidHost(f"no valid host: {obstacle(refused)}") from None
+            asked = f" in {scheduler.place}" if _is_empty(refused) else ""
+            raise NoValidHost(f"no valid host: {obstacle(refused)}{asked}") from None
     selected = [
         {**selections[0], "instance": uuid}
         for uuid, selections in zip(
@@ -166,6 +175,11 @@ def _refused(explanation: Json, failure: NoValidHost) -> Json:
     return {**explanation, "outcome": "no_valid_host", **failure.extra}
 
 
+def _is_empty(explanation: Json) -> bool:
+    """Return whether the one asked has no resource provider: it may be the wrong one."""
+    return not explanation["funnel"]["allocation_candidates"].get("providers", 1)
+
+
 def _overrides(texts: Iterable[str]) -> Json:
     """Return ``GROUP.OPTION=VALUE`` texts as a mapping; a value that is JSON is taken as such."""
     found: Json = {}
@@ -184,6 +198,7 @@ def _scheduler(arguments: argparse.Namespace) -> Iterator[Scheduler]:
         return
     services = make_services(read_settings(arguments.config_file))
     try:
+        refuse_absent_file(services.database)
         services.ready()
         yield DirectScheduler(services.scheduler)
     finally:

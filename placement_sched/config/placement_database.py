@@ -23,8 +23,8 @@ OPTIONS = (
     cfg.BoolOpt(
         "sync_on_startup",
         default=False,
-        help="Create or upgrade the schema when the server starts (the embedded database always "
-        "does). Otherwise run placement-sched db sync.",
+        help="Create or upgrade the schema when the server starts (SQLite, which is "
+        "embedded, always does). Otherwise run placement-sched db sync.",
     ),
     cfg.IntOpt(
         "max_pool_size",

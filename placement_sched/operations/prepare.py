@@ -29,8 +29,9 @@ class Preparation:
     """
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
-        options = settings.placement_database
-        self._may_sync: bool = options.sync_on_startup or options.connection is None
+        # SQLite is embedded: its file is this service's own, and nobody else will prepare it.
+        embedded = database.url.get_backend_name() == "sqlite"
+        self._may_sync: bool = settings.placement_database.sync_on_startup or embedded
         self._database = database
         self._clock = clock
         self._lock = Lock()

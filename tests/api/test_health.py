@@ -42,6 +42,15 @@ def test_readiness_comes_back_with_the_database(tmp_path):
     application.close()
 
 
+@pytest.mark.parametrize("empty", [True, False], ids=["empty", "absent"])
+def test_a_configured_sqlite_file_is_prepared_at_start(tmp_path, empty):
+    if empty:
+        (tmp_path / "own.db").touch()
+    application = create_app(make_settings(f"sqlite:///{tmp_path}/own.db"))
+    assert TestApp(application).get("/healthz?ready").json == {"status": "ready"}
+    application.close()
+
+
 def test_head_has_no_body(sqlite_app):
     answer = TestApp(sqlite_app.app).head("/healthz")
     assert answer.body == b""

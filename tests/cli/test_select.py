@@ -49,6 +49,23 @@ def allocations(cloud, instance: str) -> dict:
     return cloud.get(f"/placement/allocations/{instance}").json["allocations"]
 
 
+@pytest.mark.parametrize("command", ["select", "explain"])
+def test_an_absent_database_is_told_and_not_made(run, tmp_path, command):
+    refused = run(command, *SIZES)
+    assert refused.returncode == 1
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith("placement-sched: there is no database placement_sched.db here")
+    assert list(tmp_path.glob("*.db*")) == []
+
+
+def test_a_database_without_hosts_is_named(sqlite_url, monkeypatch, capsys):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    assert main(["explain", *SIZES]) == 0
+    assert f"{sqlite_url} knows no host at all" in capsys.readouterr().out
+    assert main(["select", *SIZES]) == 1
+    assert capsys.readouterr().err.endswith(f" in {sqlite_url}\n")
+
+
 def test_select_claims_for_each_instance(answer, cloud):
     status, printed, _ = answer("select", *SIZES, "--count", "2", "--format", "json")
     assert status == 0
@@ -159,6 +176,7 @@ def test_properties_of_flavor_and_image_reach_the_request(answer):
 def test_request_comes_from_stdin(run):
     flavor = {"name": "x", "vcpus": 1, "memory_mb": 1, "root_gb": 0}
     body = json.dumps({"request_spec": {"flavor": flavor}, "return_alternates": True})
+    run("db", "sync")
     done = run("explain", "-", "--format", "json", stdin=body)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["outcome"] == "no_valid_host"
