@@ -77,8 +77,12 @@ def read_providers(
 
 def by_uuid(connection: Connection, uuid: str) -> Provider:
     """Return the provider of this uuid; raises :class:`NotFound`."""
-    found = read_providers(connection, _BY_UUID, {"uuid": uuid})
-    if not found:
+    return _exactly(uuid, read_providers(connection, _BY_UUID, {"uuid": uuid}))
+
+
+def _exactly(uuid: str, found: Sequence[Provider]) -> Provider:
+    """Return the one of this uuid as it is written: MariaDB finds it in capitals as well."""
+    if not found or found[0].uuid != uuid:
         raise not_found(uuid)
     return found[0]
 
@@ -115,10 +119,7 @@ def locked_by_uuid(connection: Connection, uuid: str, generation: int | None = N
 
     Raises :class:`NotFound`, and :class:`ConcurrentUpdate` unless its generation is the one given.
     """
-    found = read_providers(connection, _LOCKED_BY_UUID, {"uuid": uuid})
-    if not found:
-        raise not_found(uuid)
-    (provider,) = found
+    provider = _exactly(uuid, read_providers(connection, _LOCKED_BY_UUID, {"uuid": uuid}))
     if generation not in {None, provider.generation}:
         raise ConcurrentUpdate(
             f"resource provider generation conflict: the generation of {uuid} is "

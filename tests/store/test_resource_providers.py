@@ -109,6 +109,18 @@ def test_a_lock_tells_the_generations_of_those_that_are_there(database):
     assert read(database, two).updated_at == LATER
 
 
+def test_a_uuid_in_capitals_is_another_one_on_every_database(database):
+    provider = make(database, "one")
+    capitals = provider.uuid.upper()
+    assert capitals != provider.uuid
+    with pytest.raises(NotFound), database.read() as connection:
+        resource_providers.by_uuid(connection, capitals)
+    with pytest.raises(NotFound):
+        database.write(lambda connection: resource_providers.locked_by_uuid(connection, capitals))
+    with database.read() as connection:
+        assert resource_providers.by_uuids(connection, [capitals]).get(capitals) is None
+
+
 def test_another_generation_than_the_one_given_is_a_conflict(database):
     one = make(database, "one")
     with pytest.raises(ConcurrentUpdate, match="generation conflict"):
