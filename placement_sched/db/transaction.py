@@ -14,7 +14,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.engine import database_url, make_engine
 from placement_sched.db.tally import Tally, count_statements
 from placement_sched.db.write_gate import LOCKED, WriteGate
-from placement_sched.errors import Conflict, Unavailable
+from placement_sched.errors import Conflict, TooComplex, Unavailable
 
 T = TypeVar("T")
 
@@ -26,6 +26,16 @@ _LOCKED_SQLSTATES = {"55P03"}
 _LOCKED_MYSQL = {1205}
 _MISSING_SQLSTATES = {"42P01"}
 _MISSING_MYSQL = {1146}
+# What it says of a statement that it does not take for its length.
+_TOO_LARGE_SQLSTATE = "54"  # PostgreSQL's class: program limit exceeded
+_TOO_LARGE_MYSQL = {1116, 1117, 1153, 1390, 1436}  # tables, columns, packet, placeholders, stack
+_TOO_LARGE_WORDS = (
+    "too many columns",
+    "too many sql variables",
+    "expression tree is too large",
+    "parser stack overflow",
+    "number of parameters must be between",
+)
 
 
 class Database:
@@ -51,7 +61,8 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """Give a connection for reading.
 
-        Raises :class:`Unavailable` where the database does not answer.
+        Raises :class:`Unavailable` where the database does not answer and :class:`TooComplex` for
+        a statement too long for it.
         """
         with _plain_words(), self.reader.connect() as connection:
             yield connection
@@ -99,17 +110,35 @@ class Database:
 
 @contextmanager
 def _plain_words() -> Iterator[None]:
-    """Turn what a driver raises about itself (not about the data) into :class:`Unavailable`."""
+    """Turn what a driver raises about itself (not about the data) into :class:`Unavailable`.
+
+    A statement that no database takes for its length is the fault of who asked so much, and
+    becomes :class:`TooComplex`.
+    """
     try:
         yield
     except PoolTimeout as failure:
         raise Unavailable("the database has no free connection just now") from failure
     except (OperationalError, InterfaceError) as failure:
+        if _is_too_large(failure):
+            raise TooComplex(_TOO_LARGE) from failure
         raise Unavailable(_sentence(failure)) from failure
     except DBAPIError as failure:
         if failure.connection_invalidated or _is_missing(failure) or _rivalry(failure):
             raise Unavailable(_sentence(failure)) from failure
         raise
+
+
+_TOO_LARGE = "the request names more than the database takes in one statement"
+
+
+def _is_too_large(failure: DBAPIError) -> bool:
+    code, told = _code(failure), str(failure.orig).lower()
+    return (
+        code in _TOO_LARGE_MYSQL
+        or (isinstance(code, str) and len(code) == 5 and code.startswith(_TOO_LARGE_SQLSTATE))
+        or any(words in told for words in _TOO_LARGE_WORDS)
+    )
 
 
 def _sentence(failure: DBAPIError) -> str:
@@ -123,9 +152,10 @@ def _sentence(failure: DBAPIError) -> str:
 
 
 def _code(failure: DBAPIError) -> object:
+    """Return MariaDB's number (its SQLSTATE tells less), PostgreSQL's SQLSTATE, SQLite's text."""
     original = failure.orig
-    arguments = getattr(original, "args", ())
-    return getattr(original, "sqlstate", None) or (arguments[0] if arguments else None)
+    first = next(iter(getattr(original, "args", ())), None)
+    return first if isinstance(first, int) else getattr(original, "sqlstate", None) or first
 
 
 def _rivalry(failure: DBAPIError) -> bool:

@@ -1,7 +1,11 @@
 """explain: the very same run, told stage by stage, with nothing claimed."""
 
-import pytest
+from uuid import UUID
 
+import pytest
+from sqlalchemy import insert
+
+from placement_sched.db.tables import placement_aggregates
 from tests.placing import flavor, report, spec
 from tests.scheduler.test_select_destinations import allocations, explain, instance, select
 from tests.statements import counted
@@ -157,3 +161,21 @@ def test_plain_run_sends_no_statement_for_an_explanation(cloud):
         select(cloud, spec(), claim=False)
     assert len(plain) < len(explained)
     assert not any("met_0" in statement for statement in plain)
+
+
+def test_as_many_aggregates_as_a_request_may_name_are_asked_of_every_database(app):
+    """Even where each of them is there: those that are not, take no part in the statement."""
+    uuids = [str(UUID(int=number)) for number in range(1, 10_001)]
+    app.app.services.database.write(
+        lambda connection: connection.execute(
+            insert(placement_aggregates), [{"uuid": uuid} for uuid in uuids]
+        )
+    )
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    entries = [",".join(uuids[n : n + 250]) for n in range(0, 5_000, 250)]
+    asked = spec(
+        requested_destination={"aggregates": entries, "forbidden_aggregates": uuids[5_000:]}
+    )
+    steps = explain(app, asked)["funnel"]["allocation_candidates"]["steps"]
+    assert sum(1 for step in steps if step["constraint"] == "member_of") == 21
+    select(app, asked, status=409)

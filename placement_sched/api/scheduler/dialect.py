@@ -30,7 +30,7 @@ CODES: Mapping[int, str] = MappingProxyType(
 )
 
 #: Codes of the Placement API that say more than the status does, under this face's name.
-_ALSO_HERE: Mapping[str, str] = MappingProxyType(
+ALSO_HERE: Mapping[str, str] = MappingProxyType(
     {
         "placement.concurrent_update": "scheduler.concurrent_update",
         "placement.duplicate_name": "scheduler.duplicate",
@@ -49,5 +49,5 @@ class SchedulerDialect(PlacementDialect):
         """Return the error in placement's shape, under a code of this face."""
         if error.code.startswith(_FOREIGN):
             default = CODES.get(status, CODES[HTTPStatus.INTERNAL_SERVER_ERROR])
-            error.code = _ALSO_HERE.get(error.code, default)
+            error.code = ALSO_HERE.get(error.code, default)
         return super().error(error, status, title, seen)

@@ -1,0 +1,20 @@
+"""What a database says of itself becomes an error in plain words."""
+
+import pytest
+from sqlalchemy import literal, select, text
+
+from placement_sched.errors import TooComplex
+
+
+def test_statement_too_long_for_a_database_is_no_outage(database):
+    columns = ", ".join(str(number) for number in range(5_000))
+    tables = ", ".join(f"resource_classes t{number}" for number in range(70))
+    with pytest.raises(TooComplex, match="names more than"), database.read() as connection:
+        connection.execute(text(f"SELECT {columns} FROM {tables} WHERE 1 = 0"))
+
+
+def test_too_many_parameters_are_no_outage(database):
+    if database.url.get_backend_name() == "mysql":
+        pytest.skip("its driver sends parameters in the text, of any number")
+    with pytest.raises(TooComplex), database.read() as connection:
+        connection.execute(select(literal(1).in_(range(300_000))))
