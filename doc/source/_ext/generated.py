@@ -20,6 +20,8 @@ from sphinx.application import Sphinx
 
 import placement_sched
 from placement_sched.api.errors import status_of
+from placement_sched.api.scheduler.dialect import ALSO_HERE
+from placement_sched.api.scheduler.dialect import CODES as SCHEDULER_CODES
 from placement_sched.app import RULES
 from placement_sched.config.without_meaning import WITHOUT_MEANING
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
@@ -143,9 +145,12 @@ class ErrorCodes(Generated):
 
 
 def codes() -> set[str]:
-    """Return every error code that a class has or a raise gives, read from the source."""
+    """Return every error code that a class has or a raise gives, read from the source.
+
+    The scheduler API has more, from tables.
+    """
     package = Path(placement_sched.__file__).parent
-    return {
+    return {*SCHEDULER_CODES.values(), *ALSO_HERE.values()} | {
         value
         for path in package.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
