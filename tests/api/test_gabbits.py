@@ -28,10 +28,14 @@ def tell(
     story: Path, *, host: str, port: int, prefix: str = "", application: Callable | None = None
 ) -> None:
     """Play a story against what listens at an address, or an application in its place."""
+    written = utils.load_yaml(yaml_file=str(story))
+    if application is None:
+        # gabbi never closes the connections that it keeps.
+        written["defaults"]["request_headers"]["connection"] = "close"
     suite = suitemaker.test_suite_from_dict(
         loader=unittest.TestLoader(),
         test_base_name=story.stem,
-        suite_dict=utils.load_yaml(yaml_file=str(story)),
+        suite_dict=written,
         test_directory=str(story.parent),
         host=host,
         port=port,
