@@ -10,7 +10,7 @@ LOCKED = "the database is locked by another writer; try again"
 #: Writers that may be under way or wait for the lock: half of a server's threads.
 PLACES = 2
 #: Seconds that one more writer waits for a place, which is long for those that were given one.
-PATIENCE = 1.0
+PATIENCE = 3.0
 
 
 class WriteGate:
