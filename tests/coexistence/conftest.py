@@ -81,10 +81,12 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["postgresql", "mysql"])
-def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database that OpenStack placement made and we adopted."""
-    with empty_database(request.param, tmp_path) as url:
+@pytest.fixture(params=["postgresql", "mysql"], scope="module")
+def shared_url(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The URL of a database that OpenStack placement made and we adopted, one for a module."""
+    with empty_database(request.param, tmp_path_factory.mktemp("shared")) as url:
         OpenStack(url).manage("db", "sync")
         database = Database(make_settings(url))
         adopt(database, utcnow)

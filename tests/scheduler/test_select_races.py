@@ -10,8 +10,8 @@ from placement_sched.model.clock import utcnow
 from tests.clouds import uuid_of
 from tests.conftest import make_settings
 from tests.placing import flavor, hosts_of, instance, report, spec
+from tests.processes import race
 from tests.scheduler.test_select_destinations import usages
-from tests.store.test_allocations_race import race
 
 ROUNDS = 10
 RIVALS = 6

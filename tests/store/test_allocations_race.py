@@ -4,12 +4,9 @@ Real processes, released by a barrier, each with its own application on the same
 number of rounds is ``PLACEMENT_SCHED_TEST_RACE_ROUNDS``, 20 by default.
 """
 
-import multiprocessing
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
-from queue import Empty
 from uuid import UUID, uuid4
 
 import pytest
@@ -19,13 +16,10 @@ from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
 from placement_sched.store import allocations, resource_providers
 from tests.conftest import make_settings
+from tests.processes import race
 from tests.providers import make_provider
 
 ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "20"))
-
-#: A process is started from one that has imported everything already, and has no connections.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload([__name__])
 
 #: What one request was answered: its round, status and error code.
 Result = tuple[int, int, str | None]
@@ -70,36 +64,6 @@ def _owner(generation):
         "consumer_generation": generation,
         "consumer_type": "INSTANCE",
     }
-
-
-def race(number: int, work: Callable[..., list[Result]], *arguments: object) -> list[Result]:
-    """Run ``work(barrier, results..., *arguments)`` in that many processes; return all results."""
-    barrier, results = PROCESSES.Barrier(number), PROCESSES.Queue()
-    processes = [
-        PROCESSES.Process(target=_report, args=(results, work, barrier, which, *arguments))
-        for which in range(number)
-    ]
-    for process in processes:
-        process.start()
-    told: list[Result] = []
-    for _ in processes:
-        told.extend(_next(results, processes))
-    for process in processes:
-        process.join(timeout=60)
-    return told
-
-
-def _next(results, processes) -> list[Result]:
-    """Return what the next process tells; fail at once when one dies without telling."""
-    while True:
-        try:
-            return results.get(timeout=1)
-        except Empty:
-            assert not any(process.exitcode for process in processes), "a claimant died"
-
-
-def _report(results, work, *arguments):
-    results.put(work(*arguments))
 
 
 def claim_each_whole(barrier, which, url, providers):

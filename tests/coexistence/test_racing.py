@@ -1,0 +1,151 @@
+"""Both services claim from the same providers at the same moment.
+
+What the other service allocates beyond what there is, by its known faults (doc: Beside OpenStack
+placement), is told apart from what we do by the ledger that the database keeps.
+"""
+
+import logging
+import os
+import random
+from collections import Counter
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.db.transaction import Database
+from placement_sched.store import allocations, resource_providers
+from tests.coexistence.conftest import peer_url
+from tests.coexistence.ledger import excesses, open_ledger, writes
+from tests.conftest import make_settings
+from tests.differential.exchange import Request
+from tests.differential.sides import Ours, Peer
+from tests.processes import race
+from tests.providers import make_provider
+
+LOG = logging.getLogger(__name__)
+
+ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "20"))
+CAPACITY = 8
+#: Processes of each service.
+EACH = 2
+
+#: Which service answered (True: the peer's), what was asked, and the status and error code.
+Answer = tuple[bool, tuple[str, str], int, str | None]
+
+
+@pytest.fixture(scope="module")
+def database(shared_url):
+    database = Database(make_settings(shared_url))
+    open_ledger(database)
+    yield database
+    database.dispose()
+
+
+def side(which: int, url: str) -> Ours | Peer:
+    return Ours(url) if which % 2 == 0 else Peer(peer_url(url))
+
+
+def claim(consumer: str, amounts: dict[str, int], generation: int | None) -> Request:
+    body = {
+        "allocations": {
+            provider: {"resources": {"VCPU": amount}} for provider, amount in amounts.items()
+        },
+        "project_id": "project",
+        "user_id": "user",
+        "consumer_generation": generation,
+        "consumer_type": "INSTANCE",
+    }
+    return Request("PUT", f"/allocations/{consumer}", version="1.39", document=body)
+
+
+def claim_each_whole(barrier, which, url, providers) -> list[Answer]:
+    """Claim each provider whole for a consumer of one's own, all processes at the same moment."""
+    service = side(which, url)
+    told = []
+    for provider in providers:
+        consumer = str(uuid4())
+        barrier.wait(120)
+        reply = service.ask(claim(consumer, {provider: CAPACITY}, None))
+        told.append((which % 2 == 1, (provider, consumer), reply.status, reply.error.get("code")))
+    service.close()
+    return told
+
+
+def change_amounts(barrier, which, url, providers, number) -> list[tuple[bool, str, dict, int]]:
+    """Change at random what own consumers hold on all providers; tell what each holds at last."""
+    service, dice = side(which, url), random.Random(which)
+    consumers = {str(uuid4()): (None, {}) for _ in range(3)}
+    refused = 0
+    barrier.wait(120)
+    for _ in range(number):
+        consumer = dice.choice(list(consumers))
+        generation, _held = consumers[consumer]
+        wanted = {provider: dice.randint(1, 4) for provider in providers}
+        reply = service.ask(claim(consumer, wanted, generation))
+        if reply.status == 204:
+            consumers[consumer] = ((generation or 0) + 1, wanted)
+        else:
+            refused += 1
+            assert reply.status == 409 or which % 2 == 1, reply
+    service.close()
+    return [(which % 2 == 1, name, held, refused) for name, (_, held) in consumers.items()]
+
+
+def test_when_all_claim_a_whole_provider_no_claim_of_ours_is_one_too_many(database, shared_url):
+    providers = [make_provider(database, VCPU=CAPACITY) for _ in range(ROUNDS)]
+    told = race(2 * EACH, claim_each_whole, shared_url, providers)
+    made = writes(database)
+    rounds = 0
+    for provider in providers:
+        ours = {
+            consumer: (status, code)
+            for peer, (asked, consumer), status, code in told
+            if asked == provider and not peer
+        }
+        assert set(ours.values()) <= {
+            (204, None),
+            (409, "placement.undefined_code"),
+        }
+        won = {consumer for consumer, (status, _code) in ours.items() if status == 204}
+        assert len(won) <= 1
+        held = holdings(database, provider)
+        assert {held[consumer] for consumer in won} <= {CAPACITY}
+        assert not held.keys() & (ours.keys() - won)
+        too_many = excesses(made[number(database, provider)], CAPACITY)
+        assert all(one.by_peer for one in too_many)
+        rounds += bool(too_many)
+    LOG.info("the peer allocated too much in %d of %d rounds", rounds, ROUNDS)
+    winners = Counter(peer for peer, _asked, status, _code in told if status == 204)
+    assert winners[False], "ours never won: the race was none"
+
+
+def test_when_all_change_what_they_hold_ours_is_whole_and_never_rounds(database, shared_url):
+    capacity = 2 * CAPACITY
+    providers = [make_provider(database, VCPU=capacity) for _ in range(2)]
+    told = race(2 * EACH, change_amounts, shared_url, providers, 2 * ROUNDS)
+    made = writes(database)
+    for provider in providers:
+        held = holdings(database, provider)
+        for peer, consumer, amounts, _refused in told:
+            if not peer:
+                assert held.get(consumer, 0) == amounts.get(provider, 0)
+        history = made[number(database, provider)]
+        assert history[-1].after == sum(held.values())
+        assert all(one.by_peer for one in excesses(history, capacity))
+        assert {one.by_peer for one in history} == {True, False}
+    assert any(refused for peer, _, _, refused in told if not peer), "there was room for all"
+
+
+def number(database: Database, provider: str) -> int:
+    with database.read() as connection:
+        return resource_providers.by_uuid(connection, provider).id
+
+
+def holdings(database: Database, provider: str) -> dict[str, int]:
+    """What each consumer holds of the provider, one row each."""
+    with database.read() as connection:
+        rows = allocations.of_provider(
+            connection, resource_providers.by_uuid(connection, provider).id
+        )
+    assert len({row.consumer.uuid for row in rows}) == len(rows)
+    return {row.consumer.uuid: row.used for row in rows}

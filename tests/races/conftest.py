@@ -1,0 +1,5 @@
+"""The server of the races, started as its users start it."""
+
+from tests.cli.conftest import serve
+
+__all__ = ["serve"]

@@ -1,0 +1,143 @@
+"""Sixteen clients fill ten small providers while the server's workers are killed.
+
+``PLACEMENT_SCHED_TEST_RACE_SECONDS`` says for how long on each database, 10 by default.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections import Counter
+
+import psutil
+import pytest
+from sqlalchemy import func, select
+
+from placement_sched.db.tables import allocations as allocations_table
+from placement_sched.db.tables import consumers as consumers_table
+from placement_sched.db.transaction import Database
+from placement_sched.store import allocations, inventories, resource_providers
+from tests.processes import race
+from tests.providers import make_provider
+from tests.races.writer import TOTALS, Tale, write_at_random
+
+LOG = logging.getLogger(__name__)
+
+SECONDS = float(os.environ.get("PLACEMENT_SCHED_TEST_RACE_SECONDS", "10"))
+WRITERS, WORKERS, PROVIDERS = 16, 3, 10
+#: Seconds between two kills: a worker that is killed while it starts is taken for one that cannot.
+PAUSE = 3.0
+
+
+class Killer(threading.Thread):
+    """Kills the oldest worker of a server with SIGKILL, again and again."""
+
+    def __init__(self, server: psutil.Process) -> None:
+        super().__init__(daemon=True)
+        self._server = server
+        self._over = threading.Event()
+        self.killed = 0
+
+    def run(self) -> None:
+        while not self._over.wait(PAUSE):
+            workers = self._server.children()
+            min(workers, key=psutil.Process.create_time).kill()
+            self.killed += 1
+
+    def stop(self) -> None:
+        self._over.set()
+        self.join()
+
+
+@pytest.fixture
+def tales(database, database_url, serve) -> tuple[list[str], list[Tale]]:
+    """What sixteen writers tell of ten providers, having raced against a server in trouble."""
+    providers = [make_provider(database, VCPU=TOTALS[-1]) for _ in range(PROVIDERS)]
+    server = serve(
+        *("--workers", str(WORKERS)),
+        OS_PLACEMENT_DATABASE__CONNECTION=database_url,
+    )
+    killer = Killer(psutil.Process(server.process.pid))
+    killer.start()
+    told = race(WRITERS, write_at_random, server.url, providers, SECONDS)
+    killer.stop()
+    assert killer.killed >= SECONDS // PAUSE - 1
+    assert server.process.poll() is None
+    time.sleep(1)  # what a killed worker left open is rolled back
+    return providers, told
+
+
+def test_every_acknowledged_write_is_there_whole_and_no_refused_one(database, tales):
+    providers, told = tales
+    expected = {
+        (consumer, provider): amount
+        for tale in told
+        for consumer, amounts in tale.holds.items()
+        for provider, amount in amounts.items()
+    }
+    assert in_database(database) == expected
+    with database.read() as connection:
+        known = set(connection.scalars(select(consumers_table.c.uuid)))
+    assert known == {consumer for consumer, _provider in expected}
+    check_inventories(database, providers, told)
+    check_usages(database, providers, expected)
+    check_that_it_was_a_race(told)
+
+
+def in_database(database: Database) -> dict[tuple[str, str], int]:
+    with database.read() as connection:
+        names = list(connection.scalars(select(allocations_table.c.consumer_id).distinct()))
+        found = allocations.of_consumers(connection, names)
+        rows = connection.scalar(select(func.count()).select_from(allocations_table))
+    held = {(one.consumer.uuid, one.provider_uuid): one.used for one in found}
+    assert len(held) == rows, "an allocation is there twice, or its consumer is not"
+    return held
+
+
+def check_inventories(database: Database, providers: list[str], told: list[Tale]) -> None:
+    """The last acknowledged total stands; no generation let two writes through."""
+    for provider in providers:
+        shrinks = [one for tale in told for one in tale.shrinks if one.provider == provider]
+        sure = [one for one in shrinks if one.sure]
+        assert all(count == 1 for count in Counter(one.over for one in sure).values())
+        last = max(sure, key=lambda one: one.over, default=None)
+        possible = {one.total for one in shrinks if last is None or one.over > last.over}
+        possible.add(TOTALS[-1] if last is None else last.total)
+        with database.read() as connection:
+            found = resource_providers.by_uuid(connection, provider)
+            (inventory,) = inventories.of_provider(connection, found.id)
+        assert inventory.total in possible
+
+
+def check_usages(
+    database: Database, providers: list[str], expected: dict[tuple[str, str], int]
+) -> None:
+    """What is used of a provider is what its consumers hold, and never more than it ever had."""
+    for provider in providers:
+        held = sum(amount for (_name, on), amount in expected.items() if on == provider)
+        with database.read() as connection:
+            found = resource_providers.by_uuid(connection, provider)
+            rows = allocations.of_provider(connection, found.id)
+        assert sum(row.used for row in rows) == held <= TOTALS[-1]
+
+
+def check_that_it_was_a_race(told: list[Tale]) -> None:
+    """Every kind of request was acknowledged and refused, and some had no answer."""
+    ends: Counter[tuple[str, int | None]] = sum((tale.ends for tale in told), Counter())
+    LOG.info("%s", dict(sorted(ends.items(), key=str)))
+    kinds = {kind for kind, _status in ends}
+    assert kinds == {
+        "PUT /allocations",
+        "POST /allocations",
+        "DELETE /allocations",
+        "POST /reshaper",
+        "PUT /resource_providers",
+    }
+    assert {kind for kind, status in ends if status in {200, 204}} == kinds
+    assert {kind for kind, status in ends if status == 409} >= {
+        "PUT /allocations",
+        "POST /allocations",
+        "POST /reshaper",
+    }
+    assert any(status is None for _kind, status in ends)
+    assert {status for _kind, status in ends} <= {200, 204, 404, 409, 503, None}
