@@ -58,7 +58,7 @@ class UnknownNames(Invalid):
     where the names came from.
     """
 
-    def __init__(self, detail: str, *, kind: str, names: Sequence[str]) -> None:
+    def __init__(self, detail: str, *, kind: str = "name", names: Sequence[str] = ()) -> None:
         super().__init__(detail)
         self.kind = kind
         self.names = tuple(names)
