@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rivals import Reply, Request
+from sqlalchemy import event
 from werkzeug.test import Client
 
 from placement_sched.app import create_app
@@ -20,16 +21,20 @@ def answerer(url: str) -> Iterator[Answerer]:
     conf = read_files(new_conf())
     conf.set_override("connection", url, "placement_database")
     application = create_app(Settings.from_conf(conf))
-    client, tally = Client(application), application.services.database.tally
+    client, database = Client(application), application.services.database
+    seen: list[str] = []
+    for engine in (database.reader, database.writer):
+        event.listen(engine, "before_cursor_execute", lambda *given: seen.append(given[2]))
 
     def answer(request: Request) -> tuple[Reply, int]:
+        seen.clear()
         response = client.open(
             f"/placement{request.path}",
             method=request.method,
             json=request.body,
             headers=request.headers,
         )
-        return Reply(response.status_code, response.data), tally.statements
+        return Reply(response.status_code, response.data), len(seen)
 
     try:
         yield answer

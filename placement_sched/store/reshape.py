@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy import Connection, select
@@ -44,7 +43,7 @@ def lock(
                 f"resource provider generation conflict for provider {uuid}: "
                 f"actual: {actual}, given: {given}"
             )
-        providers[uuid] = replace(provider, generation=actual)
+        providers[uuid] = provider._replace(generation=actual)
     return providers
 
 

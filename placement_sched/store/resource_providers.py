@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, case, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db.batches import batches
@@ -35,12 +35,12 @@ _PARENT_UUID = (
     select(_PARENT.c.uuid).where(_PARENT.c.id == _COLUMNS.parent_provider_id).scalar_subquery()
 )
 
-#: The query of providers that :func:`read_providers` reads, to be narrowed.
+#: The query of providers that :func:`read_providers` reads, to be narrowed: Provider's fields.
 PROVIDERS: Select[Any] = select(
     _COLUMNS.id,
     _COLUMNS.uuid,
     _COLUMNS.name,
-    _COLUMNS.generation,
+    func.coalesce(_COLUMNS.generation, 0).label("generation"),
     func.coalesce(_COLUMNS.root_provider_id, _COLUMNS.id).label("root_id"),
     case(
         (_COLUMNS.root_provider_id == _COLUMNS.id, _COLUMNS.uuid),
@@ -72,7 +72,7 @@ def read_providers(
     connection: Connection, query: Select[Any], parameters: Mapping[str, Any] | None = None
 ) -> tuple[Provider, ...]:
     """Return the providers that a narrowed :data:`PROVIDERS` finds, by id."""
-    return tuple(_provider(row) for row in connection.execute(query, parameters).all())
+    return tuple(map(Provider._make, connection.execute(query, parameters).all()))
 
 
 def by_uuid(connection: Connection, uuid: str) -> Provider:
@@ -230,17 +230,3 @@ def _taken(failure: IntegrityError, rows: Sequence[NewProvider]) -> Exception:
     values = {getattr(row, columns[-1]) for row in rows}
     which = values.pop() if len(values) == 1 else f"one of {len(values)}"
     return Duplicate(f"Conflicting resource provider {columns[-1]}: {which} already exists.")
-
-
-def _provider(row: Row[Any]) -> Provider:
-    return Provider(
-        id=row.id,
-        uuid=row.uuid,
-        name=row.name,
-        generation=row.generation or 0,
-        root_id=row.root_id,
-        root_uuid=row.root_uuid,
-        parent_uuid=row.parent_uuid,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )

@@ -3,6 +3,8 @@
 from typing import Any
 from uuid import uuid4
 
+import orjson
+
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.placement import subject
 from placement_sched.api.placement.last_modified import latest_change
@@ -35,14 +37,16 @@ _LINKS = (
     ("traits", TRAITS),
     ("allocations", ALLOCATIONS_LINK),
 )
+_MARK = "{uuid}"
 
 
 def index(call: Call) -> Answer:
     """Return the providers that the query asks for."""
     with call.services.database.read() as connection:
         found = provider_search.search(connection, _query(call))
+    links = _links(call)
     return Answer(
-        body={"resource_providers": [shown(call, provider) for provider in found]},
+        body={"resource_providers": [_shown(call, provider, links) for provider in found]},
         last_modified=latest_change(call, found),
     )
 
@@ -53,9 +57,10 @@ def _query(call: Call) -> ProviderQuery:
         name=call.value("name"),
         uuid=call.value("uuid"),
         in_tree=call.value("in_tree"),
-        resources={} if resources is None else parse_resources(resources),
-        traits=parse_traits(call.values("required"), call.version),
+        # Of several faults the one told is the one that OpenStack placement tells.
         aggregates=parse_member_of(call.values("member_of"), call.version),
+        traits=parse_traits(call.values("required"), call.version),
+        resources={} if resources is None else parse_resources(resources),
     )
 
 
@@ -119,18 +124,28 @@ def remove(call: Call, uuid: str) -> Answer:
 
 def shown(call: Call, provider: Provider) -> dict[str, Any]:
     """Return a provider as the request's version shows it."""
-    path = f"{call.base}{_path(provider)}"
+    return _shown(call, provider, _links(call))
+
+
+def _links(call: Call) -> str:
+    """Return the links of any provider in JSON, with a mark where its uuid belongs."""
+    path = f"{call.base}/resource_providers/{_MARK}"
     links = [{"rel": "self", "href": path}]
     links += [
         {"rel": rel, "href": f"{path}/{rel}"}
         for rel, since in _LINKS
         if since is None or call.version.has(since)
     ]
+    return orjson.dumps(links).decode()
+
+
+def _shown(call: Call, provider: Provider, links: str) -> dict[str, Any]:
     document: dict[str, Any] = {
         "uuid": provider.uuid,
         "name": provider.name,
         "generation": provider.generation,
-        "links": links,
+        # Ready-made, since they are most of a long list.
+        "links": orjson.Fragment(links.replace(_MARK, provider.uuid)),
     }
     if call.version.has(NESTED_PROVIDERS):
         document["parent_provider_uuid"] = provider.parent_uuid

@@ -27,21 +27,22 @@ def of_provider(call: Call, uuid: str) -> Answer:
 
 def of_project(call: Call) -> Answer:
     """Return the usage of a project, or of one of its users; by consumer type from 1.38 on."""
-    project_id = call.value("project_id") or ""
+    project_id, user_id = call.value("project_id") or "", call.value("user_id")
     kind = call.value("consumer_type")
+    shown: Mapping[str, Any]
     with call.services.database.read() as connection:
-        found = usages.of_project(
-            connection,
-            project_id,
-            user_id=call.value("user_id"),
-            consumer_type=None if kind == _ALL else kind,
-        )
-    return Answer(body={"usages": _shown(call, kind, found)}, last_modified=latest_change(call))
+        if call.version.has(CONSUMER_TYPES):
+            consumer_type = None if kind == _ALL else kind
+            found = usages.of_project(
+                connection, project_id, user_id=user_id, consumer_type=consumer_type
+            )
+            shown = _by_type(kind, found)
+        else:
+            shown = usages.amounts_of_project(connection, project_id, user_id)
+    return Answer(body={"usages": shown}, last_modified=latest_change(call))
 
 
-def _shown(call: Call, kind: str | None, found: Sequence[TypeUsage]) -> Mapping[str, Any]:
-    if not call.version.has(CONSUMER_TYPES):
-        return _sum(found)
+def _by_type(kind: str | None, found: Sequence[TypeUsage]) -> Mapping[str, Any]:
     if kind != _ALL:
         return {one.consumer_type: {**one.amounts, **_count([one])} for one in found}
     return {_ALL: {**_sum(found), **_count(found)}} if found else {}
