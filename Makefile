@@ -8,7 +8,7 @@ PEER ?= .venv-peer
 RACE_ROUNDS ?= 300
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test gabbi lint format bench bench-writes docs clean
+.PHONY: help demo test gabbi peer race lint format bench bench-writes bench-race docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ bench: $(VENV)/.develop ## race openstack-placement (from PyPI) on the local Pos
 
 bench-writes: $(VENV)/.develop ## race its writes, and the reads beside them
 	$(BIN)/python bench/writes.py
+
+bench-race: $(VENV)/.develop $(PEER)/.ready ## let its claims and ours race among themselves, and count the over-allocated
+	$(BIN)/python -m bench.race --rounds $(RACE_ROUNDS)
 
 docs: $(VENV)/.develop ## build the API reference and the operator's guide
 	$(BIN)/sphinx-build -W -q -b html api-ref/source api-ref/build
