@@ -153,4 +153,4 @@ def _typed(key: str, option: cfg.Opt, value: Any) -> Any:
             return [option.type(text) for text in texts]
         return option.type(texts if isinstance(value, list) else texts[0])
     except (TypeError, ValueError) as wrong:
-        raise Invalid(f"overrides: {key}: {plain_reason(option, value, wrong)}") from None
+        raise Invalid(f"overrides: {key}: {plain_reason(value, wrong)}") from None
