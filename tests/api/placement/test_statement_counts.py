@@ -1,0 +1,80 @@
+"""Each write takes as few SQL statements as doc/decisions/0004 says, whatever it writes."""
+
+from uuid import uuid4
+
+import pytest
+
+from tests.statements import counted
+
+LATEST = {"OpenStack-API-Version": "placement 1.39"}
+TRAITS = ["HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "HW_CPU_X86_SSE"]
+
+#: On SQLite the BEGIN is a statement of its own; MySQL and MariaDB do not tell which of the
+#: consumers they were given are new, so that those are read again, and finished.
+CLAIMING = {"sqlite": 8, "postgresql": 7, "mysql": 9}
+
+
+@pytest.fixture
+def provider(app):
+    uuid = str(uuid4())
+    app.post_json("/placement/resource_providers", {"uuid": uuid, "name": uuid}, headers=LATEST)
+    return f"/placement/resource_providers/{uuid}"
+
+
+@pytest.fixture
+def dialect(app):
+    return app.app.services.database.writer.dialect.name
+
+
+def statements(app, method, path, body) -> int:
+    with counted(app.app.services.database) as seen:
+        getattr(app, method)(path, body, headers=LATEST)
+    return len(seen)
+
+
+def stock(generation, **totals):
+    inventories = {name: {"total": total} for name, total in totals.items()}
+    return {"resource_provider_generation": generation, "inventories": inventories}
+
+
+def claim(provider, **amounts):
+    return {
+        "allocations": {provider.rpartition("/")[2]: {"resources": amounts}},
+        "project_id": "project",
+        "user_id": "user",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+
+
+def test_new_consumers_are_claimed_for_with_as_many_statements_one_by_one_and_at_once(
+    app, provider, dialect
+):
+    app.put_json(f"{provider}/inventories", stock(0, VCPU=99, DISK_GB=99), headers=LATEST)
+    first = {str(uuid4()): claim(provider, VCPU=1)}
+    app.post_json("/placement/allocations", first, headers=LATEST)  # makes project, user and type
+    one = claim(provider, VCPU=1, DISK_GB=1)
+    assert (
+        statements(app, "put_json", f"/placement/allocations/{uuid4()}", one) == CLAIMING[dialect]
+    )
+    twenty = {str(uuid4()): claim(provider, VCPU=1, DISK_GB=2) for _ in range(20)}
+    assert statements(app, "post_json", "/placement/allocations", twenty) == CLAIMING[dialect]
+
+
+def test_inventories_are_replaced_with_four_statements(app, provider, dialect):
+    begin = dialect == "sqlite"
+    path = f"{provider}/inventories"
+    assert statements(app, "put_json", path, stock(0, VCPU=1)) == 4 + begin
+    assert statements(app, "put_json", path, stock(1, VCPU=2, DISK_GB=3, MEMORY_MB=4)) == 4 + begin
+
+
+def test_traits_are_replaced_with_five_statements_and_one_for_those_that_go(app, provider, dialect):
+    begin, path = dialect == "sqlite", f"{provider}/traits"
+
+    def having(generation, names):
+        body = {"resource_provider_generation": generation, "traits": names}
+        return statements(app, "put_json", path, body) - begin
+
+    assert having(0, TRAITS[:2]) == 5
+    assert having(1, TRAITS[1:]) == 6
+    assert having(2, TRAITS[1:]) == 3
