@@ -119,7 +119,7 @@ def test_when_all_claim_a_whole_provider_no_claim_of_ours_is_one_too_many(databa
     assert winners[False], "ours never won: the race was none"
 
 
-def test_when_all_change_what_they_hold_ours_is_whole_and_never_rounds(database, shared_url):
+def test_when_all_change_what_they_hold_ours_is_whole_and_never_too_much(database, shared_url):
     capacity = 2 * CAPACITY
     providers = [make_provider(database, VCPU=capacity) for _ in range(2)]
     told = race(2 * EACH, change_amounts, shared_url, providers, 2 * ROUNDS)
