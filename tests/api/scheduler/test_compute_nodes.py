@@ -141,7 +141,7 @@ def test_delete_of_a_node_with_allocations_is_refused(app):
     }
     app.put_json(consumer, allocations, headers=version, status=204)
     refused = error_of(app.delete(f"{NODES}/{node_uuid(1)}", status=409))
-    assert refused["code"] == "placement.resource_provider.inuse"
+    assert refused["code"] == "scheduler.conflict"
     assert node_uuid(1) in refused["detail"]
     app.get(f"{NODES}/{node_uuid(1)}")
     app.delete(consumer, status=204)
