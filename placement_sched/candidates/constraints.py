@@ -4,7 +4,7 @@ The plain search asks for the providers that meet all of them; an explanation as
 provider, which ones it meets. Both use the very same conditions, so they cannot disagree.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -62,6 +62,7 @@ def constraints_of(
         *(_any_trait(any_of, names) for any_of in group.traits.required),
         *(_no_trait(name, names) for name in sorted(group.traits.forbidden)),
         *(_member_of(uuids, names, home) for uuids in group.aggregates.member_of),
+        *_member_of_all(group.aggregates.member_of, names, home),
         *_not_member_of(group.aggregates.forbidden, names, home),
         *_in_tree(group.in_tree),
     )
@@ -117,13 +118,20 @@ def _no_trait(name: str, names: Names) -> Constraint:
     )
 
 
-def _in_aggregates(uuids: frozenset[str], names: Names, home: Home) -> Condition:
-    """Return whether a provider, its root or its home is in one of the aggregates."""
+def _members(uuids: frozenset[str], names: Names) -> Select[int] | None:
+    """Return the query of the ids of providers in one of the aggregates, None for nobody."""
     known = sorted(names.aggregates[uuid] for uuid in uuids if uuid in names.aggregates)
     if not known:
-        return false()
+        return None
     membership = resource_provider_aggregates.c
-    members = select(membership.resource_provider_id).where(membership.aggregate_id.in_(known))
+    return select(membership.resource_provider_id).where(membership.aggregate_id.in_(known))
+
+
+def _in_aggregates(uuids: frozenset[str], names: Names, home: Home) -> Condition:
+    """Return whether a provider, its root or its home is in one of the aggregates."""
+    members = _members(uuids, names)
+    if members is None:
+        return false()
     itself = resource_providers.c.id.in_(members)
     if home is None:
         return itself
@@ -147,6 +155,33 @@ def _member_of(uuids: frozenset[str], names: Names, home: Home) -> Constraint:
         detail=text,
         condition=_in_aggregates(uuids, names, spanning),
         refused=f"in none of the aggregates {', '.join(sorted(uuids))}",
+    )
+
+
+def _member_of_all(
+    member_of: Sequence[frozenset[str]], names: Names, home: Home
+) -> tuple[Constraint, ...]:
+    """Return that no provider is in some of the aggregates asked by itself, in others by its root.
+
+    As OpenStack placement has it. A root is both, so that it only matters where there are trees.
+    """
+    if len(member_of) < 2 or home is not OWN_ROOT or not names.topology.nested:
+        return ()
+    queries = [_members(uuids, names) for uuids in member_of]
+    itself, root = resource_providers.c.id, resource_providers.c.root_provider_id
+    condition = or_(
+        *(
+            and_(*(false() if query is None else column.in_(query) for query in queries))
+            for column in (itself, root)
+        )
+    )
+    return (
+        Constraint(
+            kind="member_of",
+            detail="all of them by itself, or all by its root",
+            condition=condition,
+            refused="in some of the aggregates by itself, in others by its root",
+        ),
     )
 
 

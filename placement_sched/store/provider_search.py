@@ -46,8 +46,8 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
     """
     conditions = [
         *_named(query),
-        *_with_resources(connection, query.resources),
         *_with_traits(connection, query.traits),
+        *_with_resources(connection, query.resources),
         *_in_aggregates(query.aggregates),
     ]
     return read_providers(connection, PROVIDERS.where(*conditions))

@@ -98,10 +98,12 @@ def _slots(group: RequestGroup) -> list[_Slot]:
 def _serves(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
     """Return whether a provider may serve a slot, whoever serves the others."""
     group = slot.group
-    counted = avoided = host.aggregates
+    counted = [host.aggregates]
+    avoided = host.aggregates
     if not group.suffix:
         own = cloud.root(host)
-        counted = counted | (root.aggregates if own == root else set())
+        if own == root:
+            counted.append(root.aggregates)
         avoided = avoided | own.aggregates | root.aggregates
     return (
         all(
@@ -119,11 +121,14 @@ def _has_each(traits: frozenset[str], terms: TraitTerms) -> bool:
     return all(traits & any_of for any_of in terms.required)
 
 
-def _is_member(terms: AggregateTerms, counted: Iterable[str], avoided: Iterable[str]) -> bool:
-    uuids = {uuid_of(name) for name in counted}
-    return all(uuids & any_of for any_of in terms.member_of) and not (
-        {uuid_of(name) for name in avoided} & terms.forbidden
-    )
+def _is_member(
+    terms: AggregateTerms, counted: Iterable[Iterable[str]], avoided: Iterable[str]
+) -> bool:
+    """Return whether all aggregates asked are counted together, and no forbidden one is there."""
+    return any(
+        all({uuid_of(name) for name in names} & any_of for any_of in terms.member_of)
+        for names in counted
+    ) and not ({uuid_of(name) for name in avoided} & terms.forbidden)
 
 
 def _is_in_tree(cloud: Cloud, group: RequestGroup, host: Host) -> bool:

@@ -52,7 +52,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--peer", type=Path, default=PEER_PYTHON, help="the peer's interpreter")
     parser.add_argument("--ours", help="database URL of ours; default: SQLite")
     parser.add_argument("--theirs", help="database URL of the peer; default: SQLite")
-    parser.add_argument("--shrink", type=float, default=60, help="seconds to cut a history short; 0 shows the last request only")
+    parser.add_argument(
+        "--shrink",
+        type=float,
+        default=60,
+        help="seconds to cut a history short; 0 shows the last request only",
+    )
     parser.add_argument("--most", type=int, default=10, help="how many kinds of findings are shown")
     return parser.parse_args()
 

@@ -12,6 +12,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from tests.differential.compare import Differences, differences, normal
 from tests.differential.exchange import Reply, Request
+from tests.differential.generate.dice import SHARES
+from tests.differential.oracle import asked, judged, told
 from tests.differential.sides import Side
 from tests.differential.state import get
 
@@ -50,10 +52,10 @@ def explain(seen: Seen, found: Differences) -> tuple[list[str], Differences]:
     names = []
     left = dict(found)
     for explanation in EXPLANATIONS:
-        told = explanation.tells(seen, left) & left.keys() if left else set()
-        if told:
+        claimed = explanation.tells(seen, left) & left.keys() if left else set()
+        if claimed:
             names.append(explanation.name)
-            left = {aspect: values for aspect, values in left.items() if aspect not in told}
+            left = {aspect: values for aspect, values in left.items() if aspect not in claimed}
     return names, left
 
 
@@ -79,17 +81,21 @@ _FAULTS = ("JSON does not validate", "Invalid query string parameters")
 
 def _fault_told_by_place(seen: Seen, found: Differences) -> set[str]:
     ours = seen.ours.detail
-    told = "(at $" in ours and any(words in ours for words in _FAULTS)
-    return {"names in detail"} if seen.refused and told else set()
+    placed = "(at $" in ours and any(words in ours for words in _FAULTS)
+    return {"names in detail"} if seen.refused and placed else set()
+
+
+def _another_fault(seen: Seen, found: Differences) -> set[str]:
+    """One parameter of several at fault is told, and in a query all are in one place."""
+    several = seen.request.query.count("=") > 1 and seen.request.method == "GET"
+    return {"names in detail"} if several and seen.refused and seen.ours.status == 400 else set()
 
 
 _OBSTACLES = ("Unable to allocate inventory: ", "that does not exist.")
 
 
 def _one_obstacle(seen: Seen, found: Differences) -> set[str]:
-    both = any(
-        words in seen.ours.detail and words in seen.theirs.detail for words in _OBSTACLES
-    )
+    both = any(words in seen.ours.detail and words in seen.theirs.detail for words in _OBSTACLES)
     return {"names in detail"} if seen.refused and both else set()
 
 
@@ -102,13 +108,64 @@ def _limit(seen: Seen, found: Differences) -> set[str]:
     rest = urlencode([(key, value) for key, value in pairs if key != "limit"])
     unlimited = replace(seen.request, target=f"{seen.request.path}?{rest}")
     ours, theirs = seen.again(unlimited)
-    if explain(replace(seen, request=unlimited, ours=ours, theirs=theirs),
-               differences(unlimited, ours, theirs))[1]:
+    if explain(
+        replace(seen, request=unlimited, ours=ours, theirs=theirs),
+        differences(unlimited, ours, theirs),
+    )[1]:
         return set()
     every = normal(ours.document)["allocation_requests"]
     cut = normal(seen.ours.document)["allocation_requests"]
     fits = len(cut) == min(int(limits[-1]), len(every)) and all(one in every for one in cut)
     return {"body"} if fits else set()
+
+
+def _right(seen: Seen) -> bool:
+    """Return whether a naive search of the same cloud finds just what we tell."""
+    if seen.request.path != "/allocation_candidates" or seen.ours.status != 200:
+        return False
+    right, ours = judged(seen.our_side, seen.request), told(seen.ours.document)
+    limit = asked(seen.request).limit
+    return ours == right if limit is None else ours <= right and len(ours) == min(limit, len(right))
+
+
+def _overlap(request: Request) -> bool:
+    """Return whether the group without a suffix and another ask for the same class."""
+    groups = asked(request).groups
+    plain = {name for group in groups if not group.suffix for name, _ in group.resources}
+    suffixed = {name for group in groups if group.suffix for name, _ in group.resources}
+    return bool(plain & suffixed)
+
+
+def _piled_up(seen: Seen, found: Differences) -> set[str]:
+    """An amount told is more than any combination asks, or candidates are lost by the same."""
+    if seen.theirs.status != 200 or not _right(seen) or not _overlap(seen.request):
+        return set()
+    return set(found) if told(seen.theirs.document) else set()
+
+
+def _lost(seen: Seen, found: Differences) -> set[str]:
+    """Candidates are missing where something shares, none is wrong."""
+    if seen.theirs.status != 200 or not _right(seen):
+        return set()
+    sharing = get(seen.our_side, f"/resource_providers?required={SHARES}").document
+    right = judged(seen.our_side, seen.request)
+    missing = told(seen.theirs.document) < right
+    return set(found) if sharing["resource_providers"] and missing else set()
+
+
+def _broken(seen: Seen, found: Differences) -> set[str]:
+    return set(found) if seen.theirs.status == 500 and _right(seen) else set()
+
+
+def _modified(seen: Seen, found: Differences) -> set[str]:
+    values = found.get("header last-modified")
+    unsaid = values == (True, False) and "cache-control" in seen.theirs.headers
+    return {"header last-modified"} if unsaid else set()
+
+
+def _not_served(seen: Seen, found: Differences) -> set[str]:
+    early = (seen.ours.status, seen.theirs.status) == (404, 415)
+    return set(found) if early and "not served at" in seen.ours.detail else set()
 
 
 def _failure(seen: Seen, found: Differences) -> set[str]:
@@ -126,23 +183,24 @@ def _capitals(seen: Seen, found: Differences) -> set[str]:
 
 
 def _nul(seen: Seen, found: Differences) -> set[str]:
-    told = "NUL character" in seen.ours.detail and seen.ours.status == 400
-    return set(found) if told else set()
+    words = ("NUL character", "they are not in UTF-8")
+    refused = seen.ours.status == 400 and any(one in seen.ours.detail for one in words)
+    return set(found) if refused else set()
 
 
-_NO_SUCH = re.compile(r"No such (trait\(s\):|resource class) (.*)\.$")
+_NO_SUCH = re.compile(r"No such (trait\(s\)|resource class):? (.*)\.$")
 
 
 def _unknown_name(seen: Seen, found: Differences) -> set[str]:
     """We refuse a name that, as the peer itself says, there is not; it finds nobody."""
-    told = _NO_SUCH.search(seen.ours.detail)
-    if not told or seen.theirs.status != 200:
+    named = _NO_SUCH.search(seen.ours.detail)
+    if not named or seen.theirs.status != 200:
         return set()
-    nobody = seen.theirs.document == {"allocation_requests": [], "provider_summaries": {}}
-    nouns = "traits" if told[1].startswith("trait") else "resource_classes"
+    nobody = not any(seen.theirs.document.values())
+    nouns = "traits" if named[1].startswith("trait") else "resource_classes"
     unknown = all(
         get(seen.their_side, f"/{nouns}/{quote(name)}").status == 404
-        for name in told[2].split(", ")
+        for name in named[2].split(", ")
     )
     return set(found) if nobody and unknown else set()
 
@@ -161,12 +219,16 @@ def oddly_spelled(request: Request) -> bool:
     return any(_spelled(match) != match[0] for match in _HEX.finditer(text))
 
 
+#: What keeps consumers, providers or aggregates under the uuids that a request writes.
+_KEEPERS = ("/allocations", "/reshaper", "/resource_providers")
+
+
 def _spelling(seen: Seen, found: Differences) -> set[str]:
     """With the uuids in lower case and with hyphens the peer answers what we answer at once."""
     if not oddly_spelled(seen.request):
         return set()
     if seen.request.method != "GET":
-        return set(found) if seen.ours.status < 300 else set()
+        return set(found) if seen.request.path.startswith(_KEEPERS) else set()
     target = _HEX.sub(_spelled, unquote(seen.request.query))
     pairs = parse_qsl(target, keep_blank_values=True)
     plain = replace(seen.request, target=f"{seen.request.path}?{urlencode(pairs)}")
@@ -207,6 +269,12 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         _fault_told_by_place,
     ),
     Explanation(
+        "of several faults in a query another is told",
+        "We go by group and parameter, so that the same faults are told whatever the order in "
+        "which a client writes them; the peer goes by that order.",
+        _another_fault,
+    ),
+    Explanation(
         "what stands in the way of a claim is told by class, provider and amounts",
         "Where several things do, the one told may be another; of missing inventories the peer "
         "lists all classes and some of the providers asked, as if each lacked each.",
@@ -219,6 +287,35 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     ),
     SPELLING,
     LEFT_BEHIND,
+    Explanation(
+        "amounts do not pile up",
+        "Where the group without a suffix and another ask for the same class, the peer adds the "
+        "amounts of one candidate to those of others and loses candidates by it. A naive search of "
+        "the same cloud finds what we find.",
+        _piled_up,
+    ),
+    Explanation(
+        "no candidate is lost",
+        "Where providers share, the peer leaves out candidates of some trees. A naive search of "
+        "the same cloud finds what we find.",
+        _lost,
+    ),
+    Explanation(
+        "a sound question for candidates is answered",
+        "The peer fails (500) on some that several providers together could serve.",
+        _broken,
+    ),
+    Explanation(
+        "an answer that may be kept tells since when it holds",
+        "Of a provider with a parent, renamed by a body without parent, the peer tells "
+        "cache-control and no last-modified.",
+        _modified,
+    ),
+    Explanation(
+        "what a version does not serve is not found",
+        "The peer looks at the content type of aggregates before it looks at the version.",
+        _not_served,
+    ),
     Explanation(
         "a malformed request is refused, not failed on",
         "The peer answers some with 500, which tells the client to try again.",
@@ -235,8 +332,9 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         _capitals,
     ),
     Explanation(
-        "a NUL character is refused",
-        "PostgreSQL could keep no such text, and no name has a use for it.",
+        "what is no text is refused",
+        "A NUL character or bytes that are not UTF-8 are told wherever they stand: PostgreSQL could "
+        "keep no such text, and the peer looks past it or fails, by route.",
         _nul,
     ),
     Explanation(

@@ -68,7 +68,7 @@ class Dice:
     def uuid(self, pool: Sequence[str]) -> str:
         """Return a uuid of the pool, now and then one that is not, or written otherwise."""
         uuid = self.one(pool)
-        if self.chance(0.94):
+        if self.chance(0.96):
             return uuid
         return self.one([NOBODY, uuid.upper(), uuid.replace("-", ""), "not-a-uuid", uuid[:-1]])
 
@@ -79,6 +79,6 @@ class Dice:
         return self.one(TRAITS) if self.chance(0.95) else self.one(ODD_TRAITS)
 
     def amount(self) -> Any:
-        if self.chance(0.95):
-            return self.one([1, 1, 2, 2, 3, 4, 5, 8, 16])
+        if self.chance(0.97):
+            return self.one([1, 1, 1, 1, 2, 2, 3, 4, 8])
         return self.one([0, -1, 1000, 2**31, 1.5, "1", None])

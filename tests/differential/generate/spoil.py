@@ -94,7 +94,9 @@ def _value(dice: Dice, request: Request) -> Request:
     elif kind == "remove":
         del holder[key]
     elif kind == "add":
-        holder[dice.one(["zork", "name", "resource_provider_generation", ""])] = dice.one(ODD_VALUES)
+        holder[dice.one(["zork", "name", "resource_provider_generation", ""])] = dice.one(
+            ODD_VALUES
+        )
     else:
         holder[dice.one([key + "x", key.upper(), key.lower(), " " + key])] = holder.pop(key)
     return replace(request, document=document)

@@ -52,8 +52,8 @@ def create(call: Call, uuid: str) -> Answer:
 
     def work(connection: Connection) -> Answer:
         provider = resource_providers.locked_by_uuid(connection, uuid)
-        refuse_unknown(connection, {name}, f"Unable to create inventory for {uuid}")
         inventory = inventory_from(name, call.body, provider, call.version)
+        refuse_unknown(connection, {name}, f"Unable to create inventory for {uuid}")
         if _of_class(inventories.of_provider(connection, provider.id), name):
             raise ConcurrentUpdate(f"Update conflict: {uuid} has an inventory of {name} already.")
         inventories.put(connection, provider, [inventory], call.now())
@@ -75,8 +75,8 @@ def update(call: Call, uuid: str, resource_class: str) -> Answer:
     def work(connection: Connection) -> Answer:
         generation = call.body["resource_provider_generation"]
         provider = resource_providers.locked_by_uuid(connection, uuid, generation)
-        resource_classes.by_name(connection, resource_class)
         inventory = inventory_from(resource_class, call.body, provider, call.version)
+        resource_classes.by_name(connection, resource_class)
         if not _of_class(inventories.of_provider(connection, provider.id), resource_class):
             raise Invalid(
                 f"No inventory record with resource class for resource provider {uuid}: "
@@ -95,15 +95,15 @@ def replace(call: Call, uuid: str) -> Answer:
         generation = call.body["resource_provider_generation"]
         provider = resource_providers.locked_by_uuid(connection, uuid, generation)
         documents: Mapping[str, Any] = call.body["inventories"]
+        wanted = [
+            inventory_from(name, document, provider, call.version)
+            for name, document in documents.items()
+        ]
         refuse_unknown(
             connection,
             documents,
             f"Unknown resource class in inventory for resource provider {uuid}",
         )
-        wanted = [
-            inventory_from(name, document, provider, call.version)
-            for name, document in documents.items()
-        ]
         inventories.replace(connection, provider, wanted, call.now())
         resource_providers.bump_generations(connection, [provider.id], call.now())
         return _all_answer(wanted, provider.generation + 1, latest_change(call))

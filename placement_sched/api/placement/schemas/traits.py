@@ -22,12 +22,8 @@ PUT_ON_PROVIDER = Schemas(
             "properties": {
                 "traits": {
                     "type": "array",
-                    "items": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 255,
-                        "pattern": "^[A-Z0-9_]+$",
-                    },
+                    # What no trait could be called is told as a trait that there is not.
+                    "items": {"type": "string", "minLength": 1, "maxLength": 255},
                 },
                 "resource_provider_generation": {"type": "integer"},
             },

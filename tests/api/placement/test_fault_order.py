@@ -1,0 +1,77 @@
+"""Of several faults, the one told is the one that OpenStack placement tells."""
+
+from uuid import uuid4
+
+import pytest
+
+NEWEST = {"OpenStack-API-Version": "placement 1.39"}
+CANDIDATES = "/placement/allocation_candidates"
+PROVIDERS = "/placement/resource_providers"
+
+
+@pytest.fixture
+def provider(sqlite_app):
+    body = {"name": "cn1", "uuid": str(uuid4())}
+    sqlite_app.post_json(PROVIDERS, body, headers=NEWEST)
+    return f"{PROVIDERS}/{body['uuid']}"
+
+
+def told(app, query, status=400):
+    return app.get(query, headers=NEWEST, status=status).json["errors"][0]
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("resources_A=VCPU:1&in_tree_A=x&same_subtree=", "query.bad_value"),
+        ("resources_A=VCPU&same_subtree=", "query.bad_value"),
+        ("required_A=HW_CPU_X86_AVX&same_subtree=", "query.bad_value"),
+        ("resources_A=VCPU:1&in_tree_A=x&same_subtree=_Z", "undefined_code"),
+        ("resources=VCPU&root_required=A&root_required=B", "query.duplicate_key"),
+        ("same_subtree=&root_required=A&root_required=B", "query.duplicate_key"),
+        ("resources=VCPU&root_required=A,!A", "query.bad_value"),
+        ("resources=&root_required=in:A", "undefined_code"),
+    ],
+)
+def test_the_code_of_a_candidates_query_with_several_faults(sqlite_app, query, code):
+    assert told(sqlite_app, f"{CANDIDATES}?{query}")["code"] == f"placement.{code}"
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("resources=VCPU&required=,&member_of=x", "member_of"),
+        ("resources=VCPU&required=,", "required"),
+        ("resources=NOPE:1&required=CUSTOM_NOPE", "CUSTOM_NOPE"),
+    ],
+)
+def test_the_fault_of_a_list_of_providers_with_several(sqlite_app, query, word):
+    assert word in told(sqlite_app, f"{PROVIDERS}?{query}")["detail"]
+
+
+def test_a_provider_that_is_not_there_is_told_before_a_trait_that_cannot_be(sqlite_app, provider):
+    body = {"traits": ["no trait"], "resource_provider_generation": 0}
+    missing = sqlite_app.put_json(f"{PROVIDERS}/{uuid4()}/traits", body, headers=NEWEST, status=404)
+    assert "No resource provider" in missing.json["errors"][0]["detail"]
+    refused = sqlite_app.put_json(f"{provider}/traits", body, headers=NEWEST, status=400)
+    assert "No such trait(s): no trait" in refused.json["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize("form", ["one", "all", "new"])
+def test_an_inventory_that_cannot_be_is_told_before_a_class_that_is_not_there(
+    sqlite_app, provider, form
+):
+    stock = {"total": 1, "reserved": 5}
+    generation = {"resource_provider_generation": 0}
+    path = f"{provider}/inventories"
+    if form == "one":
+        answer = sqlite_app.put_json(
+            f"{path}/CUSTOM_NOPE", stock | generation, headers=NEWEST, status=400
+        )
+    elif form == "all":
+        body = {"inventories": {"CUSTOM_NOPE": stock}} | generation
+        answer = sqlite_app.put_json(path, body, headers=NEWEST, status=400)
+    else:
+        body = stock | {"resource_class": "CUSTOM_NOPE"}
+        answer = sqlite_app.post_json(path, body, headers=NEWEST, status=400)
+    assert "No such resource class" not in answer.json["errors"][0]["detail"]
