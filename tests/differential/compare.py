@@ -62,11 +62,11 @@ def _header(name: str, value: str) -> Any:
 
 
 def normal(value: Any) -> Any:
-    """Return a document with its lists in an order of their own: every list of this API is a set."""
+    """Return a document with its lists in order: every list of this API is a set."""
     if isinstance(value, Mapping):
         return {key: normal(one) for key, one in sorted(value.items())}
     if isinstance(value, list):
-        return sorted((normal(one) for one in value), key=lambda one: json.dumps(one))
+        return sorted((normal(one) for one in value), key=json.dumps)
     return value
 
 

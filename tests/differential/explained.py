@@ -254,7 +254,7 @@ SPELLING = Explanation(
 EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         "an error varies with the version too",
-        "A cache that is not told so could hand an error of one microversion to a client of another.",
+        "A cache that is not told so could hand the error of one microversion to another.",
         _vary,
     ),
     Explanation(
@@ -333,8 +333,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     ),
     Explanation(
         "what is no text is refused",
-        "A NUL character or bytes that are not UTF-8 are told wherever they stand: PostgreSQL could "
-        "keep no such text, and the peer looks past it or fails, by route.",
+        "A NUL character or bytes that are not UTF-8 are told wherever they stand: no database "
+        "could keep such text alike, and the peer looks past it or fails, by route.",
         _nul,
     ),
     Explanation(

@@ -1,7 +1,6 @@
 """Makes a sound request unsound, or strange: bodies, types, headers, methods, spellings."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ from tests.differential.generate.dice import ODD_VALUES, Dice
 
 def spoil(dice: Dice, request: Request) -> Request:
     """Return the request with one thing about it changed."""
-    ways: list[Callable[[Dice, Request], Request]] = [_headers, _method, _target, _version]
+    ways = [_headers, _method, _target, _version]
     if request.document is not ...:
         ways += [_value, _value, _value, _text, _content_type]
     else:
@@ -48,9 +47,10 @@ def _method(dice: Dice, request: Request) -> Request:
 def _target(dice: Dice, request: Request) -> Request:
     path, mark, query = request.target.partition("?")
     path = dice.one(
-        [path + "/", "/" + path, path + "/nope", path + "%20", path + "%2F", path.replace("s", "%73"),
-         path.replace("0", "%30"), path + "x", path.rpartition("/")[0] or "/", path + "%C3%BC",
-         path + "%FF", path.upper(), "/", "", path + ";x=1", path.replace("/", "//"), path + "/."]
+        [path + "/", "/" + path, path + "/nope", path + "%20", path + "%2F",
+         path.replace("s", "%73"), path.replace("0", "%30"), path + "x",
+         path.rpartition("/")[0] or "/", path + "%C3%BC", path + "%FF", path.upper(), "/", "",
+         path + ";x=1", path.replace("/", "//"), path + "/."]
     )  # fmt: skip
     if dice.chance(0.3):
         extra = dice.one(["zork=1", "%FF=1", "a=%00", "&&", "=", "name=%C3%BC", "limit=1"])
@@ -63,8 +63,9 @@ def _version(dice: Dice, request: Request) -> Request:
     header = dice.one(
         ["placement 1.40", "placement 2.0", "placement 0.9", "placement", "placement 1", "1.39",
          "placement x", "placement 1.x", "compute 2.1", "compute 2.1, placement 1.30", "",
-         "placement  1.30", "Placement 1.30", "placement 1.30.1", "placement -1.1", "placement 1.010",
-         "placement latest", "placement LATEST", "placement 1.30 ", "placement 1.30, placement 1.2"]
+         "placement  1.30", "Placement 1.30", "placement 1.30.1", "placement -1.1",
+         "placement 1.010", "placement latest", "placement LATEST", "placement 1.30 ",
+         "placement 1.30, placement 1.2"]
     )  # fmt: skip
     return replace(
         request, version=None, headers={**request.headers, "OpenStack-API-Version": header}

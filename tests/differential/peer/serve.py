@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import tempfile
+from pathlib import Path
 
 from wsgi_call import call  # the folder of a script is on its path
 
@@ -22,11 +23,10 @@ def main():
         os.dup2(nowhere, 2)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["OS_PLACEMENT_CONFIG_DIR"] = folder
-        with open(os.path.join(folder, "placement.conf"), "w") as conf:
-            conf.write(
-                "[api]\nauth_strategy = noauth2\n"
-                f"[placement_database]\nsync_on_startup = true\nconnection = {url}\n"
-            )
+        Path(folder, "placement.conf").write_text(
+            "[api]\nauth_strategy = noauth2\n"
+            f"[placement_database]\nsync_on_startup = true\nconnection = {url}\n"
+        )
         from placement.wsgi import api  # it reads its configuration while it is imported
 
         answers.write("ready\n")

@@ -18,7 +18,7 @@ def call(application, asked):
     def start_response(status, headers, exc_info=None):
         told["status"] = int(status.split(" ", 1)[0])
         told["headers"] = [[name, value] for name, value in headers]
-        return lambda data: None
+        return lambda _data: None
 
     result = application(_environ(asked), start_response)
     try:
