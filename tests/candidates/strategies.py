@@ -62,11 +62,11 @@ def groups(draw: st.DrawFn) -> RequestGroup:
     return RequestGroup(
         resources=tuple((name, draw(st.integers(1, 6))) for name in sorted(names)),
         traits=TraitTerms(
-            required=tuple(draw(st.lists(_trait_sets, max_size=2))),
+            required=tuple(draw(st.lists(_trait_sets, max_size=2, unique=True))),
             forbidden=frozenset(draw(st.sets(st.sampled_from(TRAITS), max_size=1))),
         ),
         aggregates=AggregateTerms(
-            member_of=tuple(draw(st.lists(_aggregate_sets, max_size=2))),
+            member_of=tuple(draw(st.lists(_aggregate_sets, max_size=2, unique=True))),
             forbidden=draw(st.one_of(st.just(frozenset()), _aggregate_sets)),
         ),
         in_tree=draw(st.sampled_from([None, None, None, uuid_of("host-0"), uuid_of("nobody")])),
@@ -129,11 +129,19 @@ def granular_groups(draw: st.DrawFn, suffix: str, least: int = 1) -> RequestGrou
         suffix=suffix,
         resources=tuple((name, draw(_seldom([2, 3], 1))) for name in sorted(names)),
         traits=TraitTerms(
-            draw(_seldom_drawn(st.lists(_trait_sets, min_size=1, max_size=2).map(tuple), ())),
+            draw(
+                _seldom_drawn(
+                    st.lists(_trait_sets, min_size=1, max_size=2, unique=True).map(tuple), ()
+                )
+            ),
             frozenset(draw(_seldom_drawn(st.sampled_from(TRAITS).map(lambda one: {one}), ()))),
         ),
         aggregates=AggregateTerms(
-            draw(_seldom_drawn(st.lists(_aggregate_sets, min_size=1, max_size=2).map(tuple), ())),
+            draw(
+                _seldom_drawn(
+                    st.lists(_aggregate_sets, min_size=1, max_size=2, unique=True).map(tuple), ()
+                )
+            ),
             draw(_seldom_drawn(_aggregate_sets, frozenset())),
         ),
         in_tree=draw(_seldom([uuid_of("host-0"), uuid_of("host-2"), uuid_of("nobody")], None)),
@@ -148,7 +156,7 @@ def queries(draw: st.DrawFn) -> CandidatesQuery:
     subtree = st.sets(st.sampled_from(named or [""]), min_size=1).map(
         lambda some: tuple(sorted(some))
     )
-    tied = draw(st.lists(subtree, max_size=2)) if named else []
+    tied = draw(st.lists(subtree, max_size=2, unique=True)) if named else []
     bare = {suffix for some in tied for suffix in some}
     groups = [
         draw(granular_groups(suffix, 0 if suffix in bare and suffix != suffixes[0] else 1))
