@@ -8,7 +8,7 @@ PEER ?= .venv-peer
 RACE_ROUNDS ?= 300
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test gabbi peer race lint format bench bench-writes bench-race docs clean
+.PHONY: help demo test gabbi peer differential race lint format bench bench-writes bench-race docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ gabbi: $(VENV)/.develop ## tell the gabbi stories, in-process or to URL=http://h
 	$(BIN)/pytest tests/api/test_gabbits.py $(if $(URL),--url '$(URL)' -k over_http) $(PYTEST_ARGS)
 
 peer: $(PEER)/.ready ## install OpenStack's placement, so that the tests beside it are run as well
+
+differential: $(VENV)/.develop $(PEER)/.ready ## ask OpenStack's placement and ours the same, at random (SEEDS="1 2" REQUESTS=2000)
+	$(BIN)/python -m tests.differential $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS))
 
 race: $(VENV)/.develop ## claim whole providers from several processes at once, RACE_ROUNDS times
 	PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest $(PYTEST_ARGS) tests/store/test_allocations_race.py

@@ -25,7 +25,7 @@ class Request:
         body = self.text
         if self.document is not ...:
             body = json.dumps(self.document)
-        headers: dict[str, str | None] = {"X-Auth-Token": "admin"}
+        headers: dict[str, str | None] = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
         if self.version is not None:
             headers["OpenStack-API-Version"] = f"placement {self.version}"
         if body is not None:

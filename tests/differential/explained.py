@@ -153,6 +153,14 @@ def _lost(seen: Seen, found: Differences) -> set[str]:
     return set(found) if sharing["resource_providers"] and missing else set()
 
 
+def _forbids_only(seen: Seen, found: Differences) -> set[str]:
+    if seen.theirs.status != 200 or not _right(seen) or told(seen.theirs.document):
+        return set()
+    bare = [group for group in asked(seen.request).groups if not group.resources]
+    without = any(not (group.traits.required or group.aggregates.member_of) for group in bare)
+    return set(found) if without else set()
+
+
 def _broken(seen: Seen, found: Differences) -> set[str]:
     return set(found) if seen.theirs.status == 500 and _right(seen) else set()
 
@@ -299,6 +307,12 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "Where providers share, the peer leaves out candidates of some trees. A naive search of "
         "the same cloud finds what we find.",
         _lost,
+    ),
+    Explanation(
+        "a group without resources may only forbid",
+        "Where a group without resources names no trait or aggregate to have, only some to lack or "
+        "a tree to be in, the peer finds nobody. A naive search finds what we find.",
+        _forbids_only,
     ),
     Explanation(
         "a sound question for candidates is answered",

@@ -4,6 +4,7 @@ from tests.differential.exchange import Request
 from tests.differential.generate.dice import CLASSES, PROVIDERS, Dice
 from tests.differential.generate.query import member_of, query_string, required, resources
 
+_LIMITS = ("1", "2", "3", "5", "1000")
 _SINCE = (10, 12, 16, 17, 21, 22, 24, 25, 29, 31, 32, 33, 34, 35, 36, 38, 39)
 
 
@@ -20,7 +21,7 @@ def candidates(dice: Dice) -> Request:
 
 
 def _flat(dice: Dice, minor: int) -> list[tuple[str, str]]:
-    classes = dice.some(CLASSES[:5], 1, dice.one([1, 1, 2, 3]))
+    classes = dice.some(CLASSES[:4], 1, dice.one([1, 1, 2, 3]))
     if dice.chance(0.04):
         classes = [dice.resource_class()]
     return [("resources", resources(dice, classes)), *_terms(dice, minor, ""), *_whole(dice, minor)]
@@ -33,13 +34,13 @@ def _terms(dice: Dice, minor: int, suffix: str) -> list[tuple[str, str]]:
         pairs += [(f"required{suffix}", _required(dice, minor)) for _ in _times(dice, minor, 39)]
     if minor >= 21:
         pairs += [(f"member_of{suffix}", _member_of(dice, minor)) for _ in _times(dice, minor, 24)]
-    if minor >= 31 and dice.chance(0.15):
+    if minor >= 31 and dice.chance(0.1):
         pairs.append((f"in_tree{suffix}", dice.uuid(PROVIDERS)))
     return pairs
 
 
 def _times(dice: Dice, minor: int, repeated: int) -> range:
-    return range(dice.one([0, 0, 0, 1, 1, 2 if minor >= repeated else 1]))
+    return range(dice.one([0, 0, 0, 0, 0, 1, 1, 2 if minor >= repeated else 1]))
 
 
 def _required(dice: Dice, minor: int) -> str:
@@ -62,8 +63,9 @@ def _whole(dice: Dice, minor: int) -> list[tuple[str, str]]:
     """Return what narrows the whole answer."""
     pairs = []
     if minor >= 16 and dice.chance(0.1):
-        pairs.append(("limit", dice.one(["1", "2", "5", "1000", "0", "-1", "x", "", "01"])))
-    if minor >= 35 and dice.chance(0.2):
+        limits = _LIMITS if dice.chance(0.9) else ["0", "-1", "x", "", "01"]
+        pairs.append(("limit", dice.one(limits)))
+    if minor >= 35 and dice.chance(0.1):
         pairs.append(("root_required", _required(dice, minor)))
     if minor >= 25 and dice.chance(0.03):
         pairs.append(("group_policy", dice.one(["none", "isolate", "x"])))
@@ -77,19 +79,22 @@ def _granular(dice: Dice, minor: int) -> list[tuple[str, str]]:
     suffixes = names[: dice.one([1, 2, 2, 3])]
     pairs = []
     if dice.chance(0.5):
-        pairs.append(("resources", resources(dice, dice.some(CLASSES[:5], 1, 2))))
-        pairs += _terms(dice, minor, "")
+        pairs.append(("resources", resources(dice, dice.some(CLASSES[:4], 1, 2))))
+        if dice.chance(0.4):
+            pairs += _terms(dice, minor, "")
     for suffix in suffixes:
         resourceless = minor >= 36 and dice.chance(0.15)
         if not resourceless:
-            classes = dice.some(CLASSES[:5], 1, dice.one([1, 1, 2]))
+            classes = dice.some(CLASSES[:4], 1, dice.one([1, 1, 2]))
             pairs.append((f"resources{suffix}", resources(dice, classes)))
-        pairs += _terms(dice, minor, suffix)
+        if resourceless or dice.chance(0.4):
+            pairs += _terms(dice, minor, suffix)
         if resourceless and dice.chance(0.7):
             pairs.append((f"required{suffix}", _required(dice, minor)))
     if len(suffixes) > 1 and dice.chance(0.97):
-        pairs.append(("group_policy", dice.one(["none", "isolate", "none", "isolate", "x"])))
-    if minor >= 36 and dice.chance(0.5):
+        policy = "x" if dice.chance(0.03) else dice.one(["none", "isolate"])
+        pairs.append(("group_policy", policy))
+    if minor >= 36 and dice.chance(0.35):
         pairs.append(("same_subtree", ",".join(_tied(dice, suffixes))))
     return pairs + [pair for pair in _whole(dice, minor) if pair[0] != "group_policy"]
 

@@ -69,7 +69,7 @@ def claim(dice: Dice, uuid: str, form: int, *, may_be_empty: bool = False) -> di
 
 
 def _allocations(dice: Dice, form: int, may_be_empty: bool) -> Any:
-    many = dice.one([1, 1, 1, 2, 3])
+    many = dice.one([1, 1, 1, 1, 2, 3])
     if dice.chance(0.15 if may_be_empty or form >= 28 else 0.03):
         many = 0
     held = [(dice.uuid(PROVIDERS), _resources(dice)) for _ in range(many)]
@@ -85,7 +85,7 @@ def _allocations(dice: Dice, form: int, may_be_empty: bool) -> Any:
 
 
 def _resources(dice: Dice) -> dict[str, Any]:
-    names = dice.some(CLASSES, 1, dice.one([1, 1, 2]))
+    names = dice.some(CLASSES[:5], 1, dice.one([1, 1, 1, 2]))
     if dice.chance(0.04):
         names.append(dice.resource_class())
     if dice.chance(0.01):

@@ -68,15 +68,15 @@ class Dice:
     def uuid(self, pool: Sequence[str]) -> str:
         """Return a uuid of the pool, now and then one that is not, or written otherwise."""
         uuid = self.one(pool)
-        if self.chance(0.96):
+        if self.chance(0.97):
             return uuid
         return self.one([NOBODY, uuid.upper(), uuid.replace("-", ""), "not-a-uuid", uuid[:-1]])
 
     def resource_class(self) -> str:
-        return self.one(CLASSES) if self.chance(0.95) else self.one(ODD_CLASSES)
+        return self.one(CLASSES) if self.chance(0.98) else self.one(ODD_CLASSES)
 
     def trait(self) -> str:
-        return self.one(TRAITS) if self.chance(0.95) else self.one(ODD_TRAITS)
+        return self.one(TRAITS) if self.chance(0.98) else self.one(ODD_TRAITS)
 
     def amount(self) -> Any:
         if self.chance(0.97):

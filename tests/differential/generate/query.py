@@ -2,7 +2,10 @@
 
 from urllib.parse import quote
 
-from tests.differential.generate.dice import AGGREGATES, SHARES, Dice
+from tests.differential.generate.dice import AGGREGATES, SHARES, TRAITS, Dice
+
+#: Seldom those that are required, or nothing could have both.
+FORBIDDEN = (TRAITS[0], TRAITS[1], TRAITS[1], SHARES)
 
 
 def query_string(dice: Dice, pairs: list[tuple[str, str]]) -> str:
@@ -27,7 +30,7 @@ def resources(dice: Dice, classes: list[str] | None = None) -> str:
             ["", "VCPU", "VCPU:", "VCPU:0", "VCPU:-1", "VCPU:1:2", ":1", "VCPU:1,", ",", "VCPU:x",
              "VCPU:1,VCPU:2", "VCPU: 1", "VCPU:1.0", "VCPU:99999999999", "VCPU:1;DISK_GB:1"]
         )  # fmt: skip
-    return ",".join(f"{name}:{dice.one([1, 1, 1, 2, 2, 3, 4, 8, 17])}" for name in classes)
+    return ",".join(f"{name}:{dice.one([1, 1, 1, 1, 1, 2, 2, 3, 4, 17])}" for name in classes)
 
 
 def required(dice: Dice) -> str:
@@ -38,14 +41,14 @@ def required(dice: Dice) -> str:
              "in:HW_CPU_X86_AVX,!CUSTOM_FAST", "!!CUSTOM_FAST", "hw_cpu_x86_avx", " CUSTOM_FAST",
              "CUSTOM_FAST,!CUSTOM_FAST", "CUSTOM_FAST,CUSTOM_FAST"]
         )  # fmt: skip
-    names = [dice.trait() if dice.chance(0.9) else SHARES for _ in range(dice.one([1, 1, 2]))]
-    kind = dice.one(["plain", "plain", "forbidden", "forbidden", "any", "mixed"])
+    names = [dice.trait() for _ in range(dice.one([1, 1, 1, 2]))]
+    kind = dice.one(["plain", "plain", "forbidden", "forbidden", "any", "any", "mixed"])
     if kind == "any":
-        return "in:" + ",".join([*names, dice.trait()])
+        return "in:" + ",".join([*names, dice.trait(), dice.trait()])
     if kind == "forbidden":
-        return ",".join(f"!{name}" for name in names[:1])
+        return f"!{dice.one(FORBIDDEN)}"
     if kind == "mixed":
-        return ",".join(dice.one(["", "!"]) + name for name in names)
+        return ",".join([*names, f"!{dice.one(FORBIDDEN)}"])
     return ",".join(names)
 
 

@@ -37,7 +37,7 @@ def scene(dice: Dice) -> Iterator[Request]:
 
 def _filled(dice: Dice, uuid: str, *, sharing: bool) -> Iterator[Request]:
     path = f"/resource_providers/{uuid}"
-    stock = {name: _stock(dice) for name in dice.some(CLASSES, dice.one([0, 2, 3, 4]), 5)}
+    stock = {name: _stock(dice) for name in dice.some(CLASSES[:5], dice.one([0, 3, 4, 4]), 5)}
     traits = dice.some(TRAITS, 0, 3)
     if sharing and dice.chance(0.3):
         traits.append(SHARES)
