@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sqlalchemy import ColumnElement, Select, and_, exists, false, not_, or_, select, true
+from sqlalchemy import ColumnElement, Select, and_, case, exists, false, not_, or_, select, true
 
 from placement_sched.candidates.names import Names
 from placement_sched.db.tables import (
@@ -61,8 +61,7 @@ def constraints_of(
         *(_resources(name, names.classes[name], amount) for name, amount in group.resources),
         *(_any_trait(any_of, names) for any_of in group.traits.required),
         *(_no_trait(name, names) for name in sorted(group.traits.forbidden)),
-        *(_member_of(uuids, names, home) for uuids in group.aggregates.member_of),
-        *_member_of_all(group.aggregates.member_of, names, home),
+        *_memberships(group.aggregates.member_of, names, home),
         *_not_member_of(group.aggregates.forbidden, names, home),
         *_in_tree(group.in_tree),
     )
@@ -147,41 +146,43 @@ def _in_aggregates(uuids: frozenset[str], names: Names, home: Home) -> Condition
     return spanned if home is OWN_ROOT else or_(spanned, home.in_(members))
 
 
-def _member_of(uuids: frozenset[str], names: Names, home: Home) -> Constraint:
-    text = f"in:{','.join(sorted(uuids))}"
-    spanning = home if home is OWN_ROOT else None
+def _memberships(
+    member_of: Sequence[frozenset[str]], names: Names, home: Home
+) -> tuple[Constraint, ...]:
+    """Return that a provider is in one of each of these sets of aggregates.
+
+    As OpenStack placement has it: in all of them by itself, or in all by its root, not in some so
+    and in others so. A root is both, so that it only matters where there are trees; each then
+    asks of the sets before it, too.
+    """
+    mixing = home is OWN_ROOT and names.topology.nested
+    return tuple(
+        _member_of(
+            uuids,
+            _in_all(member_of[: count + 1], names)
+            if mixing and count
+            else _in_aggregates(uuids, names, home if home is OWN_ROOT else None),
+        )
+        for count, uuids in enumerate(member_of)
+    )
+
+
+def _member_of(uuids: frozenset[str], condition: Condition) -> Constraint:
     return Constraint(
         kind="member_of",
-        detail=text,
-        condition=_in_aggregates(uuids, names, spanning),
+        detail=f"in:{','.join(sorted(uuids))}",
+        condition=condition,
         refused=f"in none of the aggregates {', '.join(sorted(uuids))}",
     )
 
 
-def _member_of_all(
-    member_of: Sequence[frozenset[str]], names: Names, home: Home
-) -> tuple[Constraint, ...]:
-    """Return that no provider is in some of the aggregates asked by itself, in others by its root.
-
-    As OpenStack placement has it. A root is both, so that it only matters where there are trees.
-    """
-    if len(member_of) < 2 or home is not OWN_ROOT or not names.topology.nested:
-        return ()
+def _in_all(member_of: Sequence[frozenset[str]], names: Names) -> Condition:
     queries = [_members(uuids, names) for uuids in member_of]
-    itself, root = resource_providers.c.id, resource_providers.c.root_provider_id
-    condition = or_(
+    return or_(
         *(
             and_(*(false() if query is None else column.in_(query) for query in queries))
-            for column in (itself, root)
+            for column in (resource_providers.c.id, resource_providers.c.root_provider_id)
         )
-    )
-    return (
-        Constraint(
-            kind="member_of",
-            detail="all of them by itself, or all by its root",
-            condition=condition,
-            refused="in some of the aggregates by itself, in others by its root",
-        ),
     )
 
 
@@ -220,4 +221,18 @@ def all_of(constraints: tuple[Constraint, ...]) -> Condition:
     the dearest of them. PostgreSQL and MariaDB find their own order.
     """
     ordered = sorted(constraints, key=lambda constraint: constraint.kind == "resources")
-    return and_(true(), *(constraint.condition for constraint in ordered))
+    conditions = [constraint.condition for constraint in ordered]
+    return and_(true(), *conditions[:WEIGHED], *map(apart, conditions[WEIGHED:]))
+
+
+#: So many conditions a planner may weigh against each other.
+WEIGHED = 10
+
+
+def apart(condition: Condition) -> Condition:
+    """Return a condition that is asked row by row, whatever else is asked.
+
+    Planners make joins of EXISTS and IN, and try the joins in many orders: the time for that grows
+    out of all bounds with their number, to minutes for twenty.
+    """
+    return case((condition, 1), else_=0) != 0

@@ -87,7 +87,8 @@ def _pattern(grove: Grove, sieves: Sequence[Sieve]) -> _Pattern:
 def _might_serve(pattern: _Pattern, sieves: Sequence[Sieve], dropped: Collection[int]) -> bool:
     """Return whether such trees could serve without some constraints; a no is final.
 
-    A slot of which an amount is dropped may be gone altogether, and is not looked at.
+    A slot of which an amount is dropped may be gone altogether, and is not looked at. Memberships
+    are asked together, so that none is looked at in a slot of which one is dropped.
     """
     together = {sieve.index for sieve in sieves if sieve.together}
     free = {
@@ -96,7 +97,8 @@ def _might_serve(pattern: _Pattern, sieves: Sequence[Sieve], dropped: Collection
         if sieve.index in dropped and sieve.constraint.resource_class
         for slot in sieve.slots
     }
-    left = [[one for one in slot if one - together <= set(dropped)] for slot in pattern.slots]
+    lenient = together.union(dropped, _beside(sieves, dropped))
+    left = [[one for one in slot if one <= lenient] for slot in pattern.slots]
     return (
         pattern.root <= set(dropped)
         and all(left[slot] for slot in range(len(left)) if slot not in free)
@@ -106,6 +108,13 @@ def _might_serve(pattern: _Pattern, sieves: Sequence[Sieve], dropped: Collection
             if sieve.together and sieve.index not in dropped
         )
     )
+
+
+def _beside(sieves: Sequence[Sieve], dropped: Collection[int]) -> set[int]:
+    """Return the memberships that are asked of the same group as one of those dropped."""
+    members = [sieve for sieve in sieves if sieve.constraint.kind == "member_of"]
+    suffixes = {sieve.suffix for sieve in members if sieve.index in dropped}
+    return {sieve.index for sieve in members if sieve.suffix in suffixes}
 
 
 def _serving(connection: Connection, search: Search, settings: Settings) -> int:

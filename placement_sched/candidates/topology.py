@@ -6,7 +6,7 @@ one of its aggregates (Placement documentation, "Modeling with Provider Trees").
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Subquery, case, exists, select
+from sqlalchemy import CTE, ColumnElement, case, exists, select
 
 from placement_sched.db.tables import (
     resource_provider_aggregates,
@@ -42,8 +42,11 @@ def sharing() -> ColumnElement[int]:
     return case((exists().where(resource_provider_traits.c.trait_id == sharer), 1), else_=0)
 
 
-def sharing_pairs() -> Subquery:
-    """Return who shares with which tree: ``provider_id``, ``anchor_id`` (another tree's root)."""
+def sharing_pairs() -> CTE:
+    """Return who shares with which tree: ``provider_id``, ``anchor_id`` (another tree's root).
+
+    A common table expression: it is told, and planned, once for all groups of a request.
+    """
     sharer = resource_providers.alias("sharer")
     member = resource_providers.alias("member")
     shared = resource_provider_aggregates.alias("shared")
@@ -59,5 +62,5 @@ def sharing_pairs() -> Subquery:
         .join(member, member.c.id == joined.c.resource_provider_id)
         .where(traits.c.name == SHARES, member.c.root_provider_id != sharer.c.root_provider_id)
         .distinct()
-        .subquery("sharing_pairs")
+        .cte("sharing_pairs")
     )

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Select, Subquery, and_, exists, literal, or_, select, union_all
+from sqlalchemy import CTE, Connection, Select, and_, exists, literal, or_, select, union_all
 
 from placement_sched.candidates.combine import Room, Rules, Tree
-from placement_sched.candidates.constraints import Condition, carriers_of
+from placement_sched.candidates.constraints import Condition, apart, carriers_of
 from placement_sched.candidates.names import Names
 from placement_sched.candidates.parts import Part
 from placement_sched.candidates.topology import Topology, sharing_pairs
@@ -16,6 +16,9 @@ from placement_sched.db.batches import batches
 from placement_sched.db.tables import resource_provider_traits, resource_providers
 from placement_sched.model.query import TraitTerms
 from placement_sched.store import capacity
+
+#: So many slots are asked at once; a planner joins the tables of each.
+_JOINED = 3
 
 _itself = resource_providers.c
 _tree = resource_providers.alias("tree")
@@ -48,7 +51,7 @@ def serving_roots(
             _tree.c.id == _tree.c.root_provider_id,
             *_root_traits(forest),
             *_traits_somewhere(forest),
-            *(_has_server(part, pairs) for part in forest.parts),
+            *_servers_somewhere(forest, pairs),
         )
         .order_by(_tree.c.id)
         .limit(limit)
@@ -76,7 +79,13 @@ def _traits_somewhere(forest: Forest) -> Iterator[Condition]:
             )
 
 
-def _has_server(part: Part, pairs: Subquery | None) -> Condition:
+def _servers_somewhere(forest: Forest, pairs: CTE | None) -> Iterator[Condition]:
+    for number, part in enumerate(forest.parts):
+        condition = _has_server(part, pairs)
+        yield condition if number < _JOINED else apart(condition)
+
+
+def _has_server(part: Part, pairs: CTE | None) -> Condition:
     own = exists().where(_itself.root_provider_id == _tree.c.id, part.condition())
     if pairs is None:
         return own
