@@ -1,0 +1,65 @@
+"""What tests of images build on."""
+
+import pytest
+
+from placement_sched.api.image.patch import CURRENT
+
+URL = "/image/v2/images"
+#: Two projects that are no administrators.
+SHOP = {"X-Auth-Token": "bob:shop", "X-Roles": "member,reader"}
+BANK = {"X-Auth-Token": "eve:bank", "X-Roles": "member,reader"}
+
+
+class ImageApi:
+    """The calls of the image API, short; each returns the answer."""
+
+    def __init__(self, app):
+        self.app = app
+
+    def create(self, attributes=None, status=201, **headers):
+        return self.app.post_json(URL, attributes or {}, headers=headers, status=status)
+
+    def make(self, name=None, attributes=None, **headers):
+        """Create an image and return its uuid."""
+        given = {} if name is None else {"name": name}
+        return self.create({**given, **(attributes or {})}, **headers).json["id"]
+
+    def show(self, uuid, status=200, **headers):
+        return self.app.get(f"{URL}/{uuid}", headers=headers, status=status)
+
+    def names(self, query="", **headers):
+        """Return the names of the images that a list shows, in its order."""
+        answer = self.list(query, **headers)
+        return [image["name"] for image in answer.json["images"]]
+
+    def list(self, query="", status=200, **headers):
+        return self.app.get(f"{URL}?{query}", headers=headers, status=status)
+
+    def patch(self, uuid, *operations, status=200, media_type=CURRENT, **headers):
+        return self.app.patch_json(
+            f"{URL}/{uuid}",
+            list(operations),
+            headers=headers,
+            content_type=media_type,
+            status=status,
+        )
+
+    def delete(self, uuid, status=204, **headers):
+        return self.app.delete(f"{URL}/{uuid}", headers=headers, status=status)
+
+    def call(self, method, path, body=None, status=200, **headers):
+        """Ask for a path below the images."""
+        if body is None:
+            return self.app.request(f"{URL}/{path}", method=method, headers=headers, status=status)
+        ask = getattr(self.app, f"{method.lower()}_json")
+        return ask(f"{URL}/{path}", body, headers=headers, status=status)
+
+
+@pytest.fixture
+def api(app):
+    return ImageApi(app)
+
+
+@pytest.fixture
+def sqlite_api(sqlite_app):
+    return ImageApi(sqlite_app)

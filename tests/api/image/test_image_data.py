@@ -1,0 +1,76 @@
+"""Image data: there is none, and none is taken."""
+
+from io import BytesIO
+
+import pytest
+
+from tests.api.image.conftest import BANK, SHOP
+
+BYTES = "application/octet-stream"
+
+
+def upload(api, uuid, data, status, kind=BYTES, **headers):
+    path = f"/image/v2/images/{uuid}/file"
+    return api.app.put(path, data, content_type=kind, headers=headers, status=status)
+
+
+def test_there_is_no_content(api):
+    uuid = api.make()
+    answer = api.call("GET", f"{uuid}/file", status=204)
+    assert answer.body == b""
+    api.call("GET", f"{uuid}x/file", status=404)
+
+
+def test_no_bytes_are_taken_and_leave_the_image_queued(api):
+    uuid = api.make("empty")
+    before = api.show(uuid).json
+    assert upload(api, uuid, b"", 204).body == b""
+    assert api.show(uuid).json == before
+    upload(api, "nothing", b"", 404)
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_any_bytes_are_refused_with_a_clear_word(api, size):
+    uuid = api.make("full")
+    told = upload(api, uuid, b"\0" * size, 413).json
+    assert told["code"] == "413 Request Entity Too Large"
+    assert "No image data is stored here" in told["message"]
+    assert api.show(uuid).json["status"] == "queued"
+
+
+def test_bytes_without_a_length_are_refused_too(sqlite_api):
+    uuid = sqlite_api.make()
+    environ = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
+    for data, status in ((b"x" * 70_000, 413), (b"", 204)):
+        request = sqlite_api.app.RequestClass.blank(
+            f"/image/v2/images/{uuid}/file", method="PUT", environ=environ
+        )
+        request.body_file = BytesIO(data)
+        request.headers["Content-Type"] = BYTES
+        request.headers["X-Auth-Token"] = "admin"
+        request.environ.pop("CONTENT_LENGTH", None)
+        sqlite_api.app.do_request(request, status=status)
+
+
+def test_more_than_a_body_may_have_is_refused_in_the_same_words(make_app, sqlite_settings):
+    settings = sqlite_settings.overridden({"api.max_request_body_size": 1024})
+    app = make_app(settings)
+    uuid = app.post_json("/image/v2/images", {}).json["id"]
+    path = f"/image/v2/images/{uuid}/file"
+    told = app.put(path, b"x" * 5000, content_type=BYTES, status=413).json
+    assert "No image data is stored here" in told["message"]
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/plain"])
+def test_other_types_are_not_taken(sqlite_api, kind):
+    upload(sqlite_api, sqlite_api.make(), b"x", 415, kind)
+
+
+def test_data_is_the_owners_to_send_and_the_viewers_to_read(api):
+    public = api.make("public", {"visibility": "public", "owner": "shop"})
+    private = api.make("private", {"visibility": "private", "owner": "shop"})
+    upload(api, public, b"", 204, **SHOP)
+    upload(api, public, b"", 403, **BANK)
+    upload(api, private, b"", 404, **BANK)
+    api.call("GET", f"{public}/file", status=204, **BANK)
+    api.call("GET", f"{private}/file", status=404, **BANK)

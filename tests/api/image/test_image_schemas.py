@@ -1,0 +1,39 @@
+"""The schemas that clients read, and the ways to import, of which there is none."""
+
+import jsonschema
+import pytest
+
+
+@pytest.mark.parametrize("name", ["image", "images", "member", "members"])
+def test_schema_is_one(sqlite_app, name):
+    schema = sqlite_app.get(f"/image/v2/schemas/{name}").json
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["name"] == name
+    assert schema["properties"]
+
+
+def test_answers_are_of_their_schemas(api):
+    uuid = api.make("image", {"a.b": "c", "tags": ["t"], "kernel_id": None})
+    api.call("POST", f"{uuid}/members", {"member": "shop"})
+    for name, answer in {
+        "image": api.show(uuid),
+        "images": api.list(),
+        "member": api.call("GET", f"{uuid}/members/shop"),
+        "members": api.call("GET", f"{uuid}/members"),
+    }.items():
+        schema = api.app.get(f"/image/v2/schemas/{name}").json
+        jsonschema.validate(answer.json, schema)
+
+
+def test_read_only_attributes_are_those_that_cannot_be_set(sqlite_api):
+    schema = sqlite_api.app.get("/image/v2/schemas/image").json
+    for name, attribute in schema["properties"].items():
+        if attribute.get("readOnly"):
+            kind = attribute["type"]
+            value = 1 if "integer" in kind else attribute.get("enum", ["x"])[0]
+            sqlite_api.create({name: value}, status=403)
+
+
+def test_there_is_no_way_to_import(sqlite_app):
+    assert sqlite_app.get("/image/v2/info/import").json["import-methods"]["value"] == []
+    sqlite_app.get("/image/v2/info/stores", status=404)

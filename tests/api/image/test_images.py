@@ -1,0 +1,263 @@
+"""Images: create, show, delete, deactivate."""
+
+import re
+
+import pytest
+from sqlalchemy import update
+
+from placement_sched.db.tables import images
+from tests.api.image.conftest import BANK, SHOP, URL
+
+UUID = "70a599e0-31e7-49b7-b260-868f441e862b"
+BASE = {
+    "id",
+    "name",
+    "status",
+    "visibility",
+    "owner",
+    "protected",
+    "os_hidden",
+    "disk_format",
+    "container_format",
+    "min_ram",
+    "min_disk",
+    "size",
+    "virtual_size",
+    "checksum",
+    "os_hash_algo",
+    "os_hash_value",
+    "tags",
+    "created_at",
+    "updated_at",
+    "self",
+    "file",
+    "schema",
+}
+
+
+def test_image_without_anything_has_every_attribute(api):
+    answer = api.create({})
+    image = answer.json
+    assert set(image) == BASE
+    assert (image["status"], image["visibility"], image["owner"]) == ("queued", "shared", "admin")
+    assert (image["protected"], image["os_hidden"]) == (False, False)
+    assert (image["min_ram"], image["min_disk"], image["tags"]) == (0, 0, [])
+    nulls = {"name", "disk_format", "container_format", "size", "virtual_size", "checksum"}
+    assert all(image[name] is None for name in nulls)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", image["created_at"])
+    assert answer.headers["Location"] == f"http://localhost{URL}/{image['id']}"
+    path = f"/v2/images/{image['id']}"
+    assert (image["self"], image["file"]) == (path, f"{path}/file")
+    assert image["schema"] == "/v2/schemas/image"
+
+
+def test_image_is_shown_as_it_was_created(api):
+    given = {
+        "id": UUID,
+        "name": "Windows",
+        "visibility": "private",
+        "owner": "shop",
+        "protected": True,
+        "os_hidden": True,
+        "disk_format": "qcow2",
+        "container_format": "bare",
+        "min_ram": 2048,
+        "min_disk": 2**31 - 1,
+        "tags": ["b", "a", "a"],
+        "trait:CUSTOM_LICENSED": "required",
+        "hw:a.dotted.name": "",
+        "Os_Distro": "Win",
+        "os_distro": "win",
+        "ütf 💿": "\t\n'\"\\",
+    }
+    made = api.create(given).json
+    assert made == {**made, **given, "tags": ["a", "b"]}
+    assert api.show(UUID).json == made
+    assert api.show(UUID.upper()).json == made
+
+
+def test_id_is_made_once(api):
+    api.create({"id": UUID})
+    told = api.create({"id": UUID.upper(), "x": "y"}, status=409).json
+    assert told["title"] == "Conflict"
+    assert UUID in told["message"]
+    assert "x" not in api.show(UUID).json
+    api.delete(UUID)
+    assert api.create({"id": UUID}).json["id"] == UUID
+
+
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ({"id": "x"}, "$.id"),
+        ({"id": UUID + "\n"}, "$.id"),
+        ({"name": 5}, "$.name"),
+        ({"name": "n" * 256}, "$.name"),
+        ({"visibility": "secret"}, "$.visibility"),
+        ({"protected": "yes"}, "$.protected"),
+        ({"os_hidden": None}, "$.os_hidden"),
+        ({"disk_format": "floppy"}, "$.disk_format"),
+        ({"container_format": 1}, "$.container_format"),
+        ({"min_ram": -1}, "$.min_ram"),
+        ({"min_disk": 2**31}, "$.min_disk"),
+        ({"min_disk": None}, "$.min_disk"),
+        ({"tags": "a"}, "$.tags"),
+        ({"tags": ["a" * 256]}, "$.tags[0]"),
+        ({"tags": [" a"]}, "$.tags[0]"),
+        ({"os_distro": 1}, "$.os_distro"),
+        ({"os_distro": True}, "$.os_distro"),
+        ({"any": None}, "$.any"),
+        ({"any": {"a": "b"}}, "$.any"),
+        ({"p" * 256: "x"}, "ppp"),
+        ({"": "x"}, "$"),
+        ({"blank ": "x"}, "blank "),
+        ({"kernel_id": "x"}, "$.kernel_id"),
+    ],
+    ids=repr,
+)
+def test_attribute_that_cannot_be_is_refused_with_its_place(sqlite_api, attributes, told):
+    answer = sqlite_api.create(attributes, status=400).json
+    assert answer["code"] == "400 Bad Request"
+    assert told in answer["message"]
+    assert sqlite_api.names() == []
+
+
+@pytest.mark.parametrize("body", [[], "x", 5, None])
+def test_body_that_is_no_object_is_refused(sqlite_app, body):
+    sqlite_app.post_json(URL, body, status=400)
+
+
+def test_body_of_another_type_is_refused(sqlite_app):
+    sqlite_app.post(URL, b"{}", content_type="text/plain", status=415)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "word"),
+    [
+        ("status", "active", "read-only"),
+        ("size", 5, "read-only"),
+        ("virtual_size", 5, "read-only"),
+        ("checksum", "x", "read-only"),
+        ("os_hash_algo", "sha512", "read-only"),
+        ("os_hash_value", "x", "read-only"),
+        ("created_at", "2026-01-01T00:00:00Z", "read-only"),
+        ("updated_at", "2026-01-01T00:00:00Z", "read-only"),
+        ("self", "x", "read-only"),
+        ("file", "x", "read-only"),
+        ("schema", "x", "read-only"),
+        ("direct_url", "x", "read-only"),
+        ("location", "x", "reserved"),
+        ("deleted", "x", "reserved"),
+        ("os_glance_importing", "x", "reserved"),
+    ],
+)
+def test_what_nobody_may_set_is_forbidden(sqlite_api, name, value, word):
+    told = sqlite_api.create({name: value}, status=403).json
+    assert told["message"] == f"Attribute '{name}' is {word}."
+    uuid = sqlite_api.make()
+    for operation in ("add", "replace", "remove"):
+        change = {"op": operation, "path": f"/{name}", "value": value}
+        assert sqlite_api.patch(uuid, change, status=403).json["message"] == told["message"]
+
+
+def test_null_of_a_kernel_is_no_kernel(api):
+    made = api.create({"kernel_id": None, "ramdisk_id": UUID}).json
+    assert "kernel_id" not in made
+    assert made["ramdisk_id"] == UUID
+
+
+def test_there_are_at_most_128_properties_and_tags(api):
+    many = {f"p{number}": "x" for number in range(128)}
+    uuid = api.make("full", many)
+    assert "properties" in api.create({**many, "more": "x"}, status=413).json["message"]
+    more = {"op": "add", "path": "/more", "value": "x"}
+    assert api.patch(uuid, more, status=413).json["code"] == "413 Request Entity Too Large"
+    api.patch(uuid, {"op": "remove", "path": "/p0"}, more)
+    tags = [f"t{number}" for number in range(128)]
+    api.patch(uuid, {"op": "replace", "path": "/tags", "value": tags})
+    assert "tags" in api.call("PUT", f"{uuid}/tags/more", status=413).json["message"]
+    api.call("PUT", f"{uuid}/tags/t0", status=204)
+
+
+def test_deleted_image_is_gone_with_all_it_had(api):
+    uuid = api.make("gone", {"a": "b", "tags": ["t"]})
+    api.call("POST", f"{uuid}/members", {"member": "shop"})
+    api.delete(uuid)
+    told = api.show(uuid, status=404).json
+    assert told == {
+        "message": f"No image found with ID {uuid}",
+        "code": "404 Not Found",
+        "title": "Not Found",
+    }
+    api.delete(uuid, status=404)
+    assert api.names() == []
+
+
+def test_protected_image_cannot_be_deleted(api):
+    uuid = api.make("kept", {"protected": True})
+    assert "is protected" in api.delete(uuid, status=403).json["message"]
+    api.patch(uuid, {"op": "replace", "path": "/protected", "value": False})
+    api.delete(uuid)
+
+
+@pytest.mark.parametrize("action", ["deactivate", "reactivate"])
+def test_image_that_never_was_active_is_not_switched(api, action):
+    uuid = api.make()
+    told = api.call("POST", f"{uuid}/actions/{action}", status=403).json
+    assert told["message"] == f"Not allowed to {action} image in status 'queued'"
+    api.call("POST", f"{UUID}/actions/{action}", status=404)
+
+
+def test_active_image_is_deactivated_and_reactivated(api):
+    uuid = api.make("active", {"visibility": "public"})
+    api.app.app.services.database.write(
+        lambda connection: connection.execute(update(images).values(status="active"))
+    )
+    for _ in range(2):
+        api.call("POST", f"{uuid}/actions/deactivate", status=204)
+        assert api.show(uuid).json["status"] == "deactivated"
+    api.call("GET", f"{uuid}/file", status=403, **SHOP)
+    api.call("POST", f"{uuid}/actions/deactivate", status=403, **SHOP)
+    for _ in range(2):
+        api.call("POST", f"{uuid}/actions/reactivate", status=204)
+        assert api.show(uuid).json["status"] == "active"
+
+
+def test_what_is_another_projects_is_not_there_or_not_theirs_to_change(api):
+    uuids = {
+        visibility: api.make(visibility, {"visibility": visibility, "owner": "shop"})
+        for visibility in ("public", "community", "shared", "private")
+    }
+    change = {"op": "add", "path": "/a", "value": "b"}
+    for visibility, uuid in uuids.items():
+        seen = visibility in {"public", "community"}
+        assert api.show(uuid, **SHOP).json["name"] == visibility
+        api.show(uuid, status=200 if seen else 404, **BANK)
+        refused = 403 if seen else 404
+        api.patch(uuid, change, status=refused, **BANK)
+        api.call("PUT", f"{uuid}/tags/t", status=refused, **BANK)
+        api.delete(uuid, status=refused, **BANK)
+        api.patch(uuid, change, **SHOP)
+        api.delete(uuid, **SHOP)
+
+
+def test_owner_is_the_callers_project_unless_an_administrator_says_otherwise(api):
+    assert api.create({}, **SHOP).json["owner"] == "shop"
+    assert api.create({"owner": "shop"}, **SHOP).json["owner"] == "shop"
+    api.create({"owner": "bank"}, status=403, **SHOP)
+    api.create({"owner": None}, status=403, **SHOP)
+    assert api.create({"owner": "bank"}).json["owner"] == "bank"
+    nobodys = api.create({"owner": None}).json
+    assert nobodys["owner"] is None
+    api.show(nobodys["id"], status=404, **SHOP)
+
+
+def test_only_an_administrator_gives_an_image_to_all_lists(api):
+    told = api.create({"visibility": "public"}, status=403, **SHOP).json
+    assert "public" in told["message"]
+    uuid = api.make("mine", {"visibility": "community"}, **SHOP)
+    publish = {"op": "replace", "path": "/visibility", "value": "public"}
+    api.patch(uuid, publish, status=403, **SHOP)
+    api.patch(uuid, publish)
+    api.patch(uuid, {"op": "replace", "path": "/name", "value": "still mine"}, **SHOP)
+    assert api.show(uuid).json["visibility"] == "public"

@@ -1,0 +1,328 @@
+"""Lists of images: filters, order, pages, and who sees which."""
+
+import random
+from datetime import datetime, timedelta
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from sqlalchemy import update
+
+from placement_sched.app import create_app
+from placement_sched.db.tables import images
+from tests.api.image.conftest import BANK, SHOP, ImageApi
+from tests.conftest import Client
+from tests.statements import counted
+
+START = datetime(2026, 1, 1, 12, 0, 0)
+
+
+class Hours:
+    """A clock that goes on by an hour whenever it is looked at."""
+
+    def __init__(self):
+        self.now = START
+
+    def __call__(self):
+        self.now += timedelta(hours=1)
+        return self.now
+
+
+@pytest.fixture
+def timed(settings):
+    """The API of a server whose clock goes on by an hour with every look at it."""
+    application = create_app(settings, clock=Hours())
+    yield ImageApi(Client(application))
+    application.close()
+
+
+@pytest.fixture
+def cloud(api):
+    """Images of every kind, all made in one second."""
+    for name, attributes in {
+        "a": {"os_distro": "win", "tags": ["x", "y"], "disk_format": "raw", "min_ram": 5},
+        "b": {"os_distro": "Win", "tags": ["x"], "disk_format": "qcow2", "visibility": "public"},
+        "c, d": {"os_distro": "win", "a.b": "1", "protected": True, "owner": "shop"},
+        "hidden": {"os_distro": "win", "os_hidden": True},
+    }.items():
+        api.make(name, attributes)
+    return api
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", {"a", "b", "c, d"}),
+        ("name=a", {"a"}),
+        ("name=A", set()),
+        ("name=in:a,b", {"a", "b"}),
+        ('name=in:a,"c, d"', {"a", "c, d"}),
+        ("name=c, d", {"c, d"}),
+        ("owner=shop", {"c, d"}),
+        ("owner=in:shop,admin", set()),
+        ("status=queued", {"a", "b", "c, d"}),
+        ("status=active", set()),
+        ("status=in:active,queued", {"a", "b", "c, d"}),
+        ("visibility=public", {"b"}),
+        ("visibility=shared", {"a", "c, d"}),
+        ("visibility=private", set()),
+        ("visibility=all", {"a", "b", "c, d"}),
+        ("tag=x", {"a", "b"}),
+        ("tag=x&tag=y", {"a"}),
+        ("tag=X", set()),
+        ("protected=true", {"c, d"}),
+        ("protected=false", {"a", "b"}),
+        ("os_hidden=true", {"hidden"}),
+        ("os_hidden=True", {"hidden"}),
+        ("os_hidden=false", {"a", "b", "c, d"}),
+        ("disk_format=raw", {"a"}),
+        ("disk_format=in:raw,qcow2", {"a", "b"}),
+        ("container_format=bare", set()),
+        ("min_ram=5", {"a"}),
+        ("min_ram_min=1", {"a"}),
+        ("min_ram_max=4", {"b", "c, d"}),
+        ("size_min=0", set()),
+        ("size_max=10", set()),
+        ("os_distro=win", {"a", "c, d"}),
+        ("os_distro=in:win,Win", set()),
+        ("os_distro=win&a.b=1", {"c, d"}),
+        ("a.b=1", {"c, d"}),
+        ("nothing=1", set()),
+        ("id=70a599e0-31e7-49b7-b260-868f441e862b", set()),
+        ("name=a&name=b", {"b"}),
+    ],
+)
+def test_filter_leaves_what_fits(cloud, query, names):
+    query = "&".join(urlencode([tuple(pair.split("=", 1))]) for pair in query.split("&") if pair)
+    assert set(cloud.names(query)) == names
+
+
+def test_ids_are_filtered_whatever_their_case(cloud):
+    uuids = [image["id"] for image in cloud.list().json["images"]]
+    assert len(cloud.names(f"id=in:{uuids[0].upper()},{uuids[1]}")) == 2
+    assert len(cloud.names(f"id={uuids[2].upper()}")) == 1
+
+
+def test_sizes_are_compared(cloud):
+    cloud.app.app.services.database.write(
+        lambda connection: connection.execute(
+            update(images).where(images.c.name == "b").values(size=5_000_000_000)
+        )
+    )
+    assert cloud.names("size_min=5000000000&size_max=5000000000") == ["b"]
+    assert cloud.names("size_min=5000000001") == []
+    assert cloud.names("size=5000000000") == ["b"]
+    (image,) = cloud.list("name=b").json["images"]
+    assert image["size"] == 5_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("limit=x", "limit"),
+        ("limit=-1", "limit"),
+        ("limit=", "limit"),
+        ("limit=1.5", "limit"),
+        ("marker=x", "marker"),
+        ("marker=70a599e0-31e7-49b7-b260-868f441e862b", "marker"),
+        ("sort_key=color", "sort key"),
+        ("sort=name:up", "sort direction"),
+        ("sort=", "sort key"),
+        ("sort=tags", "sort key"),
+        ("sort=min_ram", "sort key"),
+        ("sort=status,visibility", "sort key"),
+        ("sort_dir=up", "sort direction"),
+        ("sort=name&sort_key=id", "sort"),
+        ("sort=name&sort_dir=asc", "sort"),
+        ("sort_key=name&sort_dir=asc&sort_dir=desc", "sort_dir"),
+        ("visibility=secret", "visibility"),
+        ("member_status=maybe", "member_status"),
+        ("protected=True", "protected"),
+        ("protected=1", "protected"),
+        ("os_hidden=perhaps", "os_hidden"),
+        ("size_min=x", "size_min"),
+        ("size_max=-1", "size_max"),
+        ("size_max=9223372036854775808", "size_max"),
+        ("min_ram=x", "min_ram"),
+        ("created_at=yesterday", "created_at"),
+        ("updated_at=gt:", "updated_at"),
+        ("name=in:", "name"),
+        ('name=in:"a', "name"),
+        ("name=in:a,,b", "name"),
+        ("self=/v2/images/x", "self"),
+        ("tags=x", "tags"),
+    ],
+)
+def test_query_that_cannot_be_is_refused_by_name(sqlite_api, query, told):
+    answer = sqlite_api.list(query, status=400).json
+    assert answer["code"] == "400 Bad Request"
+    assert told in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("created_at=gt:2026-01-01T15:00:00Z", "cd"),
+        ("created_at=gte:2026-01-01T15:00:00Z", "bcd"),
+        ("created_at=lt:2026-01-01T15:00:00", "a"),
+        ("created_at=lte:2026-01-01T15:00:00", "ab"),
+        ("created_at=eq:2026-01-01T15:00:00", "b"),
+        ("created_at=2026-01-01T15:00:00Z", "b"),
+        ("created_at=neq:2026-01-01T15:00:00", "acd"),
+        ("created_at=eq:2026-01-01T17:00:00%2B02:00", "b"),
+        ("created_at=eq:2026-01-01T17:00:00+02:00", "b"),
+        ("created_at=eq:2026-01-01T10:00:00-05:00", "b"),
+        ("updated_at=gte:2026-01-02", ""),
+        ("created_at=gt:2026-01-01T13:00:00&updated_at=lt:2026-01-01T18:00:00", "bc"),
+    ],
+)
+def test_times_are_compared(timed, query, names):
+    for name in "abcd":
+        timed.make(name)  # at 13, 15, 17 and 19; changed last an hour later
+    services = timed.app.app.services
+    made = {name: START + timedelta(hours=1 + 2 * at) for at, name in enumerate("abcd")}
+    for name, created in made.items():
+        services.database.write(
+            lambda connection, name=name, created=created: connection.execute(
+                update(images)
+                .where(images.c.name == name)
+                .values(created_at=created, updated_at=created)
+            )
+        )
+    assert sorted(timed.names(query)) == list(names)
+
+
+def test_newest_come_first(timed):
+    for name in "abc":
+        timed.make(name)
+    assert timed.names() == ["c", "b", "a"]
+    assert timed.names("sort_dir=asc") == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("sort=name:asc", [None, "a", "b", "c"]),
+        ("sort=name", ["c", "b", "a", None]),
+        ("sort_key=name", ["c", "b", "a", None]),
+        ("sort_key=name&sort_dir=asc", [None, "a", "b", "c"]),
+        ("sort=disk_format:asc,name:desc", ["c", None, "b", "a"]),
+        ("sort_key=disk_format&sort_dir=desc&sort_key=name&sort_dir=asc", ["a", "b", None, "c"]),
+        ("sort=created_at:asc", [None, "a", "c", "b"]),
+        ("sort=size,name:asc", [None, "a", "b", "c"]),
+    ],
+)
+def test_images_come_in_the_order_asked_for(timed, query, names):
+    timed.make(None, {"disk_format": "iso"})
+    timed.make("a", {"disk_format": "raw"})
+    timed.make("c")
+    timed.make("b", {"disk_format": "raw"})
+    assert timed.names(query) == names
+
+
+def test_pages_are_linked_and_hold_every_image_once(api):
+    rng = random.Random(7)
+    for number in range(23):
+        attributes = {"tags": ["t"]} if number % 5 else {"tags": ["t"], "disk_format": "raw"}
+        if rng.random() < 0.3:
+            attributes["disk_format"] = "qcow2"
+        api.make(rng.choice([None, "same", f"n{number}"]), attributes)
+    whole = api.list("tag=t&sort=disk_format:asc,name:desc").json["images"]
+    assert len(whole) == 23
+    page = api.list("tag=t&sort=disk_format:asc,name:desc&limit=4").json
+    assert parse_qs(urlsplit(page["first"]).query) == {
+        "tag": ["t"],
+        "sort": ["disk_format:asc,name:desc"],
+        "limit": ["4"],
+    }
+    assert page["schema"] == "/v2/schemas/images"
+    found = page["images"]
+    while "next" in page:
+        assert len(page["images"]) == 4
+        assert page["next"].startswith("/v2/images?")
+        page = api.app.get(f"/image{page['next']}").json
+        assert page["first"].startswith("/v2/images?")
+        assert "marker" not in page["first"]
+        found += page["images"]
+    assert found == whole
+
+
+def test_last_page_has_no_next(api):
+    for name in "ab":
+        api.make(name)
+    page = api.list("limit=2").json
+    assert len(page["images"]) == 2
+    assert "next" not in page
+    page = api.list().json
+    assert (page["first"], "next" in page) == ("/v2/images", False)
+    assert api.list("limit=0").json["images"] == []
+
+
+def test_page_is_25_unless_told_otherwise(sqlite_api):
+    for _ in range(26):
+        sqlite_api.make()
+    page = sqlite_api.list().json
+    assert len(page["images"]) == 25
+    assert "next" in page
+    assert len(sqlite_api.list("limit=100000").json["images"]) == 26
+
+
+@pytest.fixture
+def shared(api):
+    """Images of two projects, of every visibility; some are shared."""
+    for owner in ("shop", "bank"):
+        for visibility in ("public", "community", "shared", "private"):
+            api.make(f"{owner} {visibility}", {"owner": owner, "visibility": visibility})
+    for status in ("accepted", "pending", "rejected"):
+        uuid = api.make(f"bank {status}", {"owner": "bank"})
+        api.call("POST", f"{uuid}/members", {"member": "shop"})
+        api.call("PUT", f"{uuid}/members/shop", {"status": status})
+    return api
+
+
+OWN = {f"shop {visibility}" for visibility in ("public", "community", "shared", "private")}
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", OWN | {"bank public", "bank accepted"}),
+        ("visibility=public", {"shop public", "bank public"}),
+        ("visibility=private", {"shop private"}),
+        ("visibility=community", {"shop community", "bank community"}),
+        ("visibility=shared", {"shop shared", "bank accepted"}),
+        ("visibility=shared&member_status=pending", {"shop shared", "bank pending"}),
+        ("visibility=shared&member_status=rejected", {"shop shared", "bank rejected"}),
+        (
+            "visibility=shared&member_status=all",
+            {"shop shared", "bank accepted", "bank pending", "bank rejected"},
+        ),
+        ("visibility=all", OWN | {"bank public", "bank community", "bank accepted"}),
+        ("owner=bank", {"bank public", "bank accepted"}),
+        ("owner=bank&visibility=private", set()),
+    ],
+)
+def test_list_shows_what_the_project_may_see_and_wants_to(shared, query, names):
+    assert set(shared.names(query, **SHOP)) == names
+
+
+def test_administrator_sees_all(shared):
+    assert len(shared.names()) == 11
+    assert set(shared.names("visibility=private")) == {"shop private", "bank private"}
+    assert len(shared.names("visibility=shared")) == 5
+
+
+def test_marker_is_an_image_that_the_project_may_see(shared):
+    uuids = {image["name"]: image["id"] for image in shared.list().json["images"]}
+    shared.list(f"marker={uuids['bank private']}", status=400, **SHOP)
+    shared.list(f"marker={uuids['bank pending']}", **SHOP)
+    shared.list(f"marker={uuids['shop private']}", status=400, **BANK)
+
+
+@pytest.mark.parametrize("number", [2, 40])
+def test_list_takes_as_many_statements_for_few_images_as_for_many(api, number):
+    for other in range(number):
+        api.make(f"n{other}", {"a": "b", "c": "d", "tags": ["t"]})
+    marker = api.list("sort=name:asc&limit=1").json["images"][0]["id"]
+    with counted(api.app.app.services.database) as seen:
+        api.list(f"sort=name:asc&limit=1000&a=b&tag=t&marker={marker}")
+    assert len(seen) == 4  # the marker; images, properties, tags

@@ -1,0 +1,190 @@
+"""Images changed by JSON patch, of both media types."""
+
+from threading import Barrier, Thread
+
+import pytest
+
+from placement_sched.api.image.patch import DRAFT
+
+
+def op(operation, path, *value):
+    return {"op": operation, "path": path, **({"value": value[0]} if value else {})}
+
+
+@pytest.fixture
+def uuid(api):
+    return api.make("image", {"a": "1", "b/c~d": "2", "tags": ["t"]})
+
+
+@pytest.fixture
+def one(sqlite_api):
+    return sqlite_api.make("image", {"a": "1"})
+
+
+def test_properties_are_added_replaced_and_removed(api, uuid):
+    answer = api.patch(
+        uuid,
+        op("add", "/trait:CUSTOM_X", "required"),
+        op("add", "/with.dots", ""),
+        op("add", "/a", "over"),
+        op("replace", "/b~1c~0d", "new"),
+        op("add", "/short-lived", "x"),
+        op("remove", "/short-lived"),
+    )
+    image = answer.json
+    assert (image["trait:CUSTOM_X"], image["with.dots"]) == ("required", "")
+    assert (image["a"], image["b/c~d"]) == ("over", "new")
+    assert "short-lived" not in image
+    assert api.show(uuid).json == image
+    api.patch(uuid, op("remove", "/b~1c~0d"), op("remove", "/a"))
+    assert not {"a", "b/c~d"} & api.show(uuid).json.keys()
+
+
+def test_escapes_are_read_once(api, uuid):
+    assert api.patch(uuid, op("add", "/~01", "x")).json["~1"] == "x"
+
+
+def test_attributes_are_replaced(api, uuid):
+    given = {
+        "name": None,
+        "visibility": "private",
+        "owner": "shop",
+        "protected": True,
+        "os_hidden": True,
+        "disk_format": "raw",
+        "container_format": "ova",
+        "min_ram": 1,
+        "min_disk": 2,
+        "tags": ["y", "x", "x"],
+    }
+    operations = [op("replace", f"/{name}", value) for name, value in given.items()]
+    image = api.patch(uuid, *operations).json
+    assert image == {**image, **given, "tags": ["x", "y"]}
+    assert api.show(uuid).json == image
+    assert api.patch(uuid, op("add", "/name", "again")).json["name"] == "again"
+
+
+def test_nothing_to_do_is_fine(api, uuid):
+    assert api.patch(uuid).json["name"] == "image"
+
+
+def test_patch_is_done_wholly_or_not_at_all(api, uuid):
+    before = api.show(uuid).json
+    api.patch(uuid, op("replace", "/name", "new"), op("remove", "/nothing"), status=409)
+    assert api.show(uuid).json == before
+
+
+@pytest.mark.parametrize("operation", ["replace", "remove"])
+def test_property_that_is_not_there_is_a_conflict(sqlite_api, one, operation):
+    told = sqlite_api.patch(one, op(operation, "/nothing", "x"), status=409).json
+    assert told["message"] == "Property nothing does not exist."
+
+
+def test_attribute_of_every_image_cannot_be_removed(sqlite_api, one):
+    told = sqlite_api.patch(one, op("remove", "/name"), status=403).json
+    assert told["message"] == "Property name may not be removed."
+
+
+def test_id_cannot_be_changed(sqlite_api, one):
+    uuid = "70a599e0-31e7-49b7-b260-868f441e862b"
+    sqlite_api.patch(one, op("replace", "/id", uuid), status=403)
+
+
+def test_another_owner_is_an_administrators_to_give(sqlite_api):
+    shop = {"X-Auth-Token": "bob:shop", "X-Roles": "member"}
+    uuid = sqlite_api.make("mine", **shop)
+    sqlite_api.patch(uuid, op("replace", "/owner", "bank"), status=403, **shop)
+    assert sqlite_api.patch(uuid, op("replace", "/owner", "bank")).json["owner"] == "bank"
+    sqlite_api.show(uuid, status=404, **shop)
+
+
+@pytest.mark.parametrize(
+    ("operation", "place"),
+    [
+        ({}, "$[0]"),
+        ({"op": "add"}, "path"),
+        ({"path": "/a", "value": "x"}, "op"),
+        ({"op": "move", "path": "/a", "from": "/b"}, "op"),
+        ({"op": ["add"], "path": "/a", "value": "x"}, "op"),
+        ({"op": "add", "path": "/a"}, "value"),
+        ({"op": "add", "path": "a", "value": "x"}, "JSON pointer"),
+        ({"op": "add", "path": "", "value": "x"}, "JSON pointer"),
+        ({"op": "add", "path": "/", "value": "x"}, "JSON pointer"),
+        ({"op": "add", "path": "/a/b", "value": "x"}, "JSON pointer"),
+        ({"op": "add", "path": "/tags/0", "value": "x"}, "JSON pointer"),
+        ({"op": "add", "path": "/a~", "value": "x"}, "JSON pointer"),
+        ({"op": "add", "path": "/a~2", "value": "x"}, "JSON pointer"),
+        ({"op": "add", "path": 5, "value": "x"}, "JSON pointer"),
+        ({"op": "add", "path": "/a", "value": 5}, "Invalid value of a"),
+        ({"op": "add", "path": "/a", "value": None}, "Invalid value of a"),
+        ({"op": "replace", "path": "/min_ram", "value": "5"}, "Invalid value of min_ram"),
+        ({"op": "replace", "path": "/tags", "value": [" x"]}, "Invalid value of tags"),
+        ({"op": "add", "path": "/x ", "value": "y"}, "Invalid value of x"),
+    ],
+    ids=repr,
+)
+def test_malformed_operation_is_refused_with_its_place(sqlite_api, one, operation, place):
+    told = sqlite_api.patch(one, operation, status=400).json["message"]
+    assert place in told
+    assert "[0]" in told
+
+
+@pytest.mark.parametrize("body", [{}, "x", None, ["x"], [5]])
+def test_body_that_is_no_list_of_objects_is_refused(sqlite_api, one, body):
+    sqlite_api.app.patch_json(
+        f"/image/v2/images/{one}",
+        body,
+        content_type="application/openstack-images-v2.1-json-patch",
+        status=400,
+    )
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/json-patch+json", "text/plain"])
+def test_other_media_types_are_not_taken(sqlite_api, one, kind):
+    told = sqlite_api.patch(one, op("add", "/a", "x"), media_type=kind, status=415).json
+    assert "application/openstack-images-v2.1-json-patch" in told["message"]
+
+
+def test_draft_has_its_own_form(api, uuid):
+    image = api.patch(
+        uuid,
+        {"replace": "/name", "value": "by draft"},
+        {"add": "/new", "value": "x"},
+        {"remove": "/b~1c~0d"},
+        media_type=DRAFT,
+    ).json
+    assert (image["name"], image["new"]) == ("by draft", "x")
+    assert "b/c~d" not in image
+
+
+@pytest.mark.parametrize(
+    ("operation", "status"),
+    [
+        ({"add": "/a", "value": "x"}, 409),
+        ({"add": "/name", "value": "x"}, 409),
+        ({"replace": "/nothing", "value": "x"}, 409),
+        ({"op": "add", "path": "/b", "value": "x"}, 400),
+        ({"add": "/b", "replace": "/a", "value": "x"}, 400),
+        ({"add": "/b"}, 400),
+        ({"replace": "/status", "value": "active"}, 403),
+    ],
+    ids=repr,
+)
+def test_draft_has_its_own_faults(sqlite_api, one, operation, status):
+    sqlite_api.patch(one, operation, media_type=DRAFT, status=status)
+
+
+def test_patches_at_one_moment_are_all_kept(api, uuid):
+    """Each is made of what the one before left, none of what was before both."""
+    barrier, names = Barrier(4), [f"p{number}" for number in range(4)]
+
+    def add(name):
+        barrier.wait()
+        api.patch(uuid, op("add", f"/{name}", name))
+
+    threads = [Thread(target=add, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(names) <= api.show(uuid).json.keys()

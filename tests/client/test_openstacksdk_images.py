@@ -1,0 +1,125 @@
+"""openstacksdk's image proxy against a running server."""
+
+from uuid import uuid4
+
+import openstack
+import pytest
+from openstack import exceptions
+
+from tests.client.conftest import Server
+
+# What the client says of its own future.
+pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def image(busy_server: Server):
+    """The image proxy of a connection as the ``clouds.yaml`` of the documentation makes it."""
+    with openstack.connect(
+        load_yaml_config=False,
+        load_envvars=False,
+        auth_type="admin_token",
+        auth={"endpoint": f"{busy_server.url}/placement", "token": "admin"},
+        image_endpoint_override=f"{busy_server.url}/image",
+    ) as connection:
+        yield connection.image
+
+
+@pytest.fixture
+def name():
+    """A name that no other test gives."""
+    return f"sdk{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def made(image, name):
+    return image.create_image(name, allow_duplicates=True, **{"trait:CUSTOM_X": "required"})
+
+
+def test_image_is_created_found_shown_and_deleted(image, made, name):
+    assert (made.name, made.status, made.visibility) == (name, "queued", "shared")
+    assert made.properties["trait:CUSTOM_X"] == "required"
+    assert made.properties["owner_specified.openstack.object"] == f"images/{name}"
+    assert image.find_image(name, ignore_missing=False).id == made.id
+    assert image.get_image(made.id).properties == made.properties
+    image.delete_image(made)
+    with pytest.raises(exceptions.NotFoundException, match="No image found"):
+        image.get_image(made.id)
+    image.delete_image(made, ignore_missing=True)
+
+
+def test_image_is_updated(image, made):
+    changed = image.update_image(
+        made.id,
+        name="renamed",
+        min_ram=64,
+        is_protected=True,
+        os_distro="windows",
+        **{"with/slash~tilde.dot": "x"},
+    )
+    assert (changed.name, changed.min_ram, changed.is_protected) == ("renamed", 64, True)
+    assert changed.os_distro == "windows"
+    fetched = image.get_image(made.id)
+    assert fetched.properties["with/slash~tilde.dot"] == "x"
+    with pytest.raises(exceptions.ForbiddenException, match="is protected"):
+        image.delete_image(made.id, ignore_missing=False)
+    kept = {key: value for key, value in fetched.properties.items() if "slash" not in key}
+    assert image.update_image(fetched, is_protected=False, properties=kept).properties == kept
+    image.update_image_properties(image.get_image(made.id), os_version="11")
+    assert image.get_image(made.id).os_version == "11"
+
+
+def test_images_are_listed_over_pages(image, name):
+    uuids = {
+        image.create_image(f"{name}-{number}", allow_duplicates=True, tags=[name]).id
+        for number in range(5)
+    }
+    assert {each.id for each in image.images(tag=name, limit=2)} == uuids
+    names = [each.name for each in image.images(tag=name, sort="name:asc", limit=3)]
+    assert names == sorted(names)
+    assert [each.name for each in image.images(name=f"{name}-1")] == [f"{name}-1"]
+    assert list(image.images(tag=name, status="active")) == []
+    assert list(image.images(tag=name, is_hidden=True)) == []
+    assert len(list(image.images(tag=name, created_at="gt:2020-01-01T00:00:00Z"))) == 5
+    assert list(image.images(tag=name, size_min=1)) == []
+
+
+def test_tags_are_added_and_removed(image, made):
+    image.add_tag(made, "one")
+    image.add_tag(made, "two")
+    assert image.get_image(made.id).tags == ["one", "two"]
+    image.remove_tag(made, "one")
+    assert image.get_image(made.id).tags == ["two"]
+
+
+def test_image_is_shared(image, made):
+    member = image.add_member(made, member_id="shop")
+    assert (member.member_id, member.status) == ("shop", "pending")
+    assert image.update_member("shop", made, status="accepted").status == "accepted"
+    assert [each.member_id for each in image.members(made)] == ["shop"]
+    assert image.get_member("shop", made).status == "accepted"
+    image.remove_member("shop", made)
+    assert list(image.members(made)) == []
+
+
+def test_schemas_and_ways_to_import_are_told(image):
+    assert "visibility" in image.get_image_schema().properties
+    assert "images" in image.get_images_schema().properties
+    assert "member_id" in image.get_member_schema().properties
+    assert "members" in image.get_members_schema().properties
+    assert image.get_import_info().import_methods["value"] == []
+
+
+def test_data_is_refused_and_no_image_left(image, name):
+    with pytest.raises(exceptions.HttpException, match="No image data is stored here"):
+        image.create_image(name, data=b"\0" * 1_000_000)
+    assert list(image.images(name=name)) == []
+
+
+def test_image_without_data_is_downloaded_as_nothing(image, made):
+    assert image.download_image(made.id).content == b""
+
+
+def test_id_is_taken_once(image, made, name):
+    with pytest.raises(exceptions.ConflictException, match="already exists"):
+        image.create_image(name, allow_duplicates=True, meta={"id": made.id})
