@@ -40,6 +40,13 @@ class Flavor:
             extra_specs={key: str(value) for key, value in extra_specs.items()},
         )
 
+    def as_document(self) -> dict[str, Any]:
+        """Return the JSON object of which :meth:`from_document` makes this flavor again."""
+        return {name: getattr(self, name) for name in _PLAIN} | {
+            "swap": self.swap,
+            "extra_specs": dict(self.extra_specs),
+        }
+
     def get(self, name: str, default: Any = None) -> Any:
         """Return the attribute of this name, as nova's flavors, which can be read like dicts."""
         return getattr(self, name, default)

@@ -1,8 +1,15 @@
 """The route table of the compute API, by noun."""
 
-from placement_sched.api.compute.routes import os_aggregates, versions
+from placement_sched.api.compute.routes import (
+    flavors,
+    os_aggregates,
+    os_extra_specs,
+    versions,
+)
 
 ROUTES = (
     *versions.ROUTES,
     *os_aggregates.ROUTES,
+    *flavors.ROUTES,
+    *os_extra_specs.ROUTES,
 )

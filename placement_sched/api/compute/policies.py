@@ -2,15 +2,29 @@
 
 from placement_sched.api.policies import Rule
 
-_ADMIN = "role:admin"
+_ADMIN = "rule:context_is_admin"
+_READER = "rule:project_reader_or_admin"
 _AGGREGATES = "os_compute_api:os-aggregates"
+_MANAGE = "os_compute_api:os-flavor-manage"
+_ACCESS = "os_compute_api:os-flavor-access"
+_EXTRA_SPECS = "os_compute_api:os-flavor-extra-specs"
 
 
-def _rule(name: str, description: str) -> Rule:
-    return Rule(name, _ADMIN, description)
+def _rule(name: str, description: str, check: str = _ADMIN) -> Rule:
+    return Rule(name, check, description)
 
 
 RULES = (
+    _rule(
+        "context_is_admin",
+        "Administrators of the compute and image APIs, who see all.",
+        "role:admin",
+    ),
+    _rule(
+        "project_reader_or_admin",
+        "Administrators, and readers of the project in question.",
+        "rule:project_reader_api or rule:context_is_admin",
+    ),
     _rule(f"{_AGGREGATES}:index", "List host aggregates."),
     _rule(f"{_AGGREGATES}:create", "Create a host aggregate."),
     _rule(f"{_AGGREGATES}:show", "Show a host aggregate."),
@@ -20,4 +34,16 @@ RULES = (
     _rule(f"{_AGGREGATES}:remove_host", "Remove a host from a host aggregate."),
     _rule(f"{_AGGREGATES}:set_metadata", "Change a host aggregate's metadata."),
     _rule("compute:aggregates:images", "Ask that images be cached on a host aggregate's hosts."),
+    _rule("os_compute_api:flavors", "List and show flavors.", _READER),
+    _rule(f"{_MANAGE}:create", "Create a flavor."),
+    _rule(f"{_MANAGE}:update", "Change the description of a flavor."),
+    _rule(f"{_MANAGE}:delete", "Delete a flavor."),
+    _rule(_ACCESS, "List the projects that a private flavor is for."),
+    _rule(f"{_ACCESS}:add_tenant_access", "Let a project use a private flavor."),
+    _rule(f"{_ACCESS}:remove_tenant_access", "Let a project use a private flavor no more."),
+    _rule(f"{_EXTRA_SPECS}:index", "List the extra specs of a flavor.", _READER),
+    _rule(f"{_EXTRA_SPECS}:show", "Show an extra spec of a flavor.", _READER),
+    _rule(f"{_EXTRA_SPECS}:create", "Set extra specs of a flavor."),
+    _rule(f"{_EXTRA_SPECS}:update", "Set one extra spec of a flavor."),
+    _rule(f"{_EXTRA_SPECS}:delete", "Delete an extra spec of a flavor."),
 )

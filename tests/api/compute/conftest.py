@@ -1,6 +1,8 @@
-"""What tests of host aggregates build on."""
+"""What tests of host aggregates and flavors build on."""
 
 import pytest
+
+from tests.api.compute.flavors import FlavorApi
 
 URL = "/compute/v2.1/os-aggregates"
 
@@ -53,3 +55,13 @@ def api(app):
 @pytest.fixture
 def sqlite_api(sqlite_app):
     return AggregateApi(sqlite_app)
+
+
+@pytest.fixture
+def flavors(app):
+    return FlavorApi(app)
+
+
+@pytest.fixture
+def sqlite_flavors(sqlite_app):
+    return FlavorApi(sqlite_app)

@@ -27,12 +27,10 @@ RULES.append(
 )
 
 
-def ask(app, method, path, body, token, roles=""):
-    headers = {
-        "X-Auth-Token": token,
-        "X-Roles": roles,
-        "OpenStack-API-Version": "compute 2.96",
-    }
+def ask(app, method, path, body, token, roles=None):
+    headers = {"X-Auth-Token": token, "OpenStack-API-Version": "compute 2.96"}
+    if roles is not None:
+        headers["X-Roles"] = roles
     if body is None:
         return app.request(path, method=method, headers=headers, status="*")
     return getattr(app, f"{method.lower()}_json")(path, body, headers=headers, status="*")

@@ -1,0 +1,23 @@
+"""What of the compute API depends on who asks, beyond whether they may ask at all."""
+
+from placement_sched.api.call import Call
+from placement_sched.errors import Forbidden
+
+#: nova's name of the rule that says who is an administrator.
+ADMINISTRATOR = "context_is_admin"
+
+
+def may(call: Call, rule: str) -> bool:
+    """Return whether the policy lets the caller do what ``rule`` guards to what is their own."""
+    identity = call.identity
+    target = {"project_id": identity.project_id, "user_id": identity.user_id}
+    try:
+        call.services.policy.check(rule, identity, target)
+    except Forbidden:
+        return False
+    return True
+
+
+def confined_to(call: Call) -> str | None:
+    """Return the project beyond which the caller sees nothing private; None for who sees all."""
+    return None if may(call, ADMINISTRATOR) else call.identity.project_id

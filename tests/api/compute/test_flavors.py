@@ -1,0 +1,248 @@
+"""Flavors: made, shown, described, deleted, at the edges of their microversions."""
+
+import pytest
+
+from tests.api.compute.flavors import URL, message
+
+FIELDS = {
+    "id",
+    "name",
+    "ram",
+    "vcpus",
+    "disk",
+    "swap",
+    "links",
+    "rxtx_factor",
+    "OS-FLV-DISABLED:disabled",
+    "OS-FLV-EXT-DATA:ephemeral",
+    "os-flavor-access:is_public",
+}
+
+
+def test_flavor_is_shown_as_it_was_made(flavors):
+    sizes = {"ram": 2048, "vcpus": 2, "disk": 20, "swap": 512, "rxtx_factor": 1.5}
+    made = flavors.create("f1", name="m1.x", **sizes, ephemeral=7, description="For é")
+    assert sizes.items() <= made.items()
+    assert (made["id"], made["name"], made["description"]) == ("f1", "m1.x", "For é")
+    assert (made["OS-FLV-EXT-DATA:ephemeral"], made["extra_specs"]) == (7, {})
+    assert (made["os-flavor-access:is_public"], made["OS-FLV-DISABLED:disabled"]) == (True, False)
+    assert flavors.show("f1") == made
+
+
+def test_what_is_left_out_is_novas_default(sqlite_flavors):
+    made = sqlite_flavors.create("f", name="f")
+    assert (made["swap"], made["OS-FLV-EXT-DATA:ephemeral"], made["rxtx_factor"]) == (0, 0, 1.0)
+    assert (made["description"], made["os-flavor-access:is_public"]) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("version", "more", "no_swap"),
+    [
+        ("2.1", set(), ""),
+        ("2.54", set(), ""),
+        ("2.55", {"description"}, ""),
+        ("2.60", {"description"}, ""),
+        ("2.61", {"description", "extra_specs"}, ""),
+        ("2.74", {"description", "extra_specs"}, ""),
+        ("2.75", {"description", "extra_specs"}, 0),
+        ("2.96", {"description", "extra_specs"}, 0),
+    ],
+)
+def test_fields_by_version(sqlite_flavors, version, more, no_swap):
+    made = sqlite_flavors.create("f", version=version)
+    sqlite_flavors.create("swapping", version=version, swap=5)
+    shown = sqlite_flavors.show("f", version=version)
+    listed = sqlite_flavors.ask("GET", "/detail", version=version).json["flavors"]
+    for each in (made, shown, listed[0]):
+        assert set(each) == FIELDS | more
+        assert each["swap"] == no_swap
+        assert type(each["swap"]) is type(no_swap)
+    assert listed[1]["swap"] == 5
+    brief, _ = sqlite_flavors.ask("GET", version=version).json["flavors"]
+    assert set(brief) == {"id", "name", "links"} | (more & {"description"})
+
+
+def test_links_lead_to_the_flavor(sqlite_flavors):
+    made = sqlite_flavors.create("a b")
+    assert made["links"] == [
+        {"rel": "self", "href": "http://localhost/compute/v2.1/flavors/a%20b"},
+        {"rel": "bookmark", "href": "http://localhost/compute/flavors/a%20b"},
+    ]
+    assert sqlite_flavors.show("a%20b")["id"] == "a b"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("A.b-c_d", "A.b-c_d"), (5, "5"), (5.0, "5"), ("auto", "auto"), ("x" * 255, "x" * 255)],
+)
+def test_ids_that_nova_takes(sqlite_flavors, given, kept):
+    assert sqlite_flavors.create(given, name="n")["id"] == kept
+
+
+@pytest.mark.parametrize("given", [{}, {"id": None}])
+def test_flavor_without_an_id_gets_a_uuid(sqlite_app, given):
+    flavor = {"name": "n", "ram": 1, "vcpus": 1, "disk": 0, **given}
+    made = sqlite_app.post_json(URL, {"flavor": flavor}).json["flavor"]
+    assert len(made["id"]) == 36
+
+
+@pytest.mark.parametrize(
+    ("fields", "key", "kept"),
+    [
+        ({"ram": "512"}, "ram", 512),
+        ({"ram": "007"}, "ram", 7),
+        ({"ram": 2**31 - 1}, "ram", 2**31 - 1),
+        ({"ram": 1.0}, "ram", 1),
+        ({"vcpus": "2"}, "vcpus", 2),
+        ({"disk": "0"}, "disk", 0),
+        ({"swap": "5"}, "swap", 5),
+        ({"ephemeral": "5"}, "OS-FLV-EXT-DATA:ephemeral", 5),
+        ({"rxtx_factor": "2.5"}, "rxtx_factor", 2.5),
+        ({"rxtx_factor": 3.40282e38}, "rxtx_factor", 3.40282e38),
+        ({"is_public": "No"}, "os-flavor-access:is_public", False),
+        ({"is_public": "1"}, "os-flavor-access:is_public", True),
+        ({"name": "m 1 é"}, "name", "m 1 é"),
+        ({"description": ""}, "description", ""),
+        ({"description": " x "}, "description", " x "),
+        ({"description": "x" * 65535}, "description", "x" * 65535),
+    ],
+)
+def test_values_that_nova_takes(flavors, fields, key, kept):
+    flavors.create("f", **fields)
+    assert flavors.show("f")[key] == kept
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"id": ""}, ".id"),
+        ({"id": " a"}, ".id"),
+        ({"id": "a/b"}, ".id"),
+        ({"id": "é"}, ".id"),
+        ({"id": "a\n"}, ".id"),
+        ({"id": "x" * 256}, ".id"),
+        ({"id": True}, ".id"),
+        ({"name": ""}, ".name"),
+        ({"name": " n"}, ".name"),
+        ({"name": "a\tb"}, ".name"),
+        ({"name": "x" * 256}, ".name"),
+        ({"name": None}, ".name"),
+        ({"ram": 0}, ".ram"),
+        ({"ram": "0"}, ".ram"),
+        ({"ram": 1.5}, ".ram"),
+        ({"ram": True}, ".ram"),
+        ({"ram": None}, ".ram"),
+        ({"ram": ""}, ".ram"),
+        ({"ram": "+5"}, ".ram"),
+        ({"ram": 2**31}, ".ram"),
+        ({"ram": "9" * 255}, ".ram"),
+        ({"ram": "9" * 5000}, ".ram"),
+        ({"vcpus": 0}, ".vcpus"),
+        ({"vcpus": 2**31}, ".vcpus"),
+        ({"disk": -1}, ".disk"),
+        ({"disk": 2**31}, ".disk"),
+        ({"swap": ""}, ".swap"),
+        ({"swap": -1}, ".swap"),
+        ({"swap": None}, ".swap"),
+        ({"ephemeral": -1}, "['OS-FLV-EXT-DATA:ephemeral']"),
+        ({"rxtx_factor": 0}, ".rxtx_factor"),
+        ({"rxtx_factor": "0"}, ".rxtx_factor"),
+        ({"rxtx_factor": "x"}, ".rxtx_factor"),
+        ({"rxtx_factor": 1e39}, ".rxtx_factor"),
+        ({"rxtx_factor": "9" * 255}, ".rxtx_factor"),
+        ({"is_public": 1}, "['os-flavor-access:is_public']"),
+        ({"is_public": "x"}, "['os-flavor-access:is_public']"),
+        ({"description": 5}, ".description"),
+        ({"description": "a\nb"}, ".description"),
+        ({"description": "x" * 65536}, ".description"),
+        ({"extra_specs": {}}, ""),
+        ({"OS-FLV-DISABLED:disabled": True}, ""),
+    ],
+)
+def test_malformed_flavor_is_400_with_its_place(sqlite_flavors, fields, place):
+    fault = sqlite_flavors.create("f", status=400, **fields)["badRequest"]
+    assert f"(at $.flavor{place})" in fault["message"]
+    assert sqlite_flavors.ids() == []
+
+
+@pytest.mark.parametrize("key", ["name", "ram", "vcpus", "disk"])
+def test_what_a_flavor_needs_is_named(sqlite_app, key):
+    flavor = {"name": "n", "ram": 1, "vcpus": 1, "disk": 0}
+    del flavor[key]
+    answer = sqlite_app.post_json(URL, {"flavor": flavor}, status=400)
+    assert f"'{key}' is a required property (at $.flavor)" in message(answer)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"flavor": null}', b'{"x": 1}'])
+def test_body_that_is_no_flavor_is_400(sqlite_app, body):
+    sqlite_app.post(URL, body, content_type="application/json", status=400)
+
+
+def test_description_is_of_2_55(sqlite_flavors):
+    sqlite_flavors.create("f", version="2.54", description="d", status=400)
+    sqlite_flavors.create("f", version="2.55", description="d")
+
+
+def test_taken_id_and_taken_name_are_409(flavors):
+    flavors.create("a")
+    taken = flavors.create("a", name="other", status=409)["conflictingRequest"]
+    assert taken["message"] == "Flavor with ID a already exists."
+    taken = flavors.create("b", name="a", status=409)["conflictingRequest"]
+    assert taken["message"] == "Flavor with name a already exists."
+    flavors.create("A")
+    assert flavors.ids() == ["A", "a"]
+
+
+def test_description_alone_is_changed(flavors):
+    made = flavors.create("f", description="old")
+    for text in ("new", "", None):
+        answer = flavors.ask("PUT", "/f", {"flavor": {"description": text}})
+        assert answer.json["flavor"] == {**made, "description": text}
+        assert flavors.show("f") == {**made, "description": text}
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"name": "x"}, {"description": "d", "ram": 1}, {"description": "x" * 65536}]
+)
+def test_malformed_change_is_400(sqlite_flavors, fields):
+    made = sqlite_flavors.create("f")
+    sqlite_flavors.ask("PUT", "/f", {"flavor": fields}, status=400)
+    assert sqlite_flavors.show("f") == made
+
+
+def test_a_flavor_can_be_changed_from_2_55(sqlite_flavors):
+    sqlite_flavors.create("f")
+    body = {"flavor": {"description": "d"}}
+    sqlite_flavors.ask("PUT", "/f", body, version="2.54", status=404)
+    sqlite_flavors.ask("PUT", "/f", body, version="2.55")
+
+
+def test_deleted_flavor_is_gone_and_its_id_and_name_free(flavors):
+    flavors.create("f")
+    flavors.tag("f", {"a": "1"})
+    assert flavors.ask("DELETE", "/f", status=202).body == b""
+    flavors.show("f", status=404)
+    assert flavors.create("f")["extra_specs"] == {}
+
+
+@pytest.mark.parametrize("flavorid", ["nope", "F", "f%20", "x" * 300, "%C3%A9", "f%00"])
+def test_flavor_that_is_not_there_is_404_everywhere(flavors, flavorid):
+    flavors.create("f")
+    assert flavors.ask("GET", f"/{flavorid}", status=404).json["itemNotFound"]["code"] == 404
+    flavors.ask("PUT", f"/{flavorid}", {"flavor": {"description": "d"}}, status=404)
+    flavors.ask("DELETE", f"/{flavorid}", status=404)
+    flavors.ask("GET", f"/{flavorid}/os-flavor-access", status=404)
+    flavors.let_in(flavorid, "p", status=404)
+    flavors.shut_out(flavorid, "p", status=404)
+    flavors.ask("GET", f"/{flavorid}/os-extra_specs", status=404)
+    flavors.tag(flavorid, {"a": "1"}, status=404)
+    flavors.ask("GET", f"/{flavorid}/os-extra_specs/a", status=404)
+    flavors.ask("PUT", f"/{flavorid}/os-extra_specs/a", {"a": "1"}, status=404)
+    flavors.ask("DELETE", f"/{flavorid}/os-extra_specs/a", status=404)
+
+
+def test_404_tells_which_flavor(sqlite_flavors):
+    answer = sqlite_flavors.ask("GET", "/nope", status=404)
+    assert answer.json == {
+        "itemNotFound": {"code": 404, "message": "Flavor nope could not be found."}
+    }

@@ -1,0 +1,107 @@
+"""Who may do what with flavors and their extra specs."""
+
+import pytest
+
+from placement_sched.config.process import new_conf, read_files
+from placement_sched.config.settings import Settings
+from tests.api.compute.flavors import FlavorApi
+
+_FLAVOR = {"flavor": {"name": "x", "ram": 1, "vcpus": 1, "disk": 0}}
+_EXTRA = "os_compute_api:os-flavor-extra-specs"
+_ACCESS = "os_compute_api:os-flavor-access"
+
+#: What readers of a project may.
+READING = [
+    ("os_compute_api:flavors", "GET", "", None),
+    ("os_compute_api:flavors", "GET", "/detail", None),
+    ("os_compute_api:flavors", "GET", "/f", None),
+    (f"{_EXTRA}:index", "GET", "/f/os-extra_specs", None),
+    (f"{_EXTRA}:show", "GET", "/f/os-extra_specs/k", None),
+]
+#: What administrators alone may.
+MANAGING = [
+    ("os_compute_api:os-flavor-manage:create", "POST", "", _FLAVOR),
+    ("os_compute_api:os-flavor-manage:update", "PUT", "/f", {"flavor": {"description": "x"}}),
+    ("os_compute_api:os-flavor-manage:delete", "DELETE", "/f", None),
+    (_ACCESS, "GET", "/f/os-flavor-access", None),
+    (f"{_ACCESS}:add_tenant_access", "POST", "/f/action", {"addTenantAccess": {"tenant": "p"}}),
+    (
+        f"{_ACCESS}:remove_tenant_access",
+        "POST",
+        "/f/action",
+        {"removeTenantAccess": {"tenant": "p"}},
+    ),
+    (f"{_EXTRA}:create", "POST", "/f/os-extra_specs", {"extra_specs": {"k": "v"}}),
+    (f"{_EXTRA}:update", "PUT", "/f/os-extra_specs/k", {"k": "v"}),
+    (f"{_EXTRA}:delete", "DELETE", "/f/os-extra_specs/k", None),
+]
+
+
+def status(api, *call, **caller):
+    return api.ask(*call, status="*", **caller).status_int
+
+
+@pytest.fixture
+def api(sqlite_flavors):
+    sqlite_flavors.create("f")
+    sqlite_flavors.tag("f", {"k": "v"})
+    return sqlite_flavors
+
+
+@pytest.mark.parametrize(("rule", "method", "path", "body"), [*READING, *MANAGING])
+def test_without_token_or_roles_nothing_is_told(api, rule, method, path, body):
+    assert status(api, method, path, body, token="") == 401
+    refused = api.ask(method, path, body, token="bob:shop", status=403)
+    assert rule in refused.json["forbidden"]["message"]
+
+
+@pytest.mark.parametrize(("rule", "method", "path", "body"), READING)
+def test_readers_may_look(api, rule, method, path, body):
+    assert status(api, method, path, body, token="bob:shop", roles="reader") == 200
+
+
+@pytest.mark.parametrize(("rule", "method", "path", "body"), MANAGING)
+def test_administrators_alone_may_change(api, rule, method, path, body):
+    assert status(api, method, path, body, token="bob:shop", roles="member,reader") == 403
+    assert status(api, method, path, body, token="bob:shop", roles="admin") not in {401, 403}
+
+
+@pytest.fixture
+def api_under(make_app, sqlite_url, tmp_path):
+    """Give a function that returns the calls under a policy file of this text."""
+
+    def under(text):
+        policy, file = tmp_path / "policy.yaml", tmp_path / "placement.conf"
+        policy.write_text(text)
+        file.write_text(
+            f"[placement_database]\nconnection = {sqlite_url}\n"
+            f"[oslo_policy]\npolicy_file = {policy}\n"
+        )
+        return FlavorApi(make_app(Settings.from_conf(read_files(new_conf(), [str(file)]))))
+
+    return under
+
+
+@pytest.mark.parametrize(("rule", "method", "path", "body"), [*READING, *MANAGING])
+def test_each_call_follows_the_operators_rule(api_under, rule, method, path, body):
+    api = api_under(f'"{rule}": "role:operator"\n')
+    assert status(api, method, path, body, token="bob", roles="operator") != 403
+    assert status(api, method, path, body) == 403
+
+
+def test_extra_specs_are_left_out_for_who_may_not_list_them(api_under):
+    api = api_under(f'"{_EXTRA}:index": "role:operator"\n')
+    assert "extra_specs" not in api.create("f")
+    assert "extra_specs" not in api.show("f")
+    shown = api.show("f", token="bob", roles="operator,reader")
+    assert shown["extra_specs"] == {}
+
+
+def test_who_counts_as_administrator_is_the_operators_rule(api_under):
+    api = api_under('"context_is_admin": "role:operator"\n')
+    operator = {"token": "olga:ops", "roles": "operator"}
+    made = {"flavor": {**_FLAVOR["flavor"], "id": "p", "os-flavor-access:is_public": False}}
+    assert status(api, "POST", "", made, **operator) == 200
+    assert status(api, "POST", "", made) == 403
+    assert api.ids("?is_public=none", **operator) == ["p"]
+    api.ask("GET", "/p", token="bob:shop", roles="reader,admin", status=404)

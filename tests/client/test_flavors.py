@@ -1,0 +1,75 @@
+"""Flavors through the unmodified ``openstack`` client."""
+
+import pytest
+
+from tests.client.conftest import Client
+
+
+@pytest.fixture(scope="module")
+def client(busy_server, tmp_path_factory):
+    """A client that runs its commands in one process."""
+    with Client(tmp_path_factory.mktemp("flavors"), busy_server.url).session() as session:
+        yield session
+
+
+def test_flavor_is_made_tagged_shown_listed_and_deleted(client):
+    made = client.json(
+        *("flavor", "create", "--id", "lf1", "--ram", "2048", "--vcpus", "2", "--disk", "20"),
+        *("--ephemeral", "5", "--swap", "512", "--rxtx-factor", "1.5"),
+        *("--property", "trait:CUSTOM_LICENSED=required", "--description", "Made.", "life.small"),
+    )
+    assert (made["id"], made["name"], made["ram"], made["vcpus"]) == ("lf1", "life.small", 2048, 2)
+    assert (made["OS-FLV-EXT-DATA:ephemeral"], made["swap"]) == (5, 512)
+    assert made["properties"] == {"trait:CUSTOM_LICENSED": "required"}
+    client("flavor", "set", "--property", "hw:cpu_policy=shared", "life.small")
+    client("flavor", "set", "--description", "Changed.", "lf1")
+    client("flavor", "unset", "--property", "trait:CUSTOM_LICENSED", "life.small")
+    shown = client.json("flavor", "show", "life.small")
+    assert shown["properties"] == {"hw:cpu_policy": "shared"}
+    assert (shown["description"], shown["os-flavor-access:is_public"]) == ("Changed.", True)
+    (row,) = (row for row in client.json("flavor", "list", "--long") if row["ID"] == "lf1")
+    assert (row["Name"], row["RAM"], row["Ephemeral"]) == ("life.small", 2048, 5)
+    assert row["Properties"] == {"hw:cpu_policy": "shared"}
+    taken = client.refusal("flavor", "create", "--id", "lf1", "--ram", "1", "other")
+    assert "already exists" in taken
+    client("flavor", "delete", "life.small")
+    assert "lf1" not in {row["ID"] for row in client.json("flavor", "list")}
+    assert "No Flavor found" in client.refusal("flavor", "show", "life.small")
+
+
+def test_private_flavor_is_listed_with_all_and_for_its_projects(client):
+    client("flavor", "create", "--id", "pf1", "--ram", "64", "--private", "life.private")
+    assert "pf1" not in {row["ID"] for row in client.json("flavor", "list")}
+    for kind in ("--all", "--private"):
+        assert "pf1" in {row["ID"] for row in client.json("flavor", "list", kind)}
+    client("flavor", "set", "--project", "shop", "life.private")
+    assert client.json("flavor", "show", "life.private")["access_project_ids"] == ["shop"]
+    client("flavor", "unset", "--project", "shop", "life.private")
+    assert client.json("flavor", "show", "pf1")["access_project_ids"] == []
+    client("flavor", "delete", "pf1")
+
+
+def test_project_may_be_named_when_the_flavor_is_made(client):
+    made = ("--id", "pf2", "--ram", "64", "--private", "--project", "bank", "life.bank")
+    client("flavor", "create", *made)
+    assert client.json("flavor", "show", "pf2")["access_project_ids"] == ["bank"]
+    client("flavor", "delete", "pf2")
+
+
+def test_pages_are_asked_for(client):
+    for number in range(3):
+        client("flavor", "create", "--id", f"page{number}", "--ram", "1", f"page.{number}")
+    listed = client.json("flavor", "list", "--limit", "1", "--marker", "page0")
+    assert [row["ID"] for row in listed][:1] == ["page1"]
+    smallest = client.json("flavor", "list", "--min-ram", "2")
+    assert not [row for row in smallest if row["ID"].startswith("page")]
+    client("flavor", "delete", "page0", "page1", "page2")
+
+
+def test_property_that_cannot_be_is_told(client, busy_server, tmp_path):
+    client("flavor", "create", "--id", "bad1", "--ram", "1", "life.bad")
+    newer = Client(tmp_path, busy_server.url)
+    wrong = ("flavor", "set", "--property", "hw:cpu_policy=pinned", "life.bad")
+    told = newer.refusal("--os-compute-api-version", "2.86", *wrong)
+    assert "'pinned' is not one of: dedicated, shared, mixed" in told
+    client("flavor", "delete", "bad1")
