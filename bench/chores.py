@@ -12,8 +12,10 @@ from typing import Any, Protocol, cast
 from uuid import UUID
 
 import orjson
-import worlds
 from rivals import LATEST, Reply, Request, Server, WrongAnswer
+from worlds.flat import FlatWorld
+from worlds.hardware import CUSTOM_TRAITS
+from worlds.rows import PROJECTS, USERS, uuid_of
 
 #: What each consumer takes, and how much room the hosts chosen for the claims must have.
 TAKEN = {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}
@@ -108,8 +110,8 @@ class Claiming:
                 consumer,
                 {
                     "allocations": {self._hosts[turn % len(self._hosts)]: {"resources": TAKEN}},
-                    "project_id": worlds.uuid_of("project", turn % worlds.PROJECTS),
-                    "user_id": worlds.uuid_of("user", turn % worlds.USERS),
+                    "project_id": uuid_of("project", turn % PROJECTS),
+                    "user_id": uuid_of("user", turn % USERS),
                     "consumer_generation": None,
                     "consumer_type": "INSTANCE",
                 },
@@ -154,7 +156,7 @@ class Rewriting:
 
     def _changed(self, held: dict[str, Any], turn: int) -> dict[str, Any]:
         if self._noun == "traits":
-            other = worlds.CUSTOM_TRAITS[turn % len(worlds.CUSTOM_TRAITS)]
+            other = CUSTOM_TRAITS[turn % len(CUSTOM_TRAITS)]
             return {**held, "traits": sorted({other}.symmetric_difference(held["traits"]))}
         memory = held["inventories"]["MEMORY_MB"]
         memory = {**memory, "reserved": memory["reserved"] % 4096 + 1}
@@ -180,31 +182,31 @@ class Rewriting:
                 raise WrongAnswer(f"{server.name}: {self._noun} of {uuid}: {found}, but {held}")
 
 
-def chores(world: worlds.FlatWorld, server: Server, share: float) -> Iterator[Chore]:
+def chores(world: FlatWorld, server: Server, share: float) -> Iterator[Chore]:
     """Yield what is raced, in order; ``share`` scales the sizes of the rounds.
 
     Hosts that are claimed are none of those whose inventories and traits change, so that every
     provider's generation is known.
     """
-    hosts = [worlds.uuid_of("host", number) for number in range(world.hosts)]
+    hosts = [uuid_of("host", number) for number in range(world.size)]
     answer = orjson.loads(server.get(f"/resource_providers?resources={_ROOM}"))
     roomy = {provider["uuid"] for provider in answer["resource_providers"]}
-    claimed = [uuid for uuid in hosts[: world.hosts // 2] if uuid in roomy][:1000]
+    claimed = [uuid for uuid in hosts[: world.size // 2] if uuid in roomy][:1000]
 
     def size(number: int) -> int:
         return max(int(number * share), 2)
 
     yield Claiming("PUT allocations", claimed, server, size(100), 1)
     yield Claiming("POST 20 allocations", claimed, server, size(20), CONSUMERS_A_POST)
-    rewritten = hosts[world.hosts // 2 :][:500]
+    rewritten = hosts[world.size // 2 :][:500]
     yield Rewriting("PUT inventories", "inventories", rewritten[::2], server, size(100))
     yield Rewriting("PUT traits", "traits", rewritten[1::2], server, size(100))
-    yield Reading(f"GET {world.hosts} providers", ["/resource_providers"], 2)
+    yield Reading(f"GET {world.size} providers", ["/resource_providers"], 2)
     yield Reading("GET usages of a provider", [_path(uuid, "usages") for uuid in hosts], size(100))
-    projects = [worlds.uuid_of("project", number) for number in range(worlds.PROJECTS)]
-    paths = [f"/usages?project_id={uuid}" for uuid in projects]
+    large, *others = [f"/usages?project_id={uuid_of('project', n)}" for n in range(PROJECTS)]
     # From 1.38 on, when they are told by consumer type, the peer fails on PostgreSQL.
-    yield Reading("GET usages of a project", paths, size(40), "1.37")
+    yield Reading("GET usages of a project", others, size(100), "1.37")
+    yield Reading("GET usages of a large project", [large], size(40), "1.37")
 
 
 def _path(uuid: str, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""The database and the two servers of a race, made and taken away again."""
+"""The two servers of a race, started on a database and ended again."""
 
 import argparse
 import os
@@ -6,23 +6,22 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import NamedTuple
-from uuid import uuid4
 
+import databases
 import orjson
-from sqlalchemy import create_engine, text
-from sqlalchemy.engine import URL, make_url
+import plain_http
+from databases import OUT
+from sqlalchemy.engine import URL
 
-OUT = Path(__file__).resolve().parent / "out"
-PEER = ("openstack-placement==16.0.0", "uwsgi", "psycopg2-binary")
+PEER = ("openstack-placement==16.0.0", "uwsgi", "psycopg2-binary", "PyMySQL")
 LATEST = "1.39"
-SERVER = "postgresql+psycopg://root@127.0.0.1/postgres"
 _START, _STOP = 60.0, 10.0
 
 
@@ -62,42 +61,22 @@ class Address(NamedTuple):
 
         Each request has a connection of its own, as uwsgi keeps none open.
         """
-        headers, body = request.headers, None
+        headers, body = request.headers, b""
         if request.body is not None:
             headers["Content-Type"] = "application/json"
             body = orjson.dumps(request.body)
-        with closing(HTTPConnection("127.0.0.1", self.port, timeout=600)) as connection:
-            connection.request(request.method, self.prefix + request.path, body, headers)
-            response = connection.getresponse()
-            return Reply(response.status, response.read())
+        lines = [f"{request.method} {self.prefix}{request.path} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        return Reply(*plain_http.ask(self.port, "\r\n".join(lines), body))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that every race has."""
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--server",
-        default=os.environ.get("PLACEMENT_SCHED_TEST_POSTGRESQL", SERVER),
-        help="PostgreSQL server on which a database may be made (default: %(default)s)",
-    )
+    parser.add_argument("--seed", type=int, default=1, help="another cloud of the same kind")
+    databases.add_arguments(parser)
     parser.add_argument(
         "--peer-venv", type=Path, help="virtual environment that has the peer, uwsgi and psycopg2"
     )
-
-
-@contextmanager
-def throwaway_database(server: str) -> Iterator[URL]:
-    """Create a PostgreSQL database on ``server`` (an SQLAlchemy URL); drop it at the end."""
-    name = f"ps_bench_{uuid4().hex[:12]}"
-    engine = create_engine(make_url(server), isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    try:
-        yield engine.url.set(database=name)
-    finally:
-        with engine.connect() as connection:
-            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-        engine.dispose()
 
 
 def peer_venv(given: Path | None) -> Path:
@@ -105,11 +84,12 @@ def peer_venv(given: Path | None) -> Path:
     if given is not None:
         return given
     home = OUT / "peer-venv"
-    if not (home / ".complete").exists():
+    complete = home / ".complete"
+    if not complete.exists() or complete.read_text() != " ".join(PEER):
         print(f"making {home.name} with {PEER[0]} ...", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
         subprocess.run([home / "bin" / "pip", "install", "--quiet", *PEER], check=True)
-        (home / ".complete").touch()
+        complete.write_text(" ".join(PEER))
     return home
 
 
@@ -134,11 +114,41 @@ class Server:
         That says what a request costs even while other work keeps the machine busy. It is read
         from Linux's /proc; the database's processes are not among them.
         """
-        nanoseconds = 0
+        return sum(self.cpu_by_process().values())
+
+    def cpu_by_process(self) -> dict[int, float]:
+        """Return the same for each of its processes, by their ids."""
+        return {process: _cpu_seconds(process) for process in _family(self.process.pid)}
+
+    def resident_mb(self) -> float:
+        """Return the resident size of the largest of its processes, which is a worker."""
+        return self._largest("VmRSS")
+
+    def peak_mb(self) -> float:
+        """Return the largest resident size that any of its processes had since forgotten."""
+        return self._largest("VmHWM")
+
+    def forget_peak(self) -> None:
+        """Let the peak of memory begin at what is held now."""
         for process in _family(self.process.pid):
-            for task in Path(f"/proc/{process}/task").iterdir():
-                nanoseconds += int((task / "schedstat").read_text().split()[0])
-        return nanoseconds / 1e9
+            Path(f"/proc/{process}/clear_refs").write_text("5")
+
+    def _largest(self, field: str) -> float:
+        found = 0
+        for process in _family(self.process.pid):
+            for line in Path(f"/proc/{process}/status").read_text().splitlines():
+                if line.startswith(f"{field}:"):
+                    found = max(found, int(line.split()[1]))
+        return found * 1024 / 1e6
+
+
+def _cpu_seconds(process: int) -> float:
+    nanoseconds = 0
+    for task in Path(f"/proc/{process}/task").iterdir():
+        # A thread may end while it is looked at.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            nanoseconds += int((task / "schedstat").read_text().split()[0])
+    return nanoseconds / 1e9
 
 
 def _family(process: int) -> Iterator[int]:
@@ -157,7 +167,7 @@ def ours(database: URL, workers: int = 1) -> Iterator[Server]:
         *(Path(sys.executable).parent / "placement-sched", "serve"),
         *("--port", str(port), "--workers", str(workers)),
     ]
-    url = database.set(drivername="postgresql").render_as_string(hide_password=False)
+    url = database.render_as_string(hide_password=False)
     settings = {"OS_PLACEMENT_DATABASE__CONNECTION": url, "OS_API__AUTH_STRATEGY": "noauth2"}
     with _running("ours", command, settings, Address(port, "/placement")) as server:
         yield server
@@ -167,12 +177,10 @@ def ours(database: URL, workers: int = 1) -> Iterator[Server]:
 def peer(database: URL, venv: Path, workers: int = 1) -> Iterator[Server]:
     """Run openstack-placement under uwsgi on the database."""
     port = _free_port()
-    folder = OUT / "peer-conf"
-    folder.mkdir(parents=True, exist_ok=True)
-    url = database.set(drivername="postgresql+psycopg2").render_as_string(hide_password=False)
-    (folder / "placement.conf").write_text(
-        f"[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = {url}\n"
-    )
+    if database.get_backend_name() == "postgresql":
+        # With psycopg 3 each of its claims fails.
+        database = database.set(drivername="postgresql+psycopg2")
+    url = database.render_as_string(hide_password=False)
     command = [
         *(venv / "bin" / "uwsgi", "--http-socket", f"127.0.0.1:{port}", "-p", str(workers)),
         *("--module", "placement.wsgi.api", "--callable", "application"),
@@ -180,9 +188,13 @@ def peer(database: URL, venv: Path, workers: int = 1) -> Iterator[Server]:
         # Else both workers would talk on the connections that the first one opened.
         "--lazy-apps",
     ]
-    settings = {"OS_PLACEMENT_CONFIG_DIR": str(folder)}
-    with _running("peer", command, settings, Address(port, "")) as server:
-        yield server
+    with tempfile.TemporaryDirectory(prefix="peer-conf-") as folder:
+        Path(folder, "placement.conf").write_text(
+            f"[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = {url}\n"
+        )
+        settings = {"OS_PLACEMENT_CONFIG_DIR": folder}
+        with _running("peer", command, settings, Address(port, "")) as server:
+            yield server
 
 
 @contextmanager
@@ -190,22 +202,25 @@ def _running(
     name: str, command: Sequence[object], settings: dict[str, str], address: Address
 ) -> Iterator[Server]:
     OUT.mkdir(exist_ok=True)
-    with (OUT / f"{name}.log").open("wb") as log:
+    log = OUT / f"{name}-{address.port}.log"
+    with log.open("wb") as sink:
         process = subprocess.Popen(
             [str(part) for part in command],
             env={**os.environ, **settings},
-            stdout=log,
+            stdout=sink,
             stderr=subprocess.STDOUT,
             cwd=OUT,
         )
-        try:
-            _await(process, address.port, name)
-            yield Server(name, address, process)
-        finally:
-            _end(process)
+    try:
+        _await(process, address.port, log)
+        yield Server(name, address, process)
+    finally:
+        _end(process)
+    # Only reached where all went well: else somebody will want to read it.
+    log.unlink()
 
 
-def _await(process: subprocess.Popen[bytes], port: int, name: str) -> None:
+def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     deadline = time.monotonic() + _START
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -216,7 +231,7 @@ def _await(process: subprocess.Popen[bytes], port: int, name: str) -> None:
             time.sleep(0.1)
         else:
             return
-    raise RuntimeError(f"{name} did not start; see bench/out/{name}.log")
+    raise RuntimeError(f"{log.stem} did not start; see bench/out/{log.name}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

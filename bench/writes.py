@@ -7,17 +7,23 @@ and ends the race with status 1.
 
 import argparse
 import multiprocessing
+import os
+import shlex
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import metadata
 
 import rivals
-import worlds
 from chores import Chore, chores
 from counting import Answerer, answerer
+from databases import filled_database
+from load import open_database
+from worlds.flat import FlatWorld
 
 #: Worker processes of each server, and client processes that ask it.
 PROCESSES = 2
@@ -107,6 +113,41 @@ def _ask_all(
     return started, time.monotonic(), replies
 
 
+def conditions(given: argparse.Namespace, url: str) -> Iterator[str]:
+    """Yield what it takes to get these figures again, and to judge them."""
+    release = metadata.version("placement_sched")
+    yield f"    {shlex.join(['python', *sys.argv])}"
+    yield ""
+    yield f"placement_sched {release} and {rivals.PEER[0]} on {version_of(url)}"
+    load = os.getloadavg()[0]
+    yield (
+        f"{given.hosts} hosts, {PROCESSES} clients, {os.cpu_count()} cores, "
+        f"load average {load:.1f} at the end"
+    )
+
+
+@contextmanager
+def as_many_as_promised(servers: Sequence[rivals.Server]) -> Iterator[None]:
+    """Let the servers work; raise :class:`rivals.WrongAnswer` unless two processes of each did."""
+    before = [server.cpu_by_process() for server in servers]
+    yield
+    for server, earlier in zip(servers, before, strict=True):
+        now = server.cpu_by_process()
+        worked = [seconds - earlier.get(process, 0) for process, seconds in now.items()]
+        busy = sum(one > max(worked) / 10 for one in worked)
+        if busy != PROCESSES:
+            raise rivals.WrongAnswer(f"{server.name}: {busy} processes answered, not {PROCESSES}")
+
+
+def version_of(url: str) -> str:
+    """Return the kind and version of the database."""
+    database = open_database(url)
+    with database.reader.connect() as connection:
+        numbers = connection.dialect.server_version_info or ()
+    database.dispose()
+    return f"{connection.dialect.name} {'.'.join(map(str, numbers))}"
+
+
 def table(results: Sequence[Result]) -> Iterator[str]:
     """Yield the lines of a Markdown table."""
     yield (
@@ -146,12 +187,9 @@ def main() -> int:
     """Run the race; return 1 where an answer was wrong."""
     given = arguments()
     venv = rivals.peer_venv(given.peer_venv)
-    world = worlds.FlatWorld(given.hosts, given.seed)
-    with rivals.throwaway_database(given.server) as database:
+    world = FlatWorld(given.hosts, given.seed)
+    with filled_database(given, world) as database:
         url = database.render_as_string(hide_password=False)
-        filled = worlds.open_database(url)
-        worlds.load(filled, world)
-        filled.dispose()
         with (
             ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as clients,
             rivals.ours(database, PROCESSES) as ours,
@@ -160,14 +198,16 @@ def main() -> int:
         ):
             results = []
             try:
-                for chore in chores(world, ours, given.share):
-                    if given.only in chore.name:
-                        print(f"  {chore.name} ...", file=sys.stderr, flush=True)
-                        results.append(race(chore, (ours, peer), given.rounds, clients, answer))
+                with as_many_as_promised((ours, peer)):
+                    for chore in chores(world, ours, given.share):
+                        if given.only in chore.name:
+                            print(f"  {chore.name} ...", file=sys.stderr, flush=True)
+                            results.append(race(chore, (ours, peer), given.rounds, clients, answer))
             except rivals.WrongAnswer as difference:
                 print(f"WRONG ANSWER: {difference}")
                 return 1
-    print("\n".join(table(results)))
+        told = [*conditions(given, url), "", *table(results)]
+    print("\n".join(told))
     return 0
 
 

@@ -1,0 +1,208 @@
+"""The scenarios of a run, in their order: each loads its world, starts servers, and measures."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import cold
+import growth
+import memory
+import pairs
+import questions
+import rivals
+import tables
+import throughput
+from counting import counter
+from databases import Stock
+from questions import Question
+from sqlalchemy.engine import URL
+from targets import Finding
+from worlds.equal import EqualWorld
+from worlds.flat import FlatWorld
+from worlds.nested import NestedWorld
+from worlds.rows import World
+from worlds.shared import SharedWorld
+
+#: Hosts or trees of each scenario's worlds, as the targets mean them, and in a quick run. Of
+#: "equal" it is how many groups one tree is asked for.
+SIZES: Mapping[str, tuple[int, ...]] = {
+    "flat": (10_000,),
+    "large": (50_000,),
+    "nested": (10_000,),
+    "shared": (10_000,),
+    "equal": (6,),
+    "throughput": (10_000,),
+    "cold": (10_000,),
+    "growth": (1_000, 10_000, 100_000),
+    "memory": (50_000,),
+}
+QUICK: Mapping[str, tuple[int, ...]] = {
+    "flat": (1_000,),
+    "large": (2_000,),
+    "nested": (300,),
+    "shared": (500,),
+    "equal": (4,),
+    "throughput": (1_000,),
+    "cold": (1_000,),
+    "growth": (500, 1_000, 2_000),
+    "memory": (2_000,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long is measured; see the options of the command for what each means."""
+
+    patience: pairs.Patience
+    throughput_rounds: int
+    throughput_seconds: float
+    growth_rounds: int
+    growth_peer_up_to: int
+    cold_starts: int
+    memory_marks: tuple[int, ...]
+
+
+@dataclass
+class Run:
+    """What a run goes by, and what it has measured so far; ``venv`` is None without a peer."""
+
+    stock: Stock
+    venv: Path | None
+    seed: int
+    sizes: Mapping[str, tuple[int, ...]]
+    effort: Effort
+    results: list[pairs.Result] = field(default_factory=list)
+    curves: list[growth.Curve] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    report: list[str] = field(default_factory=list)
+
+    def find(self, scenario: str, findings: Iterable[Finding]) -> None:
+        """Keep figures, and note where their world is not of the size that was promised for."""
+        meant = self.sizes[scenario] == SIZES[scenario]
+        self.findings += (replace(one, applies=meant) for one in findings)
+
+    def tell(self, title: str, lines: Iterable[str]) -> None:
+        """Print a section and keep it for the report."""
+        load = os.getloadavg()[0]
+        section = f"\n## {title} (load average {load:.1f})\n\n" + "\n".join(lines)
+        print(section, flush=True)
+        self.report.append(section)
+
+    @contextmanager
+    def servers(
+        self, database: URL, workers: int = 1
+    ) -> Iterator[tuple[rivals.Server, rivals.Server | None]]:
+        """Run ours and, unless it is left out, the peer on the database."""
+        with ExitStack() as stack:
+            ours = stack.enter_context(rivals.ours(database, workers))
+            peer = None
+            if self.venv is not None:
+                peer = stack.enter_context(rivals.peer(database, self.venv, workers))
+            yield ours, peer
+
+
+def _flat(run: Run) -> None:
+    world = FlatWorld(run.sizes["flat"][0], run.seed)
+    _race(run, "flat", world, questions.named(f"flat {world.size}", questions.flat(world)))
+
+
+def _large(run: Run) -> None:
+    world = FlatWorld(run.sizes["large"][0], run.seed)
+    _race(run, "large", world, questions.named(f"flat {world.size}", questions.large()))
+
+
+def _nested(run: Run) -> None:
+    world = NestedWorld(run.sizes["nested"][0], run.seed)
+    _race(run, "nested", world, questions.named(f"nested {world.size} x 7", questions.nested()))
+
+
+def _shared(run: Run) -> None:
+    world = SharedWorld(run.sizes["shared"][0], run.seed)
+    _race(run, "shared", world, questions.named(f"shared disk {world.size}", questions.shared()))
+
+
+def _equal(run: Run) -> None:
+    asked = questions.equal(run.sizes["equal"][0])
+    _race(run, "equal", EqualWorld(), questions.named("8 equal children", asked))
+
+
+def _race(run: Run, scenario: str, world: World, asked: Sequence[Question]) -> None:
+    """Ask both in turns; add what was found to the run."""
+    database = run.stock.holding(world)
+    first = len(run.results)
+    url = database.render_as_string(hide_password=False)
+    with run.servers(database) as (ours, peer), counter(url) as count:
+        for question in asked:
+            result = pairs.race(question, ours, peer, run.effort.patience, count)
+            run.results.append(result)
+            run.find(scenario, result.findings())
+    run.tell(f"{type(world).__name__} of {world.size:,}", tables.pairs(run.results[first:]))
+
+
+def _throughput(run: Run) -> None:
+    world = FlatWorld(run.sizes["throughput"][0], run.seed)
+    question = questions.named(f"flat {world.size}", questions.flat(world))[0]
+    effort = run.effort
+    with run.servers(run.stock.holding(world), throughput.WORKERS) as (ours, peer):
+        if peer is None:
+            print("throughput: left out, as there is no peer to compare with")
+            return
+        both = (ours, peer)
+        result = throughput.race(
+            question, both, effort.throughput_rounds, effort.throughput_seconds
+        )
+    run.find("throughput", [result.finding])
+    told = f"Reads per second, {throughput.WORKERS} workers, {throughput.CLIENTS} clients"
+    run.tell(f"{told}, {question.name}", tables.rates(result))
+
+
+def _cold(run: Run) -> None:
+    world = FlatWorld(run.sizes["cold"][0], run.seed)
+    database = run.stock.holding(world)
+
+    def start() -> AbstractContextManager[rivals.Server]:
+        return rivals.ours(database)
+
+    for question in questions.named(f"flat {world.size}", questions.flat(world)[:2]):
+        result = cold.measure(question, start, run.effort.cold_starts)
+        run.find("cold", [result.finding])
+
+
+def _growth(run: Run) -> None:
+    worlds = {size: FlatWorld(size, run.seed) for size in sorted(run.sizes["growth"])}
+    with ExitStack() as stack:
+        ours: dict[int, rivals.Server] = {}
+        peers: dict[int, rivals.Server] = {}
+        for size, world in worlds.items():
+            database = run.stock.holding(world)
+            ours[size] = stack.enter_context(rivals.ours(database))
+            if run.venv is not None and size <= run.effort.growth_peer_up_to:
+                peers[size] = stack.enter_context(rivals.peer(database, run.venv))
+        asked = questions.flat(worlds[max(worlds)])[:2]
+        curves = list(growth.measure(asked, ours, peers, run.effort.growth_rounds))
+    run.curves += curves
+    run.find("growth", (curve.finding for curve in curves))
+    run.tell("Growth", tables.growth(curves))
+
+
+def _memory(run: Run) -> None:
+    world = FlatWorld(run.sizes["memory"][0], run.seed)
+    with rivals.ours(run.stock.holding(world)) as server:
+        result = memory.measure(world, server, run.effort.memory_marks)
+    run.find("memory", result.findings)
+    run.tell("Memory", tables.memory(result))
+
+
+SCENARIOS: Mapping[str, Callable[[Run], None]] = {
+    "flat": _flat,
+    "large": _large,
+    "nested": _nested,
+    "shared": _shared,
+    "equal": _equal,
+    "throughput": _throughput,
+    "cold": _cold,
+    "growth": _growth,
+    "memory": _memory,
+}

@@ -1,0 +1,7 @@
+"""The benchmarks are scripts beside each other: their folder is on the path while they run."""
+
+import sys
+
+from tests.house.tree import ROOT
+
+sys.path.append(str(ROOT / "bench"))

@@ -1,0 +1,133 @@
+"""A fast wrong answer is a failure: the benchmark tells wrong answers from right ones."""
+
+from copy import deepcopy
+
+import orjson
+import pytest
+from answers import Expected
+from rivals import WrongAnswer
+
+
+def summary(root: str, parent: str | None = None) -> dict:
+    return {
+        "resources": {"VCPU": {"capacity": 8, "used": 1}},
+        "traits": ["HW_CPU_X86_AVX", "HW_CPU_X86_SSE"],
+        "root_provider_uuid": root,
+        "parent_provider_uuid": parent,
+    }
+
+
+def candidate(provider: str) -> dict:
+    return {
+        "allocations": {provider: {"resources": {"VCPU": 1}}},
+        "mappings": {"": [provider], "_A": [provider, "other"]},
+    }
+
+
+WHOLE = {
+    "allocation_requests": [candidate("numa1"), candidate("numa2"), candidate("host2")],
+    "provider_summaries": {
+        "host1": summary("host1"),
+        "numa1": summary("host1", "host1"),
+        "numa2": summary("host1", "host1"),
+        "host2": summary("host2"),
+    },
+}
+
+
+def part(*providers: str) -> dict:
+    """A right answer of these candidates."""
+    roots = {WHOLE["provider_summaries"][one]["root_provider_uuid"] for one in providers}
+    summaries = {
+        uuid: one
+        for uuid, one in WHOLE["provider_summaries"].items()
+        if one["root_provider_uuid"] in roots
+    }
+    return deepcopy(
+        {
+            "allocation_requests": [candidate(one) for one in providers],
+            "provider_summaries": summaries,
+        }
+    )
+
+
+def check(answer: dict, limit: int | None) -> int:
+    return Expected("a question", orjson.dumps(WHOLE)).check("ours", orjson.dumps(answer), limit)
+
+
+@pytest.mark.parametrize(
+    ("providers", "limit"),
+    [
+        (("numa2",), 1),
+        (("host2", "numa1"), 2),
+        (("numa1", "numa2", "host2"), 3),
+        (("numa1", "numa2", "host2"), 1000),
+        (("numa1", "numa2", "host2"), None),
+    ],
+)
+def test_a_part_of_the_whole_of_the_right_size_is_right(providers, limit):
+    assert check(part(*providers), limit) == len(providers)
+
+
+def test_the_order_of_traits_and_mappings_does_not_matter():
+    answer = part("numa1")
+    answer["provider_summaries"]["host1"]["traits"].reverse()
+    answer["allocation_requests"][0]["mappings"]["_A"].reverse()
+    assert check(answer, 1) == 1
+
+
+def too_few(answer):
+    del answer["allocation_requests"][1]
+
+
+def the_same_twice(answer):
+    answer["allocation_requests"][1] = answer["allocation_requests"][0]
+
+
+def another_amount(answer):
+    answer["allocation_requests"][0]["allocations"]["numa1"]["resources"]["VCPU"] = 2
+
+
+def another_mapping(answer):
+    answer["allocation_requests"][0]["mappings"]["_A"] = ["numa1"]
+
+
+def no_summary_of_a_parent(answer):
+    del answer["provider_summaries"]["host1"]
+
+
+def no_summary_of_what_is_used(answer):
+    del answer["provider_summaries"]["numa1"]
+
+
+def a_summary_too_many(answer):
+    answer["provider_summaries"]["host2"] = summary("host2")
+
+
+def another_usage(answer):
+    answer["provider_summaries"]["numa1"]["resources"]["VCPU"]["used"] = 2
+
+
+def a_trait_less(answer):
+    answer["provider_summaries"]["numa1"]["traits"].pop()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        too_few,
+        the_same_twice,
+        another_amount,
+        another_mapping,
+        no_summary_of_a_parent,
+        no_summary_of_what_is_used,
+        a_summary_too_many,
+        another_usage,
+        a_trait_less,
+    ],
+)
+def test_what_differs_is_wrong(spoil):
+    answer = part("numa1", "numa2")
+    spoil(answer)
+    with pytest.raises(WrongAnswer, match="ours, a question"):
+        check(answer, 2)

@@ -1,0 +1,24 @@
+"""What was promised is told apart from what was kept."""
+
+import pytest
+from targets import Finding, Target, at_most
+
+
+@pytest.mark.parametrize(
+    ("target", "figure", "verdict"),
+    [
+        (Target(50, 120), 49.9, "MISSED"),
+        (Target(50, 120), 50, "kept"),
+        (Target(50, 120), 120, "aim"),
+        (at_most(50, 10, " ms"), 50.1, "MISSED"),
+        (at_most(50, 10, " ms"), 50, "kept"),
+        (at_most(50, 10, " ms"), 10, "aim"),
+        (at_most(1.5), 1.5, "aim"),
+    ],
+)
+def test_a_figure_is_beyond_the_aim_or_the_floor_or_neither(target, figure, verdict):
+    assert Finding("a query", figure, target).verdict == verdict
+
+
+def test_a_figure_of_another_size_keeps_no_promise():
+    assert Finding("a query", 1000, Target(50, 120), applies=False).verdict == "other size"

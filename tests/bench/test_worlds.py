@@ -1,0 +1,164 @@
+"""The worlds of the benchmarks are the same each time, and what they say they are."""
+
+from collections import Counter
+from urllib.parse import urlencode
+
+import pytest
+import questions
+from load import WORLDS, load
+from worlds.flat import FlatWorld
+from worlds.hardware import UNUSED_TRAIT
+from worlds.nested import NETWORKS, NestedWorld
+from worlds.rows import COLUMNS, Book, class_id
+from worlds.shared import GROUP_SIZE, SharedWorld
+
+from placement_sched.db import tables
+
+KINDS = sorted(WORLDS)
+
+
+class Numbered(dict):
+    """Gives every trait an id."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = len(self) + 1
+        return self[name]
+
+
+def rows_of(world):
+    book = Book(Numbered())
+    for _ in world.fill(book):
+        pass
+    return book.take()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_seed_makes_the_same_rows_again(kind):
+    make = WORLDS[kind]
+    assert rows_of(make(20, 1)) == rows_of(make(20, 1))
+
+
+@pytest.mark.parametrize("kind", ["flat", "nested", "shared"])
+def test_another_seed_makes_other_rows(kind):
+    make = WORLDS[kind]
+    assert rows_of(make(20, 1)) != rows_of(make(20, 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_small_world_is_the_beginning_of_a_larger_one(kind):
+    small, large = rows_of(WORLDS[kind](10, 1)), rows_of(WORLDS[kind](25, 1))
+    # Racks and pools come after the other aggregates, so their ids follow from the size.
+    for table in COLUMNS.keys() - {tables.resource_provider_aggregates}:
+        assert large[table][: len(small[table])] == small[table]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_provider_gives_more_than_it_has(kind):
+    rows = rows_of(WORLDS[kind](100, 1))
+    used = Counter()
+    for provider, _consumer, resource_class, amount in rows[tables.allocations]:
+        used[provider, resource_class] += amount
+    for provider, resource_class, total, reserved, *_, ratio in rows[tables.inventories]:
+        assert used[provider, resource_class] <= (total - reserved) * ratio
+
+
+def test_a_nested_tree_has_seven_providers():
+    rows = rows_of(NestedWorld(10))
+    roots = Counter(root for *_, root, _parent in rows[tables.resource_providers])
+    assert set(roots.values()) == {7}
+    assert len(roots) == 10
+
+
+def test_each_host_of_a_shared_world_reaches_a_pool():
+    size = 2 * GROUP_SIZE + 1
+    world = SharedWorld(size)
+    rows = rows_of(world)
+    pools = {row[0] for row in rows[tables.inventories] if row[1] == class_id("DISK_GB")}
+    members = rows[tables.resource_provider_aggregates]
+    reached = {aggregate for provider, aggregate in members if provider in pools}
+    hosts = {provider for provider, aggregate in members if aggregate in reached} - pools
+    assert len(hosts) == size
+    assert len(pools) == 4
+    assert max(reached) == len(world.aggregates)
+
+
+def ask(app, question):
+    return app.get(
+        f"/placement{question.path}", headers={"OpenStack-API-Version": "placement 1.39"}
+    )
+
+
+def test_a_flat_world_is_found_as_it_was_written(app, database):
+    world = FlatWorld(60)
+    load(database, world)
+    rows = rows_of(world)
+    used = Counter()
+    for provider, _consumer, resource_class, amount in rows[tables.allocations]:
+        used[provider, resource_class] += amount
+    asked = {class_id("VCPU"): 4, class_id("MEMORY_MB"): 8192, class_id("DISK_GB"): 50}
+    full = {
+        provider
+        for provider, one, total, reserved, *_, ratio in rows[tables.inventories]
+        if used[provider, one] + asked[one] > (total - reserved) * ratio
+    }
+    found = {one.name: ask(app, one).json["allocation_requests"] for one in questions.flat(world)}
+    assert 0 < len(full) < world.size
+    assert len(found["no limit"]) == len(found["limit=1000"]) == world.size - len(full)
+    assert len(found["limit=10"]) == 10
+    assert 0 < len(found["2 required, 1 forbidden trait"]) < len(found["no limit"])
+    assert 0 < len(found["in: and !in: aggregates"]) < len(found["no limit"])
+    assert [name for name, candidates in found.items() if not candidates] == [
+        "nobody fits (resources)",
+        "nobody fits (traits)",
+        "nobody fits (aggregates)",
+    ]
+
+
+def test_nested_candidates_are_of_one_numa_node(app, database):
+    load(database, NestedWorld(15))
+    unlimited = questions.nested()[-1]
+    answer = ask(app, unlimited).json
+    summaries = answer["provider_summaries"]
+    assert answer["allocation_requests"]
+    for candidate in answer["allocation_requests"]:
+        mappings = candidate["mappings"]
+        (numa,), (root,) = mappings["_CPU"], mappings[""]
+        assert summaries[numa]["parent_provider_uuid"] == root
+        for suffix, network in zip(("_NET1", "_NET2"), NETWORKS, strict=True):
+            (card,) = mappings[suffix]
+            assert summaries[card]["parent_provider_uuid"] == numa
+            assert network in summaries[card]["traits"]
+
+
+def test_shared_candidates_take_disk_of_a_pool(app, database):
+    load(database, SharedWorld(30))
+    (question, _) = questions.shared()
+    answer = ask(app, question).json
+    assert answer["allocation_requests"]
+    for candidate in answer["allocation_requests"]:
+        kinds = sorted(
+            "".join(sorted(one["resources"])) for one in candidate["allocations"].values()
+        )
+        assert kinds == ["DISK_GB", "MEMORY_MBVCPU"]
+
+
+def test_equal_children_are_all_combined(app, database):
+    load(database, WORLDS["equal"](1, 1))
+    isolated, free = (
+        app.get(
+            f"/placement/allocation_candidates?{urlencode(one.parameters)}",
+            headers={"OpenStack-API-Version": "placement 1.39"},
+        ).json
+        for one in questions.equal(groups=3)
+    )
+    assert len(isolated["allocation_requests"]) == 8 * 7 * 6
+    assert len(free["allocation_requests"]) == 8 * 8
+
+
+def test_no_host_has_the_unused_trait():
+    world, traits = FlatWorld(200), Numbered()
+    book = Book(traits)
+    for _ in world.fill(book):
+        pass
+    assert UNUSED_TRAIT in world.traits
+    assert UNUSED_TRAIT not in traits
