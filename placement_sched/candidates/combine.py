@@ -7,6 +7,7 @@ a limit cuts is never built.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import inf, prod
 
 from placement_sched.candidates.matching import can_be_seated
@@ -56,13 +57,14 @@ class Room:
 class Tree:
     """A tree and the providers (its own, and those that share with it) that serve each slot.
 
-    ``rooms`` by provider and class is needed only for classes that several slots ask for.
+    ``rooms`` by provider and class is needed only for classes that several slots may take of one
+    provider. ``lines`` are a provider and all above it, where a rule of subtrees asks for them.
     """
 
     options: tuple[Sequence[int], ...]
     rooms: Mapping[tuple[int, int], Room] = field(default_factory=dict)
     traits: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    parents: Mapping[int, int | None] = field(default_factory=dict)
+    lines: Mapping[int, frozenset[int]] = field(default_factory=dict)
     roots: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -99,9 +101,32 @@ def combinations(tree: Tree, rules: Rules, budget: Budget) -> Iterator[Combinati
 
     Raises :class:`TooComplex` where the budget does not suffice.
     """
-    ways = prod(len(providers) for providers in tree.options)
-    if ways and (ways < _MANY or _has_seats(tree, rules)):
+    ways = prod(map(len, tree.options))
+    if _is_free(tree, rules):
+        for combination in product(*tree.options):
+            budget.spend(FOUND)
+            yield combination
+    elif ways and (ways < _MANY or _has_seats(tree, rules)):
         yield from _Chooser(tree, rules, budget).choose()
+
+
+def _is_free(tree: Tree, rules: Rules) -> bool:
+    """Return whether no choice bears upon another, so that every combination serves."""
+    return not (
+        tree.rooms
+        or rules.one_of_a_tree
+        or rules.subtrees
+        or rules.trait_choices
+        or (rules.isolate and _may_meet(tree, rules))
+    )
+
+
+def _may_meet(tree: Tree, rules: Rules) -> bool:
+    """Return whether any two slots with a suffix could be served by the same provider."""
+    suffixed = [tree.options[slot] for slot, one in enumerate(rules.slots) if one.suffix]
+    return len({provider for providers in suffixed for provider in providers}) < sum(
+        map(len, suffixed)
+    )
 
 
 def can_serve(tree: Tree, rules: Rules, budget: Budget) -> bool:
@@ -147,43 +172,64 @@ class _Chooser:
         self._budget = budget
         # The slot with the fewest choices first: what cannot be is found out early.
         self._order = sorted(range(len(rules.slots)), key=lambda slot: len(tree.options[slot]))
+        self._alone = [rules.isolate and bool(rules.slots[slot].suffix) for slot in self._order]
+        self._completed = _completed(self._order, rules)
         self._chosen: dict[int, int] = {}
-        self._taken: dict[tuple[int, int], int] = {}
+        self._isolated: set[int] = set()
+        self._taken: dict[tuple[int, int], int] = defaultdict(int)
 
-    def choose(self, depth: int = 0) -> Iterator[Combination]:
-        if depth == len(self._order):
-            if self._has_traits():
-                self._budget.spend(FOUND)
-                yield tuple(self._chosen[slot] for slot in range(len(self._order)))
-            return
-        slot = self._order[depth]
-        for provider in self._tree.options[slot]:
-            self._budget.spend(1)
-            if not self._may(slot, provider):
+    def choose(self) -> Iterator[Combination]:
+        """Yield each combination; the providers tried at each depth wait in a stack."""
+        order, options = self._order, self._tree.options
+        slots = range(len(order))
+        chosen, spend = self._chosen, self._budget.spend
+        untried = [iter(options[order[0]])]
+        while untried:
+            depth = len(untried) - 1
+            slot = order[depth]
+            if slot in chosen:
+                self._put_back(depth)
+            for provider in untried[-1]:
+                spend(1)
+                if self._fits(depth, provider):
+                    self._put(depth, provider)
+                    break
+            else:
+                untried.pop()
                 continue
-            self._chosen[slot] = provider
-            self._take(slot, provider, 1)
-            if self._subtrees_hold(slot):
-                yield from self.choose(depth + 1)
-            self._take(slot, provider, -1)
-            del self._chosen[slot]
+            if depth + 1 < len(order):
+                untried.append(iter(options[order[depth + 1]]))
+            elif self._has_traits():
+                spend(FOUND)
+                yield tuple([chosen[one] for one in slots])
 
-    def _may(self, slot: int, provider: int) -> bool:
+    def _fits(self, depth: int, provider: int) -> bool:
         return (
-            self._is_isolated(slot, provider)
-            and self._is_alone_in_its_tree(provider)
-            and self._has_room(slot, provider)
+            not (self._alone[depth] and provider in self._isolated)
+            and (not self._rules.one_of_a_tree or self._is_alone_in_its_tree(provider))
+            and (not self._tree.rooms or self._has_room(self._order[depth], provider))
+            and (not self._completed[depth] or self._subtrees_hold(depth, provider))
         )
 
-    def _is_isolated(self, slot: int, provider: int) -> bool:
-        slots = self._rules.slots
-        return not (self._rules.isolate and slots[slot].suffix) or not any(
-            other == provider and slots[position].suffix for position, other in self._chosen.items()
-        )
+    def _put(self, depth: int, provider: int) -> None:
+        slot = self._order[depth]
+        self._chosen[slot] = provider
+        if self._alone[depth]:
+            self._isolated.add(provider)
+        if self._tree.rooms:
+            self._take(slot, provider, 1)
+
+    def _put_back(self, depth: int) -> None:
+        slot = self._order[depth]
+        provider = self._chosen.pop(slot)
+        if self._alone[depth]:
+            self._isolated.discard(provider)
+        if self._tree.rooms:
+            self._take(slot, provider, -1)
 
     def _is_alone_in_its_tree(self, provider: int) -> bool:
         roots = self._tree.roots
-        return not self._rules.one_of_a_tree or all(
+        return all(
             other == provider or roots[other] != roots[provider] for other in self._chosen.values()
         )
 
@@ -192,35 +238,25 @@ class _Chooser:
         for class_id, amount in self._rules.slots[slot].amounts:
             room = self._tree.rooms.get((provider, class_id))
             if room is not None:
-                together = self._taken.get((provider, class_id), 0) + amount
+                together = self._taken[provider, class_id] + amount
                 if together > room.free or together > room.max_unit:
                     return False
         return True
 
     def _take(self, slot: int, provider: int, sign: int) -> None:
         for class_id, amount in self._rules.slots[slot].amounts:
-            place = provider, class_id
-            self._taken[place] = self._taken.get(place, 0) + sign * amount
+            self._taken[provider, class_id] += sign * amount
 
-    def _subtrees_hold(self, slot: int) -> bool:
-        """Return whether each subtree rule that this slot completes holds."""
-        return all(
-            self._is_one_subtree({self._chosen[part] for part in parts})
-            for parts in self._rules.subtrees
-            if slot in parts and all(part in self._chosen for part in parts)
-        )
-
-    def _is_one_subtree(self, providers: set[int]) -> bool:
-        return any(
-            all(top in self._ancestry(provider) for provider in providers) for top in providers
-        )
-
-    def _ancestry(self, provider: int) -> list[int]:
-        """Return a provider and all above it."""
-        line = [provider]
-        while (above := self._tree.parents.get(line[-1])) is not None:
-            line.append(above)
-        return line
+    def _subtrees_hold(self, depth: int, provider: int) -> bool:
+        """Return whether each rule of subtrees that this choice completes holds."""
+        lines = self._tree.lines
+        for others in self._completed[depth]:
+            providers = {provider, *(self._chosen[slot] for slot in others)}
+            if len(providers) > 1 and not providers.intersection(
+                *(lines[one] for one in providers)
+            ):
+                return False
+        return True
 
     def _has_traits(self) -> bool:
         if not self._rules.trait_choices:
@@ -233,3 +269,13 @@ class _Chooser:
             )
         )
         return all(choices & together for choices in self._rules.trait_choices)
+
+
+def _completed(order: Sequence[int], rules: Rules) -> list[list[list[int]]]:
+    """Return the other slots of each rule of subtrees that a slot completes, in this order."""
+    completed: list[list[list[int]]] = [[] for _ in order]
+    depths = {slot: depth for depth, slot in enumerate(order)} if rules.subtrees else {}
+    for parts in rules.subtrees:
+        last = max(parts, key=depths.__getitem__)
+        completed[depths[last]].append([slot for slot in parts if slot != last])
+    return completed

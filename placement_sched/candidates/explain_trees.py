@@ -14,13 +14,14 @@ from sqlalchemy import Connection
 from placement_sched.candidates.combine import Budget, Rules, Tree, can_serve
 from placement_sched.candidates.near_misses import near_misses
 from placement_sched.candidates.search import Search, forest_of
-from placement_sched.candidates.shortages import Stock, shortage, stocks_of
+from placement_sched.candidates.shortages import shortage, stocks_of
 from placement_sched.candidates.sieve import Grove, Member, Sieve, groves_of, sieves_of
 from placement_sched.candidates.trees import read_trees
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidate import Candidates
 from placement_sched.model.report import CandidatesReport, Rejected, StepReport, View
+from placement_sched.store.capacity import Room
 
 #: How many providers of a tree a reason names.
 _NAMED = 3
@@ -55,10 +56,10 @@ def explain_trees(
     taken = {request.root_uuid for request in found.requests}
     whole = _whole(connection, search, standing)
     served = _served(whole, search, settings, None if found.limited else taken)
-    if len(served) < len(whole):
+    if len(served) < len(standing):
         gone = _listed([grove for grove in standing if grove.root.id not in served], view)
         told = _told_together(whole, gone, search, settings)
-        steps.append(_step("combination", _rules_of(search), len(whole), len(served), told))
+        steps.append(_step("combination", _rules_of(search), len(standing), len(served), told))
     if len(taken) < len(served):
         steps.append(_step("limit", str(len(taken)), len(served), len(taken)))
     return CandidatesReport(
@@ -84,7 +85,7 @@ def _listed(gone: Iterable[Grove], view: View) -> list[Grove]:
 
 
 def _told(connection: Connection, sieve: Sieve, gone: Sequence[Grove]) -> Iterator[Rejected]:
-    stocks: dict[int, Stock] = {}
+    stocks: dict[int, Room] = {}
     if sieve.constraint.resource_class and gone:
         ids = {member.id for grove in gone for member in grove.members(sieve)}
         stocks = stocks_of(connection, sieve.constraint, sorted(ids))
@@ -92,7 +93,7 @@ def _told(connection: Connection, sieve: Sieve, gone: Sequence[Grove]) -> Iterat
         yield Rejected(grove.host, grove.node, _reason(sieve, grove, stocks))
 
 
-def _reason(sieve: Sieve, grove: Grove, stocks: Mapping[int, Stock]) -> str:
+def _reason(sieve: Sieve, grove: Grove, stocks: Mapping[int, Room]) -> str:
     """Return why none of the providers that a tree had left meets a constraint.
 
     Amounts are told of the providers that have any of the class; one that is the root, or the
@@ -110,18 +111,23 @@ def _reason(sieve: Sieve, grove: Grove, stocks: Mapping[int, Stock]) -> str:
     return "; ".join(told) + (f"; and {more} more" if more else "")
 
 
-def _amount(sieve: Sieve, grove: Grove, member: Member, stocks: Mapping[int, Stock]) -> str:
+def _amount(sieve: Sieve, grove: Grove, member: Member, stocks: Mapping[int, Room]) -> str:
     told = shortage(sieve.constraint, stocks, member.id)
     at_root = member.id == grove.root.id or member.id not in stocks
     return told if at_root else f"{told} on {member.name}"
 
 
 def _whole(connection: Connection, search: Search, standing: Sequence[Grove]) -> dict[int, _Whole]:
-    """Return the trees left after all constraints, by the id of the root."""
+    """Return the trees left after all constraints, by the id of the root.
+
+    One that was changed since it was sifted, and lacks a provider for a slot now, is not there.
+    """
     roots = [grove.root.id for grove in standing]
-    trees = read_trees(connection, forest_of(search), roots)
+    trees = read_trees(connection, forest_of(search), roots, all_rooms=True).trees
     return {
-        root: _Whole(grove, tree) for root, grove, tree in zip(roots, standing, trees, strict=True)
+        grove.root.id: _Whole(grove, trees[grove.root.id])
+        for grove in standing
+        if grove.root.id in trees
     }
 
 
@@ -147,9 +153,9 @@ def _told_together(
     rules, class_names = forest_of(search).rules, search.names.class_names
     for grove in gone:
         budget = Budget(settings.placement.allocation_candidates_budget)
-        tree = whole[grove.root.id].tree
+        one = whole.get(grove.root.id)
         try:
-            reason = "; ".join(_obstacles(tree, rules, class_names, budget))
+            reason = "; ".join(_obstacles(one.tree, rules, class_names, budget)) if one else ""
         except TooComplex:
             reason = ""
         yield Rejected(grove.host, grove.node, reason or _TOGETHER)

@@ -1,60 +1,43 @@
 """Takes combinations from trees until there are enough: a whole tree at a time, or in turn."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from random import Random
 
 from sqlalchemy import Connection
 
-from placement_sched.candidates.combine import Budget, Combination, combinations
-from placement_sched.candidates.trees import Forest, read_trees, serving_roots
-
-#: How many more trees are looked at when those looked at so far had too few combinations.
-_GROWTH = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Harvest:
-    """How many combinations to take (None: all), in which order, and drawn by lot or not."""
-
-    budget: Budget
-    limit: int | None
-    breadth_first: bool = False
-    random: Random | None = None
+from placement_sched.candidates.combine import Combination, combinations
+from placement_sched.candidates.forest import Forest
+from placement_sched.candidates.harvest import Basket, Harvest, Served
+from placement_sched.candidates.helpings import stands
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
-    """A combination, and the root of the tree that it serves."""
+def gather(connection: Connection, forest: Forest, harvest: Harvest) -> Basket:
+    """Return the combinations that serve the request.
 
-    root: int
-    providers: Combination
-
-
-def gather(connection: Connection, forest: Forest, harvest: Harvest) -> tuple[Served, ...]:
-    """Return the combinations that serve the request, no two with the same providers.
-
-    Under a limit only so many trees are read at first as might be enough. Raises
-    :class:`TooComplex` where the harvest's budget does not suffice.
+    Under a limit only so many trees are read as seem to be enough. Raises :class:`TooComplex`
+    where the harvest's budget does not suffice.
     """
-    seen: dict[Combination, Served] = {}
-    sources = _sources(connection, forest, harvest)
+    basket = Basket(harvest.limit)
+    if basket.lacking == 0:
+        return basket
+    sources = _sources(connection, forest, harvest, basket)
     for served in _in_turn(sources) if harvest.breadth_first else chain.from_iterable(sources):
-        seen.setdefault(served.providers, served)
-        if harvest.limit is not None and len(seen) >= harvest.limit:
+        basket.found.setdefault(served.providers, served)
+        if basket.lacking == 0:
             break
-    return tuple(seen.values())
+    return basket
 
 
 def _sources(
-    connection: Connection, forest: Forest, harvest: Harvest
+    connection: Connection, forest: Forest, harvest: Harvest, basket: Basket
 ) -> Iterator[Iterator[Served]]:
     """Yield the combinations of each tree; trees are read as they are asked for."""
-    for roots in _helpings(connection, forest, harvest):
-        trees = read_trees(connection, forest, roots)
-        for root, tree in zip(roots, trees, strict=True):
-            lot = harvest.random
+    lot = harvest.random
+    for stand in stands(connection, forest, harvest, basket):
+        basket.members.update(stand.members)
+        for root, tree in stand.trees.items():
             drawn = tree if lot is None else replace(tree, options=_shuffled(tree.options, lot))
             yield _served(root, combinations(drawn, forest.rules, harvest.budget))
 
@@ -67,25 +50,6 @@ def _served(root: int, found: Iterable[Combination]) -> Iterator[Served]:
 
 def _shuffled(options: Iterable[Sequence[int]], lot: Random) -> tuple[Sequence[int], ...]:
     return tuple(lot.sample(providers, len(providers)) for providers in options)
-
-
-def _helpings(connection: Connection, forest: Forest, harvest: Harvest) -> Iterator[list[int]]:
-    """Yield roots in the order in which their trees are to be looked at."""
-    if harvest.random is not None:
-        roots = serving_roots(connection, forest, None)
-        harvest.random.shuffle(roots)
-        rest = iter(roots)
-        many = harvest.limit or len(roots)
-        while helping := list(islice(rest, many)):
-            yield helping
-            many *= _GROWTH
-        return
-    after, size = 0, harvest.limit
-    while helping := serving_roots(connection, forest, size, after):
-        yield helping
-        if size is None or len(helping) < size:
-            return
-        after, size = helping[-1], size * _GROWTH
 
 
 def _in_turn(sources: Iterable[Iterator[Served]]) -> Iterator[Served]:

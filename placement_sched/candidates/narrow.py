@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
-from sqlalchemy import Connection, Row, case, select
+from sqlalchemy import Connection, Row, case, select, true
 
 from placement_sched.candidates.constraints import Condition
+from placement_sched.candidates.sums import Sums
 from placement_sched.db.among import among
 from placement_sched.db.batches import batches
 from placement_sched.db.tables import resource_providers
-from placement_sched.model.candidate import CandidateProvider
+from placement_sched.model.candidate import CandidateProvider, Usages
 
 _itself = resource_providers.c
 _root = resource_providers.alias("root").c
@@ -33,16 +35,25 @@ _PROVIDERS = select(
     ).label("parent_uuid"),
 ).where(_itself.root_provider_id.is_not(None))
 
+_COLUMNS = len(CandidateProvider._fields)
+
 
 def narrow(
-    connection: Connection, condition: Condition, limit: int | None
-) -> tuple[CandidateProvider, ...]:
-    """Return the first ``limit`` providers, by id, that meet the condition.
+    connection: Connection, condition: Condition, sums: Sums | None, limit: int | None
+) -> tuple[tuple[CandidateProvider, ...], Usages]:
+    """Return the first ``limit`` providers, by id, that meet the condition, and their ``sums``.
 
     The limit goes into the statement, so that the database stops once it has enough.
     """
     statement = _PROVIDERS.where(condition).order_by(_itself.id).limit(limit)
-    return _candidates(connection.execute(statement).all())
+    if sums is None:
+        return _candidates(connection.execute(statement).all()), Usages()
+    beside = statement.add_columns(*sums.columns.values()).join(sums.beside, true())
+    rows = connection.execute(beside).all()
+    usages = Usages(
+        classes=tuple(sums.columns), amounts={row[0]: tuple(row[_COLUMNS:]) for row in rows}
+    )
+    return _candidates(rows), usages
 
 
 def sample(
@@ -93,16 +104,6 @@ def whole_trees(
     )
 
 
-def _candidates(
-    rows: Sequence[Row[int, str, int, str, str | None]],
-) -> tuple[CandidateProvider, ...]:
-    return tuple(
-        CandidateProvider(
-            id=key,
-            uuid=uuid,
-            generation=generation,
-            root_uuid=root_uuid,
-            parent_uuid=parent_uuid,
-        )
-        for key, uuid, generation, root_uuid, parent_uuid in rows
-    )
+def _candidates(rows: Sequence[Row[*tuple[Any, ...]]]) -> tuple[CandidateProvider, ...]:
+    make = CandidateProvider._make
+    return tuple([make(row[:_COLUMNS]) for row in rows])

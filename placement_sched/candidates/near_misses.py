@@ -13,9 +13,10 @@ from itertools import combinations
 from sqlalchemy import Connection
 
 from placement_sched.candidates.combine import Budget, can_serve
+from placement_sched.candidates.forest import serving_roots
 from placement_sched.candidates.search import Search, forest_of
 from placement_sched.candidates.sieve import Grove, Sieve, groves_of, sieves_of
-from placement_sched.candidates.trees import read_trees, serving_roots
+from placement_sched.candidates.trees import read_trees
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
 from placement_sched.model.query import (
@@ -121,9 +122,9 @@ def _serving(connection: Connection, search: Search, settings: Settings) -> int:
     """Return how many trees serve a request; 0 too where it takes too long to find out."""
     forest = forest_of(search)
     budget = Budget(settings.placement.allocation_candidates_budget)
-    trees = read_trees(connection, forest, serving_roots(connection, forest, None))
+    stand = read_trees(connection, forest, serving_roots(connection, forest, None))
     try:
-        return sum(can_serve(tree, forest.rules, budget) for tree in trees)
+        return sum(can_serve(tree, forest.rules, budget) for tree in stand.trees.values())
     except TooComplex:
         return 0
 

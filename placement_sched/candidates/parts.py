@@ -3,12 +3,23 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, literal
 
 from placement_sched.candidates.combine import Slot
-from placement_sched.candidates.constraints import OWN_ROOT, Condition, all_of, constraints_of
+from placement_sched.candidates.constraints import (
+    OWN_ROOT,
+    PLAINLY,
+    Condition,
+    Manner,
+    all_of,
+    constraints_of,
+)
 from placement_sched.candidates.names import Names
 from placement_sched.model.query import CandidatesQuery, RequestGroup, TraitTerms
+
+_EACH = Manner(each=True)
+#: The root of no tree.
+_NOWHERE: ColumnElement[int | None] = literal(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +30,11 @@ class Part:
     group: RequestGroup
     names: Names
 
+    @property
+    def demand(self) -> RequestGroup:
+        """Return what is asked, the same for parts that any provider serves alike."""
+        return replace(self.group, suffix="_" if self.slot.suffix else "")
+
     def condition(self) -> Condition:
         """Return the condition on a provider of the tree itself."""
         return self._condition(OWN_ROOT)
@@ -27,10 +43,20 @@ class Part:
         """Return the condition on a provider that shares with the tree of this root."""
         return self._condition(anchor)
 
-    def _condition(self, home: ColumnElement[int | None] | None) -> Condition:
+    def asked_of_member(self) -> Condition:
+        """Return :meth:`condition` as it is asked of one provider after the other."""
+        return self._condition(OWN_ROOT, _EACH)
+
+    def asked_of_sharer(self) -> Condition:
+        """Return :meth:`condition_shared` likewise, but for what it says of the tree's root."""
+        return self._condition(_NOWHERE, _EACH)
+
+    def _condition(
+        self, home: ColumnElement[int | None] | None, manner: Manner = PLAINLY
+    ) -> Condition:
         # A group with a suffix heeds only the aggregates of the provider itself.
         counted = None if self.slot.suffix else home
-        return all_of(constraints_of(self.group, self.names, counted))
+        return all_of(constraints_of(self.group, self.names, counted, manner))
 
 
 def parts_of(query: CandidatesQuery, names: Names) -> tuple[Part, ...]:

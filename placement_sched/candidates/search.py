@@ -8,23 +8,30 @@ constraints. Summaries of the providers found are made by ``summaries``, since t
 no use for them; ``explain`` tells, of the very same constraints, what each of them removed.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
 from sqlalchemy import Connection
 
 from placement_sched.candidates.combine import Budget, Rules
-from placement_sched.candidates.constraints import Constraint, all_of, constraints_of
-from placement_sched.candidates.gather import Harvest, Served, gather
+from placement_sched.candidates.constraints import Constraint, Manner, all_of, constraints_of
+from placement_sched.candidates.forest import Forest
+from placement_sched.candidates.gather import gather
+from placement_sched.candidates.harvest import Harvest
+from placement_sched.candidates.layouts import Layouts
+from placement_sched.candidates.members import described, trees_of
 from placement_sched.candidates.names import Names, resolve
 from placement_sched.candidates.narrow import describe, narrow, sample
 from placement_sched.candidates.parts import Part, parts_of, serves_alone
+from placement_sched.candidates.sums import sums_of
 from placement_sched.candidates.topology import Topology
-from placement_sched.candidates.trees import Forest
 from placement_sched.config.settings import Settings
-from placement_sched.model.candidate import AllocationRequest, CandidateProvider, Candidates
+from placement_sched.model.candidate import (
+    AllocationRequest,
+    Candidates,
+    Layout,
+    Usages,
+)
 from placement_sched.model.query import CandidatesQuery
 
 
@@ -101,23 +108,23 @@ def _alone(
     connection: Connection, search: Search, limit: int | None, lot: Random | None
 ) -> Candidates:
     """Return the providers that serve the one group of the request, each alone."""
-    condition = all_of(search.constraints)
-    if lot is None:
-        providers = narrow(connection, condition, limit)
-    else:
-        providers = sample(connection, condition, limit, lot)
     (group,) = search.query.groups
+    if lot is None:
+        counted = sums_of(connection, [search.names.classes[name] for name, _ in group.resources])
+        condition = all_of(constraints_of(group, search.names, manner=Manner(sums=counted)))
+        providers, usages = narrow(connection, condition, counted, limit)
+    else:
+        providers = sample(connection, all_of(search.constraints), limit, lot)
+        usages = Usages()
+    layout = Layout(amounts=(dict(group.resources),), mappings={group.suffix: (0,)})
     return Candidates(
         requests=tuple(
-            AllocationRequest(
-                allocations={provider.uuid: dict(group.resources)},
-                mappings={group.suffix: (provider.uuid,)},
-                root_uuid=provider.root_uuid,
-            )
+            AllocationRequest(layout, (provider.uuid,), provider.root_uuid)
             for provider in providers
         ),
         providers=providers,
         limited=limit is not None and len(providers) >= limit,
+        usages=usages,
     )
 
 
@@ -126,14 +133,16 @@ def _together(
 ) -> Candidates:
     """Return the combinations of providers that serve the request, tree by tree."""
     forest = forest_of(search, one_of_a_tree=one_of_a_tree)
-    served = gather(connection, forest, harvest)
-    ids = {key for one in served for key in (one.root, *one.providers)}
-    known = {provider.id: provider for provider in describe(connection, sorted(ids))}
-    serving = dict.fromkeys(key for one in served for key in one.providers)
+    basket = gather(connection, forest, harvest)
+    layouts = Layouts(forest.parts, search.names)
+    uuids = {key: member.uuid for key, member in basket.members.items()}
+    serving = dict.fromkeys(key for one in basket.found for key in one)
+    own, others = described(basket.members, serving)
     return Candidates(
-        requests=tuple(_request(one, forest.parts, known, search.names) for one in served),
-        providers=tuple(known[key] for key in serving),
-        limited=harvest.limit is not None and len(served) >= harvest.limit,
+        requests=tuple([layouts.place(one, uuids) for one in basket.found.values()]),
+        providers=(*own, *describe(connection, others)),
+        limited=basket.lacking == 0,
+        trees=None if search.topology.sharing else trees_of(basket.members, serving),
     )
 
 
@@ -164,26 +173,4 @@ def _rules(search: Search, parts: tuple[Part, ...], *, one_of_a_tree: bool) -> R
             tuple(positions[suffix] for suffix in suffixes) for suffixes in query.same_subtrees
         ),
         one_of_a_tree=one_of_a_tree,
-    )
-
-
-def _request(
-    served: Served,
-    parts: Iterable[Part],
-    known: Mapping[int, CandidateProvider],
-    names: Names,
-) -> AllocationRequest:
-    """Return what a combination allocates: amounts that slots ask of one provider add up."""
-    class_names = names.class_names
-    allocations: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    mappings: dict[str, dict[str, None]] = defaultdict(dict)
-    for part, provider in zip(parts, served.providers, strict=True):
-        uuid = known[provider].uuid
-        mappings[part.slot.suffix][uuid] = None
-        for class_id, amount in part.slot.amounts:
-            allocations[uuid][class_names[class_id]] += amount
-    return AllocationRequest(
-        allocations={uuid: dict(amounts) for uuid, amounts in allocations.items()},
-        mappings={suffix: tuple(uuids) for suffix, uuids in mappings.items()},
-        root_uuid=known[served.root].uuid,
     )

@@ -1,61 +1,26 @@
 """How much of a class providers have left, in the words of a refusal."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, func, select
+from sqlalchemy import Connection
 
 from placement_sched.candidates.constraints import Constraint
-from placement_sched.db.batches import batches
-from placement_sched.db.tables import allocations, inventories
-from placement_sched.model.inventory import Inventory, why_not
-
-#: An inventory and how much of it is used.
-Stock = tuple[Inventory, int]
+from placement_sched.model.inventory import why_not
+from placement_sched.store import capacity
+from placement_sched.store.capacity import Room
 
 
 def stocks_of(
     connection: Connection, constraint: Constraint, ids: Iterable[int]
-) -> dict[int, Stock]:
+) -> dict[int, Room]:
     """Return what those of the providers that have any have of a constraint's class."""
-    return {
-        row.resource_provider_id: (_inventory(constraint, row), int(row.used))
-        for batch in batches(ids)
-        for row in connection.execute(_stock(constraint.resource_class_id, batch))
-    }
+    class_id = constraint.resource_class_id
+    rooms = capacity.read(connection, [(provider, class_id) for provider in ids])
+    return {provider: room for (provider, _), room in rooms.items()}
 
 
-def shortage(constraint: Constraint, stocks: Mapping[int, Stock], provider: int) -> str:
+def shortage(constraint: Constraint, stocks: Mapping[int, Room], provider: int) -> str:
     """Return why the amount asked does not fit into what a provider has."""
-    inventory, used = stocks.get(provider, (None, 0))
+    room = stocks.get(provider)
+    inventory, used = (room.inventory, room.used) if room else (None, 0)
     return f"{constraint.resource_class}: {why_not(inventory, used, constraint.amount)}"
-
-
-def _stock(class_id: int, ids: Iterable[int]) -> Select[Any]:
-    return (
-        select(inventories, func.coalesce(func.sum(allocations.c.used), 0).label("used"))
-        .outerjoin(
-            allocations,
-            and_(
-                allocations.c.resource_provider_id == inventories.c.resource_provider_id,
-                allocations.c.resource_class_id == class_id,
-            ),
-        )
-        .where(
-            inventories.c.resource_class_id == class_id,
-            inventories.c.resource_provider_id.in_(ids),
-        )
-        .group_by(*inventories.c)
-    )
-
-
-def _inventory(constraint: Constraint, row: Row[Any]) -> Inventory:
-    return Inventory(
-        resource_class=constraint.resource_class,
-        total=row.total,
-        reserved=row.reserved,
-        min_unit=row.min_unit,
-        max_unit=row.max_unit,
-        step_size=row.step_size,
-        allocation_ratio=row.allocation_ratio,
-    )

@@ -1,18 +1,20 @@
 """Provider summaries: the bulk of an answer, kept ready-made but for the usages.
 
-What a provider has (capacities, traits) is kept as JSON fragments by provider id and generation,
-since every change of it bumps the generation; by uuid too, since an old SQLite database may give
-the id of a provider that is gone to a new one. Usages are read live, because deleting allocations
-bumps none; so are parent and root, and the names of resource classes, which before microversion
-1.7 could be changed. Bounded, per process, correct beside other writers.
+What a provider has (capacities, traits) is kept as a JSON fragment for as long as its generation
+is the same, since every change of it bumps the generation. What bumps none is compared: parent and
+root; the uuid, since an old SQLite database may give the id of a provider that is gone to a new
+one; and the names of resource classes, which before microversion 1.7 could be changed. Usages are
+read live, because deleting allocations bumps nothing. Bounded, per process, correct beside other
+writers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from sys import intern
 from threading import Lock
 
 import orjson
-from sqlalchemy import Connection, Integer, Select, func, select
+from sqlalchemy import Connection, Integer, Select, String, cast, func, select
 
 from placement_sched.db.among import among
 from placement_sched.db.batches import batches
@@ -22,7 +24,7 @@ from placement_sched.db.tables import (
     resource_provider_traits,
     traits,
 )
-from placement_sched.model.candidate import CandidateProvider
+from placement_sched.model.candidate import CandidateProvider, Usages
 from placement_sched.model.inventory import Inventory
 
 #: How many providers' fragments a process keeps (some kilobytes each).
@@ -30,21 +32,7 @@ KEPT = 100_000
 #: A generation that no provider has.
 _NEVER = -1
 
-
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """What a summary shows of one provider at one generation.
-
-    ``classes`` are the ids of its resource classes and ``resources`` the JSON of each, with %d
-    where the usage goes; ``whole`` is that of all of them. ``traits`` is a JSON array.
-    """
-
-    uuid: str
-    generation: int
-    classes: tuple[int, ...]
-    resources: tuple[bytes, ...]
-    whole: bytes
-    traits: bytes
+_TRAIT_NAMES = select(traits.c.id, traits.c.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +42,37 @@ class Shape:
     classes: frozenset[int] | None
     traits: bool
     tree: bool
+
+    @property
+    def is_newest(self) -> bool:
+        """Return whether everything there is to show is shown."""
+        return self.classes is None and self.traits and self.tree
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """What a summary shows of a provider as long as it stays as it is.
+
+    ``classes`` are the ids of its resource classes and ``resources`` the JSON of each, with %d
+    where the usage goes; ``whole`` is the newest form of its summary with %d for each of them.
+    """
+
+    provider: CandidateProvider
+    classes: tuple[int, ...]
+    resources: tuple[str, ...]
+    whole: str
+    traits: slice
+
+    def summary(self, used: Iterable[int], shape: Shape) -> str:
+        """Return the summary in an older form; ``used`` is what is used of each class."""
+        resources = ",".join(
+            text % amount
+            for one, text, amount in zip(self.classes, self.resources, used, strict=True)
+            if shape.classes is None or one in shape.classes
+        )
+        traits = f',"traits":{self.whole[self.traits] % ()}' if shape.traits else ""
+        tree = _tree(self.provider) if shape.tree else ""
+        return f'"{self.provider.uuid}":{{"resources":{{{resources}}}{traits}{tree}}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,37 +101,42 @@ class Summaries:
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
         shape: Shape,
+        known: Usages,
     ) -> bytes:
-        """Return the JSON object of summaries by provider uuid, in the order given."""
-        if not providers:
-            return b"{}"
+        """Return the JSON object of summaries by provider uuid, in the order given.
+
+        Usages that are ``known`` are not asked for again.
+        """
         fragments = self._current(connection, providers, class_names)
-        used = _usages(connection, [provider.id for provider in providers], shape.classes)
-        told = [_summary(provider, fragments[provider.id], used, shape) for provider in providers]
-        return b"{%s}" % b",".join(told)
+        used = _used(connection, fragments, shape, known)
+        if shape.is_newest:
+            told = [one.whole % used[one.provider.id] for one in fragments]
+        else:
+            told = [one.summary(used[one.provider.id], shape) for one in fragments]
+        return f"{{{','.join(told)}}}".encode()
 
     def _current(
         self,
         connection: Connection,
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
-    ) -> Mapping[int, Fragment]:
-        """Return a fragment of each provider, loading in two statements those not kept."""
+    ) -> Sequence[Fragment]:
+        """Return a fragment of each provider, loading in three statements those not kept."""
         kept = self._kept
         known = kept.fragments if kept.agrees_with(class_names) else {}
-        found = {
-            provider.id: fragment
-            for provider in providers
-            if (fragment := known.get(provider.id))
-            and fragment.generation == provider.generation
-            and fragment.uuid == provider.uuid
-        }
-        lacking = [provider for provider in providers if provider.id not in found]
+        found: dict[int, Fragment] = {}
+        lacking = []
+        for provider in providers:
+            fragment = known.get(provider.id)
+            if fragment is not None and fragment.provider == provider:
+                found[provider.id] = fragment
+            else:
+                lacking.append(provider)
         if lacking:
             loaded = _load(connection, lacking, class_names)
             found.update(loaded)
             self._keep(loaded, class_names)
-        return found
+        return [found[provider.id] for provider in providers]
 
     def _keep(self, loaded: Mapping[int, Fragment], class_names: Mapping[int, str]) -> None:
         with self._lock:
@@ -131,18 +155,16 @@ def _load(
     providers: Sequence[CandidateProvider],
     class_names: Mapping[int, str],
 ) -> dict[int, Fragment]:
-    ids = [provider.id for provider in providers]
-    resources: dict[int, list[tuple[int, bytes]]] = {key: [] for key in ids}
-    named: dict[int, list[str]] = {key: [] for key in ids}
-    uuids = {provider.id: provider.uuid for provider in providers}
-    generations = {provider.id: provider.generation for provider in providers}
-    for batch in batches(ids):
+    by_id = {provider.id: provider for provider in providers}
+    resources: dict[int, dict[int, str]] = {key: {} for key in by_id}
+    carried: dict[int, str] = dict.fromkeys(by_id, "")
+    for batch in batches(by_id):
         for key, class_id, total, reserved, ratio in connection.execute(
             _inventories_of(connection, batch)
         ).all():
             if class_id not in class_names:
                 # Made since the names were read: told as if it were not there yet, and not kept.
-                generations[key] = _NEVER
+                by_id[key] = by_id[key]._replace(generation=_NEVER)
                 continue
             inventory = Inventory(
                 resource_class=class_names[class_id],
@@ -150,25 +172,47 @@ def _load(
                 reserved=reserved,
                 allocation_ratio=ratio,
             )
-            resources[key].append((class_id, _resource(inventory)))
-        for key, name in connection.execute(_traits_of(connection, batch)).all():
-            named[key].append(name)
+            resources[key][class_id] = _resource(inventory)
+        carried.update(row for row in connection.execute(_traits_of(connection, batch)).all())
+    # Asked after the ids, so that each of them has a name.
+    names = dict(connection.execute(_TRAIT_NAMES).all())
+    told = {ids: _trait_list(ids, names) for ids in set(carried.values())}
     return {
-        key: Fragment(
-            uuids[key],
-            generation,
-            tuple(class_id for class_id, _ in resources[key]),
-            tuple(text for _, text in resources[key]),
-            b",".join(text for _, text in resources[key]),
-            orjson.dumps(named[key]),
-        )
-        for key, generation in generations.items()
+        key: _fragment(provider, resources[key], told[carried[key]])
+        for key, provider in by_id.items()
     }
 
 
-def _resource(inventory: Inventory) -> bytes:
-    text = f'"{inventory.resource_class}":{{"capacity":{inventory.capacity},"used":%d}}'
-    return text.encode()
+def _trait_list(ids: str, names: Mapping[int, str]) -> str:
+    """Return the JSON list of the traits of these ids, which stand between commas."""
+    found = (names.get(int(key)) for key in ids.split(",") if key)
+    return _in_template(orjson.dumps(sorted(name for name in found if name)).decode())
+
+
+def _fragment(provider: CandidateProvider, resources: Mapping[int, str], told: str) -> Fragment:
+    opening = f'"{provider.uuid}":{{"resources":{{{",".join(resources.values())}}},"traits":'
+    return Fragment(
+        provider=provider,
+        classes=tuple(resources),
+        resources=tuple(resources.values()),
+        whole=f"{opening}{told}{_in_template(_tree(provider))}}}",
+        traits=slice(len(opening), len(opening) + len(told)),
+    )
+
+
+def _tree(provider: CandidateProvider) -> str:
+    parent = f'"{provider.parent_uuid}"' if provider.parent_uuid else "null"
+    return f',"parent_provider_uuid":{parent},"root_provider_uuid":"{provider.root_uuid}"'
+
+
+def _resource(inventory: Inventory) -> str:
+    name = _in_template(orjson.dumps(inventory.resource_class).decode())
+    # Hosts of one kind share the text.
+    return intern(f'{name}:{{"capacity":{inventory.capacity},"used":%d}}')
+
+
+def _in_template(text: str) -> str:
+    return text.replace("%", "%%")
 
 
 def _inventories_of(
@@ -189,17 +233,41 @@ def _inventories_of(
 
 
 def _traits_of(connection: Connection, ids: Sequence[int]) -> Select[int, str]:
+    """Return the query of the ids of a provider's traits: one row, where each would be forty."""
     carried = resource_provider_traits.c
     return (
-        select(carried.resource_provider_id, traits.c.name)
-        .join(traits, traits.c.id == carried.trait_id)
+        select(
+            carried.resource_provider_id,
+            func.aggregate_strings(cast(carried.trait_id, String), ","),
+        )
         .where(among(connection, carried.resource_provider_id, ids))
-        .order_by(traits.c.name)
+        .group_by(carried.resource_provider_id)
     )
 
 
-def _usages(
-    connection: Connection, ids: list[int], classes: Iterable[int] | None
+def _used(
+    connection: Connection, fragments: Sequence[Fragment], shape: Shape, known: Usages
+) -> Mapping[int, tuple[int, ...]]:
+    """Return what is used of each class that a provider has, by provider id, in their order."""
+    rest = {
+        fragment.provider.id: fragment
+        for fragment in fragments
+        if fragment.classes != known.classes or fragment.provider.id not in known.amounts
+    }
+    if not rest:
+        return known.amounts
+    summed = _sums(connection, list(rest), shape.classes)
+    return {
+        **known.amounts,
+        **{
+            key: tuple([summed.get((key, one), 0) for one in fragment.classes])
+            for key, fragment in rest.items()
+        },
+    }
+
+
+def _sums(
+    connection: Connection, ids: Sequence[int], classes: Iterable[int] | None
 ) -> dict[tuple[int, int], int]:
     held = allocations.c
     place = (held.resource_provider_id, held.resource_class_id)
@@ -213,30 +281,3 @@ def _usages(
             statement.where(among(connection, held.resource_provider_id, batch))
         ).all()
     }
-
-
-def _summary(
-    provider: CandidateProvider,
-    fragment: Fragment,
-    used: Mapping[tuple[int, int], int],
-    shape: Shape,
-) -> bytes:
-    key = provider.id
-    if shape.classes is None:
-        resources = fragment.whole % tuple([used.get((key, one), 0) for one in fragment.classes])
-    else:
-        resources = b",".join(
-            text % used.get((key, one), 0)
-            for one, text in zip(fragment.classes, fragment.resources, strict=True)
-            if one in shape.classes
-        )
-    told = b'"%s":{"resources":{%s}' % (provider.uuid.encode(), resources)
-    if shape.traits:
-        told += b',"traits":' + fragment.traits
-    if shape.tree:
-        parent = b'"%s"' % provider.parent_uuid.encode() if provider.parent_uuid else b"null"
-        told += b',"parent_provider_uuid":%s,"root_provider_uuid":"%s"' % (
-            parent,
-            provider.root_uuid.encode(),
-        )
-    return told + b"}"

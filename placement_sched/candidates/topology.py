@@ -4,10 +4,12 @@ A provider with the trait MISC_SHARES_VIA_AGGREGATE serves every tree of which a
 one of its aggregates (Placement documentation, "Modeling with Provider Trees").
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import CTE, ColumnElement, case, exists, select
+from sqlalchemy import CTE, ColumnElement, Connection, Select, Subquery, case, exists, select
 
+from placement_sched.db.among import among
 from placement_sched.db.tables import (
     resource_provider_aggregates,
     resource_provider_traits,
@@ -16,6 +18,8 @@ from placement_sched.db.tables import (
 )
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
+
+_MEMBER = resource_providers.alias("member")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +51,46 @@ def sharing_pairs() -> CTE:
 
     A common table expression: it is told, and planned, once for all groups of a request.
     """
-    sharer = resource_providers.alias("sharer")
-    member = resource_providers.alias("member")
-    shared = resource_provider_aggregates.alias("shared")
+    return _pairs().cte("sharing_pairs")
+
+
+def sharing_with_trees(connection: Connection, roots: Sequence[int]) -> Subquery:
+    """Return the same of the trees of these roots only."""
+    return _pairs().where(among(connection, _MEMBER.c.root_provider_id, roots)).subquery("pairs")
+
+
+def _pairs() -> Select[int, int | None]:
+    sharers = _sharers()
     joined = resource_provider_aggregates.alias("joined")
     return (
-        select(sharer.c.id.label("provider_id"), member.c.root_provider_id.label("anchor_id"))
-        .join(
-            resource_provider_traits, resource_provider_traits.c.resource_provider_id == sharer.c.id
-        )
-        .join(traits, traits.c.id == resource_provider_traits.c.trait_id)
-        .join(shared, shared.c.resource_provider_id == sharer.c.id)
-        .join(joined, joined.c.aggregate_id == shared.c.aggregate_id)
-        .join(member, member.c.id == joined.c.resource_provider_id)
-        .where(traits.c.name == SHARES, member.c.root_provider_id != sharer.c.root_provider_id)
+        select(sharers.c.provider_id, _MEMBER.c.root_provider_id.label("anchor_id"))
+        .select_from(_MEMBER)
+        .join(joined, joined.c.resource_provider_id == _MEMBER.c.id)
+        .join(sharers, sharers.c.aggregate_id == joined.c.aggregate_id)
+        .where(_MEMBER.c.root_provider_id != sharers.c.root_id)
         .distinct()
-        .cte("sharing_pairs")
+    )
+
+
+def _sharers() -> CTE:
+    """Return who shares, and through which aggregates.
+
+    Gathered first: they are few, and of the members of large aggregates a planner makes too much.
+    DISTINCT changes nothing but keeps SQLite from joining them with all the rest.
+    """
+    sharer = resource_providers.alias("sharer")
+    carried, shared = resource_provider_traits, resource_provider_aggregates.alias("shared")
+    return (
+        select(
+            sharer.c.id.label("provider_id"),
+            sharer.c.root_provider_id.label("root_id"),
+            shared.c.aggregate_id.label("aggregate_id"),
+        )
+        .join(carried, carried.c.resource_provider_id == sharer.c.id)
+        .join(traits, traits.c.id == carried.c.trait_id)
+        .join(shared, shared.c.resource_provider_id == sharer.c.id)
+        .where(traits.c.name == SHARES)
+        .distinct()
+        .cte("sharers")
+        .prefix_with("MATERIALIZED", dialect="postgresql")
     )

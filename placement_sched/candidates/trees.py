@@ -1,162 +1,155 @@
-"""Which trees can serve a request, and which of their providers serve which slot of it."""
+"""Some trees of a cloud with all that combining needs: who serves which slot, and who shares."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import CTE, Connection, Select, and_, exists, literal, or_, select, union_all
+from sqlalchemy import Connection, select
 
-from placement_sched.candidates.combine import Room, Rules, Tree
-from placement_sched.candidates.constraints import Condition, apart, carriers_of
-from placement_sched.candidates.names import Names
-from placement_sched.candidates.parts import Part
-from placement_sched.candidates.topology import Topology, sharing_pairs
+from placement_sched.candidates.combine import Room, Slot, Tree
+from placement_sched.candidates.forest import Forest
+from placement_sched.candidates.members import Member, members_of, members_of_first
+from placement_sched.candidates.sharers import Sharing, sharing_with
 from placement_sched.db.among import among
 from placement_sched.db.batches import batches
 from placement_sched.db.tables import resource_provider_traits, resource_providers
-from placement_sched.model.query import TraitTerms
 from placement_sched.store import capacity
-
-#: So many slots are asked at once; a planner joins the tables of each.
-_JOINED = 3
-
-_itself = resource_providers.c
-_tree = resource_providers.alias("tree")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forest:
-    """A request ready to be asked of trees."""
+class Stand:
+    """Some trees of a forest: ``roots`` of those looked at, in their order.
 
-    parts: tuple[Part, ...]
-    rules: Rules
-    root: TraitTerms
-    names: Names
-    topology: Topology
-
-
-def serving_roots(
-    connection: Connection, forest: Forest, limit: int | None, after: int = 0
-) -> list[int]:
-    """Return the first ``limit`` roots, by id behind ``after``, of trees that may serve.
-
-    Each slot has a provider there that could serve it alone; whether they do together is for
-    the combination to say.
+    ``trees``, by root, are those that have a provider for every slot; ``members`` all providers
+    that may serve, by id.
     """
-    pairs = sharing_pairs() if forest.topology.sharing else None
-    statement = (
-        select(_tree.c.id)
-        .where(
-            _tree.c.id > after,
-            _tree.c.id == _tree.c.root_provider_id,
-            *_root_traits(forest),
-            *_traits_somewhere(forest),
-            *_servers_somewhere(forest, pairs),
-        )
-        .order_by(_tree.c.id)
-        .limit(limit)
-    )
-    return list(connection.scalars(statement))
+
+    roots: Sequence[int]
+    trees: Mapping[int, Tree]
+    members: Mapping[int, Member]
 
 
-def _root_traits(forest: Forest) -> Iterator[Condition]:
-    ids = forest.names.traits
-    for any_of in forest.root.required:
-        yield _tree.c.id.in_(carriers_of(ids[name] for name in any_of))
-    if forest.root.forbidden:
-        yield _tree.c.id.not_in(carriers_of(ids[name] for name in forest.root.forbidden))
+def read_first(connection: Connection, forest: Forest, size: int, after: int) -> Stand:
+    """Return the first ``size`` trees by id behind ``after``."""
+    members = members_of_first(connection, forest, size, after)
+    return _stand(connection, forest, sorted({member.root for member in members}), members)
 
 
-def _traits_somewhere(forest: Forest) -> Iterator[Condition]:
-    """Yield that the tree has each trait required of several providers together.
+def read_trees(
+    connection: Connection, forest: Forest, roots: Sequence[int], *, all_rooms: bool = False
+) -> Stand:
+    """Return the trees of these roots, in this order.
 
-    Which of them bring it, the combination tells; a provider that shares might, too.
+    ``all_rooms`` tells what is free wherever several slots ask for a class, also where the rules
+    leave a provider to one of them: an explanation tries other rules.
     """
-    if not forest.topology.sharing:
-        for choices in forest.rules.trait_choices:
-            yield exists().where(
-                _itself.root_provider_id == _tree.c.id, _itself.id.in_(carriers_of(choices))
-            )
+    members = members_of(connection, forest, roots)
+    return _stand(connection, forest, roots, members, all_rooms=all_rooms)
 
 
-def _servers_somewhere(forest: Forest, pairs: CTE | None) -> Iterator[Condition]:
-    for number, part in enumerate(forest.parts):
-        condition = _has_server(part, pairs)
-        yield condition if number < _JOINED else apart(condition)
-
-
-def _has_server(part: Part, pairs: CTE | None) -> Condition:
-    own = exists().where(_itself.root_provider_id == _tree.c.id, part.condition())
-    if pairs is None:
-        return own
-    sharing = select(pairs.c.anchor_id).join(resource_providers, _itself.id == pairs.c.provider_id)
-    return or_(own, _tree.c.id.in_(sharing.where(part.condition_shared(pairs.c.anchor_id))))
-
-
-def read_trees(connection: Connection, forest: Forest, roots: Sequence[int]) -> list[Tree]:
-    """Return the trees of these roots with all that combining needs, in that order."""
-    options: dict[int, list[list[int]]] = {root: [[] for _ in forest.parts] for root in roots}
-    own_roots: dict[int, int] = {}
-    for batch in batches(roots, 10_000):
-        rows = connection.execute(_servers(connection, forest, batch))
-        for slot, home, provider, own_root in rows:
-            options[home][slot].append(provider)
-            own_roots[provider] = own_root
-    rooms = _rooms(connection, forest, own_roots)
-    traits = _traits(connection, forest, own_roots)
-    parents = _parents(connection, forest, {*roots, *own_roots.values()})
-    return [
-        Tree(
-            options=tuple(tuple(sorted(serving)) for serving in options[root]),
+def _stand(
+    connection: Connection,
+    forest: Forest,
+    roots: Sequence[int],
+    members: Sequence[Member],
+    *,
+    all_rooms: bool = False,
+) -> Stand:
+    sharing = sharing_with(connection, forest, roots)
+    options = dict(_options(forest, roots, members, sharing))
+    everybody = _everybody(members, sharing)
+    serving = [
+        everybody[key]
+        for key in {key for slots in options.values() for slot in slots for key in slot}
+    ]
+    rooms = _rooms(connection, forest, serving, all_rooms=all_rooms)
+    traits = _traits(connection, forest, [member.id for member in serving])
+    lines = _lines(connection, forest, members, sharing)
+    own_roots = {member.id: member.root for member in serving}
+    trees = {
+        root: Tree(
+            options=slots,
             rooms=rooms,
             traits=traits,
-            parents=parents,
+            lines=lines,
             roots=own_roots,
         )
-        for root in roots
-    ]
+        for root, slots in options.items()
+    }
+    return Stand(roots=roots, trees=trees, members=everybody)
 
 
-def _servers(
-    connection: Connection, forest: Forest, roots: Sequence[int]
-) -> Select[int, int, int, int]:
-    """Return the query of who serves which slot where: slot, home root, provider, its own root."""
-    pairs = sharing_pairs() if forest.topology.sharing else None
-    queries = []
-    for slot, part in enumerate(forest.parts):
-        home = _itself.root_provider_id
-        queries.append(
-            select(literal(slot), home, _itself.id, home).where(
-                and_(among(connection, home, roots), part.condition())
-            )
-        )
-        if pairs is not None:
-            anchor = pairs.c.anchor_id
-            queries.append(
-                select(literal(slot), anchor, _itself.id, home)
-                .join(pairs, pairs.c.provider_id == _itself.id)
-                .where(and_(among(connection, anchor, roots), part.condition_shared(anchor)))
-            )
-    return union_all(*queries)  # type: ignore[return-value] # a compound select yields these rows
+def _everybody(members: Iterable[Member], sharing: Sharing) -> dict[int, Member]:
+    """Return all providers by id; who shares may serve other slots at home."""
+    found = {member.id: member for member in members}
+    for sharer in sharing.sharers:
+        own = found.get(sharer.id)
+        slots = {*sharer.serves, *(own.serves if own else ())}
+        found[sharer.id] = sharer._replace(serves=tuple(sorted(slots)))
+    return found
+
+
+def _options(
+    forest: Forest, roots: Sequence[int], members: Iterable[Member], sharing: Sharing
+) -> Iterator[tuple[int, tuple[tuple[int, ...], ...]]]:
+    """Yield who serves each slot of a tree, by id, where there is somebody for all of them."""
+    serving: dict[int, list[list[int]]] = {root: [[] for _ in forest.parts] for root in roots}
+    for member in members:
+        slots = serving[member.root]
+        for slot in member.serves:
+            slots[slot].append(member.id)
+    for root, slot, sharer in sharing.offers():
+        serving[root][slot].append(sharer)
+    for root, slots in serving.items():
+        if all(slots):
+            yield root, tuple([tuple(sorted(slot)) for slot in slots])
 
 
 def _rooms(
-    connection: Connection, forest: Forest, providers: Mapping[int, int]
+    connection: Connection, forest: Forest, members: Iterable[Member], *, all_rooms: bool
 ) -> dict[tuple[int, int], Room]:
-    """Return what is free of the classes that several slots ask for, where any such is."""
-    asked = [class_id for part in forest.parts for class_id, _ in part.slot.amounts]
+    """Return what is free of the classes that several slots may take of one provider."""
+    slots = [part.slot for part in forest.parts]
+    asked = [class_id for slot in slots for class_id, _ in slot.amounts]
     contested = {class_id for class_id in asked if asked.count(class_id) > 1}
     if not contested:
         return {}
-    places = {(provider, class_id) for provider in providers for class_id in contested}
+    alone = forest.rules.isolate and not all_rooms
+    known: dict[tuple[int, ...], frozenset[int]] = {}
+    places: set[tuple[int, int]] = set()
+    for member in members:
+        crowded = known.get(member.serves)
+        if crowded is None:
+            served = [slots[position] for position in member.serves]
+            crowded = frozenset(contested) if all_rooms else _crowded(served, alone=alone)
+            known[member.serves] = crowded
+        places.update((member.id, class_id) for class_id in crowded)
+    if not places:
+        return {}
     return {
         place: Room(free=room.inventory.capacity - room.used, max_unit=room.inventory.max_unit)
         for place, room in capacity.read(connection, places).items()
     }
 
 
+def _crowded(slots: Sequence[Slot], *, alone: bool) -> frozenset[int]:
+    """Return the classes of which a provider may be asked by several of the slots it serves.
+
+    With ``alone`` at most one of the slots with a suffix goes there.
+    """
+    askers: dict[int, list[Slot]] = defaultdict(list)
+    for slot in slots:
+        for class_id, _ in slot.amounts:
+            askers[class_id].append(slot)
+    return frozenset(
+        class_id
+        for class_id, asking in askers.items()
+        if len(asking) > 1 and not (alone and all(slot.suffix for slot in asking))
+    )
+
+
 def _traits(
-    connection: Connection, forest: Forest, providers: Mapping[int, int]
+    connection: Connection, forest: Forest, providers: Iterable[int]
 ) -> dict[int, frozenset[int]]:
     """Return which of the traits required together each provider has."""
     wanted = sorted(frozenset().union(*forest.rules.trait_choices))
@@ -168,24 +161,38 @@ def _traits(
         statement = select(carried.resource_provider_id, carried.trait_id).where(
             among(connection, carried.resource_provider_id, batch), carried.trait_id.in_(wanted)
         )
-        for provider, trait in connection.execute(statement):
+        for provider, trait in connection.execute(statement).all():
             found[provider].add(trait)
     return {provider: frozenset(held) for provider, held in found.items()}
 
 
-def _parents(connection: Connection, forest: Forest, roots: Iterable[int]) -> dict[int, int | None]:
-    """Return who is whose parent, where a rule of subtrees asks for it.
+def _lines(
+    connection: Connection, forest: Forest, members: Iterable[Member], sharing: Sharing
+) -> dict[int, frozenset[int]]:
+    """Return each provider with all above it, where a rule of subtrees asks for that.
 
     A provider that shares may have a subtree of its own.
     """
     if not forest.rules.subtrees:
         return {}
-    return {
-        provider: parent
-        for batch in batches(roots)
-        for provider, parent in connection.execute(
-            select(_itself.id, _itself.parent_provider_id).where(
-                among(connection, _itself.root_provider_id, batch)
-            )
+    parents = {member.id: member.parent for member in (*members, *sharing.sharers)}
+    itself = resource_providers.c
+    for batch in batches({member.root for member in sharing.sharers}):
+        statement = select(itself.id, itself.parent_provider_id).where(
+            among(connection, itself.root_provider_id, batch)
         )
-    }
+        parents.update((key, parent) for key, parent in connection.execute(statement).all())
+    return {key: _line(key, parents) for key in parents}
+
+
+def _line(provider: int | None, parents: Mapping[int, int | None]) -> frozenset[int]:
+    """Return a provider with all above it, as far as they are known.
+
+    Statements see one state of the cloud each: what was moved or removed between two of them may
+    lack its parent, or stand above itself.
+    """
+    line: set[int] = set()
+    while provider is not None and provider not in line:
+        line.add(provider)
+        provider = parents.get(provider)
+    return frozenset(line)

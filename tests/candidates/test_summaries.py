@@ -100,3 +100,25 @@ def test_a_provider_made_anew_is_told_as_it_is_now(app, provider):
     )
     stock(app, provider, VCPU=4)
     assert summary(app, provider)["resources"] == {"VCPU": {"capacity": 4, "used": 0}}
+
+
+def test_usages_of_classes_that_were_not_asked_for_are_told_too(app, provider):
+    consumer = str(uuid4())
+    body = {
+        "allocations": {provider: {"resources": {"VCPU": 2, "MEMORY_MB": 256}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    app.put_json(f"/placement/allocations/{consumer}", body, headers=VERSION)
+    lone = {"name": "cn2", "uuid": str(uuid4())}
+    app.post_json("/placement/resource_providers", lone, headers=VERSION)
+    stock(app, lone["uuid"], VCPU=4)
+    assert {uuid: summary(app, uuid)["resources"] for uuid in (provider, lone["uuid"])} == {
+        provider: {
+            "MEMORY_MB": {"capacity": 1024, "used": 256},
+            "VCPU": {"capacity": 8, "used": 2},
+        },
+        lone["uuid"]: {"VCPU": {"capacity": 4, "used": 0}},
+    }

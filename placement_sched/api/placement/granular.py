@@ -5,7 +5,7 @@ Source: Placement documentation, "Granular Resource Requests", and the specs on 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from placement_sched.api.call import Call
 from placement_sched.api.placement import microversions as mv
@@ -15,11 +15,12 @@ from placement_sched.api.placement.params import (
     parse_resources,
     parse_traits,
 )
-from placement_sched.errors import BadValue, Invalid
+from placement_sched.errors import BadValue, Invalid, TooComplex
 from placement_sched.model.inventory import MAX_INT
 from placement_sched.model.query import CandidatesQuery, RequestGroup, TraitTerms
 
 _KEY = re.compile(r"^(?P<name>resources|required|member_of|in_tree)(?P<suffix>[a-zA-Z0-9_-]*)$")
+_LIMIT = re.compile("[1-9][0-9]*")
 
 
 def query_of(call: Call) -> CandidatesQuery:
@@ -31,37 +32,48 @@ def query_of(call: Call) -> CandidatesQuery:
     root = _root(call)
     ties = tuple(_tie(text) for text in call.values("same_subtree"))
     suffixes = dict.fromkeys(match["suffix"] for key, _ in call.query if (match := _KEY.match(key)))
+    _check_number(call, suffixes)
     groups = tuple(_group(call, suffix) for suffix in suffixes)
-    if not any(group.resources for group in groups):
-        raise Invalid(
-            "There must be at least one resources or resources[$S] parameter.",
-            code="placement.query.missing_value",
-        )
+    if not call.version.has(mv.SAME_SUBTREE):
+        _check_resourceless(call, groups, set())
+    _check_resources(call, groups)
     for tie in ties:
         _check_known(tie, suffixes)
     _check_resourceless(call, groups, {suffix for tie in ties for suffix in tie})
     _check_conflicts(groups)
-    policy = call.value("group_policy")
-    if policy is None and sum(1 for suffix in suffixes if suffix) > 1:
+    # Of these two the first value counts, of all others the last: as in OpenStack placement.
+    policy, limit = call.first("group_policy"), call.first("limit")
+    if not policy and sum(1 for suffix in suffixes if suffix) > 1:
         raise Invalid(
             'The "group_policy" parameter is required when specifying more than one '
             '"resources{N}" parameter.'
         )
-    limit = call.value("limit")
+    if limit is not None and not _LIMIT.fullmatch(limit):
+        raise Invalid(f"Invalid query string parameters: the first limit is no amount: {limit}")
     return CandidatesQuery(
         groups=groups,
-        group_policy=policy,
+        group_policy=policy if policy in {None, "isolate"} else "none",
         root=root,
         same_subtrees=ties,
         limit=None if limit is None else min(int(limit[:12]), MAX_INT),
     )
 
 
+def _check_number(call: Call, suffixes: Collection[str]) -> None:
+    most = call.services.settings.placement.max_request_groups
+    if len(suffixes) > most:
+        raise TooComplex(
+            f"Invalid query string parameters: {len(suffixes)} request groups, where "
+            f"[placement] max_request_groups allows {most}."
+        )
+
+
 def _group(call: Call, suffix: str) -> RequestGroup:
-    text = call.value(f"resources{suffix}")
+    # Each value has to be well formed, the last one counts.
+    amounts = [parse_resources(text) for text in call.values(f"resources{suffix}")]
     return RequestGroup(
         suffix=suffix,
-        resources=() if text is None else tuple(parse_resources(text).items()),
+        resources=tuple(amounts[-1].items()) if amounts else (),
         traits=parse_traits(call.values(f"required{suffix}"), call.version, f"required{suffix}"),
         aggregates=parse_member_of(
             call.values(f"member_of{suffix}"), call.version, f"member_of{suffix}"
@@ -71,16 +83,16 @@ def _group(call: Call, suffix: str) -> RequestGroup:
 
 
 def _in_tree(call: Call, key: str) -> str | None:
-    text = call.value(key)
-    if text is None:
-        return None
-    try:
-        return normal_uuid(text)
-    except ValueError:
-        raise Invalid(
-            f"Invalid query string parameters: Expected '{key}' parameter to be a format of "
-            f"uuid. Got: {text}"
-        ) from None
+    uuid = None
+    for text in call.values(key):
+        try:
+            uuid = normal_uuid(text.strip())
+        except ValueError:
+            raise Invalid(
+                f"Invalid query string parameters: Expected '{key}' parameter to be a format of "
+                f"uuid. Got: {text}"
+            ) from None
+    return uuid
 
 
 def _root(call: Call) -> TraitTerms:
@@ -105,10 +117,24 @@ def _root(call: Call) -> TraitTerms:
 
 def _tie(text: str) -> tuple[str, ...]:
     """Return the suffixes of the groups whose providers shall be of one subtree."""
-    named = tuple(dict.fromkeys(text.split(",")))
+    named = tuple(dict.fromkeys(suffix.strip() for suffix in text.split(",")))
     if "" in named:
         raise BadValue("Empty string (unsuffixed group) can not be specified in `same_subtree`")
     return named
+
+
+def _check_resources(call: Call, groups: Iterable[RequestGroup]) -> None:
+    if any(group.resources for group in groups):
+        return
+    given = f"Got: {', '.join(sorted({key for key, _ in call.query})) or 'no parameters'}"
+    if call.version.has(mv.SAME_SUBTREE):
+        raise Invalid(
+            f"There must be at least one resources or resources[$S] parameter. {given}",
+            code="placement.query.missing_value",
+        )
+    raise Invalid(
+        "At least one request group (`resources` or `resources{$S}`) is required. " + given
+    )
 
 
 def _check_known(named: Iterable[str], suffixes: Iterable[str]) -> None:
@@ -135,7 +161,8 @@ def _check_resourceless(call: Call, groups: Iterable[RequestGroup], tied: set[st
         orphans = [f"{name}{group.suffix}" for group in bare if f"{name}{group.suffix}" in keys]
         if orphans:
             raise Invalid(
-                f"All {words} parameters must be associated with resources. Found the following "
+                f"All request groups must specify resources. All {words} parameters must be "
+                "associated with resources. Found the following "
                 f"orphaned {words} keys: {', '.join(orphans)}"
             )
 

@@ -1,19 +1,14 @@
 """GET /allocation_candidates: who can serve a request."""
 
-from collections.abc import Mapping
-from typing import Any
-
-import orjson
-
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.placement import microversions as mv
+from placement_sched.api.placement.allocation_requests import render
 from placement_sched.api.placement.granular import query_of
 from placement_sched.api.placement.schemas import allocation_candidates as schemas
 from placement_sched.api.route import Route
 from placement_sched.candidates.narrow import whole_trees
 from placement_sched.candidates.search import Search, find, prepare
 from placement_sched.candidates.summaries import Shape
-from placement_sched.model.candidate import AllocationRequest
 
 
 def list_candidates(call: Call) -> Answer:
@@ -27,12 +22,12 @@ def list_candidates(call: Call) -> Answer:
         )
         shown = found.providers
         if sees_trees and search.topology.nested:
-            shown = whole_trees(connection, shown)
+            shown = whole_trees(connection, shown) if found.trees is None else found.trees
         summaries = services.summaries.render(
-            connection, shown, search.names.class_names, _shape(call, search)
+            connection, shown, search.names.class_names, _shape(call, search), found.usages
         )
     services.database.tally.candidates = len(found.requests)
-    requests = orjson.dumps([_as_json(call, request) for request in found.requests])
+    requests = render(found.requests, call.version)
     body = b'{"allocation_requests":%s,"provider_summaries":%s}' % (requests, summaries)
     modified = call.now() if call.version.has(mv.LAST_MODIFIED) else None
     return Answer(body=body, last_modified=modified)
@@ -49,19 +44,6 @@ def _shape(call: Call, search: Search) -> Shape:
         traits=call.version.has(mv.REQUIRED_ON_CANDIDATES),
         tree=call.version.has(mv.NESTED_CANDIDATES),
     )
-
-
-def _as_json(call: Call, request: AllocationRequest) -> Mapping[str, Any]:
-    if call.version.has(mv.MAPPINGS):
-        return request.as_json()
-    if call.version.has(mv.ALLOCATIONS_BY_PROVIDER_UUID):
-        return {"allocations": request.as_json()["allocations"]}
-    return {
-        "allocations": [
-            {"resource_provider": {"uuid": uuid}, "resources": dict(amounts)}
-            for uuid, amounts in request.allocations.items()
-        ]
-    }
 
 
 ROUTES = (

@@ -21,7 +21,8 @@ _TEXT = {"type": "string"}
 _TEXTS = {**_TEXT, REPEATED: True}
 _LIMIT = {"type": "string", "pattern": "^[1-9][0-9]*$", "minLength": 1}
 _SUFFIX = "([1-9][0-9]*)"
-_ANY_SUFFIX = "([a-zA-Z0-9_-]{1,64})"
+# Clients look for this pattern in the error: hence the question mark, which says nothing new.
+_ANY_SUFFIX = "([a-zA-Z0-9_-]{1,64})?"
 
 
 def _schema(names: dict[str, Any], patterns: dict[str, Any] | None = None) -> dict[str, Any]:

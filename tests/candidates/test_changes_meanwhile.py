@@ -1,0 +1,148 @@
+"""What others change between two statements of a search is no fault: some answer comes.
+
+Reads take no transaction, so that each statement sees a state of the cloud of its own.
+"""
+
+from itertools import count, pairwise
+from random import Random
+
+import pytest
+from sqlalchemy import delete, event, select, update
+
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement.allocation_requests import render
+from placement_sched.candidates.explain import explain
+from placement_sched.candidates.narrow import whole_trees
+from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.summaries import Shape, Summaries
+from placement_sched.db.tables import (
+    inventories,
+    resource_provider_aggregates,
+    resource_provider_traits,
+    resource_providers,
+)
+from placement_sched.model.query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.report import View
+from tests.candidates.documented import provider
+from tests.candidates.reference import SHARES
+from tests.candidates.reload import reload
+from tests.clouds import Cloud, uuid_of
+
+HOSTS = tuple(
+    member
+    for number in range(3)
+    for member in (
+        provider(f"CN{number}", {"VCPU": 8, "MEMORY_MB": 64}, traits=["CUSTOM_GOLD"]),
+        provider(f"NUMA{number}", {"VCPU": 8}, under=f"CN{number}", aggregates=["disk"]),
+    )
+)
+CLOUD = Cloud(
+    (
+        *HOSTS,
+        provider("array", {"PCPU": 9}),
+        provider("shelf", {"DISK_GB": 500}, under="array", traits=[SHARES], aggregates=["disk"]),
+        provider("tray", {"DISK_GB": 500}, under="shelf", traits=[SHARES], aggregates=["disk"]),
+    )
+)
+LONE = Cloud(tuple(one for one in HOSTS if one.parent is None))
+
+
+def _query(vcpus):
+    """Return a question that takes every statement there is for trees."""
+    unsuffixed = RequestGroup(
+        resources=(("VCPU", vcpus), ("DISK_GB", 1)),
+        traits=TraitTerms((frozenset({"CUSTOM_GOLD", SHARES}),)),
+    )
+    disks = [RequestGroup(suffix=suffix, resources=(("DISK_GB", 1),)) for suffix in ("_A", "_B")]
+    return CandidatesQuery(
+        groups=(unsuffixed, *disks), group_policy="none", same_subtrees=(("_A", "_B"),)
+    )
+
+
+def _ids(connection, *names):
+    uuids = [uuid_of(name) for name in names]
+    itself = resource_providers.c
+    ids = dict(connection.execute(select(itself.uuid, itself.id)).all())
+    return [ids[uuid] for uuid in uuids]
+
+
+def _remove(*names):
+    def change(connection):
+        ids = _ids(connection, *names)
+        for table in (inventories, resource_provider_aggregates, resource_provider_traits):
+            connection.execute(delete(table).where(table.c.resource_provider_id.in_(ids)))
+        gone = resource_providers.c.id.in_(ids)
+        alone = {"parent_provider_id": None, "root_provider_id": None}
+        connection.execute(update(resource_providers).where(gone).values(alone))
+        connection.execute(delete(resource_providers).where(gone))
+
+    return change
+
+
+def _move(name, parent, root):
+    def change(connection):
+        itself, below, top = _ids(connection, name, parent, root)
+        place = {"parent_provider_id": below, "root_provider_id": top}
+        moved = resource_providers.c.id == itself
+        connection.execute(update(resource_providers).where(moved).values(place))
+
+    return change
+
+
+CHANGES = {
+    "what shares goes": _remove("tray", "shelf"),
+    "what shares moves": _move("tray", "CN0", "CN0"),
+    "a tree goes": _remove("NUMA0", "CN0"),
+    "a child goes": _remove("NUMA1"),
+    "a child moves": _move("NUMA0", "array", "array"),
+}
+
+
+def _answer(connection, query, options, summaries):
+    search = prepare(connection, query)
+    found = find(connection, search, options, Random(1))
+    shown = whole_trees(connection, found.providers) if found.trees is None else found.trees
+    shape = Shape(classes=None, traits=True, tree=True)
+    summaries.render(connection, shown, search.names.class_names, shape, found.usages)
+    render(found.requests, Version(1, 39))
+    return explain(connection, search, found, options, View())
+
+
+def _asked_at_each_moment(database, settings, cloud, change, query):
+    """Ask again and again, with the change made before another statement; return how many."""
+    summaries = Summaries()
+    for number in count(1):
+        reload(database, cloud)
+        seen = []
+
+        def note(*_, number=number, seen=seen):
+            seen.append(number)
+            if len(seen) == number:
+                database.write(change)
+
+        event.listen(database.reader, "before_cursor_execute", note)
+        with database.read() as connection:
+            told = _answer(connection, query, settings, summaries)
+        event.remove(database.reader, "before_cursor_execute", note)
+        stages = [(step.before, step.after) for step in told.steps]
+        assert all(after == before for (_, after), (before, _) in pairwise(stages))
+        if len(seen) < number:
+            return len(seen)
+    return 0
+
+
+@pytest.mark.parametrize("vcpus", [1, 100], ids=["some found", "none found"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_trees_may_change_before_any_statement(sqlite_database, sqlite_settings, change, vcpus):
+    query = _query(vcpus)
+    assert _asked_at_each_moment(sqlite_database, sqlite_settings, CLOUD, change, query) > 15
+
+
+@pytest.mark.parametrize("vcpus", [1, 100], ids=["some found", "none found"])
+def test_lone_providers_may_go_before_any_statement(sqlite_database, sqlite_settings, vcpus):
+    group = RequestGroup(
+        resources=(("VCPU", vcpus), ("MEMORY_MB", vcpus)),
+        traits=TraitTerms((frozenset({"CUSTOM_GOLD"}),)),
+    )
+    query, change = CandidatesQuery(groups=(group,)), _remove("CN1")
+    assert _asked_at_each_moment(sqlite_database, sqlite_settings, LONE, change, query) > 3

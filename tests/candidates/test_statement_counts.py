@@ -1,0 +1,80 @@
+"""How many statements a search of trees takes follows its helpings, not the number of trees."""
+
+import pytest
+
+from tests.candidates.documented import provider
+from tests.candidates.reference import SHARES
+from tests.clouds import Cloud, load
+from tests.statements import counted
+
+LATEST = {"OpenStack-API-Version": "placement 1.39"}
+NESTED = (
+    "resources=DISK_GB:1&resources_CPU=VCPU:1&resources_NET=SRIOV_NET_VF:1"
+    "&required_NET=CUSTOM_GOLD&same_subtree=_CPU,_NET&group_policy=isolate"
+)
+SHARED = (
+    "resources=VCPU:1,DISK_GB:1&required=CUSTOM_GOLD"
+    "&member_of=!in:11111111-1111-1111-1111-111111111111"
+)
+
+#: How many trees are looked at first, and how many answers there are, by trees and limit.
+HELPINGS = {
+    (20, "limit=10"): (1, 10),
+    (500, "limit=10"): (1, 10),
+    (2000, "limit=10"): (1, 10),
+    (20, "limit=1000"): (1, 20),
+    (500, "limit=1000"): (2, 500),
+    (2000, "limit=1000"): (2, 1000),
+    (20, ""): (1, 20),
+    (500, ""): (2, 500),
+    (2000, ""): (2, 2000),
+}
+
+
+def _nested(number):
+    host = f"CN{number:04}"
+    yield provider(host, {"DISK_GB": 9})
+    yield provider(f"{host} NUMA", {"VCPU": 8}, under=host)
+    traits = ["CUSTOM_GOLD"]
+    yield provider(f"{host} PF", {"SRIOV_NET_VF": 8}, under=f"{host} NUMA", traits=traits)
+
+
+def _sharing(number):
+    pool = f"pool {number % 4}"
+    if number < 4:
+        yield provider(pool, {"DISK_GB": 99_999}, traits=[SHARES], aggregates=[pool])
+    yield provider(f"CN{number:04}", {"VCPU": 8}, traits=["CUSTOM_GOLD"], aggregates=[pool])
+
+
+def _filled(app, members, trees):
+    load(app.app.services.database, Cloud(tuple(m for n in range(trees) for m in members(n))))
+    app.get("/placement/allocation_candidates?resources=PCPU:1", headers=LATEST)  # gets it going
+    return app
+
+
+def _statements(app, query):
+    """Return how many statements the question takes once it was asked, and its answers."""
+    for _ in range(2):
+        with counted(app.app.services.database) as seen:
+            answer = app.get(f"/placement/allocation_candidates?{query}", headers=LATEST).json
+    return len(seen), len(answer["allocation_requests"])
+
+
+@pytest.mark.parametrize("trees", [20, 500, 2000])
+def test_nested_trees_take_one_statement_a_helping(app, trees):
+    _filled(app, _nested, trees)
+    for limit in ("limit=10", "limit=1000", ""):
+        helpings, answers = HELPINGS[trees, limit]
+        # The ids of names, the helpings, and what is used.
+        assert _statements(app, f"{NESTED}&{limit}".rstrip("&")) == (2 + helpings, answers)
+
+
+@pytest.mark.parametrize("trees", [20, 500, 2000])
+def test_sharing_providers_take_three_more_a_helping(app, trees):
+    _filled(app, _sharing, trees)
+    for limit in ("limit=10", "limit=1000", ""):
+        helpings, answers = HELPINGS[trees, limit]
+        # A pool is a tree, too, which serves nothing: who shares, with whom, and the traits that
+        # they have together are asked each time.
+        counts = _statements(app, f"{SHARED}&{limit}".rstrip("&"))
+        assert counts == (2 + 4 * helpings, answers)

@@ -1,0 +1,249 @@
+"""What summaries show of trees and of providers that share, at each version that shows more."""
+
+from dataclasses import replace
+from random import Random
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import update
+
+from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.summaries import Shape, Summaries
+from placement_sched.db.tables import resource_classes, traits
+from placement_sched.model.query import CandidatesQuery, RequestGroup
+from tests.candidates.documented import provider, told
+from tests.candidates.reference import SHARES
+from tests.candidates.reload import reload
+from tests.candidates.strategies import queries, tree_clouds
+from tests.clouds import Cloud, load, uuid_of
+
+#: A host with a NUMA node and a card; a storage array that shares, with a shelf below it and
+#: beside a controller of its own, which another pool shares with.
+CLOUD = Cloud(
+    (
+        provider("CN", {"MEMORY_MB": 1024}, traits=["CUSTOM_GOLD"], aggregates=["disk"]),
+        provider("NUMA", {"VCPU": 8, "PCPU": 2}, under="CN"),
+        provider("PF", {"SRIOV_NET_VF": 4}, under="NUMA"),
+        provider("array", {"PCPU": 9}, aggregates=["backup"]),
+        provider("shelf", {"DISK_GB": 500}, under="array", traits=[SHARES], aggregates=["disk"]),
+        provider("controller", {"VCPU": 2}, under="array"),
+        provider("tape", {"DISK_GB": 900}, traits=[SHARES], aggregates=["backup"]),
+        provider("other", {"VCPU": 8}),
+    )
+)
+NAMES = {host.uuid: host.name for host in CLOUD.hosts}
+
+
+def _ask(app, query, version):
+    headers = {"OpenStack-API-Version": f"placement {version}"}
+    return app.get(f"/placement/allocation_candidates?{query}", headers=headers).json
+
+
+def _shown(answer):
+    return {NAMES[uuid] for uuid in answer["provider_summaries"]}
+
+
+@pytest.fixture
+def cloud(app):
+    load(app.app.services.database, CLOUD)
+    return app
+
+
+def test_before_129_only_providers_that_serve_are_shown(cloud):
+    answer = _ask(cloud, "resources=VCPU:4", "1.28")
+    assert _shown(answer) == {"NUMA", "other"}
+    assert answer["provider_summaries"][uuid_of("NUMA")].keys() == {"resources", "traits"}
+
+
+def test_before_129_no_two_providers_of_a_tree_serve_together(cloud):
+    assert told(_ask(cloud, "resources=VCPU:4,MEMORY_MB:64", "1.28"), CLOUD) == set()
+    assert told(_ask(cloud, "resources=VCPU:4,MEMORY_MB:64", "1.29"), CLOUD) == {
+        "CN MEMORY_MB:64 + NUMA VCPU:4"
+    }
+    # One of another tree may help.
+    assert told(_ask(cloud, "resources=MEMORY_MB:64,DISK_GB:9", "1.28"), CLOUD) == {
+        "CN MEMORY_MB:64 + shelf DISK_GB:9"
+    }
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.39"])
+def test_from_129_whole_trees_are_shown_with_parents_and_roots(cloud, version):
+    answer = _ask(cloud, "resources=VCPU:4", version)
+    assert _shown(answer) == {"CN", "NUMA", "PF", "other"}
+    summaries = answer["provider_summaries"]
+    assert {
+        NAMES[uuid]: (one["parent_provider_uuid"], one["root_provider_uuid"])
+        for uuid, one in summaries.items()
+    } == {
+        "CN": (None, uuid_of("CN")),
+        "NUMA": (uuid_of("CN"), uuid_of("CN")),
+        "PF": (uuid_of("NUMA"), uuid_of("CN")),
+        "other": (None, uuid_of("other")),
+    }
+    assert summaries[uuid_of("PF")]["resources"] == {"SRIOV_NET_VF": {"capacity": 4, "used": 0}}
+    assert summaries[uuid_of("CN")]["traits"] == ["CUSTOM_GOLD"]
+
+
+@pytest.mark.parametrize(
+    ("version", "classes", "traits_told"),
+    [
+        ("1.16", {"VCPU"}, False),
+        ("1.17", {"VCPU"}, True),
+        ("1.26", {"VCPU"}, True),
+        ("1.27", {"VCPU", "PCPU"}, True),
+    ],
+)
+def test_before_127_only_classes_asked_are_shown_and_before_117_no_traits(
+    cloud, version, classes, traits_told
+):
+    shown = _ask(cloud, "resources=VCPU:4", version)["provider_summaries"][uuid_of("NUMA")]
+    assert shown["resources"].keys() == classes
+    assert ("traits" in shown) == traits_told
+
+
+def test_trees_of_those_who_share_are_shown_whole_too(cloud):
+    answer = _ask(cloud, "resources=VCPU:4,DISK_GB:100", "1.39")
+    assert told(answer, CLOUD) == {"NUMA VCPU:4 + shelf DISK_GB:100"}
+    assert _shown(answer) == {"CN", "NUMA", "PF", "array", "shelf", "controller"}
+    assert {
+        NAMES[uuid]: one["root_provider_uuid"] for uuid, one in answer["provider_summaries"].items()
+    } == {
+        **dict.fromkeys(("CN", "NUMA", "PF"), uuid_of("CN")),
+        **dict.fromkeys(("array", "shelf", "controller"), uuid_of("array")),
+    }
+    shelf = answer["provider_summaries"][uuid_of("shelf")]
+    assert shelf["parent_provider_uuid"] == uuid_of("array")
+
+
+def test_a_tree_that_shares_is_served_by_its_own_and_by_others_that_share_with_it(cloud):
+    answer = _ask(cloud, "resources=VCPU:2,DISK_GB:100&required=!CUSTOM_GOLD", "1.39")
+    assert told(answer, CLOUD) == {
+        "NUMA VCPU:2 + shelf DISK_GB:100",
+        "controller VCPU:2 + shelf DISK_GB:100",
+        "controller VCPU:2 + tape DISK_GB:100",
+    }
+    assert _shown(answer) == set(NAMES.values()) - {"other"}
+
+
+def test_same_subtree_may_lie_in_the_tree_of_who_shares_only(cloud):
+    query = (
+        "resources_D=DISK_GB:9&resources_C=VCPU:1&required_T=CUSTOM_GOLD"
+        "&same_subtree=_C,_T&group_policy=none"
+    )
+    answer = _ask(cloud, query, "1.39")
+    assert told(answer, CLOUD) == {"NUMA VCPU:1 + shelf DISK_GB:9"}
+
+
+@pytest.mark.parametrize("traits_told", [True, False])
+@pytest.mark.parametrize("tree", [True, False])
+def test_names_with_percent_signs_and_quotes_are_shown_as_they_are(
+    sqlite_database, sqlite_settings, traits_told, tree
+):
+    # No request can make such names; whoever writes to the database can.
+    odd = '100%_%d"%s%%'
+
+    def rename(connection):
+        for table, name in ((traits, "CUSTOM_GOLD"), (resource_classes, "PCPU")):
+            connection.execute(update(table).where(table.c.name == name).values(name=odd))
+
+    host = provider("CN", {"VCPU": 8, "PCPU": 2}, traits=["CUSTOM_GOLD"])
+    load(sqlite_database, Cloud((host,)))
+    sqlite_database.write(rename)
+    query = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
+    summaries = Summaries()
+    with sqlite_database.read() as connection:
+        search = prepare(connection, query)
+        found = find(connection, search, sqlite_settings, Random(1))
+        shape = Shape(classes=None, traits=traits_told, tree=tree)
+        for _ in range(2):
+            names, providers = search.names.class_names, found.providers
+            text = summaries.render(connection, providers, names, shape, found.usages)
+            shown = orjson.loads(text)[host.uuid]
+            assert shown["resources"] == {
+                "VCPU": {"capacity": 8, "used": 0},
+                odd: {"capacity": 2, "used": 0},
+            }
+            assert shown.get("traits", []) == ([odd] if traits_told else [])
+            assert ("root_provider_uuid" in shown) == tree
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(cloud=tree_clouds(), query=queries(), limit=st.sampled_from([None, 1, 3]))
+def test_summaries_tell_all_of_the_trees_that_candidates_name(app, cloud, query, limit):
+    reload(app.app.services.database, cloud)
+    asked = replace(query, limit=limit).querystring()
+    # A subtree can be asked of groups with an underscore only, over HTTP.
+    assume("same_subtree=1" not in asked and "same_subtree=2" not in asked)
+    # Nor of a group that asks for nothing: that has no parameter.
+    assume(all(group.parameters() for group in query.groups))
+    answer = _ask(app, asked, "1.39")
+    named = {
+        uuid
+        for request in answer["allocation_requests"]
+        for uuids in request["mappings"].values()
+        for uuid in uuids
+    }
+    roots = {cloud.root(host).name for host in cloud.hosts if host.uuid in named}
+    assert answer["provider_summaries"] == {
+        host.uuid: {
+            "resources": {
+                name: {"capacity": int(held.inventory.capacity), "used": held.used}
+                for name, held in host.stocks.items()
+            },
+            "traits": sorted(host.traits),
+            "parent_provider_uuid": uuid_of(host.parent) if host.parent else None,
+            "root_provider_uuid": cloud.root(host).uuid,
+        }
+        for host in cloud.hosts
+        if cloud.root(host).name in roots
+    }
+
+
+#: The root is in a zone that is forbidden, its child and who shares are not.
+BARRED = Cloud(
+    (
+        provider("CN1", {"MEMORY_MB": 64}, aggregates=["zone"]),
+        provider("NUMA1", {"VCPU": 8}, under="CN1", aggregates=["disk"]),
+        provider("CN2", {"MEMORY_MB": 64}),
+        provider("NUMA2", {"VCPU": 8}, under="CN2", aggregates=["disk"]),
+        provider("SS1", {"DISK_GB": 9}, traits=[SHARES], aggregates=["disk"]),
+        provider("SS2", {"DISK_GB": 9}, traits=[SHARES], aggregates=["disk", "zone"]),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (
+            "resources=DISK_GB:1&resources1=VCPU:1&member_of=!in:{}",
+            {"NUMA2 VCPU:1 + SS1 DISK_GB:1"},
+        ),
+        (
+            "resources1=DISK_GB:1&resources2=VCPU:1&member_of1=!in:{}&group_policy=none",
+            {f"NUMA{n} VCPU:1 + SS1 DISK_GB:1" for n in (1, 2)},
+        ),
+        (
+            "resources=VCPU:1&resources1=DISK_GB:1&member_of=!in:{}",
+            {f"NUMA2 VCPU:1 + SS{n} DISK_GB:1" for n in (1, 2)},
+        ),
+        (
+            "resources=DISK_GB:1&resources1=VCPU:1&member_of=in:{}",
+            {f"NUMA{n} VCPU:1 + SS2 DISK_GB:1" for n in (1, 2)},
+        ),
+    ],
+    ids=["of who shares", "with a suffix", "of the own group", "wanted"],
+)
+def test_aggregate_forbidden_to_a_root_bars_who_shares_with_its_tree(app, query, expected):
+    load(app.app.services.database, BARRED)
+    answer = app.get(
+        f"/placement/allocation_candidates?{query.format(uuid_of('zone'))}",
+        headers={"OpenStack-API-Version": "placement 1.39"},
+    ).json
+    assert told(answer, BARRED) == expected
