@@ -1,21 +1,26 @@
-"""Both sides asked the same, kept in step, and compared."""
+"""Random requests to both sides, and what came of them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
-from urllib.parse import unquote
 
-from tests.differential.compare import Differences, differences, normal
-from tests.differential.exchange import Reply, Request
-from tests.differential.explained import LEFT_BEHIND, SPELLING, Seen, explain, oddly_spelled
+from tests.differential.cloud import cloud_of
+from tests.differential.compare import Differences
+from tests.differential.episode import Episode, Step
+from tests.differential.exchange import Request
+from tests.differential.generate.candidates import unlimited
+from tests.differential.generate.dice import Dice
+from tests.differential.generate.scene import scene
 from tests.differential.generate.sequence import sequence
+from tests.differential.oracle import told
 from tests.differential.sides import Ours, Peer
-from tests.differential.state import clear, dump, resolved
 
 #: After so many requests both start anew, so that what led to a difference is never long.
 EPISODE = 200
+#: So many questions are asked of one cloud.
+QUESTIONS = 50
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,29 @@ class Finding:
 
 @dataclass
 class Tally:
-    """What came of a run."""
+    """What came of a run: ``served`` is how many answers have ``candidates``, these all told."""
 
     requests: int = 0
+    served: int = 0
+    candidates: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
     explained: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
+
+    def take(self, step: Step) -> None:
+        """Count what one request showed."""
+        self.requests += 1
+        self.statuses[step.seen.ours.status] += 1
+        self.explained += step.explained
+
+    def add(self, other: "Tally") -> None:
+        """Take in what came of another run."""
+        self.requests += other.requests
+        self.served += other.served
+        self.candidates += other.candidates
+        self.statuses += other.statuses
+        self.explained += other.explained
+        self.findings += other.findings
 
 
 class Duel:
@@ -55,91 +77,67 @@ class Duel:
         tally = Tally()
         random = Random(seed)
         while tally.requests < requests:
-            self.clear()
             many = min(EPISODE, requests - tally.requests)
             self._episode(islice(sequence(random), many), tally)
         return tally
 
-    def clear(self) -> None:
-        """Make both empty."""
-        clear(self._ours)
-        clear(self._theirs)
+    def inquire(self, seed: int, questions: int) -> Tally:
+        """Ask for all candidates in random clouds, and compare sets and summaries.
+
+        Ours are held to a naive search every time, whether or not the peer agrees.
+        """
+        tally = Tally()
+        dice = Dice(Random(seed))
+        while tally.requests < questions:
+            self._inquiry(dice, min(QUESTIONS, questions - tally.requests), tally)
+        return tally
+
+    def episode(self) -> Episode:
+        """Return both sides, empty."""
+        return Episode(self._ours, self._theirs)
 
     def replay(self, history: Iterable[Request]) -> Iterator[Differences]:
-        """Yield, of each request of a history on empty sides, what differs and is not explained."""
-        self.clear()
-        for request in history:
-            yield self._compare(request)
-        yield self.apart()
+        """Yield, of each request of a history on empty sides, what differs and is not explained.
 
-    def apart(self) -> Differences:
-        """Return where the states of both differ, as far as anybody could see."""
-        ours, theirs = normal(dump(self._ours)), normal(dump(self._theirs))
-        if ours == theirs:
-            return {}
-        keys = sorted(ours.keys() | theirs.keys())
-        return {
-            f"state of {key}": (ours.get(key), theirs.get(key))
-            for key in keys
-            if ours.get(key) != theirs.get(key)
-        }
+        What comes last is where their states differ in the end, unless that is explained.
+        """
+        episode = self.episode()
+        parted = False
+        for request in history:
+            step = episode.step(request)
+            parted = parted or step.parted
+            yield step.left
+        yield {} if parted else episode.apart()
+
+    def _inquiry(self, dice: Dice, questions: int, tally: Tally) -> None:
+        episode = self.episode()
+        made = tuple(scene(dice))
+        for request in made:
+            episode.step(request)
+        episode.know(cloud_of(self._ours))
+        for _ in range(questions):
+            request = unlimited(dice)
+            step = episode.step(request)
+            tally.take(step)
+            left = step.left
+            if step.seen.ours.status == 200:
+                tally.candidates += step.seen.right.total()
+                tally.served += bool(step.seen.right)
+                if not step.seen.is_right:
+                    left = {**left, "naive": (told(step.seen.ours.document), step.seen.right)}
+            if left:
+                tally.findings.append(Finding((*made, request), left))
 
     def _episode(self, requests: Iterable[Request], tally: Tally) -> None:
+        episode = self.episode()
         history: list[Request] = []
         for request in requests:
             history.append(request)
-            tally.requests += 1
-            seen, found = self._ask(request)
-            tally.statuses[seen.ours.status] += 1
-            tally.explained[LEFT_BEHIND.name] += self._mend(seen)
-            names, left = explain(seen, found)
-            tally.explained.update(names)
-            if left:
-                tally.findings.append(Finding(tuple(history), left))
-            if _may_part(seen, found) and self.apart():
-                tally.explained[SPELLING.name] += not found
+            step = episode.step(request)
+            tally.take(step)
+            if step.left:
+                tally.findings.append(Finding(tuple(history), step.left))
+            if step.parted:
                 return
-        if left := self.apart():
+        if left := episode.apart():
             tally.findings.append(Finding(tuple(history), left))
-
-    def _compare(self, request: Request) -> Differences:
-        seen, found = self._ask(request)
-        self._mend(seen)
-        return explain(seen, found)[1]
-
-    def _ask(self, request: Request) -> tuple[Seen, Differences]:
-        sent = resolved(self._ours, request)
-        ours, theirs = self._ours.ask(sent), self._theirs.ask(sent)
-        ours, theirs = self._in_step(sent, ours, theirs)
-        seen = Seen(sent, ours, theirs, self._ours, self._theirs)
-        return seen, differences(sent, ours, theirs)
-
-    def _mend(self, seen: Seen) -> int:
-        path = unquote(seen.request.path)
-        may_leave = seen.request.method in {"PUT", "POST"} and "/allocations" in path
-        return self._theirs.forget_left_behind() if may_leave or path == "/reshaper" else 0
-
-    def _in_step(self, request: Request, ours: Reply, theirs: Reply) -> tuple[Reply, Reply]:
-        """Take away what each made under a uuid of its own choice, and blot that uuid out."""
-        made = [reply.headers.get("location", "") for reply in (ours, theirs)]
-        if request.method != "POST" or not all(made) or made[0] == made[1]:
-            return ours, theirs
-        for side, location in zip((self._ours, self._theirs), made, strict=True):
-            path = location.removeprefix("http://placement")
-            side.ask(Request("DELETE", path, "1.39"))
-        return _blotted(ours, made[0]), _blotted(theirs, made[1])
-
-
-def _may_part(seen: Seen, found: Differences) -> bool:
-    """Return whether both may have another state now, with what was said explained or the same."""
-    if seen.request.method in {"GET", "HEAD"}:
-        return False
-    return bool(found.keys() & {"status", "body"}) or (
-        seen.ours.status < 300 and oddly_spelled(seen.request)
-    )
-
-
-def _blotted(reply: Reply, location: str) -> Reply:
-    uuid = location.rpartition("/")[2]
-    headers = {name: value.replace(uuid, "made") for name, value in reply.headers.items()}
-    return replace(reply, headers=headers, body=reply.body.replace(uuid.encode(), b"made"))

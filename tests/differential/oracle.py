@@ -1,44 +1,30 @@
 """What the naive reference search answers, where the two services disagree about candidates."""
 
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qsl
 
 from placement_sched.api.auth import ANONYMOUS
 from placement_sched.api.call import Call
 from placement_sched.api.microversion import Version
+from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.granular import query_of
-from placement_sched.api.placement.microversions import NESTED_CANDIDATES
-from placement_sched.model.inventory import Inventory
 from placement_sched.model.query import CandidatesQuery, RequestGroup
 from tests.candidates.reference import Found, all_candidates
-from tests.clouds import Cloud, Host, Stock, uuid_of
+from tests.clouds import Cloud, Host, uuid_of
+from tests.conftest import make_settings
 from tests.differential.exchange import Request
-from tests.differential.sides import Side
-from tests.differential.state import get
 
 #: What each class is asked of each provider, and who serves which group (none before 1.34).
 Candidate = tuple[frozenset[tuple[str, str, int]], frozenset[tuple[str, frozenset[str]]]]
+#: Before 1.34, which tells no groups, one that is found for the groups in two ways is told twice.
+Candidates = Counter[Candidate]
 
-
-def judged(side: Side, request: Request) -> set[Candidate]:
-    """Return the candidates for a request in the cloud that a side shows."""
-    cloud = _cloud(side)
-    names = {uuid_of(host.name): host.name for host in cloud.hosts}
-    version = Version(1, request.minor)
-    query = _query(request, version)
-    found = all_candidates(cloud, query, one_of_a_tree=not version.has(NESTED_CANDIDATES))
-    return {_named(one, names, mapped=request.minor >= 34) for one in found}
-
-
-def told(document: Any) -> set[Candidate]:
-    """Return the candidates that an answer tells."""
-    return {
-        (
-            frozenset(_amounts(one["allocations"])),
-            frozenset((suffix, frozenset(uuids)) for suffix, uuids in _mappings(one).items()),
-        )
-        for one in document["allocation_requests"]
-    }
+#: All that a question is read by: the default options.
+_SERVICES = SimpleNamespace(settings=make_settings("sqlite://"))
 
 
 def asked(request: Request) -> CandidatesQuery:
@@ -46,9 +32,9 @@ def asked(request: Request) -> CandidatesQuery:
     pairs = tuple(parse_qsl(request.query, keep_blank_values=True))
     return query_of(
         Call(
-            services=None,
+            services=_SERVICES,
             identity=ANONYMOUS,
-            version=Version(1, request.minor),
+            version=_version(request),
             query=pairs,
             body=None,
             base="",
@@ -59,51 +45,99 @@ def asked(request: Request) -> CandidatesQuery:
     )
 
 
-def _query(request: Request, version: Version) -> CandidatesQuery:
-    """Return the question with the uuids under which the cloud below has its things."""
-    query = asked(request)
-    return CandidatesQuery(
-        groups=tuple(_renamed(group) for group in query.groups),
-        group_policy=query.group_policy,
-        root=query.root,
-        same_subtrees=query.same_subtrees,
+def judged(cloud: Cloud, request: Request, query: CandidatesQuery) -> Candidates:
+    """Return the candidates for a question, in the form of the version of a request."""
+    names = {uuid_of(host.name): host.name for host in cloud.hosts}
+    mapped = _version(request).has(mv.MAPPINGS)
+    return Counter(_named(one, names, mapped=mapped) for one in _found(cloud, request, query))
+
+
+def served_by(
+    cloud: Cloud, request: Request, query: CandidatesQuery, providers: set[str]
+) -> Candidates:
+    """Return the candidates of which only such providers serve the group without a suffix."""
+    names = {uuid_of(host.name): host.name for host in cloud.hosts}
+    mapped = _version(request).has(mv.MAPPINGS)
+    return Counter(
+        _named(one, names, mapped=mapped)
+        for one in _found(cloud, request, query)
+        if {names[uuid] for uuid in dict(one.mappings).get("", ())} <= providers
+        and "" in dict(one.mappings)
     )
 
 
-def _renamed(group: RequestGroup) -> RequestGroup:
+def _found(cloud: Cloud, request: Request, query: CandidatesQuery) -> set[Found]:
+    one_of_a_tree = not _version(request).has(mv.NESTED_CANDIDATES)
+    return all_candidates(cloud, _renamed(query), one_of_a_tree=one_of_a_tree)
+
+
+def told(document: Any) -> Candidates:
+    """Return the candidates that an answer tells."""
+    return Counter(
+        (
+            frozenset(_amounts(one["allocations"])),
+            frozenset(
+                (suffix, frozenset(uuids)) for suffix, uuids in one.get("mappings", {}).items()
+            ),
+        )
+        for one in document["allocation_requests"]
+    )
+
+
+def summaries(
+    cloud: Cloud,
+    request: Request,
+    query: CandidatesQuery,
+    candidates: Collection[Candidate],
+    *,
+    mapped: bool,
+) -> dict[str, Any]:
+    """Return the summaries of who serves candidates, also of who is only ``mapped``."""
+    version = _version(request)
+    serving = {uuid for amounts, _ in candidates for uuid, _, _ in amounts}
+    if mapped:
+        serving |= {uuid for _, groups in candidates for _, uuids in groups for uuid in uuids}
+    if version.has(mv.NESTED_CANDIDATES):
+        roots = {cloud.root(cloud[uuid]).name for uuid in serving}
+        serving = {host.name for host in cloud.hosts if cloud.root(host).name in roots}
+    classes = {name for group in query.groups for name, _ in group.resources}
+    return {uuid: _summary(cloud, cloud[uuid], classes, version) for uuid in serving}
+
+
+def _summary(cloud: Cloud, host: Host, classes: set[str], version: Version) -> dict[str, Any]:
+    every = version.has(mv.ALL_CLASSES_IN_SUMMARIES)
+    summary: dict[str, Any] = {
+        "resources": {
+            name: {"capacity": held.inventory.capacity, "used": held.used}
+            for name, held in host.stocks.items()
+            if every or name in classes
+        }
+    }
+    if version.has(mv.REQUIRED_ON_CANDIDATES):
+        summary["traits"] = sorted(host.traits)
+    if version.has(mv.NESTED_CANDIDATES):
+        summary["parent_provider_uuid"] = host.parent
+        summary["root_provider_uuid"] = cloud.root(host).name
+    return summary
+
+
+def _version(request: Request) -> Version:
+    return Version(1, request.minor)
+
+
+def _renamed(query: CandidatesQuery) -> CandidatesQuery:
+    """Return the question with the uuids under which the cloud has its things, without limit."""
+    groups = tuple(_renamed_group(group) for group in query.groups)
+    return replace(query, groups=groups, limit=None)
+
+
+def _renamed_group(group: RequestGroup) -> RequestGroup:
     terms = group.aggregates
-    return RequestGroup(
-        suffix=group.suffix,
-        resources=group.resources,
-        traits=group.traits,
-        aggregates=type(terms)(
-            tuple(frozenset(map(uuid_of, any_of)) for any_of in terms.member_of),
-            frozenset(map(uuid_of, terms.forbidden)),
-        ),
-        in_tree=group.in_tree and uuid_of(group.in_tree),
+    aggregates = type(terms)(
+        tuple(frozenset(map(uuid_of, any_of)) for any_of in terms.member_of),
+        frozenset(map(uuid_of, terms.forbidden)),
     )
-
-
-def _cloud(side: Side) -> Cloud:
-    """Return what a side shows as a cloud whose names are the uuids shown."""
-    listed = get(side, "/resource_providers").document["resource_providers"]
-    return Cloud(tuple(_host(side, one["uuid"], one["parent_provider_uuid"]) for one in listed))
-
-
-def _host(side: Side, uuid: str, parent: str | None) -> Host:
-    path = f"/resource_providers/{uuid}"
-    stock = get(side, f"{path}/inventories").document["inventories"]
-    used = get(side, f"{path}/usages").document["usages"]
-    return Host(
-        name=uuid,
-        stocks={
-            name: Stock(Inventory(resource_class=name, **one), used[name])
-            for name, one in stock.items()
-        },
-        traits=frozenset(get(side, f"{path}/traits").document["traits"]),
-        aggregates=frozenset(get(side, f"{path}/aggregates").document["aggregates"]),
-        parent=parent,
-    )
+    return replace(group, aggregates=aggregates, in_tree=group.in_tree and uuid_of(group.in_tree))
 
 
 def _named(found: Found, names: dict[str, str], *, mapped: bool) -> Candidate:
@@ -114,7 +148,7 @@ def _named(found: Found, names: dict[str, str], *, mapped: bool) -> Candidate:
     )
 
 
-def _amounts(allocations: Any) -> Any:
+def _amounts(allocations: Any) -> Iterator[tuple[str, str, int]]:
     if isinstance(allocations, list):
         pairs = [(one["resource_provider"]["uuid"], one["resources"]) for one in allocations]
     else:
@@ -122,7 +156,3 @@ def _amounts(allocations: Any) -> Any:
     for uuid, amounts in pairs:
         for name, amount in amounts.items():
             yield uuid, name, amount
-
-
-def _mappings(one: Any) -> Any:
-    return one.get("mappings", {})

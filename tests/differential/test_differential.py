@@ -1,18 +1,25 @@
 """OpenStack's placement and ours say the same, but for what is explained."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.differential.exchange import Reply, Request, request_from
 from tests.differential.explained import EXPLANATIONS, Seen, explain
+from tests.differential.sides import Ours
 
-CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
+CASES_FOLDER = Path(__file__).parent / "cases"
+CASES = sorted(CASES_FOLDER.glob("*.json"))
 DOCUMENTED = Path(__file__).resolve().parents[2] / "doc" / "source" / "differences.rst"
 
 #: ``make differential`` runs many more.
-SEED, REQUESTS = 2026, 500
+SEED, REQUESTS, QUESTIONS = 2026, 500, 100
+
+
+def history_of(path):
+    return [request_from(kept) for kept in json.loads(path.read_text())]
 
 
 def test_random_requests_are_answered_alike(duel):
@@ -22,15 +29,48 @@ def test_random_requests_are_answered_alike(duel):
     assert {200, 204, 400, 404, 409} <= tally.statuses.keys()
 
 
+def test_all_candidates_are_those_of_a_naive_search_and_of_the_peer(duel):
+    tally = duel.inquire(SEED, QUESTIONS)
+    assert tally.requests == QUESTIONS
+    assert tally.findings == []
+    assert tally.served > QUESTIONS / 4
+
+
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_what_once_differed_is_answered_alike(duel, path):
-    history = [request_from(kept) for kept in json.loads(path.read_text())]
-    assert [left for left in duel.replay(history) if left] == []
+    assert [left for left in duel.replay(history_of(path)) if left] == []
 
 
 def test_a_difference_that_is_not_meant_is_found(duel, monkeypatch):
     seen = Seen(Request("GET", "/"), Reply(200, {}, b"{}"), Reply(404, {}, b""), None, None)
     assert explain(seen, {"status": (200, 404)}) == ([], {"status": (200, 404)})
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "amounts-that-pile-up",
+        "candidates-lost-where-providers-share",
+        "group-without-resources",
+        "limit-and-summaries-before-trees",
+        "sharer-that-only-a-mapping-names",
+    ],
+)
+def test_a_candidate_that_we_lose_is_found_whatever_the_peer_does(duel, monkeypatch, case):
+    dropped = []
+
+    def lossy(side, request):
+        reply = honest(side, request)
+        if request.path != "/allocation_candidates" or not reply.document["allocation_requests"]:
+            return reply
+        dropped.append(request)
+        less = {**reply.document, "allocation_requests": reply.document["allocation_requests"][1:]}
+        return replace(reply, body=json.dumps(less).encode())
+
+    honest = Ours.ask
+    monkeypatch.setattr(Ours, "ask", lossy)
+    found = [left for left in duel.replay(history_of(CASES_FOLDER / f"{case}.json")) if left]
+    assert len(found) == len(dropped) > 0
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)

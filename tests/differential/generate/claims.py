@@ -56,7 +56,12 @@ def _claims(dice: Dice, form: int, least: int = 1) -> dict[str, Any]:
 
 def claim(dice: Dice, uuid: str, form: int, *, may_be_empty: bool = False) -> dict[str, Any]:
     """Return what a consumer shall hold, in the form of 1.``form``."""
-    document: dict[str, Any] = {"allocations": _allocations(dice, form, may_be_empty)}
+    return in_form(dice, uuid, _allocations(dice, form, may_be_empty), form)
+
+
+def in_form(dice: Dice, uuid: str, held: Any, form: int = 39) -> dict[str, Any]:
+    """Return allocations with what belongs beside them in the form of 1.``form``."""
+    document: dict[str, Any] = {"allocations": held}
     if form >= 8:
         document |= {"project_id": dice.one(PROJECTS), "user_id": dice.one(USERS)}
     if form >= 28:

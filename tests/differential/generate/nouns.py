@@ -30,6 +30,12 @@ def name_of(uuid: str) -> str:
     return f"host-{uuid[-1]}"
 
 
+def root(dice: Dice) -> Request:
+    """Return a request for the version document, or for what there is not."""
+    path = dice.one(["/", "/", "", "/nope", "/resource_provider", "/allocation_candidate/1", "/v1"])
+    return Request("GET", path, dice.version())
+
+
 def provider(dice: Dice) -> Request:
     uuid = dice.uuid(PROVIDERS)
     path = f"/resource_providers/{uuid}"

@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from tests.differential.generate.dice import AGGREGATES, SHARES, TRAITS, Dice
+from tests.differential.generate.dice import AGGREGATES, PROVIDERS, SHARES, TRAITS, Dice
 
 #: Seldom those that are required, or nothing could have both.
 FORBIDDEN = (TRAITS[0], TRAITS[1], TRAITS[1], SHARES)
@@ -13,12 +13,32 @@ def query_string(dice: Dice, pairs: list[tuple[str, str]]) -> str:
     pairs = list(pairs)
     if dice.chance(0.03) and pairs:
         pairs.append(dice.one(pairs))
+    if dice.chance(0.04) and pairs:
+        pairs.insert(dice.one([0, len(pairs)]), (dice.one(pairs)[0], _again(dice, pairs)))
     if dice.chance(0.02):
         pairs.append((dice.one(["zork", "Resources", "limit", "name", "resources1"]), "1"))
     if not pairs:
         return dice.one(["", "", "", "?"])
     safe = dice.one([":,!", ":,!", ":,!", ""])
     return "?" + "&".join(f"{key}={quote(value, safe=safe)}" for key, value in pairs)
+
+
+def _again(dice: Dice, pairs: list[tuple[str, str]]) -> str:
+    """Return a value for a parameter that is there already: its own, another's, or none."""
+    return dice.one(
+        [
+            dice.one(pairs)[1],
+            "1",
+            "2",
+            "0",
+            "none",
+            "isolate",
+            "",
+            "x",
+            "VCPU:2",
+            f" {PROVIDERS[0]}",
+        ]
+    )
 
 
 def resources(dice: Dice, classes: list[str] | None = None) -> str:
@@ -28,7 +48,8 @@ def resources(dice: Dice, classes: list[str] | None = None) -> str:
     if dice.chance(0.03):
         return dice.one(
             ["", "VCPU", "VCPU:", "VCPU:0", "VCPU:-1", "VCPU:1:2", ":1", "VCPU:1,", ",", "VCPU:x",
-             "VCPU:1,VCPU:2", "VCPU: 1", "VCPU:1.0", "VCPU:99999999999", "VCPU:1;DISK_GB:1"]
+             "VCPU:1,VCPU:2", "VCPU: 1", "VCPU:1.0", "VCPU:99999999999", "VCPU:1;DISK_GB:1",
+             "VCPU:\u20031\u00a0"]
         )  # fmt: skip
     return ",".join(f"{name}:{dice.one([1, 1, 1, 1, 1, 2, 2, 3, 4, 17])}" for name in classes)
 
@@ -38,8 +59,8 @@ def required(dice: Dice) -> str:
     if dice.chance(0.03):
         return dice.one(
             ["", ",", "!", "in:", "in:,", "!in:HW_CPU_X86_AVX", "HW_CPU_X86_AVX,",
-             "in:HW_CPU_X86_AVX,!CUSTOM_FAST", "!!CUSTOM_FAST", "hw_cpu_x86_avx", " CUSTOM_FAST",
-             "CUSTOM_FAST,!CUSTOM_FAST", "CUSTOM_FAST,CUSTOM_FAST"]
+             "in:HW_CPU_X86_AVX,!CUSTOM_FAST", "!!CUSTOM_FAST", "!!", "hw_cpu_x86_avx",
+             " CUSTOM_FAST", "CUSTOM_FAST,!CUSTOM_FAST", "CUSTOM_FAST,CUSTOM_FAST"]
         )  # fmt: skip
     names = [dice.trait() for _ in range(dice.one([1, 1, 1, 2]))]
     kind = dice.one(["plain", "plain", "forbidden", "forbidden", "any", "any", "mixed"])

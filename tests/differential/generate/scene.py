@@ -1,11 +1,14 @@
 """A cloud to begin with: trees, inventories, traits, aggregates, something that shares."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from tests.differential.exchange import Request
+from tests.differential.generate.claims import in_form
 from tests.differential.generate.dice import (
     AGGREGATES,
     CLASSES,
+    CONSUMERS,
     CUSTOM_CLASSES,
     CUSTOM_TRAITS,
     PROVIDERS,
@@ -33,6 +36,9 @@ def scene(dice: Dice) -> Iterator[Request]:
         yield Request("POST", "/resource_providers", _NEWEST, document)
     for uuid in PROVIDERS:
         yield from _filled(dice, uuid, sharing=sharing)
+    for uuid in dice.some(CONSUMERS, 0, 4):
+        held = {dice.one(PROVIDERS): {"resources": {dice.one(CLASSES[:4]): dice.one([1, 1, 2, 4])}}}
+        yield Request("PUT", f"/allocations/{uuid}", _NEWEST, in_form(dice, uuid, held))
 
 
 def _filled(dice: Dice, uuid: str, *, sharing: bool) -> Iterator[Request]:
@@ -52,11 +58,17 @@ def _filled(dice: Dice, uuid: str, *, sharing: bool) -> Iterator[Request]:
             yield Request("PUT", f"{path}/{name}", _NEWEST, document)
 
 
-def _stock(dice: Dice) -> dict[str, int]:
+def _stock(dice: Dice) -> dict[str, Any]:
     total = dice.one([2, 4, 8, 16])
-    stock = {"total": total}
+    stock: dict[str, Any] = {"total": total}
     if dice.chance(0.2):
         stock["max_unit"] = dice.one([1, 2, total])
     if dice.chance(0.1):
         stock["reserved"] = 1
+    if dice.chance(0.05):
+        stock["min_unit"] = 2
+    if dice.chance(0.05):
+        stock["step_size"] = 2
+    if dice.chance(0.1):
+        stock["allocation_ratio"] = dice.one([0.5, 1.5, 4.0])
     return stock

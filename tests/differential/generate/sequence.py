@@ -12,7 +12,8 @@ from tests.differential.generate.spoil import spoil
 
 #: How often each kind of request comes, of a hundred.
 _SHARES: dict[Callable[[Dice], Request], int] = {
-    candidates: 28,
+    candidates: 27,
+    nouns.root: 1,
     nouns.provider: 13,
     nouns.inventory: 11,
     nouns.trait: 4,

@@ -10,7 +10,7 @@ from tests.differential.generate.dice import ODD_VALUES, Dice
 
 def spoil(dice: Dice, request: Request) -> Request:
     """Return the request with one thing about it changed."""
-    ways = [_headers, _method, _target, _version]
+    ways = [_headers, _caller, _method, _target, _version]
     if request.document is not ...:
         ways += [_value, _value, _value, _text, _content_type]
     else:
@@ -24,6 +24,18 @@ def _headers(dice: Dice, request: Request) -> Request:
          "text/plain, application/json;q=0.1", "application/json", "application/xml", "text/*"]
     )  # fmt: skip
     return replace(request, headers={**request.headers, "Accept": accept})
+
+
+def _caller(dice: Dice, request: Request) -> Request:
+    token = dice.one([None, "admin", "somebody", "somebody:project-1", "somebody:project-1"])
+    roles = dice.one([None, "", "admin", "service", "reader", "member", "reader,member"])
+    told: dict[str, str | None] = {"X-Auth-Token": token, "X-Roles": roles}
+    if dice.chance(0.3):
+        told["X-Project-Id"] = dice.one(["", "project-1", "project-2"])
+    if dice.chance(0.2):
+        scope = dice.one(["OpenStack-System-Scope", "X-Domain-Id", "X-User-Domain-Id"])
+        told[scope] = dice.one(["all", "default", ""])
+    return replace(request, headers={**request.headers, **told})
 
 
 def _content_type(dice: Dice, request: Request) -> Request:

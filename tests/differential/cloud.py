@@ -1,0 +1,28 @@
+"""A side's providers as a value, for the naive search."""
+
+from placement_sched.model.inventory import Inventory
+from tests.clouds import Cloud, Host, Stock
+from tests.differential.sides import Side
+from tests.differential.state import get
+
+
+def cloud_of(side: Side) -> Cloud:
+    """Return what a side shows as a cloud whose names are the uuids shown."""
+    listed = get(side, "/resource_providers").document["resource_providers"]
+    return Cloud(tuple(_host(side, one["uuid"], one["parent_provider_uuid"]) for one in listed))
+
+
+def _host(side: Side, uuid: str, parent: str | None) -> Host:
+    path = f"/resource_providers/{uuid}"
+    stock = get(side, f"{path}/inventories").document["inventories"]
+    used = get(side, f"{path}/usages").document["usages"]
+    return Host(
+        name=uuid,
+        stocks={
+            name: Stock(Inventory(resource_class=name, **one), used[name])
+            for name, one in stock.items()
+        },
+        traits=frozenset(get(side, f"{path}/traits").document["traits"]),
+        aggregates=frozenset(get(side, f"{path}/aggregates").document["aggregates"]),
+        parent=parent,
+    )

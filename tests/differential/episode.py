@@ -1,0 +1,135 @@
+"""Both sides asked the same from empty on, kept in step, and compared."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from tests.clouds import Cloud
+from tests.differential.compare import Differences, differences, normal
+from tests.differential.exchange import Reply, Request
+from tests.differential.explained import explain
+from tests.differential.explained.seen import Seen
+from tests.differential.explained.writes import LEFT_BEHIND, SPELLING
+from tests.differential.sides import Ours, Peer
+from tests.differential.spelling import is_odd, spelled_out
+from tests.differential.state import clear, dump, resolved
+
+_READS = {"GET", "HEAD", "OPTIONS"}
+
+
+class Step(NamedTuple):
+    """What one request showed: how often each explanation held, and what is left unexplained.
+
+    ``parted`` is whether an explained difference left both in different states.
+    """
+
+    seen: Seen
+    explained: Counter[str]
+    left: Differences
+    parted: bool
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What each side was sent, and whether they answered alike or explainably."""
+
+    ours: Request
+    theirs: Request
+
+
+class Episode:
+    """Two sides, empty at first, asked in turn."""
+
+    def __init__(self, ours: Ours, theirs: Peer) -> None:
+        self._ours = ours
+        self._theirs = theirs
+        self._asked: list[_Asked] = []
+        self._cloud: Cloud | None = None
+        self._clear()
+
+    def know(self, cloud: Cloud) -> None:
+        """From now on nothing but questions is asked, and this is what both have."""
+        self._cloud = cloud
+
+    def step(self, request: Request) -> Step:
+        """Ask both, and compare."""
+        step = self._step(_Asked(request, request))
+        if is_odd(request) and (step.left or step.parted or self._silently_apart(step.seen)):
+            return self._plainly(request)
+        return step
+
+    def apart(self) -> Differences:
+        """Return where the states of both differ, as far as anybody could see."""
+        ours, theirs = normal(dump(self._ours)), normal(dump(self._theirs))
+        if ours == theirs:
+            return {}
+        keys = sorted(ours.keys() | theirs.keys())
+        return {
+            f"state of {key}": (ours.get(key), theirs.get(key))
+            for key in keys
+            if ours.get(key) != theirs.get(key)
+        }
+
+    def _plainly(self, request: Request) -> Step:
+        """Ask us as before and the peer in plain spelling: now they have to agree."""
+        self._asked.pop()
+        if request.method not in _READS:
+            self._again()
+        step = self._step(_Asked(request, spelled_out(request)))
+        step.explained[SPELLING.name] += 1
+        if not step.left and self._silently_apart(step.seen):
+            return step._replace(left=self.apart())
+        return step
+
+    def _again(self) -> None:
+        """Bring both to where they were before the last request."""
+        self._clear()
+        for asked in self._asked:
+            self._mend(self._ask(asked))
+
+    def _step(self, asked: _Asked) -> Step:
+        self._asked.append(asked)
+        seen = self._ask(asked)
+        explained = Counter({LEFT_BEHIND.name: self._mend(seen)})
+        found = differences(asked.ours, seen.ours, seen.theirs)
+        names, left = explain(seen, found)
+        explained.update(names)
+        may_part = found.keys() & {"status", "body"} and asked.ours.method not in _READS
+        return Step(seen, explained, left, bool(may_part and self.apart()))
+
+    def _silently_apart(self, seen: Seen) -> bool:
+        """Return whether a write that both took alike, but for its spelling, left a difference."""
+        taken = seen.request.method not in _READS and seen.ours.status < 300
+        return taken and bool(self.apart())
+
+    def _ask(self, asked: _Asked) -> Seen:
+        ours = resolved(self._ours, asked.ours)
+        theirs = ours if asked.theirs == asked.ours else resolved(self._ours, asked.theirs)
+        replies = self._in_step(ours, self._ours.ask(ours), self._theirs.ask(theirs))
+        return Seen(ours, *replies, self._ours, self._theirs, self._cloud)
+
+    def _mend(self, seen: Seen) -> int:
+        path = unquote(seen.request.path)
+        may_leave = seen.request.method in {"PUT", "POST"} and "/allocations" in path
+        return self._theirs.forget_left_behind() if may_leave or path == "/reshaper" else 0
+
+    def _in_step(self, request: Request, ours: Reply, theirs: Reply) -> tuple[Reply, Reply]:
+        """Take away what each made under a uuid of its own choice, and blot that uuid out."""
+        made = [reply.headers.get("location", "") for reply in (ours, theirs)]
+        if request.method != "POST" or not all(made) or made[0] == made[1]:
+            return ours, theirs
+        for side, location in zip((self._ours, self._theirs), made, strict=True):
+            path = location.removeprefix("http://placement")
+            side.ask(Request("DELETE", path, "1.39"))
+        return _blotted(ours, made[0]), _blotted(theirs, made[1])
+
+    def _clear(self) -> None:
+        clear(self._ours)
+        clear(self._theirs)
+
+
+def _blotted(reply: Reply, location: str) -> Reply:
+    uuid = location.rpartition("/")[2]
+    headers = {name: value.replace(uuid, "made") for name, value in reply.headers.items()}
+    return replace(reply, headers=headers, body=reply.body.replace(uuid.encode(), b"made"))

@@ -1,0 +1,25 @@
+"""Differences that are meant: each with what tells it, and why ours is better for users.
+
+An explanation claims aspects, not whole replies: what it does not claim still has to be the same.
+Where it can be proved by asking again or by a naive search of the same cloud, it is.
+"""
+
+from tests.differential.compare import Differences
+from tests.differential.explained.candidates import CANDIDATES
+from tests.differential.explained.errors import ERRORS
+from tests.differential.explained.seen import Explanation, Seen
+from tests.differential.explained.writes import WRITES
+
+EXPLANATIONS: tuple[Explanation, ...] = (*ERRORS, *CANDIDATES, *WRITES)
+
+
+def explain(seen: Seen, found: Differences) -> tuple[list[str], Differences]:
+    """Return the names of the explanations that hold, and the aspects that none explains."""
+    names = []
+    left = dict(found)
+    for explanation in EXPLANATIONS:
+        claimed = explanation.tells(seen, left) & left.keys() if left else set()
+        if claimed:
+            names.append(explanation.name)
+            left = {aspect: values for aspect, values in left.items() if aspect not in claimed}
+    return names, left

@@ -1,0 +1,191 @@
+"""Differences in candidates: defects of the peer, each proved by a naive search of the cloud."""
+
+from dataclasses import replace
+from urllib.parse import parse_qsl
+
+from placement_sched.model.query import CandidatesQuery
+from tests.candidates.reference import SHARES
+from tests.differential.compare import Differences, normal
+from tests.differential.explained.seen import Explanation, Seen
+from tests.differential.oracle import Candidate, Candidates, asked, judged, served_by, told
+
+
+def _limit(seen: Seen, found: Differences) -> set[str]:
+    """Both cut the same answer to the same size, each where its own order has it.
+
+    The peer may tell summaries of providers that only candidates cut off name.
+    """
+    if not _disputed(seen) or asked(seen.request).limit is None or not seen.fits(seen.theirs):
+        return set()
+    document = normal(seen.theirs.document)["provider_summaries"]
+    needed = seen.belonging(told(seen.theirs.document))
+    every = seen.belonging(seen.right)
+    return {"body"} if needed.items() <= document.items() <= every.items() else set()
+
+
+def _disputed(seen: Seen) -> bool:
+    """Return whether both tell candidates, ours those that a naive search finds."""
+    return seen.is_right and seen.theirs.status == 200
+
+
+def _piled_up(seen: Seen, found: Differences) -> set[str]:
+    """The peer tells candidates in which but the amounts of shared classes are wrong.
+
+    It may also lose all, for what has piled up is more than there is: with the policy ``none``,
+    under which it does not do so, it finds them.
+    """
+    query = asked(seen.request) if _disputed(seen) else None
+    # What is no policy, where another comes after it, is none to us; the peer piles up by it too,
+    # and then between any two groups.
+    policies = [value for key, value in parse_qsl(seen.request.query) if key == "group_policy"]
+    odd = bool(policies) and policies[0] not in {"none", "isolate"}
+    shared = _asked_twice(query, by_any=odd) if query else set()
+    if not shared or policies[:1] == ["none"]:
+        return set()
+    anywhere = _anywhere(seen)
+    known = {_without(one, shared) for one in anywhere}
+    wrong = told(seen.theirs.document) - anywhere
+    if wrong:
+        return {"body"} if all(_without(one, shared) in known for one in wrong) else set()
+    tolerant = replace(query, group_policy="none", limit=None)
+    target = f"{seen.request.path}?{tolerant.querystring()}"
+    kindly = seen.their_side.ask(replace(seen.request, target=target))
+    if kindly.status != 200:
+        return set()
+    lost = anywhere - told(kindly.document)
+    return {"body"} if lost <= _of_sharers(seen) else set()
+
+
+def _asked_twice(query: CandidatesQuery, *, by_any: bool) -> set[str]:
+    """Return the classes for which both the group without a suffix and another ask, or any two."""
+    if by_any:
+        asked_for = [name for group in query.groups for name, _ in group.resources]
+        return {name for name in asked_for if asked_for.count(name) > 1}
+    plain = {name for group in query.groups if not group.suffix for name, _ in group.resources}
+    suffixed = {name for group in query.groups if group.suffix for name, _ in group.resources}
+    return plain & suffixed
+
+
+def _treeless(query: CandidatesQuery) -> CandidatesQuery:
+    """Return the question as the peer understands it: no group without resources names a tree."""
+    groups = tuple(
+        group if group.resources else replace(group, in_tree=None) for group in query.groups
+    )
+    return replace(query, groups=groups)
+
+
+def _anywhere(seen: Seen) -> Candidates:
+    """Return what is right but for the trees of groups without resources."""
+    query = asked(seen.request)
+    treeless = _treeless(query)
+    return seen.right if treeless == query else judged(seen.cloud, seen.request, treeless)
+
+
+def _of_sharers(seen: Seen) -> Candidates:
+    """Return the candidates whose group without a suffix is served by sharing providers alone."""
+    sharers = {host.name for host in seen.cloud.hosts if SHARES in host.traits}
+    return served_by(seen.cloud, seen.request, _treeless(asked(seen.request)), sharers)
+
+
+def _without(candidate: Candidate, classes: set[str]) -> Candidate:
+    """Return a candidate with no amount of some classes."""
+    amounts, mappings = candidate
+    return (
+        frozenset((uuid, name, 0 if name in classes else amount) for uuid, name, amount in amounts),
+        mappings,
+    )
+
+
+def _lost(seen: Seen, found: Differences) -> set[str]:
+    """All that is missing are candidates whose group without a suffix is served by sharers alone.
+
+    There are other groups, and no candidate told is wrong. A limit cuts what is left.
+    """
+    if not _disputed(seen):
+        return set()
+    query, answer, anywhere = asked(seen.request), told(seen.theirs.document), _anywhere(seen)
+    every = answer
+    if query.limit is not None:
+        target = f"{seen.request.path}?{replace(query, limit=None).querystring()}"
+        every = told(seen.their_side.ask(replace(seen.request, target=target)).document)
+    cut = every.total() if query.limit is None else min(query.limit, every.total())
+    several = any(group.suffix for group in query.groups)
+    lost = several and every < anywhere and anywhere - every <= _of_sharers(seen)
+    return {"body"} if lost and answer <= every and answer.total() == cut else set()
+
+
+def _forbids_only(seen: Seen, found: Differences) -> set[str]:
+    if not _disputed(seen) or told(seen.theirs.document):
+        return set()
+    bare = [group for group in asked(seen.request).groups if not group.resources]
+    without = any(not (group.traits.required or group.aggregates.member_of) for group in bare)
+    return {"body"} if without else set()
+
+
+def _tree_heeded(seen: Seen, found: Differences) -> set[str]:
+    """The peer answers as it should if no group without resources named a tree."""
+    if not _disputed(seen) or _treeless(asked(seen.request)) == asked(seen.request):
+        return set()
+    return {"body"} if told(seen.theirs.document) == _anywhere(seen) else set()
+
+
+def _mapped_only(seen: Seen, found: Differences) -> set[str]:
+    """The peer tells the same candidates, and summaries of those only that something is asked."""
+    if not _disputed(seen) or not seen.fits(seen.theirs):
+        return set()
+    asked_of = seen.belonging(told(seen.theirs.document))
+    lacks = normal(seen.theirs.document["provider_summaries"]) == asked_of
+    same = told(seen.theirs.document) == told(seen.ours.document)
+    return {"body"} if same and lacks else set()
+
+
+def _broken(seen: Seen, found: Differences) -> set[str]:
+    return set(found) if seen.theirs.status == 500 and seen.is_right else set()
+
+
+CANDIDATES = (
+    Explanation(
+        "the limit keeps others",
+        "No order is promised; ours is that of the providers' ids, the same every time. Before "
+        "1.29 the peer also summarises providers of candidates that the limit cuts off.",
+        _limit,
+    ),
+    Explanation(
+        "amounts do not pile up",
+        "Where the group without a suffix and another ask for the same class, the peer adds the "
+        "amounts of one candidate to those of others, tells wrong ones, and loses candidates by "
+        "it: who claims as told takes more than was asked. A naive search of the same cloud "
+        "finds what we find.",
+        _piled_up,
+    ),
+    Explanation(
+        "no candidate is lost",
+        "Where sharing providers alone serve the group without a suffix and there are others, "
+        "the peer leaves out candidates of some trees: room that nobody finds. A naive search of "
+        "the same cloud finds what we find.",
+        _lost,
+    ),
+    Explanation(
+        "a group without resources may only forbid",
+        "Where a group without resources names no trait or aggregate to have, only some to lack or "
+        "a tree to be in, the peer finds nobody. A naive search finds what we find.",
+        _forbids_only,
+    ),
+    Explanation(
+        "a group without resources heeds its tree",
+        "The peer passes over in_tree of such a group, and answers with providers of other trees. "
+        "A naive search finds what we find.",
+        _tree_heeded,
+    ),
+    Explanation(
+        "whoever a candidate names is summarised",
+        "A provider that shares may serve a group without resources: then only the mappings name "
+        "it, and the peer tells no summary of it. Its traits are why it was asked for.",
+        _mapped_only,
+    ),
+    Explanation(
+        "a sound question for candidates is answered",
+        "The peer fails (500) on some that several providers together could serve.",
+        _broken,
+    ),
+)

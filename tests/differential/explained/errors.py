@@ -1,0 +1,216 @@
+"""Differences in what is refused, and how it is told."""
+
+import re
+from dataclasses import replace
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from tests.differential.compare import Differences
+from tests.differential.explained.seen import Explanation, Seen
+from tests.differential.spelling import uuid_text
+from tests.differential.state import get
+
+
+def _vary(seen: Seen, found: Differences) -> set[str]:
+    values = found.get("header vary")
+    unsaid = values and values[1] is None and values[0] == "openstack-api-version"
+    return {"header vary"} if unsaid and seen.theirs.status >= 400 else set()
+
+
+def _json_errors(seen: Seen, found: Differences) -> set[str]:
+    kind = seen.theirs.headers.get("content-type", "")
+    if not seen.refused or not kind.startswith(("text/html", "text/plain")):
+        return set()
+    if seen.ours.headers.get("content-type") != "application/json":
+        return set()
+    return {"body", "header content-type", "names in detail"} | {
+        aspect for aspect in found if aspect.startswith("error ")
+    }
+
+
+def _unknown_caller(seen: Seen, found: Differences) -> set[str]:
+    """The peer answers 401 in a form of its own, which has no list of errors."""
+    document = seen.theirs.document
+    own_form = isinstance(document, dict) and {"code", "message", "title"} == document.keys()
+    if not seen.refused or seen.ours.status != 401 or not own_form:
+        return set()
+    return {"body", "error status", "error title", "error code"}
+
+
+_FAULTS = ("JSON does not validate", "Invalid query string parameters")
+
+
+def _fault_told_by_place(seen: Seen, found: Differences) -> set[str]:
+    ours = seen.ours.detail
+    placed = "(at $" in ours and any(words in ours for words in _FAULTS)
+    return {"names in detail"} if seen.refused and placed else set()
+
+
+def _another_fault(seen: Seen, found: Differences) -> set[str]:
+    """One parameter of several at fault is told, and in a query all are in one place."""
+    several = seen.request.query.count("=") > 1 and seen.request.method == "GET"
+    return {"names in detail"} if several and seen.refused and seen.ours.status == 400 else set()
+
+
+_OBSTACLES = ("Unable to allocate inventory: ", "that does not exist.")
+
+
+def _one_obstacle(seen: Seen, found: Differences) -> set[str]:
+    both = any(words in seen.ours.detail and words in seen.theirs.detail for words in _OBSTACLES)
+    return {"names in detail"} if seen.refused and both else set()
+
+
+def _not_served(seen: Seen, found: Differences) -> set[str]:
+    early = (seen.ours.status, seen.theirs.status) == (404, 415)
+    return set(found) if early and "not served at" in seen.ours.detail else set()
+
+
+def _failure(seen: Seen, found: Differences) -> set[str]:
+    return set(found) if seen.theirs.status == 500 and seen.ours.status == 400 else set()
+
+
+def _first_limit(seen: Seen, found: Differences) -> set[str]:
+    """We refuse a limit of nothing, or below, before another one; the peer goes on without."""
+    limits = [value for key, value in parse_qsl(seen.request.query) if key == "limit"]
+    refused = (seen.ours.status, seen.theirs.status) == (400, 200) and limits[1:]
+    return set(found) if refused and re.fullmatch("-?[0-9]+", limits[0]) else set()
+
+
+def _usages_by_type(seen: Seen, found: Differences) -> set[str]:
+    """Without the types of consumers, which came with 1.38, both say the same."""
+    statuses = (seen.ours.status, seen.theirs.status)
+    if unquote(seen.request.path) != "/usages" or statuses != (200, 500) or seen.request.minor < 38:
+        return set()
+    pairs = [(key, value) for key, value in parse_qsl(seen.request.query) if key in _OWNERS]
+    untyped = replace(seen.request, target=f"/usages?{urlencode(pairs)}", version="1.37")
+    ours, theirs = seen.our_side.ask(untyped), seen.their_side.ask(untyped)
+    return set(found) if ours.document == theirs.document else set()
+
+
+_OWNERS = {"project_id", "user_id"}
+
+
+def _nul(seen: Seen, found: Differences) -> set[str]:
+    words = ("NUL character", "they are not in UTF-8")
+    refused = seen.ours.status == 400 and any(one in seen.ours.detail for one in words)
+    return set(found) if refused else set()
+
+
+_UNDER_A_NAME = re.compile(r"inventories\['(?P<name>.*)'\]\S*\)\. Failed")
+
+
+def _under_no_name(seen: Seen, found: Differences) -> set[str]:
+    """The fault lies below the name of an inventory that no class could have."""
+    place = _UNDER_A_NAME.search(seen.ours.detail)
+    early = (seen.ours.status, seen.theirs.status) == (400, 409)
+    conflict = "generation conflict" in seen.theirs.detail
+    odd = place and not re.fullmatch("[A-Z0-9_]+", place["name"])
+    return set(found) if early and conflict and odd else set()
+
+
+def _named_twice(seen: Seen, found: Differences) -> set[str]:
+    """We refuse a body in which one consumer stands twice, in two spellings."""
+    document = seen.request.document
+    if seen.ours.status != 400 or "names a consumer twice" not in seen.ours.detail:
+        return set()
+    claims = document["allocations"] if unquote(seen.request.path) == "/reshaper" else document
+    return set(found) if len({uuid_text(one) for one in claims}) < len(claims) else set()
+
+
+_NO_SUCH = re.compile(r"No such (trait\(s\)|resource class):? (.*)\.$")
+
+
+def _unknown_name(seen: Seen, found: Differences) -> set[str]:
+    """We refuse a name that, as the peer itself says, there is not; it finds nobody."""
+    named = _NO_SUCH.search(seen.ours.detail)
+    if not named or seen.theirs.status != 200:
+        return set()
+    nobody = not any(seen.theirs.document.values())
+    nouns = "traits" if named[1].startswith("trait") else "resource_classes"
+    unknown = all(
+        get(seen.their_side, f"/{nouns}/{quote(name)}").status == 404
+        for name in named[2].split(", ")
+    )
+    return set(found) if nobody and unknown else set()
+
+
+ERRORS = (
+    Explanation(
+        "an error varies with the version too",
+        "A cache that is not told so could hand the error of one microversion to another.",
+        _vary,
+    ),
+    Explanation(
+        "errors are JSON, whatever is accepted",
+        "Clients parse the errors of this API as JSON; the peer sends HTML or text to whoever "
+        "accepts it, and then neither code nor request id.",
+        _json_errors,
+    ),
+    Explanation(
+        "who has not said who they are is told in the form of all errors",
+        "The peer has another form for 401 without a token, with no list of errors in it, and "
+        "what reads the list there finds nothing to tell.",
+        _unknown_caller,
+    ),
+    Explanation(
+        "a fault is told by its place",
+        "The first fault with its JSON path, not the whole schema and the whole document after it.",
+        _fault_told_by_place,
+    ),
+    Explanation(
+        "of several faults in a query another is told",
+        "We go by group and parameter, so that the same faults are told whatever the order in "
+        "which a client writes them; the peer goes by that order.",
+        _another_fault,
+    ),
+    Explanation(
+        "what stands in the way of a claim is told by class, provider and amounts",
+        "Where several things do, the one told may be another; of missing inventories the peer "
+        "lists all classes and some of the providers asked, as if each lacked each.",
+        _one_obstacle,
+    ),
+    Explanation(
+        "what a version does not serve is not found",
+        "The peer looks at the content type of aggregates before it looks at the version: 415 "
+        "lets the client mend its body, and then comes 404 all the same.",
+        _not_served,
+    ),
+    Explanation(
+        "a malformed request is refused, not failed on",
+        "The peer answers some with 500, which tells the client to try again.",
+        _failure,
+    ),
+    Explanation(
+        "the first limit is a number above nothing",
+        "Of several the first counts; where that is 0 the peer has no limit at all.",
+        _first_limit,
+    ),
+    Explanation(
+        "a malformed body is told before a conflict",
+        "Under a name that no resource class can have the peer looks at nothing, and tells a "
+        "conflict of generations first: the client reads again, and sends the same fault again.",
+        _under_no_name,
+    ),
+    Explanation(
+        "usages by type of consumer are told on every database",
+        "On PostgreSQL the peer fails (500) on all of them.",
+        _usages_by_type,
+    ),
+    Explanation(
+        "a consumer is claimed for once in a body",
+        "Written twice, in capitals and not, the peer takes it for two; which of the claims shall "
+        "hold nobody could tell.",
+        _named_twice,
+    ),
+    Explanation(
+        "what is no text is refused",
+        "A NUL character or bytes that are not UTF-8 are told wherever they stand: no database "
+        "could keep such text alike, and the peer looks past it or fails, by route.",
+        _nul,
+    ),
+    Explanation(
+        "an unknown trait or class is told, always",
+        "The peer looks at a group only after others have found somebody, so a misspelled trait "
+        "looks like a full cloud.",
+        _unknown_name,
+    ),
+)
