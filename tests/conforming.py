@@ -21,6 +21,8 @@ PREFIX = "/placement"
 NO_OPERATION = {"401", "404", "405"}
 #: What is answered before a microversion is agreed on.
 NO_VERSION = {"400", "401", "406"}
+#: Headers that tell of the body, of which the document tells elsewhere.
+OF_BODY = {"content-type", "content-length"}
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,7 @@ class Document:
         responses = operation["responses"]
         assert answered.status in responses, f"undocumented {answered}"
         response = responses[answered.status]
-        for name in response["headers"]:
-            header = self.tree["components"]["headers"][name]
-            assert not header.get("required") or name.lower() in answered.headers, (
-                f"no {name} in {answered}"
-            )
+        self._check_headers(answered, response["headers"])
         schema = response.get("content", {}).get("application/json", {}).get("schema")
         if schema is None:
             assert answered.body == b"", f"undocumented body of {answered}"
@@ -79,6 +77,18 @@ class Document:
         checker = self._checker(operation["operationId"], answered.status, schema)
         faults = [fault.message for fault in checker.iter_errors(orjson.loads(answered.body))]
         assert not faults, f"{answered} is not as documented: {faults}"
+
+    def _check_headers(self, answered: Answered, documented: Iterable[str]) -> None:
+        """Fail where a documented header is not sent, or one that is sent is not documented."""
+        for name in documented:
+            header = self.tree["components"]["headers"][name]
+            told = answered.headers.get(name.lower())
+            assert told is not None or not header["required"], f"no {name} in {answered}"
+            assert told is None or jsonschema_rs.is_valid(header["schema"], told), (
+                f"{name}: {told} in {answered}"
+            )
+        strange = set(answered.headers) - {name.lower() for name in documented} - OF_BODY
+        assert not strange, f"undocumented headers {strange} in {answered}"
 
     def _checker(
         self, operation: str, status: str, schema: Mapping[str, Any]

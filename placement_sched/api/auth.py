@@ -22,7 +22,8 @@ class Identity:
     """A caller: user and project as the token names them, and the roles held.
 
     ``further`` is what else of a token policy rules may look at, under oslo.policy's names
-    (``system_scope``, ``domain_id``, ``user_domain_id``, ``service_roles``, ...).
+    (``system_scope``, ``domain_id``, ``user_domain_id``, ``service_roles``, ...); a list there
+    is a tuple.
     """
 
     user_id: str
@@ -32,12 +33,20 @@ class Identity:
 
     def credentials(self) -> dict[str, Any]:
         """Return what policy rules are asked about."""
-        return {
+        told = {
             "user_id": self.user_id,
             "project_id": self.project_id,
-            "roles": list(self.roles),
+            "roles": self.roles,
             **self.further,
         }
+        # oslo.policy looks into lists, but not into tuples.
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in told.items()
+        }
+
+    def key(self) -> tuple[object, ...]:
+        """Return what is equal for callers of whom policy rules see the same."""
+        return (self.user_id, self.project_id, self.roles, *self.further.items())
 
 
 ANONYMOUS = Identity("", "")
@@ -58,16 +67,19 @@ _FURTHER = (
 def noauth2(headers: Headers) -> Identity:
     """Return the caller that ``X-Auth-Token: user[:project]`` names; ``admin`` is administrator.
 
-    ``X-Roles`` adds roles. Raises :class:`Unauthorized` without a token.
+    ``X-Roles`` tells the roles of whoever it is, so that an administrator may try what others may;
+    ``X-Project-Id`` the project, before the token's; and the headers by which keystonemiddleware
+    tells the scope of a token tell it here too, which is how policy rules are tried out.
+    Raises :class:`Unauthorized` without a token.
     """
     token = headers.get("X-Auth-Token")
     if not token:
         raise Unauthorized("No X-Auth-Token was given; with noauth2 it is user[:project]")
     user, _, project = token.partition(":")
-    roles = _roles(headers, "X-Roles")
-    if user == "admin" and "admin" not in roles:
-        roles = (*roles, "admin")
-    return Identity(user, project or user, roles)
+    alone = user == "admin" and headers.get("X-Roles") is None
+    roles = ("admin",) if alone else _roles(headers, "X-Roles")
+    told = headers.get("X-Project-Id")
+    return Identity(user, (project or user) if told is None else told, roles, _further(headers))
 
 
 def keystone(headers: Headers) -> Identity:
@@ -84,17 +96,21 @@ def keystone(headers: Headers) -> Identity:
         raise Unauthorized("The token is expired or not valid")
     if headers.get("X-Service-Identity-Status") not in {None, "Confirmed"}:
         raise Unauthorized("The X-Service-Token is expired or not valid, or lacks the service role")
-    further: dict[str, Any] = {
-        name: value for header, name in _FURTHER if (value := headers.get(header))
-    }
-    further["is_admin_project"] = headers.get("X-Is-Admin-Project") != "False"
-    further["service_roles"] = list(_roles(headers, "X-Service-Roles"))
     return Identity(
         headers.get("X-User-Id") or "",
         headers.get("X-Project-Id") or "",
         _roles(headers, "X-Roles"),
-        further,
+        _further(headers),
     )
+
+
+def _further(headers: Headers) -> dict[str, Any]:
+    further: dict[str, Any] = {
+        name: value for header, name in _FURTHER if (value := headers.get(header))
+    }
+    further["is_admin_project"] = headers.get("X-Is-Admin-Project") != "False"
+    further["service_roles"] = _roles(headers, "X-Service-Roles")
+    return further
 
 
 def _roles(headers: Headers, header: str) -> tuple[str, ...]:

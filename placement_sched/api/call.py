@@ -14,7 +14,8 @@ from placement_sched.api.services import Services
 class Call:
     """One request, authenticated, negotiated and validated.
 
-    ``query`` keeps the pairs in the order sent; ``body`` is the decoded JSON (None without one);
+    ``query`` keeps the pairs in the order sent; ``body`` is the decoded JSON (None without one), or
+    the number of bytes where the route takes data;
     ``base`` is the prefix of links in answers (``/placement``), ``url`` the same with scheme and
     host.
     """
@@ -37,13 +38,13 @@ class Call:
         """Return the last value that the query string gives for ``key``, or None."""
         return next(iter(reversed(self.values(key))), None)
 
+    def first(self, key: str) -> str | None:
+        """Return the first value that the query string gives for ``key``, or None."""
+        return next(iter(self.values(key)), None)
+
     def now(self) -> datetime:
         """Return the current time, UTC without a zone, as the tables keep it."""
         return self.services.clock()
-
-    def authorize(self, rule: str, **target: Any) -> None:
-        """Check a further policy rule against ``target``; raises :class:`Forbidden`."""
-        self.services.policy.check(rule, self.identity, target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

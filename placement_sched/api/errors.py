@@ -31,12 +31,17 @@ STATUSES: Mapping[type[errors.Error], HTTPStatus] = MappingProxyType(
         NotAcceptable: HTTPStatus.NOT_ACCEPTABLE,
         errors.Conflict: HTTPStatus.CONFLICT,
         TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        errors.TooMuch: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         UnsupportedMediaType: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         errors.PluginFailed: HTTPStatus.INTERNAL_SERVER_ERROR,
         errors.ConfigurationError: HTTPStatus.INTERNAL_SERVER_ERROR,
         errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     }
 )
+
+
+#: Seconds after which it is worth while to ask again, when the database did not answer (503).
+RETRY_AFTER = 1
 
 
 def status_of(error: errors.Error) -> HTTPStatus:

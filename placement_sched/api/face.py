@@ -22,6 +22,7 @@ from werkzeug.http import http_date
 from placement_sched.api.auth import ANONYMOUS, STRATEGIES, Identity
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.errors import (
+    RETRY_AFTER,
     MethodNotAllowed,
     TooLarge,
     UnsupportedMediaType,
@@ -40,8 +41,6 @@ JSON = "application/json"
 
 #: The most that an error says, in characters: it may repeat what was asked, which may be long.
 DETAIL = 1500
-#: Seconds after which it is worth while to ask again, when the database did not answer.
-RETRY_AFTER = 1
 
 # An escaped NUL in a JSON text: an odd number of backslashes, then u0000.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -52,6 +51,8 @@ class Dialect(Protocol):
 
     #: Whether a reader who takes no JSON is refused, rather than given JSON all the same.
     heeds_accept: bool
+    #: Whether of a repeated parameter the first value has to fit too, or the last alone.
+    minds_first: bool
 
     def negotiate(self, headers: Headers) -> Version:
         """Return the version that the headers ask for."""
@@ -73,6 +74,7 @@ class Seen:
     request_id: str
     identity: Identity = ANONYMOUS
     version: Version | None = None
+    accept: str = ""
 
 
 def build(name: str, routes: Iterable[Route], dialect: Dialect, services: Services) -> flask.Flask:
@@ -119,19 +121,35 @@ def _entrance(public: set[str], dialect: Dialect, services: Services) -> Callabl
     authenticate = STRATEGIES[services.settings.api.auth_strategy]
 
     def enter() -> None:
-        seen = Seen(f"req-{uuid4()}")
-        flask.g.seen = seen
         request = flask.request
+        seen = _seen()
+        flask.g.seen = seen
         rule = request.url_rule
         open_to_all = rule is not None and rule.rule in public
         if not open_to_all:
             seen.identity = authenticate(request.headers)
         seen.version = dialect.negotiate(request.headers)
+        _refuse_odd_length(request.environ.get("CONTENT_LENGTH") or "0")
+        if request.content_length and not request.content_type:  # before 404 and 405
+            raise Invalid("content-type header required: the body is of no type.")
         if not open_to_all:  # version documents tell nothing that a database knows
             services.ready()
         services.database.tally.reset()  # what made the database ready is not this request's
 
     return enter
+
+
+def _seen() -> Seen:
+    """Return what is known of the request in hand before anything of it is checked."""
+    return Seen(f"req-{uuid4()}", accept=flask.request.headers.get("Accept") or "")
+
+
+def _refuse_odd_length(text: str) -> None:
+    """Raise :class:`Invalid` for a Content-Length that is no number, where a server lets it by."""
+    try:
+        int(text)
+    except ValueError:
+        raise Invalid(f"content-length header must be an integer. Got: {text}") from None
 
 
 def _view(
@@ -141,8 +159,6 @@ def _view(
         seen: Seen = flask.g.seen
         version = seen.version
         request = flask.request
-        if request.content_length and not request.content_type:
-            raise Invalid("A content-type header is required with a body.")
         serving = [route for route in found if version and route.serves(version)]
         if not serving or version is None:
             raise NotFound("This path is not served at the requested microversion.")
@@ -153,11 +169,12 @@ def _view(
             services.policy.check(route.policy, seen.identity, target)
         if any("\0" in argument for argument in arguments.values()):
             raise NotFound("Nothing has a name with a NUL character.")
+        _refuse_unreadable(request.query_string, services.settings.api.max_query_string_size)
         call = Call(
             services=services,
             identity=seen.identity,
             version=version,
-            query=_query(route, version),
+            query=_query(route, version, dialect),
             body=_body_of(route, version, services, arguments),
             base=request.script_root,
             url=request.host_url.rstrip("/") + request.script_root,
@@ -175,16 +192,18 @@ def _target(identity: Identity, project_key: str | None) -> dict[str, str]:
     A query that names none has no project, which is nobody's.
     """
     if project_key is None:
-        return {"project_id": identity.project_id, "user_id": identity.user_id}
+        project_id = identity.project_id
+        return {"project_id": project_id, "user_id": identity.user_id, "owner": project_id}
     *_, project_id = flask.request.args.getlist(project_key) or [""]
     return {"project_id": project_id} if project_id else {}
 
 
 def _check_types(route: Route, dialect: Dialect) -> None:
     request = flask.request
-    if route.body is not None and request.mimetype not in route.content_types:
+    takes_body = route.data or route.body is not None
+    if takes_body and request.mimetype not in route.content_types:
         raise UnsupportedMediaType(
-            f"The media type {request.mimetype or '(none)'} is not supported, "
+            f"The media type {request.mimetype or None} is not supported, "
             f"use {' or '.join(route.content_types)}"
         )
     if not dialect.heeds_accept or request.method != "GET" or route.public:
@@ -198,20 +217,24 @@ def _check_types(route: Route, dialect: Dialect) -> None:
         raise NotAcceptable(f"Only {JSON} is provided")
 
 
-def _query(route: Route, version: Version) -> tuple[tuple[str, str], ...]:
-    _refuse_unreadable(flask.request.query_string)
+def _query(route: Route, version: Version, dialect: Dialect) -> tuple[tuple[str, str], ...]:
     pairs = tuple(flask.request.args.items(multi=True))
     schema = route.query.at(version) if route.query else None
     if schema is not None:
         words = "Invalid query string parameters"
         schema.check(dict(pairs), words)
-        if len(pairs) != len(dict(pairs)):
+        if dialect.minds_first and len(pairs) != len(dict(pairs)):
             schema.check(dict(reversed(pairs)), words)
     return pairs
 
 
-def _refuse_unreadable(query: bytes) -> None:
+def _refuse_unreadable(query: bytes, most: int) -> None:
     """Raise :class:`Invalid` for a query string that no database could be asked with."""
+    if len(query) > most:
+        raise Invalid(
+            f"Invalid query string parameters: {len(query)} bytes, where "
+            f"[api] max_query_string_size allows {most}"
+        )
     try:
         text = unquote_to_bytes(query).decode()
     except UnicodeDecodeError:
@@ -245,7 +268,25 @@ def _decoded(*, keep: bool = False) -> Any:
     return document
 
 
+def _amount_of_data() -> int:
+    """Return how many bytes the body has, none of which is kept.
+
+    They are read, for a client that is answered while it still sends may see its connection
+    broken and not the answer; but not many more than a JSON body might have.
+    """
+    request = flask.request
+    most, amount = request.max_content_length or 0, request.content_length or 0
+    if amount > most:
+        return amount
+    amount, request.max_content_length = 0, 2 * most + 2**16  # never met
+    while amount <= most and (some := request.stream.read(2**16)):
+        amount += len(some)
+    return amount
+
+
 def _body(route: Route, version: Version) -> Any:
+    if route.data:
+        return _amount_of_data()
     if route.body is None:
         return None
     document = _decoded()
@@ -285,7 +326,7 @@ def _render(answer: Answer) -> flask.Response:
 
 def _exit(dialect: Dialect) -> Callable[[Exception], flask.Response]:
     def leave(failure: Exception) -> flask.Response:
-        seen: Seen = flask.g.get("seen") or Seen(f"req-{uuid4()}")
+        seen: Seen = flask.g.get("seen") or _seen()
         flask.g.seen = seen
         error = _as_error(failure)
         status = status_of(error)
@@ -317,7 +358,10 @@ def _as_error(failure: Exception) -> Error:
     if isinstance(failure, Error):
         return failure
     if isinstance(failure, NoSuchMethod):
-        return MethodNotAllowed("The method specified is not allowed for this resource.")
+        return MethodNotAllowed(
+            f"The method {flask.request.method} is not allowed for this resource. "
+            f"Allowed: {', '.join(sorted(failure.valid_methods or ()))}."
+        )
     if isinstance(failure, RequestEntityTooLarge):
         return TooLarge("The request body is larger than [api] max_request_body_size allows.")
     if isinstance(failure, HTTPException):

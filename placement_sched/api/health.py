@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 
 import orjson
 
+from placement_sched.api.errors import RETRY_AFTER
 from placement_sched.api.services import Services
 from placement_sched.errors import Unavailable
 from placement_sched.store import liveness
@@ -38,6 +39,8 @@ class Health:
         ]
         if status == HTTPStatus.METHOD_NOT_ALLOWED:
             headers.append(("Allow", ", ".join(_METHODS)))
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            headers.append(("Retry-After", str(RETRY_AFTER)))
         start_response(f"{int(status)} {status.phrase}", headers)
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [content]
 

@@ -30,6 +30,7 @@ class Face:
 
     At any one version at most one of the routes serves a method on a path. ``names`` are the
     schemas of what a path names, by parameter; ``errors`` is the body of every refusal, by version.
+    From ``dated_since`` on, answers tell when what they show last changed.
     """
 
     title: str
@@ -37,6 +38,7 @@ class Face:
     routes: tuple[Route, ...]
     names: Mapping[str, Json]
     errors: Schemas
+    dated_since: Version
 
 
 def document(face: Face, version: Version, server: str) -> dict[str, Any]:
@@ -101,7 +103,8 @@ def _operation(face: Face, route: Route, version: Version) -> dict[str, Any]:
             _version_parameter(face, version),
         ],
         "responses": {
-            str(status): _response(route, version, status) for status in sorted(statuses(route))
+            str(status): _response(face, route, version, status)
+            for status in sorted(statuses(route))
         },
         "security": [] if route.public else [{_TOKEN: []}],
     }
@@ -164,14 +167,14 @@ def _version_parameter(face: Face, version: Version) -> dict[str, Any]:
     }
 
 
-def _response(route: Route, version: Version, status: int) -> dict[str, Any]:
+def _response(face: Face, route: Route, version: Version, status: int) -> dict[str, Any]:
     """Return what is said of one status: a success has the route's body, a refusal the face's."""
-    names = ["X-Openstack-Request-Id", "OpenStack-API-Version"]
-    if status == HTTPStatus.CREATED:
-        names.append("Location")
     response: dict[str, Any] = {
         "description": HTTPStatus(status).phrase,
-        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
+        "headers": {
+            name: {"$ref": f"#/components/headers/{name}"}
+            for name in _headers(face, route, version, status)
+        },
     }
     if status >= HTTPStatus.BAD_REQUEST:
         schema: Json | None = {"$ref": "#/components/schemas/Errors"}
@@ -183,19 +186,42 @@ def _response(route: Route, version: Version, status: int) -> dict[str, Any]:
     return response
 
 
+def _headers(face: Face, route: Route, version: Version, status: int) -> Iterable[str]:
+    """Yield the headers of an answer, but for those that tell of its body."""
+    yield from ("X-Openstack-Request-Id", "OpenStack-API-Version", "Vary")
+    if status in route.located:
+        yield "Location"
+    if status in route.dated and version.has(face.dated_since):
+        yield from ("Last-Modified", "Cache-Control")
+    if status == HTTPStatus.UNAUTHORIZED:
+        yield "WWW-Authenticate"
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        yield "Retry-After"
+
+
+def _header(description: str, *, required: bool = False, **schema: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "required": required,
+        "schema": {"type": "string", **schema},
+    }
+
+
 _HEADERS: Mapping[str, Any] = {
-    "X-Openstack-Request-Id": {
-        "description": "Names the request in the server's log.",
-        "required": True,
-        "schema": {"type": "string"},
-    },
-    "OpenStack-API-Version": {
-        "description": "The microversion that answered; not there where none could be agreed on.",
-        "schema": {"type": "string"},
-    },
-    "Location": {
-        "description": "The address of what was made.",
-        "required": True,
-        "schema": {"type": "string"},
-    },
+    "X-Openstack-Request-Id": _header("Names the request in the server's log.", required=True),
+    "OpenStack-API-Version": _header(
+        "The microversion that answered; not there where none could be agreed on."
+    ),
+    "Vary": _header(
+        "That the answer depends on OpenStack-API-Version; not there where none could be agreed on."
+    ),
+    "Location": _header("The address of what was made or found.", required=True),
+    "Last-Modified": _header(
+        "When what is shown last changed; now, where that is not known. Not there where nothing is."
+    ),
+    "Cache-Control": _header("That the answer is to be asked for anew.", required=True),
+    "WWW-Authenticate": _header("Where to get a token, with auth_strategy = keystone."),
+    "Retry-After": _header(
+        "The seconds after which it is worth while to ask again.", required=True, pattern="^[0-9]+$"
+    ),
 }

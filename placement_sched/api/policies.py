@@ -1,18 +1,24 @@
 """Who may do what: oslo.policy rules, their defaults gathered from the faces' policy modules."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import yaml
-from oslo_policy import policy
+from oslo_config import cfg
+from oslo_policy import opts, policy
 
 from placement_sched.api.auth import Identity
+from placement_sched.api.policy_files import PolicyFiles
 from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.errors import ConfigurationError, Forbidden
 
 LOG = logging.getLogger(__name__)
+
+#: How many verdicts are remembered: then they are asked for anew, so that memory stays bounded.
+MOST_VERDICTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,44 +62,99 @@ class Rule:
 
 
 class Policy:
-    """The rules in effect: the defaults of the faces, overridden by the operator's policy file.
+    """The rules in effect: the defaults of the faces, overridden by the operator's policy files.
 
-    A file that changes is read again by itself.
+    Files that change are read again by themselves; where they cannot be, what they said before
+    holds on. A verdict is remembered until then, as asking oslo.policy takes longer than the rest
+    of what a short request is asked before it is answered.
     """
 
     def __init__(self, settings: Settings, rules: Iterable[Rule]) -> None:
-        """Read the policy file. Raises :class:`ConfigurationError` where it cannot be read."""
-        rules = tuple(rules)
-        self._project_keys = {rule.name: rule.project_key for rule in rules if rule.project_key}
-        self._enforcer = policy.Enforcer(settings.conf)
-        self._enforcer.suppress_default_change_warnings = True
-        self._enforcer.register_defaults([rule.default() for rule in rules])
-        self._read(settings, {rule.name for rule in rules})
+        """Read the policy files. Raises :class:`ConfigurationError` where one cannot be read."""
+        self._settings = settings
+        self._rules = tuple(rules)
+        self._project_keys = {rule.name: rule.project_key for rule in self._rules}
+        self._reading = Lock()
+        opts.set_defaults(settings.conf)  # which makes the options known
+        # Looked at before they are read: what changes meanwhile is seen at the next request.
+        files = PolicyFiles(settings.conf)
+        self._read = _Read(files, _enforcer(settings, self._rules))
 
-    def check(self, rule: str, identity: Identity, target: Mapping[str, Any]) -> None:
+    def check(self, rule: str, identity: Identity, target: Mapping[str, str]) -> None:
         """Raise :class:`Forbidden` unless ``identity`` may do ``rule`` to ``target``."""
-        if not self._enforcer.enforce(rule, dict(target), identity.credentials()):
+        if self._read.files.have_changed():
+            self._read_again()
+        if not self._read.allows(rule, identity, target):
             raise Forbidden(f"Policy does not allow {rule} to be performed.")
 
     def project_key(self, rule: str) -> str | None:
         """Return which query parameter names the project that ``rule`` asks about, if one does."""
         return self._project_keys.get(rule)
 
-    def _read(self, settings: Settings, known: set[str]) -> None:
-        file = self._enforcer.policy_file
-        try:
-            self._enforcer.load_rules()
-        except (ValueError, AttributeError, TypeError, OSError, yaml.YAMLError) as wrong:
-            reason = " ".join(str(wrong).split())
-            raise ConfigurationError(f"[oslo_policy] policy_file {file}: {reason}") from None
-        # That a rule names another that is not there, or itself, oslo.policy logs.
-        self._enforcer.check_rules()
-        if self._enforcer.policy_path is None and is_explicit(
-            settings.conf, "oslo_policy", "policy_file"
-        ):
-            LOG.warning("there is no policy file %s: the defaults hold", file)
-        # A name without a colon is one that the file's other rules may refer to.
-        strange = sorted(name for name in self._enforcer.file_rules if ":" in name)
-        for name in strange:
-            if name not in known:
-                LOG.warning("the policy file changes %s, which is no rule of this service", name)
+    def _read_again(self) -> None:
+        with self._reading:
+            if not self._read.files.have_changed():
+                return  # another thread was here first
+            files = PolicyFiles(self._settings.conf)
+            try:
+                enforcer = _enforcer(self._settings, self._rules)
+            except ConfigurationError as wrong:
+                LOG.error("%s; the rules read before hold on", wrong)  # noqa: TRY400 - told whole
+                enforcer = self._read.enforcer
+            self._read = _Read(files, enforcer)
+
+
+class _Read:
+    """What the files said when they were read, and the verdicts given by it so far."""
+
+    def __init__(self, files: PolicyFiles, enforcer: policy.Enforcer) -> None:
+        self.files = files
+        self.enforcer = enforcer
+        self._verdicts: dict[tuple[object, ...], bool] = {}
+        # Checks of other makes may ask somebody else, who changes his mind (http:, https:).
+        self._lasting = all(map(_depends_on_arguments_alone, enforcer.rules.values()))
+
+    def allows(self, rule: str, identity: Identity, target: Mapping[str, str]) -> bool:
+        key = (rule, identity.key(), *target.items())
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = bool(self.enforcer.enforce(rule, dict(target), identity.credentials()))
+            if self._lasting:
+                if len(self._verdicts) >= MOST_VERDICTS:
+                    self._verdicts.clear()
+                self._verdicts[key] = verdict
+        return verdict
+
+
+def _depends_on_arguments_alone(check: object) -> bool:
+    """Return whether ``check`` is oslo.policy's own, which look at rule, caller and target."""
+    if type(check).__module__ != policy.RuleCheck.__module__:
+        return False
+    parts = [*getattr(check, "rules", ())]
+    if isinstance(check, policy.NotCheck):
+        parts.append(check.rule)
+    return all(map(_depends_on_arguments_alone, parts))
+
+
+def _enforcer(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
+    """Return the rules in effect; raise :class:`ConfigurationError` where a file is unreadable."""
+    enforcer = policy.Enforcer(settings.conf)
+    enforcer.suppress_default_change_warnings = True
+    enforcer.register_defaults([rule.default() for rule in rules])
+    file = enforcer.policy_file
+    try:
+        enforcer.load_rules()
+    except (ValueError, AttributeError, TypeError, OSError, cfg.Error, yaml.YAMLError) as wrong:
+        reason = " ".join(str(wrong).split())
+        raise ConfigurationError(f"[oslo_policy] policy_file {file}: {reason}") from None
+    enforcer.use_conf = False  # else it would look for changed files at every question
+    # That a rule names another that is not there, or itself, oslo.policy logs.
+    enforcer.check_rules()
+    if enforcer.policy_path is None and is_explicit(settings.conf, "oslo_policy", "policy_file"):
+        LOG.warning("there is no policy file %s: the defaults hold", file)
+    # A name without a colon is one that the file's other rules may refer to.
+    known = {rule.name for rule in rules}
+    for name in sorted(enforcer.file_rules):
+        if ":" in name and name not in known:
+            LOG.warning("the policy file changes %s, which is no rule of this service", name)
+    return enforcer

@@ -1,7 +1,7 @@
 """JSON schemas by version window, compiled once, with the place of the offence in the error."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from unicodedata import category
 from uuid import UUID
@@ -35,16 +35,24 @@ def _is_uuid_if_text(value: object) -> bool:
     return not isinstance(value, str) or is_uuid(value)
 
 
-def is_printable_name(text: object) -> bool:
-    """Return whether ``text`` is printable, with no white space at either end (nova's names)."""
+def is_printable(text: object) -> bool:
+    """Return whether ``text`` is printable, spaces of all kinds included."""
     if not isinstance(text, str):
         return True
-    printable = all(letter.isprintable() or category(letter) == "Zs" for letter in text)
-    return printable and text == text.strip()
+    return all(letter.isprintable() or category(letter) == "Zs" for letter in text)
+
+
+def is_printable_name(text: object) -> bool:
+    """Return whether ``text`` is printable, with no white space at either end (nova's names)."""
+    return not isinstance(text, str) or (is_printable(text) and text == text.strip())
 
 
 #: The formats that schemas may name, beside JSON Schema's own.
-FORMATS = {"uuid": _is_uuid_if_text, "printable-name": is_printable_name}
+FORMATS = {
+    "uuid": _is_uuid_if_text,
+    "printable": is_printable,
+    "printable-name": is_printable_name,
+}
 
 #: How many characters of a value or a path, and of all that is said of it, a message repeats.
 _VALUE = 120
@@ -83,7 +91,8 @@ class Schema:
         steps = (
             f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault.instance_path
         )
-        return _placed(fault.message, f"${''.join(steps)}")
+        *path, keyword = fault.schema_path
+        return _placed(fault.message, f"${''.join(steps)}", str(keyword), path)
 
 
 def _tell(fault: jsonschema.ValidationError) -> str:
@@ -95,11 +104,17 @@ def _tell(fault: jsonschema.ValidationError) -> str:
     python = repr(fault.instance)
     if told.startswith(python):
         told = shortened(_in_json(fault.instance), _VALUE) + told[len(python) :]
-    return _placed(told, fault.json_path)
+    *path, _ = fault.absolute_schema_path
+    return _placed(told, fault.json_path, str(fault.validator), path)
 
 
-def _placed(told: str, path: str) -> str:
-    return f"{shortened(told, _REASON)} (at {shortened(path, _VALUE)})"
+def _placed(told: str, place: str, keyword: str, path: Iterable[object]) -> str:
+    """Return what is wrong, where, and which keyword of the schema says so: clients look for it."""
+    within = "".join(f"[{step!r}]" for step in path)
+    return (
+        f"{shortened(told, _REASON)} (at {shortened(place, _VALUE)}). "
+        f"Failed validating {keyword!r} in schema{shortened(within, _VALUE)}"
+    )
 
 
 def _in_json(value: Any) -> str:

@@ -101,7 +101,8 @@ def test_refused_values_are_told_in_json(sqlite_app, value, told):
     answer = sqlite_app.post_json(
         "/placement/resource_providers", {"name": value}, headers=headers, status=400
     )
-    assert detail(answer) == f"JSON does not validate: {told}"
+    phrase = "Failed validating 'type' in schema['properties']['name']"
+    assert detail(answer) == f"JSON does not validate: {told}. {phrase}"
 
 
 def test_what_only_a_line_feed_spoils_is_told_with_its_path(sqlite_app):
@@ -109,7 +110,8 @@ def test_what_only_a_line_feed_spoils_is_told_with_its_path(sqlite_app):
     answer = sqlite_app.post_json(
         "/placement/resource_classes", {"name": "CUSTOM_C2\n"}, headers=headers, status=400
     )
-    assert detail(answer).endswith("(at $.name)")
+    phrase = "Failed validating 'pattern' in schema['properties']['name']"
+    assert detail(answer).endswith(f"(at $.name). {phrase}")
     assert "CUSTOM_C2" in detail(answer)
 
 

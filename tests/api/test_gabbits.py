@@ -68,6 +68,8 @@ def test_story_is_told_as_written_over_http(story, url):
 #: is named by the address of one.
 LISTS = {
     "/compute/v2.1/os-aggregates": ("aggregates", "id"),
+    "/compute/v2.1/flavors": ("flavors", "id"),
+    "/image/v2/images": ("images", "id"),
     "/scheduler/v1/compute_nodes": ("compute_nodes", "uuid"),
     "/placement/resource_providers": ("resource_providers", "uuid"),
     "/placement/traits": ("traits", ""),

@@ -1,9 +1,15 @@
 """Liveness and readiness."""
 
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
 import pytest
 from webtest import TestApp
 
 from placement_sched.app import create_app
+from placement_sched.operations.prepare import PLACES
 from tests.conftest import make_settings
 
 
@@ -25,6 +31,7 @@ def test_absent_database_is_live_but_not_ready(tmp_path):
     answer = client.get("/healthz/ready", status=503)
     assert answer.json["status"] == "not ready"
     assert "database" in answer.json["reason"]
+    assert answer.headers["Retry-After"] == "1"
     (tmp_path / "none").mkdir()
     application.close()
 
@@ -60,3 +67,38 @@ def test_other_methods_and_paths_are_refused(sqlite_app):
     client = TestApp(sqlite_app.app)
     assert client.post("/healthz", status=405).headers["Allow"] == "GET, HEAD"
     client.get("/healthz/elsewhere", status=404)
+
+
+def test_process_lives_while_the_database_it_is_to_prepare_is_locked(tmp_path):
+    """A server of four threads that all ask for the database has one left to tell that it lives."""
+    settings = make_settings(f"sqlite:///{tmp_path}/locked.db", placement_database__lock_timeout=60)
+    application = create_app(settings)
+    with (
+        closing(sqlite3.connect(tmp_path / "locked.db", isolation_level=None)) as rival,
+        ThreadPoolExecutor(PLACES) as threads,
+    ):
+        rival.execute("PRAGMA journal_mode=WAL")
+        rival.execute("BEGIN IMMEDIATE")
+        waiting = [threads.submit(ask_for_traits, application) for _ in range(PLACES)]
+        while application.services.ready._places._value:
+            time.sleep(0.01)
+        client = TestApp(application)
+        assert client.get("/healthz/live").json == {"status": "live"}
+        answer = client.get("/healthz/ready", status=503)
+        assert "being prepared" in answer.json["reason"]
+        refused = ask_for_traits(application)
+        assert refused.status_int == 503
+        assert refused.headers["Retry-After"] == "1"
+        rival.execute("ROLLBACK")
+        # Those who waited in vain for the first were told so.
+        assert {200} <= {each.result().status_int for each in waiting} <= {200, 503}
+    assert ask_for_traits(application).status_int == 200
+    application.close()
+
+
+def ask_for_traits(application):
+    return TestApp(application).get(
+        "/placement/traits",
+        headers={"X-Auth-Token": "admin", "OpenStack-API-Version": "placement latest"},
+        expect_errors=True,
+    )

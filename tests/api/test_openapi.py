@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+import orjson
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from webtest import TestApp
@@ -53,7 +54,7 @@ def test_document_has_every_route_served_at_the_version_and_no_other(version):
 def test_document_needs_no_token_and_is_the_newest_where_no_version_is_asked_for(sqlite_app):
     answer = TestApp(sqlite_app.app).get(ADDRESS)
     assert answer.json == described(VERSIONING.newest)
-    assert answer.headers["Vary"] == "OpenStack-API-Version"
+    assert answer.headers["Vary"] == "openstack-api-version"
 
 
 def test_document_tells_where_it_is_mounted():
@@ -122,10 +123,18 @@ SHOWN = Answered(
     headers={
         "openstack-api-version": "placement 1.39",
         "x-openstack-request-id": "req-1",
+        "vary": "openstack-api-version",
+        "last-modified": "Fri, 20 Nov 2026 12:00:00 GMT",
+        "cache-control": "no-cache",
         "content-type": "application/json",
+        "content-length": "31",
     },
     body=b'{"traits": ["HW_CPU_X86_AVX2"]}',
 )
+
+
+def without(name: str) -> dict[str, str]:
+    return {header: told for header, told in SHOWN.headers.items() if header != name}
 
 
 def test_answer_as_documented_passes():
@@ -144,6 +153,13 @@ def test_answer_as_documented_passes():
         {"body": b"{}"},
         {"headers": {**SHOWN.headers, "content-type": "text/plain"}},
         {"headers": {"openstack-api-version": "placement 1.39"}},
+        {"headers": {**SHOWN.headers, "location": "/traits/HW_CPU_X86_AVX2"}},
+        {"headers": {**SHOWN.headers, "x-surprise": "1"}},
+        {
+            "headers": {
+                name: told for name, told in SHOWN.headers.items() if name != "cache-control"
+            }
+        },
         {"headers": {}},
     ],
     ids=str,
@@ -155,7 +171,12 @@ def test_answer_that_is_not_as_documented_is_told(faults):
 
 
 def test_body_where_none_is_documented_is_told():
-    gone = replace(SHOWN, method="DELETE", path="/traits/CUSTOM_A", status="204")
+    headers = {
+        name: told
+        for name, told in SHOWN.headers.items()
+        if name not in {"last-modified", "cache-control"}
+    }
+    gone = replace(SHOWN, method="DELETE", path="/traits/CUSTOM_A", status="204", headers=headers)
     with pytest.raises(AssertionError, match="undocumented body"):
         check(gone)
     check(replace(gone, body=b""))
@@ -167,3 +188,43 @@ def test_documents_operation_is_found_by_its_path_and_method():
     assert found is not None
     assert found["operationId"] == "inventories.update"
     assert document.operation("PUT", "/resource_providers/a/b/inventories/VCPU") is None
+
+
+UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
+CLASS = {"name": "CUSTOM_A"}
+HOST = {"name": "host", "uuid": UUID}
+INVENTORY = {"resource_class": "VCPU", "total": 4, "resource_provider_generation": 0}
+
+
+@pytest.mark.parametrize(
+    ("minor", "method", "path", "body", "statuses", "below"),
+    [
+        (19, "POST", "/resource_providers", HOST, [201], f"/{UUID}"),
+        (20, "POST", "/resource_providers", HOST, [200], f"/{UUID}"),
+        (2, "POST", "/resource_classes", CLASS, [201], "/CUSTOM_A"),
+        (7, "PUT", "/resource_classes/CUSTOM_A", None, [201, 204], ""),
+        (6, "PUT", "/traits/CUSTOM_A", None, [201, 204], ""),
+        (0, "POST", f"/resource_providers/{UUID}/inventories", INVENTORY, [201], "/VCPU"),
+    ],
+)
+def test_what_is_made_or_found_tells_its_address(
+    sqlite_app, minor, method, path, body, statuses, below
+):
+    headers = {"OpenStack-API-Version": f"placement 1.{minor}", "Content-Type": "application/json"}
+    if UUID in path:
+        sqlite_app.post_json("/placement/resource_providers", HOST, headers=headers)
+    responses = Document(Version(1, minor)).operation(method, path)["responses"]
+    for status in statuses:
+        sent = b"" if body is None else orjson.dumps(body)
+        answer = sqlite_app.request(
+            f"/placement{path}", method=method, headers=headers, body=sent, status=status
+        )
+        assert answer.headers["Location"] == f"http://localhost/placement{path}{below}"
+    located = {int(status) for status, each in responses.items() if "Location" in each["headers"]}
+    assert located == set(statuses)
+
+
+def test_whoever_is_told_to_come_back_is_told_when():
+    for operation in operations(described(VERSIONING.newest)).values():
+        for status, response in operation["responses"].items():
+            assert ("Retry-After" in response["headers"]) == (status == "503")

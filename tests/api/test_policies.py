@@ -2,12 +2,20 @@
 
 import logging
 import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from oslo_policy._checks import registered_checks
+from oslo_policy.policy import Check, register
 
+from placement_sched.api import policies
+from placement_sched.api.auth import Identity
+from placement_sched.api.policies import Policy
 from placement_sched.app import create_app
-from placement_sched.errors import ConfigurationError
+from placement_sched.errors import ConfigurationError, Forbidden
 
 LATEST = {"OpenStack-API-Version": "placement latest"}
 ADMIN = {**LATEST, "X-Auth-Token": "admin"}
@@ -59,6 +67,110 @@ def test_changed_file_is_heeded_without_a_restart(configured_app, config, file):
     later = file.stat().st_mtime + 10
     os.utime(file, (later, later))
     app.get("/placement/traits", headers=READER, status=200)
+
+
+def test_older_file_in_its_place_is_heeded(configured_app, config, file):
+    file.write_text("{}\n")
+    app = configured_app(config)
+    app.get("/placement/traits", headers=READER, status=403)
+    other = file.with_name("other")
+    other.write_text('"placement:traits:list": "role:reader"\n')
+    os.utime(other, (1, 1))
+    other.replace(file)
+    app.get("/placement/traits", headers=READER, status=200)
+
+
+def test_file_that_appears_is_heeded_and_forgotten_when_it_goes(configured_app, config, file):
+    app = configured_app(config)
+    app.get("/placement/traits", headers=READER, status=403)
+    file.write_text('"placement:traits:list": "role:reader"\n')
+    app.get("/placement/traits", headers=READER, status=200)
+    file.unlink()
+    app.get("/placement/traits", headers=READER, status=403)
+    app.get("/placement/traits", headers=ADMIN, status=200)
+
+
+def test_directories_of_rules_are_watched_too(configured_app, tmp_path):
+    directory = tmp_path / "rules.d"
+    app = configured_app(f"[oslo_policy]\npolicy_dirs = {directory}\n")
+    app.get("/placement/traits", headers=READER, status=403)
+    directory.mkdir()
+    (directory / "a.yaml").write_text('"placement:traits:list": "role:reader"\n')
+    app.get("/placement/traits", headers=READER, status=200)
+    (directory / "b.yaml").write_text('"placement:traits:list": "role:admin"\n')
+    app.get("/placement/traits", headers=READER, status=403)
+    shutil.rmtree(directory)
+    app.get("/placement/traits", headers=SERVICE, status=200)
+
+
+def test_file_spoilt_while_serving_leaves_the_rules_as_they_were(
+    configured_app, config, file, caplog
+):
+    file.write_text('"placement:traits:list": "role:reader"\n')
+    app = configured_app(config)
+    file.write_text('"placement:traits:list": [\n')
+    for _ in range(3):
+        app.get("/placement/traits", headers=READER, status=200)
+        app.get("/placement/traits", headers=ADMIN, status=403)
+    (told,) = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
+    assert f"policy_file {file}" in told
+    assert "the rules read before hold on" in told
+    file.write_text('"placement:traits:list": "role:admin"\n')
+    app.get("/placement/traits", headers=ADMIN, status=200)
+
+
+@pytest.fixture
+def asked() -> Iterator[list[bool]]:
+    """Give the answers, to be changed, that a rule ``moody:`` gives, the last first."""
+    answers: list[bool] = []
+
+    class Moody(Check):
+        def __call__(self, *_arguments):
+            return answers.pop()
+
+    register("moody", Moody)
+    yield answers
+    del registered_checks["moody"]
+
+
+def test_checks_that_may_ask_others_are_asked_each_time(configured_app, config, file, asked):
+    file.write_text('"placement:traits:list": "not (role:admin and moody:today)"\n')
+    app = configured_app(config)
+    asked[:] = [True, False, True]
+    for status in (403, 200, 403):
+        app.get("/placement/traits", headers=ADMIN, status=status)
+
+
+@pytest.mark.parametrize(
+    ("rule", "differing"),
+    [
+        ("user_id:%(user_id)s", {"user_id": "u"}),
+        ("project_id:%(project_id)s", {"project_id": "p"}),
+        ("role:r", {"roles": ("r",)}),
+        ("system_scope:all", {"further": {"system_scope": "all"}}),
+        ("service_roles:service", {"further": {"service_roles": ("other", "service")}}),
+    ],
+)
+def test_verdict_of_one_caller_is_not_that_of_another(configured, config, file, rule, differing):
+    file.write_text(f'"mine": "{rule}"\n')
+    policy = Policy(configured(config), ())
+    target = {"user_id": "u", "project_id": "p"}
+    whoever = Identity("v", "q", ("s",), {"service_roles": ("other",)})
+    for _ in range(2):
+        policy.check("mine", replace(whoever, **differing), target)
+        with pytest.raises(Forbidden):
+            policy.check("mine", whoever, target)
+
+
+def test_remembered_verdicts_are_bounded(configured, config, file, monkeypatch):
+    file.write_text('"mine": "project_id:%(project_id)s"\n')
+    monkeypatch.setattr(policies, "MOST_VERDICTS", 3)
+    policy = Policy(configured(config), ())
+    for number in [*range(10), *range(10)]:
+        policy.check("mine", Identity("u", f"{number}"), {"project_id": f"{number}"})
+        with pytest.raises(Forbidden):
+            policy.check("mine", Identity("u", f"{number}"), {"project_id": "other"})
+    assert len(policy._read._verdicts) <= 3
 
 
 def test_policy_yaml_beside_the_configuration_is_found(configured_app, tmp_path):
@@ -134,3 +246,43 @@ def test_usages_ask_policy_before_schema(sqlite_app, query, status):
 @pytest.mark.parametrize("headers", [ADMIN, SERVICE])
 def test_usages_without_a_project_are_malformed_to_who_may_ask(sqlite_app, headers):
     sqlite_app.get("/placement/usages", headers=headers, status=400)
+
+
+@pytest.mark.parametrize(
+    ("told", "project", "status"),
+    [
+        ({"X-Project-Id": "other"}, "other", 200),
+        ({"X-Project-Id": "other"}, "shop", 403),
+        ({"X-Project-Id": ""}, "shop", 403),
+        ({"X-User-Id": "eve", "X-Tenant-Id": "other"}, "shop", 200),
+        ({"X-User-Domain-Id": "default", "X-Project-Domain-Id": "default"}, "shop", 200),
+        ({"OpenStack-System-Scope": "all"}, "shop", 403),
+        ({"X-Domain-Id": "default"}, "shop", 403),
+    ],
+)
+def test_headers_tell_project_and_scope_of_a_token_of_nobody(sqlite_app, told, project, status):
+    headers = {**READER, **told}
+    sqlite_app.get(f"/placement/usages?project_id={project}", headers=headers, status=status)
+
+
+@pytest.mark.parametrize("header", ["OpenStack-System-Scope", "X-Domain-Id"])
+@pytest.mark.parametrize(
+    "path",
+    ["/placement/traits", "/compute/v2.1/os-aggregates", "/scheduler/v1/compute_nodes"],
+)
+def test_token_of_no_project_is_out_of_scope_for_the_administrator_too(sqlite_app, header, path):
+    answer = sqlite_app.get(path, headers={**ADMIN, header: "all"}, status=403)
+    assert "Policy does not allow" in answer.text
+
+
+def test_the_project_told_is_the_callers_own(configured_app, config, file):
+    file.write_text('"placement:traits:list": "project_id:other and user_id:bob"\n')
+    app = configured_app(config)
+    app.get("/placement/traits", headers=READER, status=403)
+    app.get("/placement/traits", headers={**READER, "X-Project-Id": "other"}, status=200)
+
+
+def test_the_roles_told_are_those_of_the_administrator_too(sqlite_app):
+    told = {**LATEST, "X-Auth-Token": "admin", "X-Roles": "member"}
+    sqlite_app.get("/placement/resource_providers", headers=told, status=403)
+    sqlite_app.get("/placement/resource_providers", headers={**told, "X-Roles": "admin"})

@@ -17,6 +17,7 @@ class PlacementDialect:
     """
 
     heeds_accept = True
+    minds_first = False
 
     def __init__(self, versioning: Versioning, codes_since: Version | None = ERROR_CODES) -> None:
         self._versioning = versioning
@@ -30,7 +31,8 @@ class PlacementDialect:
         """Return the version headers of an answer."""
         return {
             "OpenStack-API-Version": f"{self._versioning.service} {version}",
-            "Vary": "OpenStack-API-Version",
+            # Lower case, as OpenStack placement sends it: suites of its clients look for that.
+            "Vary": "openstack-api-version",
         }
 
     def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:

@@ -20,7 +20,9 @@ from placement_sched.errors import Invalid
 from placement_sched.model.inventory import MAX_INT
 from placement_sched.model.query import AggregateTerms, TraitTerms
 
-_AMOUNT = re.compile(r"\s*[+-]?[0-9]{1,4000}\s*", re.ASCII)
+# Around it Python's int(), and so OpenStack placement, takes white space, but no separators.
+_SPACE = r"[^\S\x1c-\x1f]*"
+_AMOUNT = re.compile(rf"{_SPACE}[+-]?[0-9]{{1,4000}}{_SPACE}")
 _ANY = "in:"
 _NOT = "!"
 
@@ -34,9 +36,11 @@ def parse_resources(text: str) -> dict[str, int]:
     for part in text.split(","):
         name, colon, amount = part.partition(":")
         if not colon or ":" in amount:
+            got = part if text else "empty string"
+            of = "" if part == text else f" This is a part of {text}"
             raise Invalid(
-                "Badly formed resources parameter. Expected the form "
-                f"resources=VCPU:2,MEMORY_MB:1024. Got: {part or 'empty string'}."
+                "Badly formed resources parameter. Expected resources query string parameter in "
+                f"form: resources=VCPU:2,MEMORY_MB:1024. Got: {got}.{of}"
             )
         amounts[name] = _amount(name, amount)
     return amounts
@@ -65,36 +69,41 @@ def parse_traits(values: Sequence[str], version: Version, key: str = "required")
         if value.startswith(_ANY):
             required.append(_any_of(value, version, key))
             continue
-        for name in _trait_names(value, value, key):
+        for name in _trait_names(value, value, version, key):
             if not name.startswith(_NOT):
                 required.append(frozenset({name}))
             elif version.has(FORBIDDEN_TRAITS):
-                forbidden.add(name.removeprefix(_NOT))
+                # As in OpenStack placement, a mark too many forbids all the same.
+                forbidden.add(name.lstrip(_NOT))
             else:
-                raise _bad_traits(key, f"no forbidden traits before 1.22. Got: {value}")
+                raise _bad_traits(key, version, value, "traits can be forbidden since 1.22")
     return TraitTerms(tuple(dict.fromkeys(required)), frozenset(forbidden))
 
 
 def _any_of(value: str, version: Version, key: str) -> frozenset[str]:
     if not version.has(ANY_TRAITS):
-        raise _bad_traits(key, f"the format 'in:A,B' is supported since 1.39. Got: {value}")
-    names = _trait_names(value.removeprefix(_ANY), value, key)
+        raise Invalid(
+            f"Invalid query string parameters: '{key}' is {value!r}. "
+            "The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39."
+        )
+    names = _trait_names(value.removeprefix(_ANY), value, version, key)
     if any(name.startswith(_NOT) for name in names):
-        raise _bad_traits(key, f"the format 'in:A,B' takes no forbidden traits. Got: {value}")
+        raise _bad_traits(key, version, value, "with 'in:' no trait can be forbidden")
     return frozenset(names)
 
 
-def _trait_names(text: str, value: str, key: str) -> tuple[str, ...]:
+def _trait_names(text: str, value: str, version: Version, key: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
-    if not all(name.removeprefix(_NOT) for name in names):
-        raise _bad_traits(key, f"got an empty trait in: {value}")
+    if not all(name.lstrip(_NOT) for name in names):
+        raise _bad_traits(key, version, value, "a trait of no name is in it")
     return names
 
 
-def _bad_traits(key: str, reason: str) -> Invalid:
+def _bad_traits(key: str, version: Version, value: str, reason: str) -> Invalid:
+    mark = _NOT if version.has(FORBIDDEN_TRAITS) else ""
     return Invalid(
-        f"Invalid query string parameters: Expected '{key}' parameter value of the form "
-        f"HW_CPU_X86_VMX,CUSTOM_MAGIC; {reason}"
+        f"Invalid query string parameters: Expected '{key}' parameter value of the form: "
+        f"HW_CPU_X86_VMX,{mark}CUSTOM_MAGIC. Got: {value} ({reason})"
     )
 
 
@@ -118,14 +127,18 @@ def parse_member_of(
         elif version.has(FORBIDDEN_AGGREGATES):
             forbidden |= uuids
         else:
-            raise Invalid(f"Forbidden {key} parameters are not supported before 1.32. Got: {value}")
+            raise Invalid(
+                f"Forbidden {key} parameters are not supported in the specified microversion, "
+                f"they came with 1.32. Got: {value}"
+            )
     return AggregateTerms(tuple(dict.fromkeys(member_of)), frozenset(forbidden))
 
 
 def _uuids(text: str, key: str) -> frozenset[str]:
     if "," in text and not text.startswith(_ANY):
         raise Invalid(
-            f"Multiple values for '{key}' must be prefixed with 'in:' or '!in:'. Got: {text}"
+            f"Multiple values for '{key}' must be prefixed with the 'in:' or '!in:' keyword using "
+            f"the valid microversion. Got: {text}"
         )
     return frozenset(_uuid(part, key) for part in text.removeprefix(_ANY).split(","))
 

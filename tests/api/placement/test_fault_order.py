@@ -38,6 +38,16 @@ def test_the_code_of_a_candidates_query_with_several_faults(sqlite_app, query, c
 
 
 @pytest.mark.parametrize(
+    ("minor", "code"), [(25, "undefined_code"), (35, "undefined_code"), (36, "query.missing_value")]
+)
+@pytest.mark.parametrize("query", ["limit=1", "required1=HW_CPU_X86_AVX"])
+def test_the_code_of_a_candidates_query_for_nothing(sqlite_app, minor, code, query):
+    headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
+    refused = sqlite_app.get(f"{CANDIDATES}?{query}", headers=headers, status=400)
+    assert refused.json["errors"][0]["code"] == f"placement.{code}"
+
+
+@pytest.mark.parametrize(
     ("query", "word"),
     [
         ("resources=VCPU&required=,&member_of=x", "member_of"),

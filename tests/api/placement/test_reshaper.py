@@ -157,3 +157,25 @@ def test_the_reshaper_is_there_from_1_30_and_for_services_alone(sqlite_app):
     body = {"inventories": {"a" * 36: stock(0)}, "allocations": {}}
     refused = sqlite_app.post_json("/placement/reshaper", body, headers=headers("1.30"), status=403)
     assert "placement:reshaper:reshape" in refused.text
+
+
+def test_more_may_be_reserved_than_there_is_and_nothing_is_claimed_of_it(app):
+    provider = make_provider(app.app.services.database)
+    reserved = {"total": 4, "reserved": 5}
+    asked = {"resource_provider_generation": 0, "inventories": {"VCPU": reserved}}
+    send(app, {provider: asked})
+    path = f"/resource_providers/{provider}/inventories"
+    assert get(app, path)["inventories"]["VCPU"]["reserved"] == 5
+    body = body_of("1.39", {provider: {"VCPU": 1}})
+    told = app.put_json(
+        f"/placement/allocations/{uuid4()}", body, headers=headers("1.39"), status=409
+    )
+    assert "VCPU" in told.json["errors"][0]["detail"]
+
+
+def test_the_first_provider_in_use_is_told_with_all_its_classes(app, tree):
+    host, disk, _instance = tree
+    told = send(app, {disk: stock(0, VCPU=1), host: stock(1)}, status=409)
+    (error,) = told.json["errors"]
+    assert error["code"] == "placement.inventory.inuse"
+    assert f"'VCPU, DISK_GB' on resource provider '{host}'" in error["detail"]

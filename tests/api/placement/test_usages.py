@@ -6,6 +6,7 @@ import pytest
 
 from tests.api.placement.allocation_bodies import body_of, headers
 from tests.providers import make_provider
+from tests.statements import counted
 
 
 @pytest.fixture
@@ -36,6 +37,26 @@ def test_a_provider_tells_the_use_of_each_inventory(app, provider, version):
         "resource_provider_generation": 5,
         "usages": {"VCPU": 6, "DISK_GB": 7, "MEMORY_MB": 0},
     }
+
+
+def test_a_provider_without_inventory_uses_nothing(app):
+    uuid = "0a0b0c0d-0000-4000-8000-00000000000f"
+    body = {"name": "bare", "uuid": uuid}
+    app.post_json("/placement/resource_providers", body, headers=headers("1.20"))
+    path = f"/placement/resource_providers/{uuid}/usages"
+    assert app.get(path, headers=headers("1.39")).json == {
+        "resource_provider_generation": 0,
+        "usages": {},
+    }
+    for unknown in (uuid.upper(), str(uuid4()), "bare"):
+        app.get(path.replace(uuid, unknown), headers=headers("1.39"), status=404)
+
+
+@pytest.mark.parametrize("path", ["/resource_providers/{}/usages", "/usages?project_id=p"])
+def test_usages_take_one_statement(app, provider, path):
+    with counted(app.app.services.database) as seen:
+        app.get("/placement" + path.format(provider), headers=headers("1.39"))
+    assert len(seen) == 1
 
 
 def test_before_1_38_a_project_tells_sums(app, provider):

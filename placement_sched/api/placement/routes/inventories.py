@@ -52,8 +52,10 @@ def create(call: Call, uuid: str) -> Answer:
 
     def work(connection: Connection) -> Answer:
         provider = resource_providers.locked_by_uuid(connection, uuid)
-        inventory = inventory_from(name, call.body, provider, call.version)
-        refuse_unknown(connection, {name}, f"Unable to create inventory for {uuid}")
+        inventory = inventory_from(name, call.body)
+        words = f"Unable to create inventory for resource provider {uuid}"
+        _check_reserved([inventory], words, call.version)
+        refuse_unknown(connection, {name}, words)
         if _of_class(inventories.of_provider(connection, provider.id), name):
             raise ConcurrentUpdate(f"Update conflict: {uuid} has an inventory of {name} already.")
         inventories.put(connection, provider, [inventory], call.now())
@@ -75,7 +77,8 @@ def update(call: Call, uuid: str, resource_class: str) -> Answer:
     def work(connection: Connection) -> Answer:
         generation = call.body["resource_provider_generation"]
         provider = resource_providers.locked_by_uuid(connection, uuid, generation)
-        inventory = inventory_from(resource_class, call.body, provider, call.version)
+        inventory = inventory_from(resource_class, call.body)
+        _check_reserved([inventory], _unable_to_update(uuid), call.version)
         resource_classes.by_name(connection, resource_class)
         if not _of_class(inventories.of_provider(connection, provider.id), resource_class):
             raise Invalid(
@@ -95,10 +98,8 @@ def replace(call: Call, uuid: str) -> Answer:
         generation = call.body["resource_provider_generation"]
         provider = resource_providers.locked_by_uuid(connection, uuid, generation)
         documents: Mapping[str, Any] = call.body["inventories"]
-        wanted = [
-            inventory_from(name, document, provider, call.version)
-            for name, document in documents.items()
-        ]
+        wanted = [inventory_from(name, document) for name, document in documents.items()]
+        _check_reserved(wanted, _unable_to_update(uuid), call.version)
         refuse_unknown(
             connection,
             documents,
@@ -153,15 +154,9 @@ def refuse_unknown(connection: Connection, names: Mapping[str, Any] | set[str], 
         raise Invalid(f"{words}: No such resource class {', '.join(missing)}.")
 
 
-def inventory_from(
-    name: str, document: Mapping[str, Any], provider: Provider, version: Version
-) -> Inventory:
-    """Return the inventory that a checked document describes.
-
-    Raises :class:`Invalid` where nothing could ever be allocated of it; from 1.26 on all of it may
-    be reserved.
-    """
-    inventory = Inventory(
+def inventory_from(name: str, document: Mapping[str, Any]) -> Inventory:
+    """Return the inventory that a document of the schema describes."""
+    return Inventory(
         resource_class=name,
         total=int(document["total"]),
         reserved=int(document.get("reserved", 0)),
@@ -170,13 +165,26 @@ def inventory_from(
         step_size=int(document.get("step_size", 1)),
         allocation_ratio=float(document.get("allocation_ratio", 1.0)),
     )
+
+
+def _unable_to_update(uuid: str) -> str:
+    return f"Unable to update inventory for resource provider {uuid}"
+
+
+def _check_reserved(wanted: Sequence[Inventory], words: str, version: Version) -> None:
+    """Raise :class:`Invalid`, opening with ``words``, where nothing could ever be allocated.
+
+    From 1.26 on all of it may be reserved.
+    """
     may_be_full = version.has(RESERVED_EQUALS_TOTAL)
-    if inventory.capacity > 0 or (may_be_full and inventory.capacity == 0):
-        return inventory
-    raise Invalid(
-        f"Invalid inventory for '{name}' on resource provider '{provider.uuid}'. The reserved "
-        f"value is greater than {'' if may_be_full else 'or equal to '}total."
-    )
+    for one in wanted:
+        if one.capacity < 0 or (one.capacity == 0 and not may_be_full):
+            raise Invalid(
+                f"{words}: Invalid inventory for '{one.resource_class}'. The reserved value is "
+                f"greater than {'' if may_be_full else 'or equal to '}total, or the ratio leaves "
+                f"nothing to allocate: {one.reserved} reserved of {one.total}, at a ratio of "
+                f"{one.allocation_ratio}."
+            )
 
 
 def _of_class(found: tuple[Inventory, ...], name: str) -> Inventory | None:
@@ -234,6 +242,8 @@ ROUTES = (
         body=schemas.POST,
         subject=subject.provider,
         statuses=(201, 400, 401, 403, 404, 409, 415),
+        located=(201,),
+        dated=(201,),
         answer=schemas.ONE_ANSWER,
     ),
     Route(

@@ -2,7 +2,7 @@
 
 from placement_sched.api import openapi
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.placement.microversions import LAST_MODIFIED, VERSIONING
 from placement_sched.api.placement.schemas import openapi as schemas
 from placement_sched.api.placement.schemas.errors import ERRORS
 from placement_sched.api.placement.schemas.parts import UPPER_CASE, UUID
@@ -23,6 +23,7 @@ ROUTES = (
         handler=show,
         public=True,
         statuses=(200, 400, 406),
+        dated=(),
         answer=schemas.SHOW_ANSWER,
     ),
 )
@@ -34,4 +35,5 @@ FACE = openapi.Face(
     routes=(*NOUNS, *ROUTES),
     names={"uuid": UUID, "consumer_uuid": UUID, "resource_class": UPPER_CASE, "name": UPPER_CASE},
     errors=ERRORS,
+    dated_since=LAST_MODIFIED,
 )

@@ -20,9 +20,11 @@ def post(call: Call) -> Answer:
     def work(connection: Connection) -> None:
         providers = reshape.lock(connection, generations, claims)
         refuse_unknown(connection, names, "malformed reshaper data")
+        # As in OpenStack placement, more may be reserved here than there is: what reports its
+        # inventories so has to get through an upgrade, and nothing can be claimed of them.
         wanted = {
             provider.id: [
-                inventory_from(name, document, provider, call.version)
+                inventory_from(name, document)
                 for name, document in stocks[uuid]["inventories"].items()
             ]
             for uuid, provider in providers.items()

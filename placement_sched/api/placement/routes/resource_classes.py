@@ -120,6 +120,7 @@ ROUTES = (
         since=CUSTOM_RESOURCE_CLASSES,
         body=schemas.POST,
         statuses=(201, 400, 401, 403, 404, 409, 415),
+        located=(201,),
     ),
     Route(
         method="GET",
@@ -148,6 +149,7 @@ ROUTES = (
         policy=f"{_POLICY}:update",
         since=IDEMPOTENT_CLASS_PUT,
         statuses=(201, 204, 400, 401, 403, 404, 409),
+        located=(201, 204),
     ),
     Route(
         method="DELETE",

@@ -179,6 +179,7 @@ ROUTES = (
         until=POST_PROVIDER_BODY.before,
         body=schemas.POST,
         statuses=(201, 400, 401, 403, 409, 415),
+        located=(201,),
     ),
     Route(
         method="POST",
@@ -188,6 +189,7 @@ ROUTES = (
         since=POST_PROVIDER_BODY,
         body=schemas.POST,
         statuses=(200, 400, 401, 403, 409, 415),
+        located=(200,),
         answer=schemas.ANSWER,
     ),
     Route(

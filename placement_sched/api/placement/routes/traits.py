@@ -34,8 +34,8 @@ def _named(call: Call) -> dict[str, Any]:
     if text.startswith("startswith:"):
         return {"prefix": text.removeprefix("startswith:")}
     raise Invalid(
-        "Badly formatted name parameter. Expected name=in:name1,name2 or name=startswith:prefix. "
-        f'Got: "{text}"'
+        "Badly formatted name parameter. Expected name query string parameter in form: "
+        f'?name=[in|startswith]:[name1,name2|prefix]. Got: "{text}", which begins with neither.'
     )
 
 
@@ -59,8 +59,9 @@ def ensure(call: Call, name: str) -> Answer:
     """Create a custom trait, or find it there already."""
     if not _CUSTOM.fullmatch(name) or len(name) > _MAX_LENGTH:
         raise Invalid(
-            f"The trait is invalid. It must be no longer than {_MAX_LENGTH} characters, begin with "
-            f'"{CUSTOM_PREFIX}" and have only "A"-"Z", "0"-"9" and "_".'
+            "The trait is invalid. A valid trait must be no longer than "
+            f'{_MAX_LENGTH} characters, start with the prefix "{CUSTOM_PREFIX}" and use following '
+            f'characters: "A"-"Z", "0"-"9" and "_". Got {len(name)} characters: {name}'
         )
 
     def work(connection: Connection) -> tuple[bool, Trait]:
@@ -160,6 +161,7 @@ ROUTES = (
         policy="placement:traits:show",
         since=TRAITS,
         statuses=(204, 401, 403, 404),
+        dated=(204,),
     ),
     Route(
         method="PUT",
@@ -168,6 +170,8 @@ ROUTES = (
         policy="placement:traits:update",
         since=TRAITS,
         statuses=(201, 204, 400, 401, 403, 404),
+        located=(201, 204),
+        dated=(201, 204),
     ),
     Route(
         method="DELETE",

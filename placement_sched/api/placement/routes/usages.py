@@ -9,7 +9,7 @@ from placement_sched.api.placement.last_modified import latest_change
 from placement_sched.api.placement.microversions import CONSUMER_TYPES, USAGES
 from placement_sched.api.placement.schemas import usages as schemas
 from placement_sched.api.route import Route
-from placement_sched.store import resource_providers, usages
+from placement_sched.store import usages
 from placement_sched.store.usages import TypeUsage
 
 #: Asks for the sum over all consumer types.
@@ -19,9 +19,8 @@ _ALL = "all"
 def of_provider(call: Call, uuid: str) -> Answer:
     """Return how much of each of a provider's inventories is used."""
     with call.services.database.read() as connection:
-        provider = resource_providers.by_uuid(connection, uuid)
-        used = usages.of_provider(connection, provider.id)
-    body = {"resource_provider_generation": provider.generation, "usages": used}
+        generation, used = usages.of_provider(connection, uuid)
+    body = {"resource_provider_generation": generation, "usages": used}
     return Answer(body=body, last_modified=latest_change(call))
 
 

@@ -40,12 +40,9 @@ def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     }
 
 
-#: Inventories by resource class, as a whole body and inside a reshape.
-BY_CLASS = {
-    "type": "object",
-    "patternProperties": {CLASS_NAME: _object(_PROPERTIES, "total")},
-    "additionalProperties": False,
-}
+#: Inventories by resource class, as a whole body and inside a reshape. What no class could be
+#: called is told as a class that there is not.
+BY_CLASS = {"type": "object", "additionalProperties": _object(_PROPERTIES, "total")}
 
 _CLASS = {"type": "string", "pattern": CLASS_NAME}
 

@@ -12,6 +12,7 @@ from placement_sched.db.connection import Connection
 from placement_sched.model import shape
 from placement_sched.model.instance import Instance
 from placement_sched.operations import instances as operations
+from placement_sched.scheduler import stored
 from placement_sched.store import instances
 
 #: What an answer leaves out, so that it can be sent again as a record.
@@ -21,9 +22,11 @@ _SHOWN = tuple(field.name for field in fields(Instance) if field.name not in _OU
 
 def record(call: Call, uuid: str) -> Answer:
     """Record an instance as it is now; what is left out is not known of it any more."""
-    instance = _instance(shape.read(shape.uuid, uuid, "uuid"), call.body)
+    uuid = shape.read(shape.uuid, uuid, "uuid")
 
     def work(connection: Connection) -> Instance:
+        flavor = stored.flavor_for_record(connection, call.body.get("flavor"))
+        instance = _instance(uuid, {**call.body, "flavor": flavor})
         instances.record(connection, [instance], call.now())
         return instances.by_uuid(connection, instance.uuid)
 
@@ -41,7 +44,7 @@ def _instance(uuid: str, body: dict[str, Any]) -> Instance:
         display_name=body.get("display_name") or uuid,
         vm_state=body.get("vm_state"),
         task_state=body.get("task_state"),
-        flavor=_object(body.get("flavor")),
+        flavor=body["flavor"],
         image=_object(body.get("image")),
         server_group=None if group is None else shape.read(shape.uuid, group, "$.server_group"),
         decision_uuid=None,
@@ -49,7 +52,7 @@ def _instance(uuid: str, body: dict[str, Any]) -> Instance:
 
 
 def _object(given: dict[str, Any] | str | None) -> dict[str, Any] | None:
-    """Return a flavor or image given whole, or one of which only the id is known."""
+    """Return an image given whole, or one of which only the id is known."""
     return {"id": given} if isinstance(given, str) else given
 
 

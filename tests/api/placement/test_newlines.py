@@ -1,0 +1,60 @@
+"""What is named has no newline at its end, wherever it is named."""
+
+import pytest
+
+from tests.api.placement.allocation_bodies import headers
+
+UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("PUT", "/traits/CUSTOM_A%0A", None, 400),
+        ("GET", "/traits/HW_CPU_X86_AVX2%0A", None, 404),
+        ("PUT", "/resource_classes/CUSTOM_A%0A", None, 400),
+        ("GET", "/resource_classes/VCPU%0A", None, 404),
+        ("POST", "/resource_classes", {"name": "CUSTOM_A\n"}, 400),
+        ("POST", "/resource_providers", {"name": "a", "uuid": f"{UUID}\n"}, 400),
+        ("GET", f"/resource_providers/{UUID}%0A", None, 404),
+        ("GET", f"/resource_providers?uuid={UUID}%0A", None, 400),
+        ("GET", f"/resource_providers?in_tree={UUID}%0A", None, 400),
+        ("GET", f"/resource_providers?member_of={UUID}%0A", None, 400),
+        ("GET", "/resource_providers?required=CUSTOM_A%0A", None, 400),
+        ("GET", "/usages?project_id=p&consumer_type=INSTANCE%0A", None, 400),
+        ("GET", "/allocation_candidates?resources=VCPU:1&limit=1%0A", None, 400),
+        ("GET", "/allocation_candidates?resources1%0A=VCPU:1", None, 400),
+        ("GET", "/allocation_candidates?resources=VCPU%0A:1", None, 400),
+        ("PUT", f"/resource_providers/{UUID}/inventories/VCPU%0A", {"total": 1}, 400),
+    ],
+)
+def test_newline_at_the_end_of_a_name_is_refused(sqlite_app, method, path, body, status):
+    made = {"name": "host", "uuid": UUID}
+    sqlite_app.post_json("/placement/resource_providers", made, headers=headers("1.39"))
+    ask = getattr(sqlite_app, f"{method.lower()}_json" if body else method.lower())
+    more = (body,) if body else ()
+    ask(f"/placement{path}", *more, headers=headers("1.39"), status=status)
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"allocations": {f"{UUID}\n": {"resources": {"VCPU": 1}}}},
+        {"allocations": {UUID: {"resources": {"VCPU\n": 1}}}},
+        {"consumer_type": "INSTANCE\n"},
+        {"mappings": {"_A": [f"{UUID}\n"]}},
+    ],
+    ids=str,
+)
+def test_newline_at_the_end_of_a_name_in_a_claim_is_refused(sqlite_app, spoilt):
+    body = {
+        "allocations": {UUID: {"resources": {"VCPU": 1}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+        **spoilt,
+    }
+    path = f"/placement/allocations/{UUID}"
+    answer = sqlite_app.put_json(path, body, headers=headers("1.39"), status=400)
+    assert "does not validate" in answer.text

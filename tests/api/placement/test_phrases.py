@@ -1,0 +1,261 @@
+"""Errors have the phrases by which clients, and their tests, know them: these are interface."""
+
+import json
+from typing import Any
+
+import pytest
+from webtest import TestApp
+
+PROVIDER = "5cbe600a-0000-4000-8000-000000000001"
+MISSING = "deaddead-0000-4000-8000-000000000001"
+CONSUMER = "c0ffee00-0000-4000-8000-000000000001"
+AGGREGATE = "a66e6a7e-0000-4000-8000-000000000001"
+
+PROVIDERS = "/resource_providers"
+ONE = f"{PROVIDERS}/{PROVIDER}"
+CANDIDATES = "/allocation_candidates"
+LONG = "CUSTOM_" + "S" * 250
+FULL = {"total": 10, "reserved": 10}
+FORM = "Invalid query string parameters: Expected 'required' parameter value of the form: "
+IN_FORM = "Badly formed resources parameter. Expected resources query string parameter in form"
+UNABLE = f"Unable to update inventory for resource provider {PROVIDER}"
+NO_TRAIT = (
+    "The trait is invalid. A valid trait must be no longer than 255 characters, start with the "
+    'prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'
+)
+NOT_YET = "are not supported in the specified microversion"
+
+
+@pytest.fixture
+def cloud(sqlite_app):
+    """Give an application that has one provider with two inventories, and a class besides."""
+    return filled(sqlite_app)
+
+
+@pytest.fixture
+def each_cloud(app):
+    """Give the same on each database, for what a database has a say in."""
+    return filled(app)
+
+
+def filled(app):
+    ask(app, "POST", PROVIDERS, 39, {"name": "host", "uuid": PROVIDER})
+    for name in ("CUSTOM_GOLD", "CUSTOM_IRON"):
+        ask(app, "POST", "/resource_classes", 39, {"name": name})
+    for name in ("VCPU", "CUSTOM_GOLD"):
+        ask(app, "POST", f"{ONE}/inventories", 39, {"resource_class": name, "total": 4})
+    return app
+
+
+def ask(app, method: str, path: str, minor: int, body: Any = None, status: Any = "2*"):
+    """Ask at 1.``minor``; a body in bytes goes with no content type, another is sent as JSON."""
+    headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
+    if body is not None and not isinstance(body, bytes):
+        headers["Content-Type"] = "application/json"
+        body = json.dumps(body).encode()
+    options = {} if body is None else {"body": body}
+    return app.request(
+        f"/placement{path}", method=method, headers=headers, status=status, **options
+    )
+
+
+def detail(app, method: str, path: str, minor: int, body: Any, status: int) -> str:
+    (error,) = ask(app, method, path, minor, body, status).json["errors"]
+    return error["detail"]
+
+
+def inventory(**fields: Any) -> dict[str, Any]:
+    return {"resource_class": "DISK_GB", "total": 10, **fields}
+
+
+def claim(amount: int, **fields: Any) -> dict[str, Any]:
+    return {
+        "allocations": {PROVIDER: {"resources": {"VCPU": amount}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+        **fields,
+    }
+
+
+REQUESTS = [
+    ("DELETE", "/", 39, None, 405, "The method DELETE is not allowed for this resource."),
+    ("OPTIONS", PROVIDERS, 39, None, 405, "The method OPTIONS is not allowed for this resource."),
+    ("POST", PROVIDERS, 39, b"{}", 400, "content-type header required"),
+    ("PUT", ONE, 39, None, 415, "The media type None is not supported, use application/json"),
+    ("DELETE", f"{PROVIDERS}/{MISSING}", 39, None, 404, f"{MISSING} found for delete"),
+]
+
+CLASSES = [
+    ("POST", "", 39, {"name": "CUSTOM_GOLD"}, "Conflicting resource class already exists"),
+    ("PUT", "/CUSTOM_IRON", 6, {"name": "CUSTOM_GOLD"}, "Resource class already exists"),
+    ("DELETE", "/CUSTOM_GOLD", 39, None, "Error in delete resource class"),
+    ("DELETE", "/CUSTOM_GOLD", 39, None, "Class is in use in inventory"),
+]
+
+STALE = [
+    ("traits", 39, {"traits": []}),
+    ("aggregates", 19, {"aggregates": [AGGREGATE]}),
+    ("aggregates", 39, {"aggregates": []}),
+    ("inventories", 39, {"inventories": {}}),
+    ("inventories/VCPU", 39, {"total": 1}),
+]
+
+INVENTORIES = [
+    ("POST", "", 39, inventory(reserved=11), "Unable to create inventory for resource provider"),
+    ("POST", "", 39, inventory(reserved=11), "greater than total"),
+    ("POST", "", 25, inventory(reserved=10), "greater than or equal to total"),
+    ("PUT", "/VCPU", 25, FULL, UNABLE),
+    ("PUT", "/VCPU", 25, FULL, "greater than or equal to total"),
+    ("PUT", "", 25, {"inventories": {"VCPU": FULL}}, UNABLE),
+    ("PUT", "", 39, {"inventories": {"VCPU": {"total": 1, "reserved": 2}}}, UNABLE),
+]
+
+QUERIES = [
+    (PROVIDERS, "resources=VCPU", 39, IN_FORM),
+    (PROVIDERS, "resources=VCPU:1,", 39, "Got: . This is a part of VCPU:1,"),
+    (PROVIDERS, "resources=", 39, "Got: empty string."),
+    (PROVIDERS, "resources=VCPU", 39, "Got: VCPU."),
+    (CANDIDATES, "resources=", 39, IN_FORM),
+    (CANDIDATES, "group_policy=isolate", 25, "At least one request group (`resources` or `res"),
+    (CANDIDATES, "group_policy=none", 36, "There must be at least one resources or resources[$S]"),
+    (CANDIDATES, f"resources=VCPU:1&in_tree1={PROVIDER}", 31, "All request groups must specify"),
+    (
+        CANDIDATES,
+        "required=A&required1=B",
+        25,
+        "following orphaned traits keys: required, required1",
+    ),
+    (CANDIDATES, "resources=VCPU:1&required=", 21, f"{FORM}HW_CPU_X86_VMX,CUSTOM_MAGIC."),
+    (CANDIDATES, "resources=VCPU:1&required=,,", 22, f"{FORM}HW_CPU_X86_VMX,!CUSTOM_MAGIC."),
+    (PROVIDERS, "required=A,,B", 39, f"{FORM}HW_CPU_X86_VMX,!CUSTOM_MAGIC. Got: A,,B"),
+    (PROVIDERS, "required=in:A,!B", 39, f"{FORM}HW_CPU_X86_VMX,!CUSTOM_MAGIC. Got: in:A,!B"),
+    (PROVIDERS, "required=!A", 21, f"{FORM}HW_CPU_X86_VMX,CUSTOM_MAGIC. Got: !A"),
+    (PROVIDERS, "required=in:A,B", 38, "only supported since microversion 1.39."),
+    (CANDIDATES, "resourcesX=VCPU:1&requiredX=in:A,B", 38, "'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only"),
+    (PROVIDERS, f"member_of=!{AGGREGATE}", 31, f"Forbidden member_of parameters {NOT_YET}"),
+    (PROVIDERS, f"member_of={AGGREGATE},{AGGREGATE}", 39, "with the 'in:' or '!in:' keyword using"),
+    (
+        "/traits",
+        "name=in_abc",
+        39,
+        'in form: ?name=[in|startswith]:[name1,name2|prefix]. Got: "in_',
+    ),
+]
+
+SCHEMA_FAULTS = [
+    ("POST", PROVIDERS, 39, {"name": "x", "uuid": "y"}, "'format'", "['properties']['uuid']"),
+    ("POST", PROVIDERS, 39, {"name": "x" * 201}, "'maxLength'", "['properties']['name']"),
+    ("POST", PROVIDERS, 39, {}, "'required'", ""),
+    ("POST", PROVIDERS, 39, {"name": "x", "y": 1}, "'additionalProperties'", ""),
+    ("POST", f"{ONE}/inventories", 39, inventory(total=0), "'minimum'", "['properties']['total']"),
+    (
+        "POST",
+        f"{ONE}/inventories",
+        39,
+        inventory(total=2**31),
+        "'maximum'",
+        "['properties']['total']",
+    ),
+    ("POST", "/resource_classes", 39, {"name": "COW"}, "'pattern'", "['properties']['name']"),
+    (
+        "POST",
+        "/resource_classes",
+        39,
+        {"name": "CUSTOM_A\n"},
+        "'pattern'",
+        "['properties']['name']",
+    ),
+    ("POST", "/resource_classes", 39, {"name": LONG}, "'maxLength'", "['properties']['name']"),
+    (
+        "PUT",
+        f"/allocations/{CONSUMER}",
+        39,
+        claim(1, project_id=""),
+        "'minLength'",
+        "['properties']",
+    ),
+    ("PUT", f"/allocations/{CONSUMER}", 39, claim(0), "'minimum'", "['properties']['allocations']"),
+    ("GET", "/usages?project_id=", 39, None, "'minLength'", "['properties']['project_id']"),
+    (
+        "GET",
+        f"{CANDIDATES}?resources=A:1&limit=0",
+        39,
+        None,
+        "'pattern'",
+        "['properties']['limit']",
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "minor", "body", "status", "phrase"), REQUESTS)
+def test_request_no_route_takes(cloud, method, path, minor, body, status, phrase):
+    assert phrase in detail(cloud, method, path, minor, body, status)
+
+
+@pytest.mark.parametrize(("method", "path", "minor", "body", "phrase"), CLASSES)
+def test_conflict_over_a_class(each_cloud, method, path, minor, body, phrase):
+    assert phrase in detail(each_cloud, method, f"/resource_classes{path}", minor, body, 409)
+
+
+@pytest.mark.parametrize(("noun", "minor", "body"), STALE)
+def test_stale_generation(each_cloud, noun, minor, body):
+    body = {**body, "resource_provider_generation": 9}
+    told = detail(each_cloud, "PUT", f"{ONE}/{noun}", minor, body, 409)
+    assert "resource provider generation conflict" in told
+    assert "Resource provider's generation already changed." in told
+    assert told.endswith("Please update the generation and try again.")
+
+
+@pytest.mark.parametrize(("method", "path", "minor", "body", "phrase"), INVENTORIES)
+def test_inventory_that_holds_nothing(cloud, method, path, minor, body, phrase):
+    if method == "PUT":
+        body = {**body, "resource_provider_generation": 2}
+    assert phrase in detail(cloud, method, f"{ONE}/inventories{path}", minor, body, 400)
+
+
+@pytest.mark.parametrize(("path", "query", "minor", "phrase"), QUERIES)
+def test_malformed_query(cloud, path, query, minor, phrase):
+    assert phrase in detail(cloud, "GET", f"{path}?{query}", minor, None, 400)
+
+
+@pytest.mark.parametrize(("method", "path", "minor", "body", "keyword", "within"), SCHEMA_FAULTS)
+def test_fault_against_a_schema_names_keyword_and_place(
+    cloud, method, path, minor, body, keyword, within
+):
+    told = detail(cloud, method, path, minor, body, 400)
+    assert "(at $" in told
+    assert f"Failed validating {keyword} in schema{within}" in told
+
+
+@pytest.mark.parametrize("name", ["TRAIT_X", "CUSTOM_abc", LONG])
+def test_name_that_no_trait_may_have(cloud, name):
+    assert NO_TRAIT in detail(cloud, "PUT", f"/traits/{name}", 39, None, 400)
+
+
+@pytest.mark.parametrize("minor", [28, 39])
+def test_more_than_there_is(each_cloud, minor):
+    body = claim(9)
+    if minor == 28:
+        del body["consumer_type"]
+    for method, path, sent in (
+        ("PUT", f"/allocations/{CONSUMER}", body),
+        ("POST", "/allocations", {CONSUMER: body}),
+    ):
+        told = detail(each_cloud, method, path, minor, sent, 409)
+        assert "Unable to allocate inventory" in told
+        assert "The requested amount would exceed the capacity of 4" in told
+
+
+def test_length_that_is_no_number(cloud):
+    unchecked = TestApp(cloud.app, lint=False)  # WebTest itself minds the length
+    headers = {
+        "Content-Length": "hi mom",
+        "Content-Type": "application/json",
+        "X-Auth-Token": "admin",
+    }
+    answer = unchecked.request(
+        f"/placement{PROVIDERS}", method="POST", headers=headers, body=b"{}", status=400
+    )
+    assert "content-length header must be an integer" in answer.json["errors"][0]["detail"]

@@ -1,0 +1,98 @@
+"""oslo.policy's own commands know this service by its entry points."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from placement_sched.api.rules import RULES
+
+DEFAULTS = {rule.name: rule.check_str for rule in RULES}
+
+
+def run(command: str, folder: Path, *arguments: str, **environment: str) -> tuple[int, str]:
+    """Run one of oslo.policy's commands; return its status and all that it printed."""
+    done = subprocess.run(
+        [
+            Path(sys.executable).with_name(f"oslopolicy-{command}"),
+            *("--namespace", "placement_sched", *arguments),
+        ],
+        cwd=folder,
+        env={**os.environ, "HOME": str(folder), **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A configuration file whose policy file is ``policy.yaml`` beside it."""
+    file = tmp_path / "placement.conf"
+    file.write_text(f"[oslo_policy]\npolicy_file = {tmp_path / 'policy.yaml'}\n")
+    return file
+
+
+def test_sample_has_every_rule_with_its_default(tmp_path):
+    status, sample = run("sample-generator", tmp_path)
+    assert status == 0
+    rules = "\n".join(line[1:] for line in sample.splitlines() if line.startswith('#"'))
+    assert yaml.safe_load(rules) == DEFAULTS
+
+
+def test_sample_tells_the_operations(tmp_path):
+    _, sample = run("sample-generator", tmp_path)
+    for rule in RULES:
+        for operation in rule.operations:
+            assert f"# {operation['method']}  {operation['path']}\n" in sample
+
+
+def test_sample_is_a_policy_file_that_changes_nothing(tmp_path, config):
+    run("sample-generator", tmp_path, "--output-file", str(tmp_path / "policy.yaml"))
+    status, rules = run("policy-generator", tmp_path, "--config-file", str(config))
+    assert status == 0
+    assert yaml.safe_load(rules) == DEFAULTS
+
+
+def test_generated_policy_has_what_the_file_changes(tmp_path, config):
+    (tmp_path / "policy.yaml").write_text('"placement:traits:list": "role:reader"\n')
+    status, rules = run("policy-generator", tmp_path, PLACEMENT_SCHED_CONFIG=str(config))
+    assert status == 0
+    assert yaml.safe_load(rules) == {**DEFAULTS, "placement:traits:list": "role:reader"}
+
+
+def test_redundant_rules_are_listed(tmp_path, config):
+    (tmp_path / "policy.yaml").write_text(
+        '"placement:traits:list": "rule:admin_or_service_api"\n"scheduler:explain": "@"\n'
+    )
+    status, told = run("list-redundant", tmp_path, "--config-file", str(config))
+    assert status == 0
+    assert '"placement:traits:list": "rule:admin_or_service_api"' in told
+    assert '"scheduler:explain"' not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "told"),
+    [
+        ('"placement:traits:list": "role:reader"\n', 0, ""),
+        ('"placement:trait:list": "role:reader"\n', 1, "Unknown rule"),
+        ('"placement:traits:list": "rule:nobody"\n', 1, "Invalid rules found"),
+    ],
+)
+def test_validator_tells_what_is_wrong(tmp_path, config, text, status, told):
+    (tmp_path / "policy.yaml").write_text(text)
+    found, printed = run("validator", tmp_path, "--config-file", str(config))
+    assert found == status
+    assert told in printed
+
+
+def test_absent_configuration_is_told_in_a_line(tmp_path):
+    status, told = run("validator", tmp_path, PLACEMENT_SCHED_CONFIG="/no/such.conf")
+    assert status == 1
+    assert told == "configuration file not found: /no/such.conf\n"

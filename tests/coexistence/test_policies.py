@@ -1,0 +1,27 @@
+"""The rules of the Placement API are called and set as OpenStack placement's own are."""
+
+import subprocess
+
+import pytest
+import yaml
+
+from placement_sched.api.placement.policies import RULES
+from tests.differential.sides import PEER_PYTHON
+
+
+@pytest.fixture(scope="module")
+def theirs() -> dict[str, str]:
+    """The rules that the other service has where nobody changed them."""
+    done = subprocess.run(
+        [PEER_PYTHON.with_name("oslopolicy-policy-generator"), "--namespace", "placement"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    rules: dict[str, str] = yaml.safe_load(done.stdout)
+    return rules
+
+
+def test_names_and_defaults_are_the_same(theirs):
+    assert {rule.name: rule.check_str for rule in RULES} == theirs
