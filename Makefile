@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 # The other service, OpenStack's placement, has an environment of its own: its pins clash with ours.
 PEER ?= .venv-peer
 RACE_ROUNDS ?= 300
@@ -22,6 +23,11 @@ $(VENV)/.develop: $(VENV)/.run
 	$(BIN)/pip install --quiet --editable '.[test,lint,docs]'
 	@touch $@
 
+$(VENV)/.bench: setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[bench]'
+	@touch $@
+
 $(PEER)/.ready: setup.cfg
 	$(PYTHON) -m venv $(PEER)
 	$(PYTHON) -c "import configparser; c = configparser.ConfigParser(); c.read('setup.cfg'); print(c['options.extras_require']['differential'])" > $(PEER)/requirements.txt
@@ -39,8 +45,8 @@ gabbi: $(VENV)/.develop ## tell the gabbi stories, in-process or to URL=http://h
 
 peer: $(PEER)/.ready ## install OpenStack's placement, so that the tests beside it are run as well
 
-differential: $(VENV)/.develop $(PEER)/.ready ## ask OpenStack's placement and ours the same, at random (SEEDS="1 2" REQUESTS=2000)
-	$(BIN)/python -m tests.differential $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS))
+differential: $(VENV)/.develop $(PEER)/.ready ## ask OpenStack's placement and ours the same, at random (SEEDS="1 2" REQUESTS=2000 QUESTIONS=500)
+	$(BIN)/python -m tests.differential $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(QUESTIONS),--questions $(QUESTIONS))
 
 race: $(VENV)/.develop ## claim whole providers from several processes at once, RACE_ROUNDS times
 	PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest $(PYTEST_ARGS) tests/store/test_allocations_race.py
@@ -55,8 +61,8 @@ format: $(VENV)/.develop ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.develop ## race openstack-placement (from PyPI) on the local PostgreSQL
-	$(BIN)/python bench/candidates.py
+bench: $(VENV)/.bench ## race openstack-placement (from PyPI) on the local PostgreSQL (QUICK=1, BENCH_ARGS="--only flat")
+	$(BIN)/python bench/candidates.py $(if $(QUICK),--quick) $(BENCH_ARGS)
 
 bench-writes: $(VENV)/.develop ## race its writes, and the reads beside them
 	$(BIN)/python bench/writes.py

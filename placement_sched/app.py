@@ -7,24 +7,21 @@ from typing import Any
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from placement_sched.api import face
-from placement_sched.api.compute import policies as compute_policies
 from placement_sched.api.compute.dialect import ComputeDialect
 from placement_sched.api.compute.face import ROUTES as COMPUTE_ROUTES
 from placement_sched.api.edge import edged
 from placement_sched.api.health import Health
 from placement_sched.api.identity.dialect import IdentityDialect
 from placement_sched.api.identity.face import ROUTES as IDENTITY_ROUTES
-from placement_sched.api.image import policies as image_policies
 from placement_sched.api.image.dialect import ImageDialect
 from placement_sched.api.image.face import ROUTES as IMAGE_ROUTES
 from placement_sched.api.keystone import guarded
 from placement_sched.api.metrics import Metrics, Scrape, clocked
-from placement_sched.api.placement import policies as placement_policies
 from placement_sched.api.placement.dialect import PlacementDialect
 from placement_sched.api.placement.face import ROUTES as PLACEMENT_ROUTES
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.policies import Policy
-from placement_sched.api.scheduler import policies as scheduler_policies
+from placement_sched.api.rules import RULES
 from placement_sched.api.scheduler.dialect import SchedulerDialect
 from placement_sched.api.scheduler.face import ROUTES as SCHEDULER_ROUTES
 from placement_sched.api.services import Services
@@ -33,16 +30,10 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.operations.prepare import Preparation
+from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.hosts import Memory
 from placement_sched.scheduler.loading import plugins_for
 from placement_sched.scheduler.service import Scheduler
-
-RULES = (
-    *placement_policies.RULES,
-    *compute_policies.RULES,
-    *image_policies.RULES,
-    *scheduler_policies.RULES,
-)
 
 StartResponse = Callable[..., Any]
 WSGI = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
@@ -103,10 +94,11 @@ def create_app(
 ) -> Application:
     """Return the application with all faces mounted.
 
-    Raises :class:`ConfigurationError` where an enabled plugin is not there: the first request
-    would find that too late.
+    Raises :class:`ConfigurationError` where an enabled plugin is not there, or an installed
+    package's validators of extra specs: the first request would find that too late.
     """
     plugins_for(settings, clock)
+    all_validators()
     return Application(make_services(settings, clock=clock, random=random))
 
 

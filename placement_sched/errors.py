@@ -14,6 +14,7 @@
     |   +-- InUse             the thing is needed by another
     |   +-- Duplicate         the name or uuid is taken
     |   +-- NoValidHost       no host can take the request
+    +-- TooMuch               more of a thing than one may have here
     +-- PluginFailed          a filter, weigher or request filter raised
     +-- Unavailable           the database does not answer just now
     +-- ConfigurationError    an option or a file of the operator is wrong
@@ -106,6 +107,10 @@ class NoValidHost(Conflict):
     """No host can take the request; ``extra['funnel']`` tells why."""
 
     code = "scheduler.no_valid_host"
+
+
+class TooMuch(Error):
+    """The request would make more of a thing, or a larger one, than there may be."""
 
 
 class PluginFailed(Error):

@@ -6,7 +6,6 @@ Configuration comes from ``PLACEMENT_SCHED_CONFIG`` (files, colon-separated) and
 """
 
 import gc
-import os
 from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from placement_sched.api.access_log import AccessLog
 from placement_sched.app import WSGI, create_app, make_services, placement_app
 from placement_sched.config import logs
+from placement_sched.config.environment import files_named
 from placement_sched.config.process import CONF
 from placement_sched.config.settings import Settings
 from placement_sched.scheduler.loading import read_settings
@@ -45,10 +45,6 @@ def served(application: WSGI) -> WSGI:
     return AccessLog(application)
 
 
-def _files() -> list[str]:
-    return [name for name in os.environ.get("PLACEMENT_SCHED_CONFIG", "").split(":") if name]
-
-
 class _OnFirstRequest:
     """An application made when the first request comes, after a server has forked its workers."""
 
@@ -67,5 +63,5 @@ class _OnFirstRequest:
         return self._made(environ, start_response)
 
 
-application = _OnFirstRequest(lambda: create_app(start(_files())))
-placement = _OnFirstRequest(lambda: placement_app(make_services(start(_files()))))
+application = _OnFirstRequest(lambda: create_app(start(files_named())))
+placement = _OnFirstRequest(lambda: placement_app(make_services(start(files_named()))))

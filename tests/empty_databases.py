@@ -16,8 +16,10 @@ KINDS = ("sqlite", "postgresql", "mysql")
 
 
 @contextmanager
-def empty_database(kind: str, folder: Path) -> Iterator[str]:
+def empty_database(kind: str, folder: Path, options: str = "") -> Iterator[str]:
     """Give the URL of an empty database of this kind; drop it at the end.
+
+    ``options`` are words of SQL about the database, on a server.
 
     A test is skipped where there is no server of that kind, unless CI requires one.
     """
@@ -29,7 +31,7 @@ def empty_database(kind: str, folder: Path) -> Iterator[str]:
     server = create_engine(SERVERS[kind], isolation_level="AUTOCOMMIT")
     try:
         with server.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {name}"))
+            connection.execute(text(f"CREATE DATABASE {name} {options}"))
     except OperationalError as failure:
         if REQUIRED:
             raise

@@ -3,6 +3,9 @@
 What a real one makes is compared in ``tests/coexistence``.
 """
 
+from datetime import datetime
+from uuid import uuid4
+
 from sqlalchemy import (
     Column,
     Connection,
@@ -12,12 +15,23 @@ from sqlalchemy import (
     MetaData,
     String,
     UniqueConstraint,
+    insert,
     text,
 )
 from sqlalchemy import Table as SqlTable
 
 from placement_sched.db.openstack_schema import TRAIN
-from placement_sched.db.tables import PLACEMENT_TABLES, consumer_types, consumers, metadata
+from placement_sched.db.tables import (
+    PLACEMENT_TABLES,
+    allocations,
+    consumer_types,
+    consumers,
+    inventories,
+    metadata,
+    projects,
+    resource_providers,
+    users,
+)
 from placement_sched.db.transaction import Database
 
 NEWEST = "a082b8bb98d0"
@@ -63,3 +77,47 @@ def stamp(connection: Connection, revision: str) -> None:
     connection.execute(
         text("INSERT INTO alembic_version VALUES (:revision)"), {"revision": revision}
     )
+
+
+def fill(database: Database, *, used: int = 3, record: bool = True) -> str:
+    """Put a provider with 8 VCPU and a consumer into a database of theirs; return its uuid."""
+    uuid, born = str(uuid4()), {"created_at": datetime(2026, 1, 1)}
+
+    def work(connection):
+        connection.execute(insert(projects), {"id": 1, "external_id": "demo", **born})
+        connection.execute(insert(users), {"id": 1, "external_id": "demo", **born})
+        connection.execute(
+            insert(resource_providers),
+            {"id": 1, "uuid": uuid, "name": "cn1", "generation": 7, **born},
+        )
+        connection.execute(resource_providers.update().values(root_provider_id=1))
+        connection.execute(
+            insert(inventories),
+            {
+                "resource_provider_id": 1,
+                "resource_class_id": 0,
+                "total": 8,
+                "reserved": 0,
+                "min_unit": 1,
+                "max_unit": 8,
+                "step_size": 1,
+                "allocation_ratio": 1.0,
+                **born,
+            },
+        )
+        consumer = {"uuid": str(uuid4()), "project_id": 1, "user_id": 1, "generation": 1, **born}
+        if record:
+            connection.execute(insert(consumers).values(**consumer))
+        connection.execute(
+            insert(allocations),
+            {
+                "resource_provider_id": 1,
+                "consumer_id": consumer["uuid"],
+                "resource_class_id": 0,
+                "used": used,
+                **born,
+            },
+        )
+
+    database.write(work)
+    return uuid

@@ -22,6 +22,9 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
         help="the request as select_destinations takes it, or its request_spec alone; - is stdin",
     )
     flags = parser.add_argument_group("instead of a file")
+    flags.add_argument(
+        "--flavor", metavar="FLAVOR", help="id or name of a flavor that is kept here"
+    )
     flags.add_argument("--flavor-json", metavar="FILE", help="the flavor as JSON; - is stdin")
     flags.add_argument("--vcpus", type=int, metavar="N", help="virtual CPUs of the flavor")
     flags.add_argument("--ram", type=int, metavar="MIB", help="memory of the flavor in MiB")
@@ -33,6 +36,7 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="extra spec of the flavor, such as trait:HW_CPU_X86_AVX2=required; repeatable",
     )
+    flags.add_argument("--image", metavar="IMAGE", help="id or name of an image that is kept here")
     flags.add_argument(
         "--image-property",
         action="append",
@@ -85,7 +89,7 @@ def pairs(texts: Iterable[str], flag: str) -> dict[str, str]:
 
 def _flags_given(arguments: argparse.Namespace) -> list[str]:
     names = (
-        "flavor_json vcpus ram disk property image_property count zone".split()  # noqa: SIM905 - reads best
+        "flavor flavor_json vcpus ram disk property image image_property count zone".split()  # noqa: SIM905 - reads best
     )
     return [
         f"--{name.replace('_', '-')}"
@@ -97,6 +101,10 @@ def _flags_given(arguments: argparse.Namespace) -> list[str]:
 def _spec_of_flags(arguments: argparse.Namespace) -> Json:
     spec: Json = {"num_instances": 1 if arguments.count is None else arguments.count}
     spec["flavor"] = _flavor(arguments)
+    if arguments.image is not None and arguments.image_property:
+        raise Invalid("--image names an image; --image-property cannot describe another as well")
+    if arguments.image is not None:
+        spec["image"] = arguments.image
     if arguments.image_property:
         spec["image"] = {"properties": pairs(arguments.image_property, "--image-property")}
     if arguments.zone:
@@ -104,7 +112,12 @@ def _spec_of_flags(arguments: argparse.Namespace) -> Json:
     return spec
 
 
-def _flavor(arguments: argparse.Namespace) -> Json:
+def _flavor(arguments: argparse.Namespace) -> Json | str:
+    if arguments.flavor is not None:
+        others = (arguments.flavor_json, arguments.vcpus, arguments.ram, arguments.disk)
+        if arguments.property or any(other is not None for other in others):
+            raise Invalid("--flavor names a flavor; other flags cannot describe one as well")
+        return str(arguments.flavor)
     extra_specs = pairs(arguments.property, "--property")
     if arguments.flavor_json is not None:
         sizes = (arguments.vcpus, arguments.ram, arguments.disk)

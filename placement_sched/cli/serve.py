@@ -27,6 +27,7 @@ from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Error, Unavailable
+from placement_sched.operations.rehearse import rehearse
 from placement_sched.scheduler.loading import plugins_for, read_settings
 from placement_sched.wsgi import served, start
 
@@ -123,9 +124,12 @@ def load(files: Sequence[str], parent: int) -> WSGI:
     The database is prepared now where it answers, else at the first request for which it does.
     """
     _die_with(parent)
-    application = create_app(start(files))
+    settings = start(files)
+    application = create_app(settings)
+    services = application.services
     try:
-        application.services.ready()
+        services.ready()
+        rehearse(services.database, services.summaries, settings, services.random)
     except Unavailable as failure:
         LOG.warning("starting without the database: %s", failure)
     return served(application)

@@ -22,4 +22,11 @@ OPTIONS = (
         min=1024,
         help="Largest accepted request body in bytes; a larger one is answered with 413.",
     ),
+    cfg.IntOpt(
+        "max_query_string_size",
+        default=256 * 1024,
+        min=1024,
+        help="Largest accepted query string in bytes, escaped as it was sent; a larger one is "
+        "answered with 400. A thousand aggregates take 40 KB.",
+    ),
 )

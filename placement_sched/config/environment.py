@@ -1,5 +1,9 @@
-"""The ``OS_<GROUP>__<OPTION>`` environment, in which an option's older names work, too."""
+"""What the environment tells: ``PLACEMENT_SCHED_CONFIG``, and ``OS_<GROUP>__<OPTION>``.
 
+In the latter an option's older names work, too.
+"""
+
+import os
 from typing import Any
 
 from oslo_config import cfg
@@ -18,3 +22,8 @@ class Environment(EnvironmentConfigurationSource):
                 break
             found = super().get(old.group or group_name, old.name or option_name, opt)
         return found
+
+
+def files_named() -> list[str]:
+    """Return the configuration files that ``PLACEMENT_SCHED_CONFIG`` names, colon-separated."""
+    return [name for name in os.environ.get("PLACEMENT_SCHED_CONFIG", "").split(":") if name]

@@ -44,7 +44,7 @@ OPTIONS = (
     ),
     cfg.IntOpt(
         "max_request_groups",
-        default=100,
+        default=64,
         min=1,
         help="How many groups (resources, resources1, resources_NET, ...) one request for "
         "candidates may have; one with more is answered with 400.",

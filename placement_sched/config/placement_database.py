@@ -59,6 +59,14 @@ OPTIONS = (
         help="Seconds a statement waits for a lock another writer holds (SQLite's busy timeout, "
         "lock_timeout of PostgreSQL, innodb_lock_wait_timeout of MariaDB).",
     ),
+    cfg.IntOpt(
+        "read_timeout",
+        default=60,
+        min=0,
+        help="Seconds a reading statement may run before the database stops it and the request is "
+        "answered with 503 (statement_timeout of PostgreSQL, max_statement_time of MariaDB); 0 no "
+        "bound. Most take milliseconds; it ends what a request made too dear.",
+    ),
     cfg.StrOpt(
         "mysql_sql_mode",
         default="TRADITIONAL",

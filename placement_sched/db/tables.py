@@ -5,8 +5,6 @@ makes, so that both services can stand on one database. Ours carry a prefix, bec
 database may hold nova's tables as well.
 """
 
-from datetime import datetime
-
 from sqlalchemy import (
     Column,
     DateTime,
@@ -14,30 +12,24 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    MetaData,
     String,
     Table,
-    Text,
     UniqueConstraint,
 )
-from sqlalchemy.dialects import mysql
 
-metadata = MetaData()
+from placement_sched.db import flavor_tables, image_tables
+from placement_sched.db.columns import Document, metadata
+from placement_sched.db.columns import exact as _exact
+from placement_sched.db.columns import stamps as _stamps
 
-#: A JSON document of any size.
-Document = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
-
-
-def _exact(length: int) -> String:
-    """Return a text type of ``length`` whose comparisons heed case on MariaDB too."""
-    return String(length).with_variant(
-        mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
-    )
-
-
-def _stamps() -> tuple[Column[datetime], Column[datetime]]:
-    return Column("created_at", DateTime), Column("updated_at", DateTime)
-
+# All tables are found here, whichever module tells of them.
+flavors = flavor_tables.flavors
+flavor_extra_specs = flavor_tables.flavor_extra_specs
+flavor_projects = flavor_tables.flavor_projects
+images = image_tables.images
+image_properties = image_tables.image_properties
+image_tags = image_tables.image_tags
+image_members = image_tables.image_members
 
 resource_providers = Table(
     "resource_providers",
@@ -210,7 +202,9 @@ resource_provider_aggregates = Table(
 )
 
 #: The tables of OpenStack placement, in the order in which they can be created.
-PLACEMENT_TABLES = tuple(metadata.sorted_tables)
+PLACEMENT_TABLES = tuple(
+    table for table in metadata.sorted_tables if not table.name.startswith("sched_")
+)
 
 compute_nodes = Table(
     "sched_compute_nodes",

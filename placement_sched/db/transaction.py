@@ -11,10 +11,11 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.config.settings import Settings
+from placement_sched.db.characters import unkept, unsent
 from placement_sched.db.engine import database_url, make_engine
 from placement_sched.db.tally import Tally, count_statements
 from placement_sched.db.write_gate import LOCKED, WriteGate
-from placement_sched.errors import Conflict, TooComplex, Unavailable
+from placement_sched.errors import Conflict, Invalid, TooComplex, Unavailable
 
 T = TypeVar("T")
 
@@ -24,6 +25,9 @@ _RIVALRY_MYSQL = {1213, 1020}  # deadlock; record changed since last read
 # What it says when a lock was not given in time.
 _LOCKED_SQLSTATES = {"55P03"}
 _LOCKED_MYSQL = {1205}
+# What it says of a statement that it stopped after [placement_database] read_timeout.
+_LATE_SQLSTATES = {"57014"}
+_LATE_MYSQL = {1969, 3024}  # MariaDB, MySQL
 _MISSING_SQLSTATES = {"42P01"}
 _MISSING_MYSQL = {1146}
 # What it says of a statement that it does not take for its length.
@@ -113,20 +117,29 @@ def _plain_words() -> Iterator[None]:
     """Turn what a driver raises about itself (not about the data) into :class:`Unavailable`.
 
     A statement that no database takes for its length is the fault of who asked so much, and
-    becomes :class:`TooComplex`.
+    becomes :class:`TooComplex`; a character that the database cannot keep, :class:`Invalid`.
     """
     try:
         yield
     except PoolTimeout as failure:
         raise Unavailable("the database has no free connection just now") from failure
     except (OperationalError, InterfaceError) as failure:
+        _refuse_unkept(failure)
         if _is_too_large(failure):
             raise TooComplex(_TOO_LARGE) from failure
         raise Unavailable(_sentence(failure)) from failure
+    except UnicodeEncodeError as failure:
+        raise Invalid(unsent(failure)) from failure
     except DBAPIError as failure:
+        _refuse_unkept(failure)
         if failure.connection_invalidated or _is_missing(failure) or _rivalry(failure):
             raise Unavailable(_sentence(failure)) from failure
         raise
+
+
+def _refuse_unkept(failure: DBAPIError) -> None:
+    if told := unkept(failure, _code(failure)):
+        raise Invalid(told) from failure
 
 
 _TOO_LARGE = "the request names more than the database takes in one statement"
@@ -146,6 +159,8 @@ def _sentence(failure: DBAPIError) -> str:
         return "the database has no schema of this service; run placement-sched db sync"
     if _locked(failure):
         return LOCKED
+    if _late(failure):
+        return "the database needed longer than [placement_database] read_timeout; ask for less"
     if _rivalry(failure):
         return "the database was too busy with rival writers; try again"
     return "the database does not answer"
@@ -166,6 +181,11 @@ def _rivalry(failure: DBAPIError) -> bool:
 def _locked(failure: DBAPIError) -> bool:
     code = _code(failure)
     return code in _LOCKED_SQLSTATES or code in _LOCKED_MYSQL or "database is locked" in str(code)
+
+
+def _late(failure: DBAPIError) -> bool:
+    code = _code(failure)
+    return code in _LATE_SQLSTATES or code in _LATE_MYSQL or code == "interrupted"
 
 
 def _is_missing(failure: DBAPIError) -> bool:

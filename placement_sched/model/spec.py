@@ -154,7 +154,7 @@ def request_spec_from(document: Document) -> RequestSpec:
     """Return the request that a JSON object (contract §4, already of its schema) describes.
 
     Raises :class:`Invalid` naming an image property that cannot be or an instance named twice,
-    and :class:`NotFound` where flavor or image is named by id: stored ones are not looked up here.
+    and :class:`NotFound` where a flavor or image is only named: who asks looks stored ones up.
     """
     uuids = _instances(document.get("instance_uuids") or ())
     destination = document.get("requested_destination")

@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 from keystoneauth1 import loading as keystone_loading
 from oslo_config import cfg
 
+from placement_sched.config.aliased import AliasedBoolOpt
 from placement_sched.config.not_yet import NOT_YET
 from placement_sched.config.settings import registered_options
 from placement_sched.config.without_meaning import WITHOUT_MEANING
@@ -46,7 +47,10 @@ class Catalogue:
         self.options.setdefault(group, {})[option.dest] = option
         for old in option.deprecated_opts:
             name = underscored(old.name or option.name)
-            self.deprecated[old.group or group, name] = (group, option)
+            if isinstance(option, AliasedBoolOpt):
+                self.options[group][name] = option
+            else:
+                self.deprecated[old.group or group, name] = (group, option)
 
     def add_keystone_plugin(self, auth_type: str) -> None:
         """Add the options that ``[keystone_authtoken] auth_type`` brings along.

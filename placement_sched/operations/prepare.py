@@ -1,6 +1,6 @@
 """Makes a database fit for use: the schema where it may, standard traits and classes always."""
 
-from threading import Lock
+from threading import Lock, Semaphore
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.migrate import current_revision, newest_revision, sync_schema
@@ -21,11 +21,20 @@ def sync(database: Database, clock: Clock) -> None:
     sync_standards(database, clock)
 
 
+#: Threads that may be busy with it, one preparing and the others waiting for that one: fewer than a
+#: server has, so that some are left to tell that this process lives.
+PLACES = 3
+#: Seconds that a thread waits for the one that prepares, which is long for a database that answers.
+PATIENCE = 3.0
+_BUSY = "the database is being prepared; try again"
+
+
 class Preparation:
     """Prepares the database once per process, at the first moment at which it answers.
 
     Called before every request, it costs one attribute read once done. While the database is
-    absent each call tries again, so that the service recovers by itself.
+    absent each call tries again, so that the service recovers by itself; while it is locked, few
+    wait for it.
     """
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
@@ -34,6 +43,7 @@ class Preparation:
         self._may_sync: bool = settings.placement_database.sync_on_startup or embedded
         self._database = database
         self._clock = clock
+        self._places = Semaphore(PLACES)
         self._lock = Lock()
         self._done = False
 
@@ -41,10 +51,22 @@ class Preparation:
         """Return once the database is fit; raise :class:`Unavailable` while it is not."""
         if self._done:
             return
-        with self._lock:
+        if not self._places.acquire(blocking=False):
+            raise Unavailable(_BUSY)
+        try:
+            self._in_turn()
+        finally:
+            self._places.release()
+
+    def _in_turn(self) -> None:
+        if not self._lock.acquire(timeout=PATIENCE):
+            raise Unavailable(_BUSY)
+        try:
             if not self._done:
                 self._prepare()
                 self._done = True
+        finally:
+            self._lock.release()
 
     def _prepare(self) -> None:
         if self._may_sync:

@@ -21,7 +21,7 @@ from placement_sched.model.clock import Clock
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED, Decision, digest_of
 from placement_sched.model.report import View, hosts_as_json, terms_of
 from placement_sched.model.spec import RequestSpec, request_spec_from
-from placement_sched.scheduler import not_yet
+from placement_sched.scheduler import not_yet, stored
 from placement_sched.scheduler.claims import claim
 from placement_sched.scheduler.hosts import Memory
 from placement_sched.scheduler.loading import overridden, plugins_for
@@ -56,7 +56,8 @@ class Scheduler:
         :class:`NoValidHost` with the funnel, :class:`Conflict` for instances that are placed
         already by another request, :class:`Invalid` and :class:`PluginFailed`.
         """
-        spec = _with_uuids(_spec_of(document))
+        asked = self._whole(document)
+        spec = _with_uuids(_spec_of(asked))
         claiming = claiming and not spec.is_rebuild  # who stays keeps what it holds
         number = self.settings.scheduler.max_attempts - 1 if alternates else 0
         tools = self._tools(self.settings)
@@ -71,7 +72,7 @@ class Scheduler:
                 if not done.selections:
                     told = funnel(connection, done, View()).as_json(View())
                     raise NoValidHost(_sentence(told), extra={"funnel": told})
-            decision = self._decision(spec, document, done)
+            decision = _decision(spec, asked, done, _digest(spec, document))
             if not claiming:
                 return dict(decision.answer)
             try:
@@ -94,7 +95,7 @@ class Scheduler:
         The same run as :meth:`select_destinations`; nothing is claimed.
         """
         tools = self._tools_under(overrides) if overrides else self._tools(self.settings)
-        spec = _spec_of(document)
+        spec = _spec_of(self._whole(document))
         number = tools.settings.scheduler.max_attempts - 1 if alternates else 0
         with self.database.read() as connection:
             done = run(connection, spec, tools, number)
@@ -108,6 +109,13 @@ class Scheduler:
             "hosts": hosts_as_json(hosts, view),
             "selections": _selections(done),
         }
+
+    def _whole(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the request with what it names looked up among what is stored."""
+        if not stored.names_some(document):
+            return document
+        with self.database.read() as connection:
+            return stored.whole(connection, document)
 
     def _tools(self, settings: Settings) -> Tools:
         return Tools(
@@ -167,21 +175,22 @@ class Scheduler:
             code="scheduler.instance_placed",
         )
 
-    def _decision(self, spec: RequestSpec, document: Mapping[str, Any], done: Run) -> Decision:
-        uuid = str(uuid4())
-        return Decision(
-            uuid=uuid,
-            outcome=SELECTED,
-            project_id=spec.project_id,
-            digest=_digest(spec, document),
-            request=document,
-            answer={
-                "decision": uuid,
-                "policy": DEFAULT_POLICY,
-                "selections": _selections(done),
-                **_named_here(spec, document),
-            },
-        )
+
+def _decision(spec: RequestSpec, asked: Mapping[str, Any], done: Run, digest: str) -> Decision:
+    uuid = str(uuid4())
+    return Decision(
+        uuid=uuid,
+        outcome=SELECTED,
+        project_id=spec.project_id,
+        digest=digest,
+        request=asked,
+        answer={
+            "decision": uuid,
+            "policy": DEFAULT_POLICY,
+            "selections": _selections(done),
+            **_named_here(spec, asked),
+        },
+    )
 
 
 def _spec_of(document: Mapping[str, Any]) -> RequestSpec:

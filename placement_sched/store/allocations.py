@@ -1,7 +1,7 @@
 """Allocations: who holds how much of what, and THE write through which every claim goes."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -98,6 +98,24 @@ def replace(connection: Connection, claims: Sequence[ConsumerClaim], now: dateti
     providers.bump_generations(connection, left | {want.place[0] for want in wants}, now)
 
 
+def check_generations(connection: Connection, claims: Sequence[ConsumerClaim]) -> None:
+    """Lock the consumers that are there, and what they hold.
+
+    Raises :class:`ConcurrentUpdate` for another generation than the one that a claim gives.
+    """
+    ordered = sorted(claims, key=lambda claim: claim.consumer)
+    uuids = [claim.consumer for claim in ordered]
+    records = holders.lock(connection, uuids)
+    _check_generations(ordered, records, {one.consumer for one in _held(connection, uuids)})
+
+
+def refuse_unknown(asked: Iterable[str], known: Container[str]) -> None:
+    """Raise :class:`Invalid` where a claim asks a provider, by uuid, that is not there."""
+    for uuid in asked:
+        if uuid not in known:
+            raise Invalid(f"Allocation for resource provider '{uuid}' that does not exist.")
+
+
 def _new(claim: ConsumerClaim) -> bool:
     """Return whether the caller takes the consumer to be new: it is made before it is looked for.
 
@@ -158,9 +176,7 @@ def _lock_providers(
 ) -> None:
     """Lock the providers that are asked, by uuid, and those that are left, by id."""
     locked = providers.lock(connection, {*ids.values(), *left})
-    for uuid in asked:
-        if ids.get(uuid) not in locked:
-            raise Invalid(f"Allocation for resource provider '{uuid}' that does not exist.")
+    refuse_unknown(asked, {uuid for uuid, number in ids.items() if number in locked})
 
 
 def _wants(

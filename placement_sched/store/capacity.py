@@ -64,8 +64,8 @@ def check(connection: Connection, wants: Collection[Want], held: Mapping[Place, 
         if not may_hold(room.inventory, room.used - own, own, asked[want.place]):
             raise CapacityExceeded(
                 f"Unable to allocate inventory: {asked[want.place]} {want.resource_class} on "
-                f"resource provider '{want.provider_uuid}' would exceed the capacity of "
-                f"{room.inventory.capacity}, of which others use {room.used - own}."
+                f"resource provider '{want.provider_uuid}'. The requested amount would exceed the "
+                f"capacity of {room.inventory.capacity}, of which others use {room.used - own}."
             )
 
 

@@ -48,7 +48,7 @@ def replace(
     """
     found = _found(connection, [provider.id])
     kept = {(provider.id, one.resource_class) for one in wanted}
-    _remove(connection, found.keys() - kept)
+    _remove(connection, [place for place in found if place not in kept])
     _put(connection, found, {provider.id: wanted}, now)
 
 
@@ -113,14 +113,11 @@ def remove_many(
     The caller has locked the providers and bumps the generations of those that had one. Raises
     :class:`InUse` where one is allocated.
     """
-    return _remove(
-        connection,
-        [
-            place
-            for place in _found(connection, names_by_provider_id)
-            if place[1] in names_by_provider_id[place[0]]
-        ],
-    )
+    found = _found(connection, names_by_provider_id)
+    wanted = [
+        (number, name) for number, names in names_by_provider_id.items() for name in sorted(names)
+    ]
+    return _remove(connection, [place for place in wanted if place in found])
 
 
 def _remove(connection: Connection, present: Collection[tuple[int, str]]) -> frozenset[int]:
@@ -143,13 +140,18 @@ def _remove(connection: Connection, present: Collection[tuple[int, str]]) -> fro
 def _refuse_used(
     connection: Connection, places: Collection[tuple[int, str]], class_ids: Mapping[str, int]
 ) -> None:
-    """Raise :class:`InUse` where a provider has allocations of the class named beside it."""
+    """Raise :class:`InUse` for the first provider that has allocations of a class beside it.
+
+    All these classes are named.
+    """
     names = {(number, class_ids[name]): name for number, name in places}
     used = select(
         allocations.c.resource_provider_id,
         allocations.c.resource_class_id,
         resource_providers.c.uuid,
     ).join(resource_providers, resource_providers.c.id == allocations.c.resource_provider_id)
+    uuids: dict[int, str] = {}
+    held: set[tuple[int, int]] = set()
     for batch in batches(sorted({number for number, _ in places})):
         query = used.where(
             allocations.c.resource_provider_id.in_(batch),
@@ -157,11 +159,16 @@ def _refuse_used(
         ).distinct()
         for number, class_id, uuid in connection.execute(query):
             if (number, class_id) in names:
-                raise InUse(
-                    f"Inventory for '{names[number, class_id]}' on resource provider '{uuid}' "
-                    "in use.",
-                    code="placement.inventory.inuse",
-                )
+                uuids[number] = uuid
+                held.add((number, class_id))
+    first = next((number for number, _ in places if number in uuids), None)
+    if first is not None:
+        classes_used = sorted(class_id for number, class_id in held if number == first)
+        named = ", ".join(names[first, class_id] for class_id in classes_used)
+        raise InUse(
+            f"Inventory for '{named}' on resource provider '{uuids[first]}' in use.",
+            code="placement.inventory.inuse",
+        )
 
 
 def _found(connection: Connection, provider_ids: Iterable[int]) -> dict[tuple[int, str], Inventory]:

@@ -12,7 +12,7 @@ from placement_sched.db.tables import (
     resource_provider_traits,
     resource_providers,
 )
-from placement_sched.errors import ConcurrentUpdate, InUse, Invalid
+from placement_sched.errors import ConcurrentUpdate, InUse, Invalid, NotFound
 from placement_sched.model.provider import Provider
 from placement_sched.store.resource_providers import (
     NewProvider,
@@ -135,7 +135,10 @@ def remove(connection: Connection, uuid: str) -> None:
 
     Raises :class:`NotFound`, and :class:`InUse` while it has children or allocations.
     """
-    provider = locked_by_uuid(connection, uuid)
+    try:
+        provider = locked_by_uuid(connection, uuid)
+    except NotFound as absence:
+        raise NotFound(f"{absence.detail} for delete") from None
     children = select(_COLUMNS.id).where(_COLUMNS.parent_provider_id == provider.id).limit(1)
     if connection.scalar(children) is not None:
         raise InUse(

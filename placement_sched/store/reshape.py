@@ -22,7 +22,8 @@ def lock(
 
     ``generations`` are those that the caller has seen, by provider uuid. Locks in the order in
     which claims do, so that a reshape and a claim wait for each other and do not deadlock. Raises
-    :class:`Invalid` for an unknown provider and :class:`ConcurrentUpdate` for another generation.
+    :class:`Invalid` for an unknown provider and :class:`ConcurrentUpdate` for another generation,
+    of a provider or of a consumer: all this before the inventories are looked at.
     """
     consumers.lock(connection, [claim.consumer for claim in claims])
     asked = {uuid for claim in claims for uuid in claim.allocations}
@@ -44,6 +45,9 @@ def lock(
                 f"actual: {actual}, given: {given}"
             )
         providers[uuid] = provider._replace(generation=actual)
+    allocations.check_generations(connection, claims)
+    known = {uuid for uuid, provider in found.items() if provider.id in locked}
+    allocations.refuse_unknown(sorted(asked), known)
     return providers
 
 

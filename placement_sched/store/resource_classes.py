@@ -90,7 +90,7 @@ def add(connection: Connection, name: str, now: datetime) -> None:
     first = select(resource_classes.c.id).where(resource_classes.c.id == 0)
     connection.execute(first.with_for_update())
     if name in ids_by_name(connection, [name]):
-        raise _taken(name)
+        raise _taken(f"Conflicting resource class already exists: {name}")
     highest = connection.scalar(select(func.max(resource_classes.c.id)))
     number = max(FIRST_CUSTOM_ID, (highest or 0) + 1)
     try:
@@ -108,20 +108,20 @@ def rename(connection: Connection, old: ResourceClass, name: str, now: datetime)
     try:
         connection.execute(statement.values(name=name, updated_at=now))
     except IntegrityError:
-        raise _taken(name) from None
+        raise _taken(f"Resource class already exists: {name}") from None
 
 
 def remove(connection: Connection, gone: ResourceClass) -> None:
     """Delete a class; raises :class:`InUse` while a provider has an inventory of it."""
     users = select(inventories.c.id).where(inventories.c.resource_class_id == gone.id).limit(1)
     if connection.scalar(users) is not None:
-        raise InUse(f"Error in delete resource class: {gone.name} is in use in inventory.")
+        raise InUse(f"Error in delete resource class {gone.name}: Class is in use in inventory.")
     connection.execute(delete(resource_classes).where(resource_classes.c.id == gone.id))
 
 
-def _taken(name: str) -> Duplicate:
+def _taken(words: str) -> Duplicate:
     # Only providers' names have an error code of their own.
-    return Duplicate(f"Resource class already exists: {name}", code=Error.code)
+    return Duplicate(words, code=Error.code)
 
 
 def _select() -> Select[int, str, datetime, datetime]:

@@ -122,8 +122,9 @@ def locked_by_uuid(connection: Connection, uuid: str, generation: int | None = N
     provider = _exactly(uuid, read_providers(connection, _LOCKED_BY_UUID, {"uuid": uuid}))
     if generation not in {None, provider.generation}:
         raise ConcurrentUpdate(
-            f"resource provider generation conflict: the generation of {uuid} is "
-            f"{provider.generation}, {generation} was given. Please read it again and retry."
+            f"resource provider generation conflict: {uuid} is at {provider.generation}, "
+            f"{generation} was given. Resource provider's generation already changed. Please "
+            "update the generation and try again."
         )
     return provider
 

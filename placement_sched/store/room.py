@@ -54,10 +54,16 @@ def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> Co
     )
 
 
-def has_room(owned: FromClause, amount: int) -> ColumnElement[bool]:
-    """Return whether ``amount`` more fits into the inventories ``owned`` (table or alias)."""
+def has_room(
+    owned: FromClause, amount: int, used: ColumnElement[int] | None = None
+) -> ColumnElement[bool]:
+    """Return whether ``amount`` more fits into the inventories ``owned`` (table or alias).
+
+    ``used`` is a column with what is allocated of them; without, it is summed here.
+    """
     columns = owned.c
-    used = used_of(columns.resource_provider_id, columns.resource_class_id)
+    if used is None:
+        used = used_of(columns.resource_provider_id, columns.resource_class_id)
     capacity = _capacity(owned)
     # An amount may be larger than the columns hold; it then has no room, but is no fault.
     asked = literal(amount, BigInteger)

@@ -25,18 +25,25 @@ from placement_sched.db.tables import (
     inventories,
     projects,
     resource_classes,
+    resource_providers,
     users,
 )
 from placement_sched.model.allocation import UNKNOWN_TYPE
+from placement_sched.store.resource_providers import not_found
 from placement_sched.store.room import used_of
 
+# One question for the provider and its usages: asking twice takes nearly twice as long.
 _OF_PROVIDER = (
     select(
+        resource_providers.c.uuid,
+        func.coalesce(resource_providers.c.generation, 0),
         resource_classes.c.name,
         used_of(inventories.c.resource_provider_id, inventories.c.resource_class_id),
     )
-    .join(inventories, inventories.c.resource_class_id == resource_classes.c.id)
-    .where(inventories.c.resource_provider_id == bindparam("provider"))
+    .select_from(resource_providers)
+    .outerjoin(inventories, inventories.c.resource_provider_id == resource_providers.c.id)
+    .outerjoin(resource_classes, resource_classes.c.id == inventories.c.resource_class_id)
+    .where(resource_providers.c.uuid == bindparam("uuid"))
     .order_by(resource_classes.c.id)
 )
 
@@ -50,10 +57,17 @@ class TypeUsage:
     amounts: Mapping[str, int]
 
 
-def of_provider(connection: Connection, provider_id: int) -> dict[str, int]:
-    """Return how much is used of each class of which the provider has inventory, 0 included."""
-    rows = connection.execute(_OF_PROVIDER, {"provider": provider_id})
-    return {name: int(amount) for name, amount in rows}
+def of_provider(connection: Connection, uuid: str) -> tuple[int, dict[str, int]]:
+    """Return a provider's generation, and how much is used of each class that it has, 0 included.
+
+    Raises :class:`NotFound`.
+    """
+    rows = connection.execute(_OF_PROVIDER, {"uuid": uuid}).all()
+    # As it is written: MariaDB finds it in capitals as well.
+    if not rows or rows[0].uuid != uuid:
+        raise not_found(uuid)
+    used = {name: int(amount) for _, _, name, amount in rows if name is not None}
+    return rows[0][1], used
 
 
 def amounts_of_project(
@@ -99,9 +113,17 @@ def of_project(
 
 @cache
 def _amounts(*, by_user: bool) -> Select[Any]:
-    """Return the question for sums by class."""
-    name = resource_classes.c.name
-    return _held((name, func.sum(allocations.c.used)), by_user=by_user).group_by(name)
+    """Return the question for sums by class.
+
+    Summed by number and named afterwards, as naming each allocation takes PostgreSQL a fifth of
+    the whole time.
+    """
+    number = allocations.c.resource_class_id
+    held = _held((number, func.sum(allocations.c.used).label("amount")), by_user=by_user)
+    sums = held.group_by(number).subquery("sums")
+    return select(resource_classes.c.name, sums.c.amount).join_from(
+        sums, resource_classes, resource_classes.c.id == sums.c.resource_class_id
+    )
 
 
 @cache
@@ -114,8 +136,10 @@ def _by_type(*, by_user: bool, by_type: bool, untyped: bool) -> CompoundSelect[A
         resource_classes.c.name.label("resource_class"),
         allocations.c.used,
     )
-    held = _held(columns, by_user=by_user).outerjoin(
-        consumer_types, consumer_types.c.id == consumers.c.consumer_type_id
+    held = (
+        _held(columns, by_user=by_user)
+        .join(resource_classes, resource_classes.c.id == allocations.c.resource_class_id)
+        .outerjoin(consumer_types, consumer_types.c.id == consumers.c.consumer_type_id)
     )
     if by_type:
         held = held.where(consumer_types.c.name == bindparam("type"))
@@ -138,7 +162,6 @@ def _held(columns: Sequence[ColumnElement[Any]], *, by_user: bool) -> Select[Any
         .select_from(allocations)
         .join(consumers, consumers.c.uuid == allocations.c.consumer_id)
         .join(projects, projects.c.id == consumers.c.project_id)
-        .join(resource_classes, resource_classes.c.id == allocations.c.resource_class_id)
         .where(projects.c.external_id == bindparam("project"))
     )
     if not by_user:

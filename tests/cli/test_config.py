@@ -1,6 +1,9 @@
 """``config sample`` and ``config validate``."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -264,3 +267,20 @@ def test_unreadable_option_stops_other_commands_with_one_line(run, tmp_path):
     assert refused.returncode == 1
     assert "max_attempts" in refused.stderr
     assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["enable_isolated_aggregate_filtering", "enable_forbidden_aggregates_filter"]
+)
+def test_neither_name_of_the_spec_and_of_nova_is_complained_of(tmp_path, name):
+    file = tmp_path / "a.conf"
+    file.write_text(f"[scheduler]\n{name} = true\n")
+    command = Path(sys.executable).with_name("placement-sched")
+    done = subprocess.run(
+        [command, "config", "validate", "--config-file", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "the configuration is valid\n")
+    assert done.stderr == ""

@@ -173,6 +173,24 @@ def test_properties_of_flavor_and_image_reach_the_request(answer):
     assert "required=HW_CPU_X86_AVX2" in query
 
 
+def test_image_is_named(answer, cloud):
+    attributes = {"name": "linux", "trait:HW_CPU_X86_AVX2": "required"}
+    uuid = cloud.post_json("/image/v2/images", attributes).json["id"]
+    for named in ("linux", uuid):
+        _, printed, _ = answer("explain", *SIZES, "--image", named, "--format", "json")
+        query = json.loads(printed)["funnel"]["allocation_candidates"]["query"]
+        assert "required=HW_CPU_X86_AVX2" in query
+
+
+def test_flavor_is_named(answer, cloud):
+    flavor = {"id": "f1", "name": "m1", "ram": 4096, "vcpus": 2, "disk": 20}
+    cloud.post_json("/compute/v2.1/flavors", {"flavor": flavor})
+    for named in ("f1", "m1"):
+        _, printed, _ = answer("explain", "--flavor", named, "--format", "json")
+        query = json.loads(printed)["funnel"]["allocation_candidates"]["query"]
+        assert "DISK_GB%3A20%2CMEMORY_MB%3A4096%2CVCPU%3A2" in query
+
+
 def test_request_comes_from_stdin(run):
     flavor = {"name": "x", "vcpus": 1, "memory_mb": 1, "root_gb": 0}
     body = json.dumps({"request_spec": {"flavor": flavor}, "return_alternates": True})
@@ -189,6 +207,11 @@ def test_request_comes_from_stdin(run):
         (("absent.json",), "absent.json: No such file or directory"),
         (("absent.json", "--vcpus", "1"), "--vcpus cannot be given with a request file"),
         (("--flavor-json", "absent.json", "--ram", "1"), "--flavor-json gives the sizes"),
+        (("--image", "absent"), "no stored image 'absent'"),
+        (("--image", "x", "--image-property", "a=b"), "--image names an image"),
+        (("--flavor", "absent"), "no stored flavor 'absent'"),
+        (("--flavor", "x", "--vcpus", "1"), "--flavor names a flavor"),
+        (("--flavor", "x", "--property", "a=b"), "--flavor names a flavor"),
         (("--property", "nonsense"), "--property nonsense: KEY=VALUE is wanted"),
         (("--vcpus", "-1"), "vcpus"),
         (("--vcpus", "1", "--url", "ftp://x"), "an http:// or https:// address is wanted"),

@@ -8,10 +8,13 @@ from placement_sched.db.tables import PLACEMENT_TABLES
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
-from tests.coexistence.conftest import OpenStack
+from tests.coexistence.conftest import OpenStack, peer_url
+from tests.coexistence.test_alternating import asked
 from tests.conftest import make_settings
+from tests.differential.exchange import Reply
+from tests.differential.sides import Ours, Peer, Side
 from tests.empty_databases import empty_database
-from tests.openstack_databases import make_openstack
+from tests.openstack_databases import fill, make_openstack
 
 NEWEST = list(REVISIONS)[-1]
 
@@ -66,6 +69,43 @@ def test_every_revision_from_train_on_is_adopted_and_their_db_sync_still_goes_on
         untouched = Database(make_settings(url))
         assert shape(database) == shape(untouched)
         untouched.dispose()
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_both_serve_what_was_adopted(database, empty_url, revision):
+    OpenStack(empty_url).upgrade(revision)
+    provider = fill(database)
+    adopt(database, utcnow)
+    ours, peer = Ours(empty_url), Peer(peer_url(empty_url))
+    try:
+        # Three of its eight are used.
+        for number, side in enumerate((peer, ours, peer, ours)):
+            assert claim(side, provider, number, 1).status == 204
+        for number, side in enumerate((peer, ours), 4):
+            assert claim(side, provider, number, 2).status == 409
+        for target in (
+            f"/resource_providers/{provider}/usages",
+            f"/resource_providers/{provider}/allocations",
+            "/usages?project_id=demo",
+        ):
+            # From 1.38 on the other service cannot sum a project's usage on PostgreSQL.
+            told, beside = (side.ask(asked("GET", target, version="1.37")) for side in (ours, peer))
+            assert told.document == beside.document, (target, beside)
+        assert told.document == {"usages": {"VCPU": 7}}
+    finally:
+        ours.close()
+        peer.close()
+
+
+def claim(side: Side, provider: str, number: int, amount: int) -> Reply:
+    body = {
+        "allocations": {provider: {"resources": {"VCPU": amount}}},
+        "project_id": "demo",
+        "user_id": "demo",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    return side.ask(asked("PUT", f"/allocations/00000000-0000-4000-8000-00000000000{number}", body))
 
 
 def test_their_newest_release_is_known(empty_url):

@@ -78,6 +78,8 @@ _HUGE = {
 _P = "/placement/resource_providers"
 _S = "/scheduler/v1"
 _C = "/compute/v2.1/os-aggregates"
+_I = "/image/v2/images"
+_F = "/compute/v2.1/flavors"
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class Step:
     body: Any = None
     status: int = 200
     kept: tuple[str, ...] = ("request", "response")
+    kind: str = "application/json"
 
 
 ANSWER = ("response",)
@@ -163,6 +166,74 @@ STORY = (
     Step("compute/os_aggregates-list", "GET", _C),
     Step("compute/os_aggregates-images", "POST", f"{_C}/1/images", {"cache": [{"id": IMAGE}]}, 202),
     Step("compute/os_aggregates-error", "GET", f"{_C}/99", status=404),
+    # Flavors
+    Step(
+        "compute/flavors-create",
+        "POST",
+        _F,
+        {
+            "flavor": {
+                "id": "win",
+                "name": "m1.windows",
+                "ram": 8192,
+                "vcpus": 4,
+                "disk": 80,
+                "os-flavor-access:is_public": False,
+            }
+        },
+    ),
+    Step(
+        "",
+        "POST",
+        _F,
+        {"flavor": {"id": "1", "name": "m1.tiny", "ram": 512, "vcpus": 1, "disk": 1}},
+    ),
+    Step(
+        "compute/os_extra_specs-create",
+        "POST",
+        f"{_F}/win/os-extra_specs",
+        {"extra_specs": {"trait:CUSTOM_LICENSED_WINDOWS": "required", "hw:cpu_sockets": "1"}},
+    ),
+    Step(
+        "compute/os_extra_specs-update",
+        "PUT",
+        f"{_F}/win/os-extra_specs/hw:cpu_sockets",
+        {"hw:cpu_sockets": "2"},
+    ),
+    Step("compute/os_extra_specs-show", "GET", f"{_F}/win/os-extra_specs/hw:cpu_sockets"),
+    Step("", "DELETE", f"{_F}/win/os-extra_specs/hw:cpu_sockets"),
+    Step("compute/os_extra_specs-list", "GET", f"{_F}/win/os-extra_specs"),
+    Step(
+        "compute/os_extra_specs-error",
+        "PUT",
+        f"{_F}/win/os-extra_specs/hw:cpu_policy",
+        {"hw:cpu_policy": "pinned"},
+        400,
+        kept=ANSWER,
+    ),
+    Step(
+        "compute/flavors-update",
+        "PUT",
+        f"{_F}/win",
+        {"flavor": {"description": "For hosts with a licence of Windows."}},
+    ),
+    Step(
+        "compute/flavors-add_tenant_access",
+        "POST",
+        f"{_F}/win/action",
+        {"addTenantAccess": {"tenant": PROJECT}},
+    ),
+    Step("compute/flavors-access", "GET", f"{_F}/win/os-flavor-access"),
+    Step("compute/flavors-show", "GET", f"{_F}/win"),
+    Step("compute/flavors-list", "GET", f"{_F}?is_public=none&limit=1"),
+    Step("compute/flavors-detail", "GET", f"{_F}/detail?is_public=none"),
+    Step(
+        "compute/flavors-remove_tenant_access",
+        "POST",
+        f"{_F}/win/action",
+        {"removeTenantAccess": {"tenant": PROJECT}},
+    ),
+    Step("compute/flavors-error", "GET", f"{_F}/m1.huge", status=404),
     # Placement by hand
     Step(
         "",
@@ -302,6 +373,46 @@ STORY = (
     Step("placement/usages-of_provider", "GET", f"{_P}/{CN2}/usages"),
     Step("placement/usages-of_project", "GET", f"/placement/usages?project_id={PROJECT}"),
     Step("", "DELETE", f"/placement/allocations/{OTHER}", status=204),
+    # Images
+    Step(
+        "image/images-create",
+        "POST",
+        _I,
+        {
+            "id": IMAGE,
+            "name": "windows-2025",
+            "disk_format": "qcow2",
+            "container_format": "bare",
+            "min_disk": 40,
+            "tags": ["windows"],
+            "os_distro": "windows",
+        },
+        201,
+    ),
+    Step(
+        "image/images-update",
+        "PATCH",
+        f"{_I}/{IMAGE}",
+        [
+            {"op": "add", "path": "/trait:CUSTOM_LICENSED_WINDOWS", "value": "required"},
+            {"op": "replace", "path": "/min_ram", "value": 4096},
+            {"op": "remove", "path": "/os_distro"},
+        ],
+        kind="application/openstack-images-v2.1-json-patch",
+    ),
+    Step("image/images-show", "GET", f"{_I}/{IMAGE}"),
+    Step("image/images-list", "GET", f"{_I}?tag=windows&sort=name:asc&limit=2"),
+    Step("image/images-error", "GET", f"{_I}/{OTHER}", status=404),
+    Step("image/image_members-create", "POST", f"{_I}/{IMAGE}/members", {"member": PROJECT}),
+    Step(
+        "image/image_members-update",
+        "PUT",
+        f"{_I}/{IMAGE}/members/{PROJECT}",
+        {"status": "accepted"},
+    ),
+    Step("image/image_members-list", "GET", f"{_I}/{IMAGE}/members"),
+    Step("image/image_schemas-member", "GET", "/image/v2/schemas/member"),
+    Step("image/import_methods-list", "GET", "/image/v2/info/import"),
     # Scheduling
     Step(
         "scheduler/explain",
@@ -375,7 +486,7 @@ def _played(client: TestApp) -> Iterator[tuple[str, Any]]:
         arguments: dict[str, Any] = {"headers": headers}
         if step.body is not None:
             arguments = {
-                "headers": {**headers, "Content-Type": "application/json"},
+                "headers": {**headers, "Content-Type": step.kind},
                 "body": json.dumps(step.body).encode(),
             }
         answer = client.request(step.path, method=step.method, status=step.status, **arguments)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from placement_sched.errors import Invalid
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.spec import RequestSpec
@@ -21,9 +22,19 @@ sys.path.append(str(SOURCE))
 
 from examples.few_instances import FewInstancesWeigher  # noqa: E402 - found by the line above
 from examples.night_shift import NightShiftFilter  # noqa: E402
+from examples.racks import register  # noqa: E402
 from examples.tenants_aggregate import TenantsAggregate  # noqa: E402
 
 SPEC = RequestSpec(flavor=Flavor(vcpus=1, memory_mb=512), project_id="acme")
+
+
+def test_the_extra_specs_are_checked() -> None:
+    racks, rack = register()
+    racks.check("8")
+    with pytest.raises(Invalid, match="'9' is greater than the max value of '8'"):
+        racks.check("9")
+    assert rack.name_pattern.fullmatch("acme:rack.12")
+    assert not rack.name_pattern.fullmatch("acme:rack.a")
 
 
 def an_aggregate(number: int, **metadata: str) -> HostAggregate:

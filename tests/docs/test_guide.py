@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from placement_sched.app import RULES
+from placement_sched.api.rules import RULES
 from placement_sched.config import catalogue
 from placement_sched.db.tables import metadata
 from placement_sched.scheduler import loading

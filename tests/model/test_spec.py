@@ -138,7 +138,7 @@ def test_limits_and_request_level_params_are_attributes():
 
 
 @pytest.mark.parametrize("noun", ["flavor", "image"])
-def test_stored_flavor_or_image_is_not_there_yet(noun):
+def test_stored_flavor_or_image_is_not_looked_up_here(noun):
     with pytest.raises(NotFound, match=f"no stored {noun} 'x'"):
         spec_of(**{noun: "x"})
 

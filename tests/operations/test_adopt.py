@@ -10,15 +10,11 @@ from placement_sched.db.migrate import current_revision, newest_revision, sync_s
 from placement_sched.db.openstack_schema import REVISIONS, TRAIN, XENA, look
 from placement_sched.db.tables import (
     OWN_TABLES,
-    allocations,
     compute_nodes,
     consumer_types,
     consumers,
-    inventories,
     metadata,
-    projects,
     resource_providers,
-    users,
 )
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
@@ -29,7 +25,7 @@ from placement_sched.operations.prepare import sync
 from placement_sched.store import usages
 from tests.conftest import make_settings
 from tests.empty_databases import KINDS, empty_database
-from tests.openstack_databases import NEWEST, make_openstack, stamp
+from tests.openstack_databases import NEWEST, fill, make_openstack, stamp
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 OURS = {table.name for table in OWN_TABLES} | {"placement_sched_alembic_version"}
@@ -49,47 +45,6 @@ def sqlite_empty(tmp_path):
         database = Database(make_settings(url))
         yield database
         database.dispose()
-
-
-def fill(database: Database, *, used: int = 3, record: bool = True) -> str:
-    """Put a provider with 8 VCPU and a consumer into a database of theirs; return its uuid."""
-    uuid = str(uuid4())
-
-    def work(connection):
-        connection.execute(insert(projects), {"id": 1, "external_id": "demo"})
-        connection.execute(insert(users), {"id": 1, "external_id": "demo"})
-        connection.execute(
-            insert(resource_providers), {"id": 1, "uuid": uuid, "name": "cn1", "generation": 7}
-        )
-        connection.execute(resource_providers.update().values(root_provider_id=1))
-        connection.execute(
-            insert(inventories),
-            {
-                "resource_provider_id": 1,
-                "resource_class_id": 0,
-                "total": 8,
-                "reserved": 0,
-                "min_unit": 1,
-                "max_unit": 8,
-                "step_size": 1,
-                "allocation_ratio": 1.0,
-            },
-        )
-        consumer = {"uuid": str(uuid4()), "project_id": 1, "user_id": 1, "generation": 1}
-        if record:
-            connection.execute(insert(consumers).values(**consumer))
-        connection.execute(
-            insert(allocations),
-            {
-                "resource_provider_id": 1,
-                "consumer_id": consumer["uuid"],
-                "resource_class_id": 0,
-                "used": used,
-            },
-        )
-
-    database.write(work)
-    return uuid
 
 
 def tables(database: Database) -> set[str]:
@@ -121,7 +76,7 @@ def test_what_is_in_it_is_counted_and_kept(empty):
     with empty.read() as connection:
         row = connection.execute(select(resource_providers)).one()
         assert (row.uuid, row.generation) == (uuid, 7)
-        assert usages.of_provider(connection, 1) == {"VCPU": 3}
+        assert usages.of_provider(connection, uuid) == (7, {"VCPU": 3})
 
 
 @pytest.mark.parametrize("revision", [TRAIN, NEWEST])

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -16,9 +17,10 @@ from sqlalchemy import func, select
 from placement_sched.db.tables import allocations as allocations_table
 from placement_sched.db.tables import consumers as consumers_table
 from placement_sched.db.transaction import Database
-from placement_sched.store import allocations, inventories, resource_providers
+from placement_sched.store import allocations, inventories, resource_providers, usages
 from tests.processes import race
 from tests.providers import make_provider
+from tests.races.journal import journal, replay
 from tests.races.writer import TOTALS, Tale, write_at_random
 
 LOG = logging.getLogger(__name__)
@@ -50,7 +52,7 @@ class Killer(threading.Thread):
 
 
 @pytest.fixture
-def tales(database, database_url, serve) -> tuple[list[str], list[Tale]]:
+def tales(database, database_url, serve) -> Iterator[tuple[list[str], list[Tale]]]:
     """What sixteen writers tell of ten providers, having raced against a server in trouble."""
     providers = [make_provider(database, VCPU=TOTALS[-1]) for _ in range(PROVIDERS)]
     server = serve(
@@ -58,13 +60,14 @@ def tales(database, database_url, serve) -> tuple[list[str], list[Tale]]:
         OS_PLACEMENT_DATABASE__CONNECTION=database_url,
     )
     killer = Killer(psutil.Process(server.process.pid))
-    killer.start()
-    told = race(WRITERS, write_at_random, server.url, providers, SECONDS)
-    killer.stop()
-    assert killer.killed >= SECONDS // PAUSE - 1
-    assert server.process.poll() is None
-    time.sleep(1)  # what a killed worker left open is rolled back
-    return providers, told
+    with journal(database):
+        killer.start()
+        told = race(WRITERS, write_at_random, server.url, providers, SECONDS)
+        killer.stop()
+        assert killer.killed >= SECONDS // PAUSE - 1
+        assert server.process.poll() is None
+        time.sleep(1)  # what a killed worker left open is rolled back
+        yield providers, told
 
 
 def test_every_acknowledged_write_is_there_whole_and_no_refused_one(database, tales):
@@ -81,6 +84,7 @@ def test_every_acknowledged_write_is_there_whole_and_no_refused_one(database, ta
     assert known == {consumer for consumer, _provider in expected}
     check_inventories(database, providers, told)
     check_usages(database, providers, expected)
+    check_room(database, providers)
     check_that_it_was_a_race(told)
 
 
@@ -112,13 +116,31 @@ def check_inventories(database: Database, providers: list[str], told: list[Tale]
 def check_usages(
     database: Database, providers: list[str], expected: dict[tuple[str, str], int]
 ) -> None:
-    """What is used of a provider is what its consumers hold, and never more than it ever had."""
+    """What is used of a provider is what its consumers hold."""
     for provider in providers:
         held = sum(amount for (_name, on), amount in expected.items() if on == provider)
         with database.read() as connection:
             found = resource_providers.by_uuid(connection, provider)
             rows = allocations.of_provider(connection, found.id)
-        assert sum(row.used for row in rows) == held <= TOTALS[-1]
+            _generation, used = usages.of_provider(connection, provider)
+        assert sum(row.used for row in rows) == used["VCPU"] == held
+
+
+def check_room(database: Database, providers: list[str]) -> None:
+    """No write ever used more of a provider than it had at that moment.
+
+    Only a total that was lowered below what was used already leaves one with more used than there
+    is, and then nobody gets more of it.
+    """
+    with database.read() as connection:
+        found = resource_providers.by_uuids(connection, providers)
+        now = {
+            one.uuid: usages.of_provider(connection, one.uuid)[1]["VCPU"] for one in found.values()
+        }
+    numbers = {one.id: one.uuid for one in found.values()}
+    used, excesses = replay(database, dict.fromkeys(numbers, TOTALS[-1]))
+    assert excesses == []
+    assert {numbers[provider]: amount for provider, amount in used.items()} == now
 
 
 def check_that_it_was_a_race(told: list[Tale]) -> None:

@@ -20,9 +20,9 @@ from sphinx.application import Sphinx
 
 import placement_sched
 from placement_sched.api.errors import status_of
+from placement_sched.api.rules import RULES
 from placement_sched.api.scheduler.dialect import ALSO_HERE
 from placement_sched.api.scheduler.dialect import CODES as SCHEDULER_CODES
-from placement_sched.app import RULES
 from placement_sched.config.without_meaning import WITHOUT_MEANING
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.errors import Error

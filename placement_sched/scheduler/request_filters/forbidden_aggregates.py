@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from oslo_config import cfg
-
 from placement_sched.config import Settings
+from placement_sched.config.aliased import AliasedBoolOpt
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.request_filters import (
@@ -33,10 +32,10 @@ class ForbiddenAggregates(BaseRequestFilter):
     options = (
         (
             "scheduler",
-            cfg.BoolOpt(
+            AliasedBoolOpt(
                 "enable_isolated_aggregate_filtering",
+                alias="enable_forbidden_aggregates_filter",
                 default=False,
-                deprecated_name="enable_forbidden_aggregates_filter",
                 help="Keep instances out of aggregates with metadata trait:X=required, unless "
                 "flavor or image require X, too.",
             ),

@@ -1,0 +1,30 @@
+"""Every option of OpenStack placement's own is an option here, or known to mean nothing."""
+
+import json
+import subprocess
+
+from placement_sched.config.without_meaning import WITHOUT_MEANING
+from placement_sched.operations.option_catalogue import Catalogue
+from placement_sched.scheduler.loading import full_conf
+from tests.differential.sides import PEER_PYTHON
+
+
+def test_no_option_of_theirs_is_unknown():
+    command = PEER_PYTHON.with_name("oslo-config-generator")
+    done = subprocess.run(
+        [command, "--namespace", "placement.conf", "--format", "json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    groups = json.loads(done.stdout)["options"]
+    theirs = {
+        (group, option["name"].replace("-", "_"))
+        for group, members in groups.items()
+        for option in members["opts"]
+    }
+    assert ("placement", "max_allocation_candidates") in theirs
+    ours = Catalogue(full_conf())
+    unknown = {one for one in theirs if ours.find(*one) is None}
+    assert unknown <= set(WITHOUT_MEANING)

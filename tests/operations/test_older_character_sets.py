@@ -1,0 +1,88 @@
+"""A database that cannot keep every character says so, on every face."""
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.app import create_app
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.adopt import adopt
+from tests.conftest import make_settings
+from tests.empty_databases import empty_database
+from tests.openstack_databases import make_openstack
+
+HEADERS = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+FACE = "%F0%9F%98%80"
+PROVIDER = "a0000000-0000-4000-8000-000000000001"
+CONSUMER = "c0000000-0000-4000-8000-000000000001"
+INVENTORIES = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("mysql", "CHARACTER SET utf8mb3"),
+        ("postgresql", "ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"),
+    ],
+    ids=["utf8mb3", "latin1"],
+)
+def older(request, tmp_path_factory):
+    kind, options = request.param
+    with empty_database(kind, tmp_path_factory.mktemp("older"), options) as url:
+        settings = make_settings(url)
+        database = Database(settings)
+        make_openstack(database)
+        adopt(database, utcnow)
+        database.dispose()
+        app = create_app(settings)
+        client = TestApp(app)
+        client.post_json(
+            "/placement/resource_providers", {"name": "a", "uuid": PROVIDER}, headers=HEADERS
+        )
+        path = f"/placement/resource_providers/{PROVIDER}/inventories"
+        client.put_json(path, INVENTORIES, headers=HEADERS)
+        yield client
+        app.close()
+
+
+def claim(**changes):
+    return {
+        "allocations": {PROVIDER: {"resources": {"VCPU": 1}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_type": "INSTANCE",
+        "consumer_generation": None,
+    } | changes
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/placement/resource_providers", {"name": "emoji\N{GRINNING FACE}"}),
+        ("PUT", f"/placement/resource_providers/{PROVIDER}", {"name": "\N{GRINNING FACE}"}),
+        ("PUT", f"/placement/allocations/{CONSUMER}", claim(project_id="\N{GRINNING FACE}")),
+        ("PUT", f"/placement/allocations/{CONSUMER}", claim(user_id="\N{GRINNING FACE}")),
+        ("GET", f"/placement/resource_providers?name={FACE}", None),
+        ("GET", f"/placement/usages?project_id={FACE}", None),
+    ],
+)
+def test_character_that_is_not_kept_is_refused_and_told(older, method, path, body):
+    if body is None:
+        told = older.get(path, headers=HEADERS, status=400)
+    else:
+        send = {"POST": older.post_json, "PUT": older.put_json}[method]
+        told = send(path, body, headers=HEADERS, status=400)
+    assert (
+        "cannot keep the character \N{GRINNING FACE} (U+1F600)" in told.json["errors"][0]["detail"]
+    )
+    # Nothing is left behind.
+    assert (
+        older.get(f"/placement/allocations/{CONSUMER}", headers=HEADERS).json["allocations"] == {}
+    )
+
+
+def test_what_can_be_kept_is(older):
+    name = "h\N{LATIN SMALL LETTER U WITH DIAERESIS}t"
+    older.post_json("/placement/resource_providers", {"name": name}, headers=HEADERS)
+    found = older.get("/placement/resource_providers", {"name": name}, headers=HEADERS).json
+    assert [one["name"] for one in found["resource_providers"]] == [name]
