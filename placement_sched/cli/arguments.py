@@ -7,14 +7,17 @@ from typing import Any, NoReturn
 class Parser(argparse.ArgumentParser):
     """A parser whose complaint is one line on stderr."""
 
+    #: The exit status of a complaint; a command that must have another sets it on its parser.
+    complaint = 2
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # A prefix that is unique today would mean something else once an option is added.
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
 
     def error(self, message: str) -> NoReturn:
-        """Tell what is wrong with the arguments and where help is; leave with status 2."""
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        """Tell what is wrong with the arguments and where help is, and leave."""
+        self.exit(self.complaint, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 #: What a command group adds itself to: ``parser.add_subparsers()``.
@@ -58,3 +61,10 @@ def add_format(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="how the result is printed (default: %(default)s)",
     )
+
+
+def set_wrong_input(parser: argparse.ArgumentParser, status: int) -> None:
+    """Let a command leave with ``status`` where it is given what cannot be."""
+    if isinstance(parser, Parser):
+        parser.complaint = status
+    parser.set_defaults(wrong_input=status)

@@ -7,15 +7,15 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from placement_sched.cli import config, db, demo, select, serve, status
+from placement_sched.cli import config, db, demo, placement, select, serve, status
 from placement_sched.cli.arguments import Parser
 from placement_sched.cli.terminal import one_line, sentence
-from placement_sched.errors import Error
+from placement_sched.errors import Error, Invalid, NotFound
 
 PROGRAM = "placement-sched"
 
 #: The command groups, in the order of ``--help``.
-GROUPS = (demo, serve, db, select, status, config)
+GROUPS = (demo, serve, db, select, placement, status, config)
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
@@ -23,12 +23,12 @@ BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that ``argv`` names and return its exit status."""
-    arguments = make_parser().parse_args(argv)
+    arguments = _arguments(argv)
     try:
         done: int = arguments.run(arguments)
         sys.stdout.flush()
     except Error as error:
-        return _fail(sentence(error), arguments.failure)
+        return _fail(sentence(error), _status(error, arguments))
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -44,7 +44,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     return done
 
 
-def make_parser() -> argparse.ArgumentParser:
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return what ``argv`` says; leaves where it says what cannot be."""
+    parser = make_parser()
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        # Only now is it known which command was meant, and how it leaves.
+        parser.complaint = arguments.wrong_input or parser.complaint
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return arguments
+
+
+def make_parser() -> Parser:
     """Return the parser of the whole command line."""
     parser = Parser(prog=PROGRAM, description="Decides where a virtual machine goes, and says why.")
     parser.add_argument(
@@ -52,11 +63,18 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     # A command whose status 1 means something else of its own sets another one.
-    parser.set_defaults(failure=1)
+    parser.set_defaults(failure=1, wrong_input=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in GROUPS:
         group.register(commands)
     return parser
+
+
+def _status(error: Error, arguments: argparse.Namespace) -> int:
+    """Return the status of a failure; some commands have one of its own for what they are given."""
+    wrong_input = isinstance(error, Invalid | NotFound) and arguments.wrong_input is not None
+    status: int = arguments.wrong_input if wrong_input else arguments.failure
+    return status
 
 
 def _fail(sentence: str, status: int) -> int:

@@ -2,10 +2,11 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.progress import Progress
 
 from placement_sched.errors import Error
 
@@ -36,3 +37,19 @@ def waiting(what: str) -> Iterator[None]:
         return
     with console.status(what):
         yield
+
+
+#: Told how much is done, and of how much (None where nobody knows yet).
+Told = Callable[[int, int | None], None]
+
+
+@contextmanager
+def progressing(what: str) -> Iterator[Told]:
+    """Give a function that moves a bar on stderr, which only a person sees."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _done, _total: None
+        return
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

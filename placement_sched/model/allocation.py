@@ -11,6 +11,8 @@ from placement_sched.model.inventory import Inventory
 
 #: How the API names the type of a consumer that has none (microversion 1.38).
 UNKNOWN_TYPE = "unknown"
+#: The type of consumers that instances are, as nova names it.
+INSTANCE_TYPE = "INSTANCE"
 
 
 class Generation(Enum):

@@ -4,15 +4,12 @@ from datetime import datetime
 
 from placement_sched.db.connection import Connection
 from placement_sched.errors import ConcurrentUpdate, Invalid
-from placement_sched.model.allocation import ConsumerClaim
+from placement_sched.model.allocation import INSTANCE_TYPE, ConsumerClaim
 from placement_sched.model.decision import Decision
 from placement_sched.model.instance import Instance
 from placement_sched.model.selection import Selection
 from placement_sched.model.spec import RequestSpec
 from placement_sched.store import allocations, decisions, instances
-
-#: The type of consumers that instances are, as nova names it.
-CONSUMER_TYPE = "INSTANCE"
 
 
 def claim(
@@ -53,7 +50,7 @@ def _claim(
         allocations={provider: part["resources"] for provider, part in parts.items()},
         project_id=spec.project_id or nobody[0],
         user_id=spec.user_id or nobody[1],
-        consumer_type=CONSUMER_TYPE,
+        consumer_type=INSTANCE_TYPE,
         generation=None,
     )
 

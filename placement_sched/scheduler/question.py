@@ -37,7 +37,7 @@ def question_from(spec: RequestSpec, settings: Settings, node_uuid: str | None) 
     be, or that contradict each other, naming the keys.
     """
     group = RequestGroup(
-        resources=_resources(spec),
+        resources=resources_from_flavor(spec.flavor, boot_from_volume=spec.is_bfv),
         traits=_traits(spec),
         aggregates=_aggregates(spec),
         in_tree=node_uuid,
@@ -61,13 +61,15 @@ def unknown_in(spec: RequestSpec, unknown: UnknownNames) -> Invalid:
     return Invalid(f"{told} ({', '.join(places)})" if places else told)
 
 
-def _resources(spec: RequestSpec) -> tuple[tuple[str, int], ...]:
-    """Return the amounts of the flavor, overridden by its ``resources:`` keys; 0 asks nothing."""
-    flavor = spec.flavor
+def resources_from_flavor(flavor: Flavor, *, boot_from_volume: bool) -> tuple[tuple[str, int], ...]:
+    """Return the amounts of a flavor, overridden by its ``resources:`` keys; 0 asks nothing.
+
+    Memory is in MB, disk in GB. Raises :class:`Invalid` naming an extra spec that cannot be.
+    """
     amounts = {
         "VCPU": flavor.vcpus,
         "MEMORY_MB": flavor.memory_mb,
-        "DISK_GB": _disk_gb(flavor, boot_from_volume=spec.is_bfv),
+        "DISK_GB": _disk_gb(flavor, boot_from_volume=boot_from_volume),
     }
     amounts |= {
         name: _amount(key, value) for key, name, value in _keyed(flavor.extra_specs, _RESOURCES)

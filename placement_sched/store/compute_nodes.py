@@ -92,6 +92,26 @@ def named(
     )
 
 
+def uuids_by_name(
+    connection: Connection, hosts: Collection[str], cell_uuid: str | None = None
+) -> dict[tuple[str, str], str]:
+    """Return the uuids of the nodes of these hosts (in a cell), by host and hypervisor_hostname."""
+    query = select(_COLUMNS.host, _COLUMNS.hypervisor_hostname, _COLUMNS.uuid)
+    if cell_uuid is not None:
+        query = query.where(_COLUMNS.cell_uuid == cell_uuid)
+    return {
+        (host, node): uuid
+        for batch in batches(hosts)
+        for host, node, uuid in connection.execute(query.where(_COLUMNS.host.in_(batch)))
+    }
+
+
+def is_cell(connection: Connection, cell_uuid: str) -> bool:
+    """Return whether a node has reported to be in this cell."""
+    query = select(_COLUMNS.id).where(_COLUMNS.cell_uuid == cell_uuid).limit(1)
+    return connection.execute(query).first() is not None
+
+
 def is_last(connection: Connection, node: ComputeNode) -> bool:
     """Return whether the host has no node beside this one."""
     others = select(_COLUMNS.id).where(_COLUMNS.host == node.host, _COLUMNS.uuid != node.uuid)

@@ -36,12 +36,16 @@ def by_uuid(connection: Connection, uuid: str) -> Instance:
     return found[0]
 
 
-def by_uuids(connection: Connection, uuids: Iterable[str]) -> tuple[Instance, ...]:
-    """Return those of the instances that are there."""
+def by_uuids(
+    connection: Connection, uuids: Iterable[str], *, lock: bool = False
+) -> tuple[Instance, ...]:
+    """Return those of the instances that are there, by uuid, their rows locked if asked."""
+    query = select(instances).order_by(_COLUMNS.uuid)
+    query = query.with_for_update() if lock else query
     return tuple(
         _instance(row)
-        for batch in batches(set(uuids))
-        for row in connection.execute(select(instances).where(_COLUMNS.uuid.in_(batch)))
+        for batch in batches(sorted(set(uuids)))
+        for row in connection.execute(query.where(_COLUMNS.uuid.in_(batch)))
     )
 
 

@@ -1,0 +1,182 @@
+"""``placement audit`` finds what no recorded instance holds, and deletes it if asked."""
+
+import threading
+
+import pytest
+
+from placement_sched.cli.main import main
+from placement_sched.model.clock import utcnow
+from placement_sched.operations import audit as operation
+from placement_sched.operations.audit import Auditor
+from tests.cli.repairs import Cloud, uuid
+from tests.reports import node_uuid
+from tests.statements import counted
+
+CN1, CN2 = node_uuid(1), node_uuid(2)
+NOBODY = ("no-project", "no-user")
+
+
+@pytest.fixture
+def cloud(app, capsys, database_url, monkeypatch):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
+    return Cloud(app, capsys)
+
+
+@pytest.fixture
+def small(sqlite_app, capsys, sqlite_url, monkeypatch):
+    """The cloud on SQLite alone."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    return Cloud(sqlite_app, capsys)
+
+
+def test_a_cloud_in_order_is_clean(cloud):
+    cloud.record(1)
+    cloud.allocate(1)
+    assert cloud.document("audit") == {"code": 0, "orphaned": [], "consumers": 0, "deleted": 0}
+    assert cloud.run("audit", "--delete")[:2] == (0, "no orphaned allocations\n")
+
+
+def test_what_no_instance_holds_is_found_and_left(cloud):
+    cloud.record(1)
+    cloud.allocate(1)
+    gone = cloud.allocate(2, {CN1: {"VCPU": 1, "MEMORY_MB": 512}, CN2: {"DISK_GB": 3}})
+    found = cloud.document("audit")
+    assert (found["code"], found["consumers"], found["deleted"]) == (3, 1, 0)
+    assert [
+        (one["consumer"], one["resource_provider"], one["resources"]) for one in found["orphaned"]
+    ] == [(gone, CN1, {"VCPU": 1, "MEMORY_MB": 512}), (gone, CN2, {"DISK_GB": 3})]
+    assert cloud.held(2) != {}
+
+
+def test_delete_frees_orphans_and_nothing_else(cloud):
+    cloud.record(1)
+    cloud.allocate(1)
+    cloud.allocate(2)
+    cloud.allocate(3, kind="MIGRATION")
+    assert cloud.document("audit", "--delete")["code"] == 4
+    assert [cloud.held(number) for number in (1, 2, 3)] == [
+        {CN1: {"VCPU": 1}},
+        {},
+        {CN1: {"VCPU": 1}},
+    ]
+    assert cloud.document("audit", "--delete")["code"] == 0
+
+
+def test_of_one_provider_only_what_is_held_there_is_deleted(cloud):
+    cloud.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
+    assert cloud.document("audit", "--resource_provider", CN2, "--delete")["code"] == 4
+    assert cloud.held(2) == {CN1: {"VCPU": 1}}
+    assert cloud.document("audit", "--resource_provider", CN2)["code"] == 0
+    assert cloud.document("audit")["code"] == 3
+
+
+def test_children_of_compute_nodes_are_looked_at_and_foreign_providers_are_not(cloud):
+    child, storage = node_uuid(11), node_uuid(12)
+    for body in (
+        {"uuid": child, "name": "cn1-gpu", "parent_provider_uuid": CN1},
+        {"uuid": storage, "name": "storage"},
+    ):
+        cloud.app.post_json(
+            "/placement/resource_providers",
+            body,
+            headers={"OpenStack-API-Version": "placement 1.38"},
+        )
+    for provider in (child, storage):
+        cloud.app.put_json(
+            f"/placement/resource_providers/{provider}/inventories",
+            {"resource_provider_generation": 0, "inventories": {"VGPU": {"total": 4}}},
+            headers={"OpenStack-API-Version": "placement 1.38"},
+        )
+    cloud.allocate(2, {child: {"VGPU": 1}})
+    cloud.allocate(3, {storage: {"VGPU": 1}})
+    assert [one["resource_provider"] for one in cloud.document("audit")["orphaned"]] == [child]
+    assert cloud.document("audit", "--resource-provider", storage)["consumers"] == 1
+
+
+def test_it_tells_in_words_who_holds_what(small):
+    small.allocate(2, {CN1: {"VCPU": 1, "MEMORY_MB": 512}})
+    status, printed, _ = small.run("audit", "--delete", "--verbose")
+    assert status == 4
+    held = "512 MEMORY_MB, 1 VCPU"
+    assert printed.splitlines() == [
+        "looked at every compute node",
+        f"consumer {uuid(2)} is no recorded instance and holds {held} of cn1 ({CN1})",
+        "orphaned: the allocations of 1 consumer; deleted those of 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--resource_provider", "no-uuid"),
+        ("--resource_provider", node_uuid(7)),
+        ("--no-such-option",),
+        ("--format", "xml"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_input_is_127_and_one_line(small, arguments):
+    status, printed, told = small.run("audit", *arguments)
+    assert (status, printed) == (127, "")
+    assert told.startswith("placement-sched")
+    assert told.count("\n") == 1
+
+
+def test_what_was_not_expected_is_1(monkeypatch, capsys):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "postgresql://127.0.0.1:1/none")
+    assert main(["placement", "audit"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_instance_that_is_recorded_meanwhile_keeps_what_it_holds(cloud, database):
+    cloud.allocate(2)
+    auditor = Auditor(database=database, clock=utcnow, nobody=NOBODY)
+    found = auditor.find()
+    cloud.record(2)
+    assert auditor.delete(found, lambda _done, _total: None).deleted == 0
+    assert cloud.held(2) != {}
+
+
+def test_a_batch_begins_anew_where_a_rival_was_faster(small, sqlite_database, monkeypatch):
+    small.allocate(2)
+    auditor = Auditor(database=sqlite_database, clock=utcnow, nobody=NOBODY)
+    found = auditor.find()
+    replace, refusals = operation.allocations.replace, [operation.ConcurrentUpdate("rival")]
+
+    def raced(*arguments):
+        if refusals:
+            raise refusals.pop()
+        replace(*arguments)
+
+    monkeypatch.setattr(operation.allocations, "replace", raced)
+    assert auditor.delete(found, lambda _done, _total: None).deleted == 1
+
+
+def test_two_audits_at_once_delete_everything_once(cloud, database):
+    for number in range(8):
+        cloud.allocate(number)
+    deleted = []
+
+    def work():
+        auditor = Auditor(database=database, clock=utcnow, nobody=NOBODY)
+        deleted.append(auditor.delete(auditor.find(), lambda _done, _total: None).deleted)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(deleted) == 8
+    assert cloud.document("audit")["code"] == 0
+
+
+def test_statements_do_not_depend_on_how_many_orphans_there_are(small, sqlite_database):
+    counts = []
+    for numbers in ((1,), range(2, 8)):
+        for number in numbers:
+            small.allocate(number)
+        auditor = Auditor(database=sqlite_database, clock=utcnow, nobody=NOBODY)
+        with counted(sqlite_database) as seen:
+            auditor.delete(auditor.find(), lambda _done, _total: None)
+        counts.append(len(seen))
+    assert counts[0] == counts[1]
