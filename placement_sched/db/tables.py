@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from placement_sched.db import flavor_tables, image_tables
+from placement_sched.db import flavor_tables, image_tables, server_group_tables
 from placement_sched.db.columns import Document, metadata
 from placement_sched.db.columns import exact as _exact
 from placement_sched.db.columns import stamps as _stamps
@@ -30,6 +30,7 @@ images = image_tables.images
 image_properties = image_tables.image_properties
 image_tags = image_tables.image_tags
 image_members = image_tables.image_members
+server_groups = server_group_tables.server_groups
 
 resource_providers = Table(
     "resource_providers",
@@ -307,6 +308,7 @@ instances = Table(
     Column("decision_uuid", String(36)),
     UniqueConstraint("uuid", name="uniq_sched_instances0uuid"),
     Index("sched_instances_host_idx", "host", "node"),
+    Index("sched_instances_server_group_idx", "server_group"),
     mysql_engine="InnoDB",
 )
 

@@ -10,6 +10,7 @@ from placement_sched.model.allocation import canonical
 from placement_sched.model.destination import Destination
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image
+from placement_sched.model.server_group import ServerGroup
 
 Document = Mapping[str, Any]
 
@@ -73,7 +74,7 @@ class RequestSpec:
     requested_destination: Destination | None = None
     retry: Retry | None = None
     limits: Limits | None = None
-    instance_group: Any = None
+    instance_group: ServerGroup | None = None
     scheduler_hints: Mapping[str, list[str]] = field(default_factory=dict)
     requested_resources: tuple[Any, ...] = ()
     request_level_params: RequestLevelParams = field(default_factory=RequestLevelParams)
@@ -94,6 +95,16 @@ class RequestSpec:
     def is_rebuild(self) -> bool:
         """Return whether an instance is rebuilt where it is, as nova's hint for that tells."""
         return self.scheduler_hints.get("_nova_check_type") == ["rebuild"]
+
+    def in_group_on(self, host: str) -> Self:
+        """Return this request with the instance in hand a member of its group, on ``host``.
+
+        Without a group it is the same request.
+        """
+        if self.instance_group is None:
+            return self
+        joined = self.instance_group.joined_by(self.instance_uuid, host)
+        return replace(self, instance_group=joined)
 
     def for_instance(self, uuid: str | None) -> Self:
         """Return this request with that instance in hand."""
@@ -154,7 +165,8 @@ def request_spec_from(document: Document) -> RequestSpec:
     """Return the request that a JSON object (contract §4, already of its schema) describes.
 
     Raises :class:`Invalid` naming an image property that cannot be or an instance named twice,
-    and :class:`NotFound` where a flavor or image is only named: who asks looks stored ones up.
+    and :class:`NotFound` where a flavor or image, or :class:`Invalid` where a server group, is
+    only named: who asks looks stored ones up.
     """
     uuids = _instances(document.get("instance_uuids") or ())
     destination = document.get("requested_destination")
@@ -171,6 +183,7 @@ def request_spec_from(document: Document) -> RequestSpec:
         requested_destination=Destination.from_document(destination) if destination else None,
         retry=_retry(document.get("retry")),
         limits=Limits(**document["limits"]) if document.get("limits") else None,
+        instance_group=_group(document.get("instance_group")),
         scheduler_hints=_hints(document.get("scheduler_hints") or {}),
         request_level_params=_request_level_params(document.get("request_level_params") or {}),
     )
@@ -181,7 +194,6 @@ _PLAIN = (
     "user_id",
     "is_bfv",
     "availability_zone",
-    "instance_group",
     "network_metadata",
     "numa_topology",
     "pci_requests",
@@ -210,6 +222,13 @@ def _described(document: Document, noun: str) -> Document | None:
     if isinstance(given, str):
         raise NotFound(f"There is no stored {noun} {given!r}; give the {noun} as an object.")
     return given
+
+
+def _group(given: Document | str | None) -> ServerGroup | None:
+    """Return the server group as an object."""
+    if isinstance(given, str):
+        raise Invalid(f"There is no server group {given} (at $.request_spec.instance_group)")
+    return None if given is None else ServerGroup.from_document(given)
 
 
 def _retry(document: Document | None) -> Retry | None:

@@ -55,7 +55,8 @@ class Chooser:
     def choose(self, hosts: Sequence[HostState], spec: RequestSpec, headroom: Headroom) -> Choice:
         """Return a host for every instance of the request, or for none if one finds no host.
 
-        Hosts chosen are consumed virtually, so that the next instance sees less of them.
+        Hosts chosen are consumed virtually, so that the next instance sees less of them, and a
+        server group has the instances placed before among its members.
         """
         left = list(hosts)
         chosen: list[WeighedHost] = []
@@ -70,6 +71,7 @@ class Chooser:
             chosen.append(best)
             headroom.take(best.obj)
             best.obj.consume_from_request(one)
+            spec = one.in_group_on(best.obj.host)
         if first is None:  # a request is for one instance at least
             raise AssertionError("no instance was asked for")
         others = self._alternates(chosen, left, spec, headroom)

@@ -9,7 +9,7 @@ from placement_sched.model.decision import Decision
 from placement_sched.model.instance import Instance
 from placement_sched.model.selection import Selection
 from placement_sched.model.spec import RequestSpec
-from placement_sched.store import allocations, decisions, instances
+from placement_sched.store import allocations, decisions, instances, server_groups
 
 
 def claim(
@@ -25,7 +25,8 @@ def claim(
     ``nobody`` are project and user of requests that name none. Runs inside one write transaction.
     Every consumer must be new, so that a rival with the same instance uuids cannot be overwritten.
     Raises :class:`CapacityExceeded` or
-    :class:`ConcurrentUpdate` where somebody was faster.
+    :class:`ConcurrentUpdate` where somebody was faster, and :class:`Invalid` where the stored
+    server group is gone.
     """
     pairs = list(zip(spec.instance_uuids, selections, strict=True))
     claims = [_claim(spec, uuid, selection, nobody) for uuid, selection in pairs]
@@ -34,9 +35,25 @@ def claim(
     except Invalid as gone:
         # What the search had found is there no more: a rival too, if one that takes hosts away.
         raise ConcurrentUpdate(gone.detail) from gone
+    _join_group(connection, spec)
     recorded = [_instance(spec, uuid, selection, decision) for uuid, selection in pairs]
     instances.record(connection, recorded, now)
     decisions.record(connection, decision, now)
+
+
+def _join_group(connection: Connection, spec: RequestSpec) -> None:
+    """Lock the stored group that the instances are to be in, if there is one.
+
+    Of a strict policy the members must be those, on those hosts, that the choice was made by:
+    else a rival with members of the same group could break with us what each of us found kept.
+    """
+    group = spec.instance_group
+    if group is None or group.uuid is None:
+        return
+    server_groups.join(connection, group.uuid, "$.request_spec.instance_group")
+    now = server_groups.placed(connection, group) if group.is_strict else group
+    if set(now.members) != set(group.members) or set(now.hosts) != set(group.hosts):
+        raise ConcurrentUpdate(f"members of server group {group.uuid} came or went meanwhile")
 
 
 def _claim(
@@ -68,6 +85,6 @@ def _instance(spec: RequestSpec, uuid: str, selection: Selection, decision: Deci
         task_state=None,
         flavor=asked.get("flavor"),
         image=asked.get("image"),
-        server_group=None,
+        server_group=spec.instance_group.uuid if spec.instance_group else None,
         decision_uuid=decision.uuid,
     )

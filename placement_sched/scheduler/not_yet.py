@@ -9,7 +9,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.spec import RequestSpec
 
 #: Fields of the request spec.
-_FIELDS = ("instance_group", "requested_resources", "numa_topology", "pci_requests")
+_FIELDS = ("requested_resources", "numa_topology", "pci_requests")
 
 #: Extra specs that change what is asked of placement or of a host.
 _EXTRA_SPECS = re.compile(
@@ -58,8 +58,6 @@ def check(spec: RequestSpec) -> None:
             raise _refused(field)
     if spec.root_required or spec.root_forbidden or spec.same_subtree:
         raise _refused("request_level_params")
-    if spec.get_scheduler_hint("group"):
-        raise _refused("scheduler_hints.group")
     for key, value in spec.flavor.extra_specs.items():
         if _EXTRA_SPECS.fullmatch(key) and value not in _NOTHING:
             raise _refused(f"flavor.extra_specs.{key}")

@@ -21,7 +21,7 @@ from placement_sched.model.clock import Clock
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED, Decision, digest_of
 from placement_sched.model.report import View, hosts_as_json, terms_of
 from placement_sched.model.spec import RequestSpec, request_spec_from
-from placement_sched.scheduler import not_yet, stored
+from placement_sched.scheduler import group_support, not_yet, stored
 from placement_sched.scheduler.claims import claim
 from placement_sched.scheduler.hosts import Memory
 from placement_sched.scheduler.loading import overridden, plugins_for
@@ -61,7 +61,11 @@ class Scheduler:
         claiming = claiming and not spec.is_rebuild  # who stays keeps what it holds
         number = self.settings.scheduler.max_attempts - 1 if alternates else 0
         tools = self._tools(self.settings)
+        group_support.check(spec, tools.plugins)
         for start in range(MAX_STARTS):
+            if start and stored.names_group(document):  # whose members the rivals may be
+                asked = self._whole(document)
+                spec = replace(_spec_of(asked), instance_uuids=spec.instance_uuids)
             self.database.tally.claims_retried += bool(start)
             earlier = self._earlier(spec, document) if claiming else None
             if earlier is not None:
@@ -96,6 +100,7 @@ class Scheduler:
         """
         tools = self._tools_under(overrides) if overrides else self._tools(self.settings)
         spec = _spec_of(self._whole(document))
+        group_support.check(spec, tools.plugins)
         number = tools.settings.scheduler.max_attempts - 1 if alternates else 0
         with self.database.read() as connection:
             done = run(connection, spec, tools, number)

@@ -67,6 +67,8 @@ def test_story_is_told_as_written_over_http(story, url):
 #: What stories make, in the order in which it can be removed: the name of the list, and of what
 #: is named by the address of one.
 LISTS = {
+    "/scheduler/v1/instances": ("instances", "uuid"),
+    "/compute/v2.1/os-server-groups": ("server_groups", "id"),
     "/compute/v2.1/os-aggregates": ("aggregates", "id"),
     "/compute/v2.1/flavors": ("flavors", "id"),
     "/image/v2/images": ("images", "id"),

@@ -80,6 +80,7 @@ _S = "/scheduler/v1"
 _C = "/compute/v2.1/os-aggregates"
 _I = "/image/v2/images"
 _F = "/compute/v2.1/flavors"
+_G = "/compute/v2.1/os-server-groups"
 
 
 @dataclass(frozen=True)
@@ -373,6 +374,21 @@ STORY = (
     Step("placement/usages-of_provider", "GET", f"{_P}/{CN2}/usages"),
     Step("placement/usages-of_project", "GET", f"/placement/usages?project_id={PROJECT}"),
     Step("", "DELETE", f"/placement/allocations/{OTHER}", status=204),
+    # Server groups
+    Step(
+        "compute/os_server_groups-create",
+        "POST",
+        _G,
+        {
+            "server_group": {
+                "name": "web",
+                "policy": "anti-affinity",
+                "rules": {"max_server_per_host": 2},
+            }
+        },
+    ),
+    Step("compute/os_server_groups-show", "GET", f"{_G}/{{server_group}}"),
+    Step("compute/os_server_groups-list", "GET", f"{_G}?limit=2"),
     # Images
     Step(
         "image/images-create",
@@ -482,6 +498,7 @@ def _played(client: TestApp) -> Iterator[tuple[str, Any]]:
         "X-Auth-Token": "admin",
         "OpenStack-API-Version": "placement 1.39, compute 2.96",
     }
+    group = ""  # the uuid of the server group made last
     for step in STORY:
         arguments: dict[str, Any] = {"headers": headers}
         if step.body is not None:
@@ -489,8 +506,11 @@ def _played(client: TestApp) -> Iterator[tuple[str, Any]]:
                 "headers": {**headers, "Content-Type": step.kind},
                 "body": json.dumps(step.body).encode(),
             }
-        answer = client.request(step.path, method=step.method, status=step.status, **arguments)
+        path = step.path.format(server_group=group)
+        answer = client.request(path, method=step.method, status=step.status, **arguments)
         bodies = {"request": step.body, "response": answer.json if answer.body else None}
+        if step.name == "compute/os_server_groups-create":
+            group = bodies["response"]["server_group"]["id"]
         for kind in step.kept if step.name else ():
             if bodies[kind] is not None:
                 yield f"{step.name}-{kind}.json", bodies[kind]

@@ -10,8 +10,6 @@ from tests.scheduler.states import a_spec
 @pytest.mark.parametrize(
     ("fields", "key"),
     [
-        ({"instance_group": "uuid"}, "instance_group"),
-        ({"scheduler_hints": {"group": "uuid"}}, "scheduler_hints.group"),
         ({"requested_resources": [{"resources": {}}]}, "requested_resources"),
         ({"request_level_params": {"root_required": ["A"]}}, "request_level_params"),
         ({"request_level_params": {"same_subtree": [["_1"]]}}, "request_level_params"),
@@ -80,6 +78,7 @@ def test_image_property_is_refused_by_name(name, value):
         ({}, {"hw_firmware_stateless": "false"}, {}),
         ({}, {"hw_cpu_policy": "shared", "hw_disk_bus": "scsi"}, {}),
         ({}, {}, {"numa_topology": None, "pci_requests": None, "requested_resources": []}),
+        ({}, {}, {"instance_group": {"policy": "affinity"}, "scheduler_hints": {"group": "x"}}),
         ({}, {}, {"scheduler_hints": {"same_host": ["x"]}, "request_level_params": {}}),
     ],
 )

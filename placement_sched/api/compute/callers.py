@@ -18,6 +18,11 @@ def may(call: Call, rule: str) -> bool:
     return True
 
 
+def require(call: Call, rule: str, project_id: str | None) -> None:
+    """Raise :class:`Forbidden` unless the caller may do ``rule`` to what belongs to a project."""
+    call.services.policy.check(rule, call.identity, {"project_id": project_id or ""})
+
+
 def confined_to(call: Call) -> str | None:
     """Return the project beyond which the caller sees nothing private; None for who sees all."""
     return None if may(call, ADMINISTRATOR) else call.identity.project_id

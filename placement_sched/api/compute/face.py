@@ -4,6 +4,7 @@ from placement_sched.api.compute.routes import (
     flavors,
     os_aggregates,
     os_extra_specs,
+    os_server_groups,
     versions,
 )
 
@@ -12,4 +13,5 @@ ROUTES = (
     *os_aggregates.ROUTES,
     *flavors.ROUTES,
     *os_extra_specs.ROUTES,
+    *os_server_groups.ROUTES,
 )

@@ -7,13 +7,11 @@ from urllib.parse import urlencode
 from placement_sched.api.call import Call
 from placement_sched.api.compute.booleans import yes_or_no
 from placement_sched.api.compute.callers import confined_to
+from placement_sched.api.compute.paging import at_most
 from placement_sched.api.compute.schemas.parts import LARGEST
 from placement_sched.errors import Invalid
 from placement_sched.model.flavor import Flavor
 from placement_sched.store.flavor_list import Wanted
-
-#: The most that one answer lists, whatever is asked: nova's [api] max_limit.
-MOST = 1000
 
 
 def wanted(call: Call) -> Wanted:
@@ -31,21 +29,17 @@ def wanted(call: Call) -> Wanted:
         sort_key=call.value("sort_key") or "flavorid",
         descending=call.value("sort_dir") == "desc",
         marker=call.value("marker"),
-        limit=_limit(call),
+        limit=at_most(call),
     )
 
 
 def next_page(call: Call, path: str, found: Sequence[Flavor]) -> dict[str, Any]:
     """Return the link to what comes behind a full page, or nothing behind one that is not."""
-    if not found or len(found) < _limit(call):
+    if not found or len(found) < at_most(call):
         return {}
     # Of a parameter given several times, the last is what counted.
     query = urlencode({**dict(call.query), "marker": found[-1].flavorid})
     return {"flavors_links": [{"rel": "next", "href": f"{call.url}/v2.1/{path}?{query}"}]}
-
-
-def _limit(call: Call) -> int:
-    return min(int(call.value("limit") or MOST), MOST)
 
 
 def _is_public(call: Call) -> bool | None:

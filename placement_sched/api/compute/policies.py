@@ -8,6 +8,8 @@ _AGGREGATES = "os_compute_api:os-aggregates"
 _MANAGE = "os_compute_api:os-flavor-manage"
 _ACCESS = "os_compute_api:os-flavor-access"
 _EXTRA_SPECS = "os_compute_api:os-flavor-extra-specs"
+_MEMBER = "rule:project_member_or_admin"
+_GROUPS = "os_compute_api:os-server-groups"
 
 
 def _rule(name: str, description: str, check: str = _ADMIN) -> Rule:
@@ -24,6 +26,16 @@ RULES = (
         "project_reader_or_admin",
         "Administrators, and readers of the project in question.",
         "rule:project_reader_api or rule:context_is_admin",
+    ),
+    _rule(
+        "project_member_api",
+        "Those who may change what belongs to their project.",
+        "role:member and project_id:%(project_id)s",
+    ),
+    _rule(
+        "project_member_or_admin",
+        "Administrators, and members of the project in question.",
+        "rule:project_member_api or rule:context_is_admin",
     ),
     _rule(f"{_AGGREGATES}:index", "List host aggregates."),
     _rule(f"{_AGGREGATES}:create", "Create a host aggregate."),
@@ -46,4 +58,9 @@ RULES = (
     _rule(f"{_EXTRA_SPECS}:create", "Set extra specs of a flavor."),
     _rule(f"{_EXTRA_SPECS}:update", "Set one extra spec of a flavor."),
     _rule(f"{_EXTRA_SPECS}:delete", "Delete an extra spec of a flavor."),
+    _rule(f"{_GROUPS}:index", "List the server groups of one's project.", _READER),
+    _rule(f"{_GROUPS}:index:all_projects", "List the server groups of all projects."),
+    _rule(f"{_GROUPS}:create", "Create a server group.", _MEMBER),
+    _rule(f"{_GROUPS}:show", "Show a server group.", _READER),
+    _rule(f"{_GROUPS}:delete", "Delete a server group.", _MEMBER),
 )

@@ -1,8 +1,9 @@
-"""What tests of host aggregates and flavors build on."""
+"""What tests of host aggregates, flavors and server groups build on."""
 
 import pytest
 
 from tests.api.compute.flavors import FlavorApi
+from tests.api.compute.server_groups import GroupApi
 
 URL = "/compute/v2.1/os-aggregates"
 
@@ -65,3 +66,13 @@ def flavors(app):
 @pytest.fixture
 def sqlite_flavors(sqlite_app):
     return FlavorApi(sqlite_app)
+
+
+@pytest.fixture
+def groups(app):
+    return GroupApi(app)
+
+
+@pytest.fixture
+def sqlite_groups(sqlite_app):
+    return GroupApi(sqlite_app)

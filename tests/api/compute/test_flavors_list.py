@@ -101,7 +101,7 @@ def test_full_page_links_to_the_next(some, path):
 
 
 def test_nova_lists_a_thousand_at_most(sqlite_flavors, monkeypatch):
-    monkeypatch.setattr("placement_sched.api.compute.flavor_queries.MOST", 2)
+    monkeypatch.setattr("placement_sched.api.compute.paging.MOST", 2)
     for flavorid in "abc":
         sqlite_flavors.create(flavorid)
     page = sqlite_flavors.ask("GET").json

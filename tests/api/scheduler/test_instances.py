@@ -26,7 +26,7 @@ WHOLE = {
         "extra_specs": {"trait:HW_CPU_X86_AVX2": "required"},
     },
     "image": {"id": "i1", "disk_format": "qcow2", "min_ram": 0, "properties": {"os_type": "linux"}},
-    "server_group": node_uuid(600),
+    "server_group": None,
 }
 
 

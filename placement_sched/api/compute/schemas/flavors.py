@@ -1,6 +1,13 @@
 """Bodies and queries of flavor requests (compute API reference, "Flavors")."""
 
-from placement_sched.api.compute.schemas.parts import NAME, Json, an_object, number, wrapped
+from placement_sched.api.compute.schemas.parts import (
+    NAME,
+    PAGE,
+    Json,
+    an_object,
+    number,
+    wrapped,
+)
 from placement_sched.api.schema import Schemas
 from placement_sched.store.flavor_list import SORT_KEYS
 
@@ -49,7 +56,7 @@ REMOVE_TENANT_ACCESS = wrapped(
 )
 
 _QUERY: Json = {
-    "limit": {"type": "string", "pattern": r"^[0-9]+$(?!\n)", "maxLength": 255},
+    "limit": PAGE,
     "marker": {"type": "string"},
     "is_public": {"type": "string"},
     "minRam": {"type": "string"},

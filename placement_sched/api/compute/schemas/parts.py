@@ -11,6 +11,9 @@ LARGEST = 2**31 - 1
 
 NAME: Json = {"type": "string", "minLength": 1, "maxLength": 255, "format": "printable-name"}
 
+#: How many of a list are asked for, or left out at its beginning.
+PAGE: Json = {"type": "string", "pattern": r"^[0-9]+$(?!\n)", "maxLength": 255}
+
 
 def an_object(properties: Json, **more: Any) -> Json:
     """Return the schema of an object with these keys and no others."""

@@ -5,9 +5,9 @@ from typing import Any
 
 import orjson
 
+from placement_sched.api.addressed import usual
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.route import Route
-from placement_sched.api.scheduler.addressed import usual
 from placement_sched.api.scheduler.paging import limit_and_marker, page
 from placement_sched.api.scheduler.schemas import compute_nodes as schemas
 from placement_sched.db.connection import Connection

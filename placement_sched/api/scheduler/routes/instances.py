@@ -3,9 +3,9 @@
 from dataclasses import fields
 from typing import Any
 
+from placement_sched.api.addressed import usual
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.route import Route
-from placement_sched.api.scheduler.addressed import usual
 from placement_sched.api.scheduler.paging import limit_and_marker, page
 from placement_sched.api.scheduler.schemas import instances as schemas
 from placement_sched.db.connection import Connection
@@ -27,8 +27,7 @@ def record(call: Call, uuid: str) -> Answer:
     def work(connection: Connection) -> Instance:
         flavor = stored.flavor_for_record(connection, call.body.get("flavor"))
         instance = _instance(uuid, {**call.body, "flavor": flavor})
-        instances.record(connection, [instance], call.now())
-        return instances.by_uuid(connection, instance.uuid)
+        return operations.record(connection, instance, call.now())
 
     return Answer(body=_shown(call.services.database.write(work)))
 

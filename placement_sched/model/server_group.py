@@ -1,0 +1,72 @@
+"""A server group: instances that belong near to each other, or apart."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+ANTI_AFFINITY = "anti-affinity"
+#: What a group may ask of its members' hosts, in nova's words.
+POLICIES = ("affinity", ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
+#: The one rule that there is: how many members of an anti-affinity group one host may have.
+MOST_PER_HOST = "max_server_per_host"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerGroup:
+    """A group as kept, and as plugins see it: nova's InstanceGroup attribute names.
+
+    ``members`` are the uuids of its instances, ``hosts`` the names of the hosts that these are on;
+    who only lists groups does not ask for hosts. A group that a request describes has no uuid.
+    """
+
+    policy: str
+    rules: Mapping[str, int] = field(default_factory=dict)
+    uuid: str | None = None
+    name: str | None = None
+    project_id: str | None = None
+    user_id: str | None = None
+    members: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """Return the group that a request's JSON object describes."""
+        return cls(
+            **{name: document.get(name) for name in ("uuid", "name", "project_id", "user_id")},
+            policy=document["policy"],
+            rules=document.get("rules") or {},
+            members=tuple(document.get("members") or ()),
+            hosts=tuple(document.get("hosts") or ()),
+        )
+
+    def as_document(self) -> dict[str, Any]:
+        """Return the JSON object of which :meth:`from_document` makes this group again."""
+        return {
+            "uuid": self.uuid,
+            "name": self.name,
+            "project_id": self.project_id,
+            "user_id": self.user_id,
+            "policy": self.policy,
+            "rules": dict(self.rules),
+            "members": list(self.members),
+            "hosts": list(self.hosts),
+        }
+
+    @property
+    def policies(self) -> list[str]:
+        """Return the policy as a list, as nova's plugins of former days read it."""
+        return [self.policy]
+
+    @property
+    def is_strict(self) -> bool:
+        """Return whether no host may break the policy, rather than be liked less."""
+        return not self.policy.startswith("soft-")
+
+    def joined_by(self, instance: str | None, host: str) -> Self:
+        """Return the group with one more member, of no uuid yet where it is None, on a host."""
+        members: Iterable[str] = (*self.members, *(() if instance is None else (instance,)))
+        return replace(
+            self,
+            members=tuple(dict.fromkeys(members)),
+            hosts=tuple(dict.fromkeys((*self.hosts, host))),
+        )

@@ -1,0 +1,129 @@
+"""Server groups; their members are the instances whose records name them."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from placement_sched.db.batches import batches
+from placement_sched.db.tables import instances, server_groups
+from placement_sched.errors import Invalid
+from placement_sched.model.server_group import MOST_PER_HOST, ServerGroup
+
+_GROUPS = server_groups.c
+_INSTANCES = instances.c
+
+
+def by_uuid(connection: Connection, uuid: str) -> ServerGroup | None:
+    """Return the group of this uuid, without members, or None."""
+    row = connection.execute(select(server_groups).where(_GROUPS.uuid == uuid)).first()
+    return None if row is None else _group(row)
+
+
+def called(connection: Connection, name: str, project_id: str | None) -> tuple[ServerGroup, ...]:
+    """Return the groups of this name in a project, without members, the oldest first."""
+    query = select(server_groups).where(_GROUPS.name == name, _GROUPS.project_id == project_id)
+    return tuple(map(_group, connection.execute(query.order_by(_GROUPS.id))))
+
+
+def of_instance(connection: Connection, uuid: str) -> str | None:
+    """Return the uuid of the group that an instance is in, or None."""
+    query = select(_GROUPS.uuid).join(instances, _INSTANCES.server_group == _GROUPS.uuid)
+    return connection.scalar(query.where(_INSTANCES.uuid == uuid))
+
+
+def search(
+    connection: Connection,
+    *,
+    project_id: str | None = None,
+    marker: str | None = None,
+    offset: int = 0,
+    limit: int | None = None,
+) -> tuple[ServerGroup, ...]:
+    """Return the groups of a project, or all, with members, the oldest first; in two statements.
+
+    They begin behind the group of uuid ``marker``, or with the first; ``offset`` of them are left
+    out. Behind a marker that is no group there is nothing.
+    """
+    query = select(server_groups).order_by(_GROUPS.id).offset(offset).limit(limit)
+    if project_id is not None:
+        query = query.where(_GROUPS.project_id == project_id)
+    if marker is not None:
+        at = select(_GROUPS.id).where(_GROUPS.uuid == marker).scalar_subquery()
+        query = query.where(_GROUPS.id > at)
+    found = tuple(map(_group, connection.execute(query)))
+    members = _members(connection, [str(group.uuid) for group in found])
+    return tuple(replace(group, members=tuple(members[group.uuid])) for group in found)
+
+
+def placed(connection: Connection, group: ServerGroup) -> ServerGroup:
+    """Return a stored group with its members, the oldest first, and the hosts that they are on."""
+    query = select(_INSTANCES.uuid, _INSTANCES.host).where(_INSTANCES.server_group == group.uuid)
+    where = connection.execute(query.order_by(_INSTANCES.id)).all()
+    hosts = dict.fromkeys(host for _, host in where if host is not None)
+    return replace(group, members=tuple(uuid for uuid, _ in where), hosts=tuple(hosts))
+
+
+def lock(connection: Connection, uuid: str) -> bool:
+    """Lock the row of a group until the transaction ends; return whether it is there.
+
+    Who puts an instance into a group or takes the group away locks it first, so that no member
+    is left in a group that is gone.
+    """
+    query = select(_GROUPS.id).where(_GROUPS.uuid == uuid).with_for_update()
+    return connection.scalar(query) is not None
+
+
+def join(connection: Connection, uuid: str, place: str) -> None:
+    """Lock a group, so that instances can be recorded as its members.
+
+    Raises :class:`Invalid`, telling the JSON path ``place`` that names it, where it is not there.
+    """
+    if not lock(connection, uuid):
+        raise Invalid(f"There is no server group {uuid} (at {place})")
+
+
+def add(connection: Connection, group: ServerGroup, now: datetime) -> None:
+    """Keep a new group."""
+    row = {
+        "uuid": group.uuid,
+        "name": group.name,
+        "policy": group.policy,
+        "max_server_per_host": group.rules.get(MOST_PER_HOST),
+        "project_id": group.project_id,
+        "user_id": group.user_id,
+        "created_at": now,
+    }
+    connection.execute(insert(server_groups), row)
+
+
+def remove(connection: Connection, uuid: str) -> None:
+    """Delete a group that is locked; its members are in none then."""
+    leave = update(instances).where(_INSTANCES.server_group == uuid).values(server_group=None)
+    connection.execute(leave)
+    connection.execute(delete(server_groups).where(_GROUPS.uuid == uuid))
+
+
+def _members(connection: Connection, uuids: Collection[str]) -> dict[str | None, list[str]]:
+    """Return the instances in these groups, the oldest first."""
+    members: dict[str | None, list[str]] = defaultdict(list)
+    for batch in batches(uuids):
+        query = select(_INSTANCES.server_group, _INSTANCES.uuid).order_by(_INSTANCES.id)
+        for group, member in connection.execute(query.where(_INSTANCES.server_group.in_(batch))):
+            members[group].append(member)
+    return members
+
+
+def _group(row: Row[Any]) -> ServerGroup:
+    most = row.max_server_per_host
+    return ServerGroup(
+        uuid=row.uuid,
+        name=row.name,
+        policy=row.policy,
+        rules={} if most is None else {MOST_PER_HOST: most},
+        project_id=row.project_id,
+        user_id=row.user_id,
+    )

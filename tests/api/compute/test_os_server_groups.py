@@ -1,0 +1,222 @@
+"""Server groups over HTTP."""
+
+from uuid import UUID
+
+import pytest
+
+from tests.api.compute.flavors import message
+from tests.placing import instance
+from tests.statements import counted
+
+POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
+BOB = {"token": "bob:shop", "roles": "member,reader"}
+EVE = {"token": "eve:bank", "roles": "member,reader"}
+
+
+def create(groups, version, **fields):
+    body = {"server_group": {"name": "g", **fields}}
+    return groups.ask("POST", "", body, version=version, status="*")
+
+
+def test_group_is_made_shown_and_deleted(groups):
+    made = groups.create("web", "anti-affinity", {"max_server_per_host": 2})
+    assert UUID(made["id"])
+    assert made == {
+        "id": made["id"],
+        "name": "web",
+        "policy": "anti-affinity",
+        "rules": {"max_server_per_host": 2},
+        "members": [],
+        "project_id": "admin",
+        "user_id": "admin",
+    }
+    assert groups.show(made["id"]) == made
+    assert groups.show(made["id"].upper()) == made
+    assert groups.ask("DELETE", f"/{made['id']}", status=204).body == b""
+    for method in ("GET", "DELETE"):
+        gone = groups.ask(method, f"/{made['id']}", status=404)
+        assert gone.json["itemNotFound"]["message"] == (
+            f"Instance group {made['id']} could not be found."
+        )
+
+
+@pytest.mark.parametrize(
+    ("version", "keys"),
+    [
+        ("2.1", {"policies", "metadata"}),
+        ("2.12", {"policies", "metadata"}),
+        ("2.13", {"policies", "metadata", "project_id", "user_id"}),
+        ("2.63", {"policies", "metadata", "project_id", "user_id"}),
+        ("2.64", {"policy", "rules", "project_id", "user_id"}),
+        ("2.96", {"policy", "rules", "project_id", "user_id"}),
+    ],
+)
+def test_each_version_shows_its_own_keys(sqlite_groups, version, keys):
+    made = sqlite_groups.create("web", "anti-affinity", {"max_server_per_host": 3})
+    shown = sqlite_groups.show(made["id"], version=version)
+    assert set(shown) == {"id", "name", "members"} | keys
+    assert (shown.get("policies"), shown.get("metadata", {})) in [
+        (["anti-affinity"], {}),
+        (None, {}),
+    ]
+    assert sqlite_groups.ask("GET", version=version).json["server_groups"] == [shown]
+
+
+def test_soft_policies_came_with_2_15(sqlite_groups):
+    for policy in POLICIES:
+        soft = policy.startswith("soft")
+        old = create(sqlite_groups, "2.14", policies=[policy])
+        assert old.status_int == (400 if soft else 200)
+        assert create(sqlite_groups, "2.15", policies=[policy]).status_int == 200
+        assert create(sqlite_groups, "2.64", policy=policy).status_int == 200
+
+
+@pytest.mark.parametrize(
+    ("version", "fields", "told"),
+    [
+        ("2.63", {"policy": "affinity"}, "$.server_group"),
+        ("2.63", {"policies": ["affinity"], "rules": {}}, "$.server_group"),
+        ("2.63", {"policies": []}, "$.server_group.policies"),
+        ("2.63", {"policies": ["affinity", "anti-affinity"]}, "$.server_group.policies"),
+        ("2.63", {"policies": "affinity"}, "$.server_group.policies"),
+        ("2.63", {"policies": ["near"]}, "$.server_group.policies[0]"),
+        ("2.63", {}, "$.server_group"),
+        ("2.64", {"policies": ["affinity"]}, "$.server_group"),
+        ("2.64", {"policy": ["affinity"]}, "$.server_group.policy"),
+        ("2.64", {"policy": "near"}, "$.server_group.policy"),
+        ("2.64", {}, "$.server_group"),
+        ("2.64", {"policy": "affinity", "name": ""}, "$.server_group.name"),
+        ("2.64", {"policy": "affinity", "name": " g"}, "$.server_group.name"),
+        ("2.64", {"policy": "affinity", "name": "x" * 256}, "$.server_group.name"),
+        ("2.64", {"policy": "affinity", "metadata": {}}, "$.server_group"),
+        ("2.64", {"policy": "affinity", "rules": {"max_server_per_host": 2}}, "only"),
+        ("2.64", {"policy": "soft-affinity", "rules": {"max_server_per_host": 2}}, "only"),
+        ("2.64", {"policy": "anti-affinity", "rules": {"max": 2}}, "$.server_group.rules"),
+        ("2.64", {"policy": "anti-affinity", "rules": []}, "$.server_group.rules"),
+        *(
+            (
+                "2.64",
+                {"policy": "anti-affinity", "rules": {"max_server_per_host": most}},
+                "$.server_group.rules.max_server_per_host",
+            )
+            for most in (0, -1, "0", "", "x", "1.5", 1.5, None, 2**31, "9" * 30)
+        ),
+    ],
+)
+def test_bad_group_is_400_and_nothing_is_kept(sqlite_groups, version, fields, told):
+    answer = create(sqlite_groups, version, **fields)
+    assert answer.status_int == 400
+    assert answer.json["badRequest"]["code"] == 400
+    assert told.lower() in message(answer).lower()
+    assert sqlite_groups.names() == []
+
+
+def test_rules_may_be_empty_and_numbers_may_be_text(sqlite_groups):
+    assert sqlite_groups.create("a", "affinity", {})["rules"] == {}
+    made = sqlite_groups.create("b", "anti-affinity", {"max_server_per_host": "12"})
+    assert made["rules"] == {"max_server_per_host": 12}
+
+
+def test_members_are_the_instances_recorded_in_it(groups):
+    group = groups.create("web", "soft-affinity")["id"]
+    other = groups.create("db")["id"]
+    for number in (3, 1):
+        groups.record(instance(number), group, host="cn1")
+    groups.record(instance(2), other)
+    assert groups.show(group)["members"] == [instance(3), instance(1)]
+    listed = groups.ask("GET").json["server_groups"]
+    assert [each["members"] for each in listed] == [[instance(3), instance(1)], [instance(2)]]
+    groups.app.delete(f"/scheduler/v1/instances/{instance(3)}", status=204)
+    groups.record(instance(1), other)
+    assert groups.show(group)["members"] == []
+    assert groups.show(other)["members"] == [instance(1), instance(2)]
+
+
+def test_deleted_group_leaves_its_members_without_one(groups):
+    group = groups.create()["id"]
+    groups.record(instance(1), group, host="cn1")
+    groups.ask("DELETE", f"/{group}", status=204)
+    recorded = groups.app.get(f"/scheduler/v1/instances/{instance(1)}").json
+    assert (recorded["host"], recorded["server_group"]) == ("cn1", None)
+
+
+def test_list_is_paged_in_the_order_made(groups):
+    for name in ("c", "a", "d", "b"):
+        groups.create(name)
+    assert groups.names() == ["c", "a", "d", "b"]
+    assert groups.names("?limit=2") == ["c", "a"]
+    assert groups.names("?limit=2&offset=1") == ["a", "d"]
+    assert groups.names("?offset=3") == ["b"]
+    assert groups.names("?offset=99999999999999999999") == []
+    assert groups.names("?limit=0") == ["c", "a", "d", "b"]
+    marker = groups.ask("GET", "?limit=2").json["server_groups"][-1]["id"]
+    assert groups.names(f"?limit=1&offset=1&marker={marker.upper()}") == ["d"]
+    assert groups.names("?marker=nope") == []
+
+
+def test_no_answer_lists_more_than_the_most(sqlite_groups, monkeypatch):
+    monkeypatch.setattr("placement_sched.api.compute.paging.MOST", 2)
+    for name in "abc":
+        sqlite_groups.create(name)
+    assert sqlite_groups.names() == ["a", "b"]
+    assert sqlite_groups.names("?limit=5&offset=1") == ["b", "c"]
+
+
+@pytest.mark.parametrize("query", ["limit=-1", "limit=x", "offset=-1", "offset=1.5", "limit="])
+def test_page_that_cannot_be_is_400(sqlite_groups, query):
+    answer = sqlite_groups.ask("GET", f"?{query}", status=400)
+    assert query.split("=")[0] in message(answer)
+
+
+def test_unknown_parameter_is_refused_from_2_75_on(sqlite_groups):
+    sqlite_groups.ask("GET", "?bogus=1", version="2.74")
+    sqlite_groups.ask("GET", "?bogus=1", version="2.75", status=400)
+
+
+def test_projects_see_their_own(groups):
+    own = groups.create("own", **BOB)
+    assert (own["project_id"], own["user_id"]) == ("shop", "bob")
+    groups.create("others", **EVE)
+    assert groups.names(**BOB) == ["own"]
+    assert groups.names("?all_projects=True", **BOB) == ["own"]
+    assert groups.names() == []
+    assert groups.names("?all_projects=True") == ["own", "others"]
+    for method in ("GET", "DELETE"):
+        groups.ask(method, f"/{own['id']}", status=403, **EVE)
+    assert groups.show(own["id"])["name"] == "own"
+    groups.ask("DELETE", f"/{own['id']}", status=204, **BOB)
+    assert groups.names("?all_projects=") == ["others"]
+
+
+def test_number_of_statements_is_the_same_for_many_groups_and_members(sqlite_groups):
+    database = sqlite_groups.app.app.services.database
+    counts = []
+    for number in range(1, 6):
+        group = sqlite_groups.create(str(number))["id"]
+        sqlite_groups.record(instance(number), group, host=f"cn{number}")
+        with counted(database) as listing:
+            sqlite_groups.names()
+        with counted(database) as showing:
+            sqlite_groups.show(group)
+        counts.append((len(listing), len(showing)))
+    assert set(counts) == {(2, 2)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "method", "path", "member"),
+    [
+        ("index", "GET", "", "reader"),
+        ("create", "POST", "", "member"),
+        ("show", "GET", "/one", "reader"),
+        ("delete", "DELETE", "/one", "member"),
+    ],
+)
+def test_each_call_takes_a_role_of_the_project(sqlite_groups, rule, method, path, member):
+    made = sqlite_groups.create(**BOB)["id"]
+    path = path.replace("one", made)
+    body = {"server_group": {"name": "g", "policy": "affinity"}} if method == "POST" else None
+    assert sqlite_groups.ask(method, path, body, token="", status=401)
+    refused = sqlite_groups.ask(method, path, body, token="bob:shop", status=403)
+    assert f"os_compute_api:os-server-groups:{rule}" in refused.json["forbidden"]["message"]
+    allowed = sqlite_groups.ask(method, path, body, token="bob:shop", roles=member, status="*")
+    assert allowed.status_int in {200, 204}

@@ -1,0 +1,39 @@
+"""openstacksdk's compute proxy against a running server: server groups."""
+
+import openstack
+import pytest
+from openstack import exceptions
+
+# What the client says of its own future.
+pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def compute(busy_server):
+    """A connection as the ``clouds.yaml`` of the documentation makes it."""
+    with openstack.connect(
+        load_yaml_config=False,
+        load_envvars=False,
+        auth_type="admin_token",
+        auth={"endpoint": f"{busy_server.url}/placement", "token": "admin"},
+        compute_endpoint_override=f"{busy_server.url}/compute/v2.1",
+        identity_endpoint_override=f"{busy_server.url}/identity",
+    ) as connection:
+        yield connection.compute
+
+
+def test_group_is_made_found_listed_and_deleted(compute):
+    made = compute.create_server_group(
+        name="sdk.apart", policy="anti-affinity", rules={"max_server_per_host": 3}
+    )
+    assert (made.name, made.policy, made.rules) == (
+        "sdk.apart",
+        "anti-affinity",
+        {"max_server_per_host": 3},
+    )
+    assert compute.get_server_group(made.id).member_ids == []
+    assert compute.find_server_group("sdk.apart", ignore_missing=False).id == made.id
+    assert made.id in {each.id for each in compute.server_groups(all_projects=True)}
+    compute.delete_server_group(made, ignore_missing=False)
+    with pytest.raises(exceptions.NotFoundException):
+        compute.get_server_group(made.id)

@@ -1,0 +1,68 @@
+"""Server groups through the unmodified ``openstack`` client."""
+
+import pytest
+
+from tests.client.conftest import Client
+from tests.placing import instance
+
+
+@pytest.fixture(scope="module")
+def client(busy_server, tmp_path_factory):
+    """A client that runs its commands in one process."""
+    with Client(tmp_path_factory.mktemp("groups"), busy_server.url).session() as session:
+        yield session
+
+
+def test_group_is_made_listed_shown_and_deleted(client, busy_server):
+    made = client.json(
+        *("server", "group", "create", "--policy", "anti-affinity"),
+        *("--rule", "max_server_per_host=2", "life.apart"),
+    )
+    assert (made["name"], made["policy"]) == ("life.apart", "anti-affinity")
+    assert made["rules"] == {"max_server_per_host": 2}
+    busy_server.ask("PUT", f"/scheduler/v1/instances/{instance(71)}", {"server_group": made["id"]})
+    shown = client.json("server", "group", "show", "life.apart")
+    assert shown == {**made, "members": [instance(71)]}
+    assert client.json("server", "group", "show", made["id"]) == shown
+    (row,) = (
+        row for row in client.json("server", "group", "list", "--long") if row["ID"] == made["id"]
+    )
+    assert row == {
+        "ID": made["id"],
+        "Name": "life.apart",
+        "Policy": "anti-affinity",
+        "Members": [instance(71)],
+        "Project Id": "admin",
+        "User Id": "admin",
+    }
+    assert made["id"] in {
+        row["ID"] for row in client.json("server", "group", "list", "--all-projects")
+    }
+    client("server", "group", "delete", "life.apart")
+    assert "No ServerGroup found" in client.refusal("server", "group", "show", made["id"])
+    busy_server.ask("DELETE", f"/scheduler/v1/instances/{instance(71)}")
+
+
+def test_soft_groups_are_listed_by_page(client):
+    for policy in ("soft-affinity", "soft-anti-affinity"):
+        client("server", "group", "create", "--policy", policy, f"life.{policy}")
+    listed = client.json("server", "group", "list")
+    # The client asks for page after page of this length, and sends no offset.
+    assert client.json("server", "group", "list", "--limit", "1") == listed
+    only = client.json("server", "group", "list", "--limit", "1", "--max-items", "1")
+    assert only == listed[:1]
+    client("server", "group", "delete", "life.soft-affinity", "life.soft-anti-affinity")
+
+
+def test_rule_that_cannot_be_is_told(client):
+    rule = ("--policy", "affinity", "--rule", "max_server_per_host=2")
+    told = client.refusal("server", "group", "create", *rule, "life.bad")
+    assert "Only anti-affinity policy supports rules" in told
+
+
+def test_client_of_former_days_sees_policies(busy_server, tmp_path):
+    with Client(tmp_path, busy_server.url).session() as session:
+        older = ("--os-compute-api-version", "2.15", "server", "group")
+        made = session.json(*older, "create", "--policy", "soft-affinity", "life.old")
+        assert made["policies"] == ["soft-affinity"]
+        session(*older, "delete", "life.old")

@@ -1,0 +1,209 @@
+"""Requests that name a server group."""
+
+import pytest
+
+from placement_sched.errors import ConcurrentUpdate, Invalid
+from placement_sched.model.server_group import ServerGroup
+from placement_sched.scheduler.claims import _join_group
+from tests.conftest import make_settings
+from tests.placing import hosts_of, instance, report, spec
+from tests.scheduler.states import a_spec
+from tests.statements import counted
+
+SELECT = "/scheduler/v1/select_destinations"
+EXPLAIN = "/scheduler/v1/explain"
+GROUPS = "/compute/v2.1/os-server-groups"
+VERSION = {"OpenStack-API-Version": "compute 2.96"}
+UNKNOWN = "11111111-2222-4333-8444-555555555555"
+
+
+def cloud_on(url, make_app):
+    """Three hosts, and a stranger's filter that heeds anti-affinity by the group's hosts."""
+    heeding = "tests.scheduler.group_filters.ServerGroupAntiAffinityFilter"
+    available = ["placement_sched.scheduler.filters.all_filters", heeding]
+    settings = make_settings(
+        url,
+        filter_scheduler__available_filters=available,
+        filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"],
+    )
+    app = make_app(settings)
+    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2, 3)])
+    return app
+
+
+@pytest.fixture
+def cloud(database_url, make_app):
+    return cloud_on(database_url, make_app)
+
+
+@pytest.fixture
+def sqlite_cloud(sqlite_url, make_app):
+    return cloud_on(sqlite_url, make_app)
+
+
+def make(app, name="g", policy="anti-affinity", token="admin:p1", **rules):
+    body = {"server_group": {"name": name, "policy": policy, "rules": rules}}
+    headers = {**VERSION, "X-Auth-Token": token, "X-Roles": "admin"}
+    return app.post_json(GROUPS, body, headers=headers).json["server_group"]["id"]
+
+
+def select(app, *instances, status=200, path=SELECT, **fields):
+    body = {"request_spec": spec(*instances, **fields)}
+    return app.post_json(path, body, status=status).json
+
+
+def members(app, group):
+    headers = {**VERSION, "X-Auth-Token": "admin"}
+    return app.get(f"{GROUPS}/{group}", headers=headers).json["server_group"]["members"]
+
+
+def told(answer):
+    (error,) = answer["errors"]
+    return error["detail"]
+
+
+def test_claimed_instances_are_members_and_their_hosts_are_heeded(cloud):
+    group = make(cloud)
+    first = select(cloud, instance(1), instance_group=group)
+    second = select(cloud, instance(2), instance_group=group.upper())
+    assert (hosts_of(first), hosts_of(second)) == (["cn1"], ["cn2"])
+    assert members(cloud, group) == [instance(1), instance(2)]
+    recorded = cloud.get(f"/scheduler/v1/instances/{instance(1)}").json
+    assert recorded["server_group"] == group
+    third = select(cloud, instance(3), scheduler_hints={"group": group})
+    assert hosts_of(third) == ["cn3"]
+    assert members(cloud, group) == [instance(1), instance(2), instance(3)]
+    refused = select(cloud, instance(4), instance_group=group, status=409)
+    assert "ServerGroupAntiAffinityFilter" in told(refused)
+    cloud.delete(f"/scheduler/v1/instances/{instance(2)}", status=204)
+    assert hosts_of(select(cloud, instance(4), instance_group=group)) == ["cn2"]
+
+
+def test_instances_of_one_request_see_each_other(sqlite_cloud):
+    group = make(sqlite_cloud)
+    chosen = select(sqlite_cloud, instance(1), instance(2), instance(3), instance_group=group)
+    assert hosts_of(chosen) == ["cn1", "cn2", "cn3"]
+    assert members(sqlite_cloud, group) == [instance(1), instance(2), instance(3)]
+
+
+def test_explain_and_a_request_without_claim_resolve_it_and_record_nothing(sqlite_cloud):
+    group = make(sqlite_cloud)
+    select(sqlite_cloud, instance(1), instance_group=group)
+    explained = select(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
+    (filtered,) = explained["funnel"]["filters"]
+    assert [one["host"] for one in filtered["rejected"]] == ["cn1"]
+    body = {"request_spec": spec(instance(2), instance_group=group), "claim": False}
+    assert hosts_of(sqlite_cloud.post_json(SELECT, body).json) == ["cn2"]
+    assert members(sqlite_cloud, group) == [instance(1)]
+
+
+def test_group_described_in_the_request_needs_no_stored_one(sqlite_cloud):
+    described = {"policy": "anti-affinity", "hosts": ["cn1"], "members": [instance(9)]}
+    chosen = select(sqlite_cloud, instance(1), instance_group=described)
+    assert hosts_of(chosen) == ["cn2"]
+    assert sqlite_cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["server_group"] is None
+
+
+def test_request_sent_again_has_the_same_answer(sqlite_cloud):
+    group = make(sqlite_cloud)
+    first = select(sqlite_cloud, instance(1), scheduler_hints={"group": [group]})
+    assert select(sqlite_cloud, instance(1), scheduler_hints={"group": [group]}) == first
+    assert members(sqlite_cloud, group) == [instance(1)]
+
+
+def test_hint_may_be_a_name_of_the_project(cloud):
+    make(cloud, "g", token="admin:p2")
+    group = make(cloud, "g")
+    select(cloud, instance(1), scheduler_hints={"group": "g"})
+    assert members(cloud, group) == [instance(1)]
+    another = make(cloud, "g")
+    answer = select(cloud, instance(2), scheduler_hints={"group": "g"}, status=400)
+    assert "$.request_spec.scheduler_hints.group" in told(answer)
+    assert group in told(answer)
+    assert another in told(answer)
+
+
+def test_group_given_goes_before_the_hint(sqlite_cloud):
+    group = make(sqlite_cloud)
+    hints = {"group": UNKNOWN}
+    select(sqlite_cloud, instance(1), instance_group=group, scheduler_hints=hints)
+    assert members(sqlite_cloud, group) == [instance(1)]
+
+
+@pytest.mark.parametrize("path", [SELECT, EXPLAIN])
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"instance_group": UNKNOWN}, "$.request_spec.instance_group"),
+        ({"scheduler_hints": {"group": UNKNOWN}}, "$.request_spec.scheduler_hints.group"),
+        ({"scheduler_hints": {"group": "nope"}}, "$.request_spec.scheduler_hints.group"),
+        ({"scheduler_hints": {"group": ["a", "b"]}}, "$.request_spec.scheduler_hints.group"),
+        ({"scheduler_hints": {"group": [["a"]]}}, "$.request_spec.scheduler_hints.group"),
+    ],
+)
+def test_unknown_group_is_400_with_its_path(sqlite_cloud, path, fields, place):
+    assert f"(at {place})" in told(
+        select(sqlite_cloud, instance(1), status=400, path=path, **fields)
+    )
+    assert sqlite_cloud.get("/scheduler/v1/instances").json["instances"] == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "class_"),
+    [
+        ("affinity", "ServerGroupAffinityFilter"),
+        ("soft-affinity", "ServerGroupSoftAffinityWeigher"),
+        ("soft-anti-affinity", "ServerGroupSoftAntiAffinityWeigher"),
+    ],
+)
+def test_policy_that_no_plugin_heeds_is_refused(sqlite_cloud, policy, class_):
+    group = make(sqlite_cloud, policy=policy)
+    for path in (SELECT, EXPLAIN):
+        answer = select(sqlite_cloud, instance(1), status=400, path=path, instance_group=group)
+        assert f"{class_} is not enabled (at $.request_spec.instance_group)" in told(answer)
+    hints = {"_nova_check_type": "rebuild", "group": group}
+    select(sqlite_cloud, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
+
+
+def test_naming_a_group_takes_the_same_statements_however_many_are_in_it(sqlite_cloud):
+    group = make(sqlite_cloud)
+    counts = set()
+    for number in (1, 2, 3):
+        select(sqlite_cloud, instance(number), instance_group=group)
+        with counted(sqlite_cloud.app.services.database) as statements:
+            select(sqlite_cloud, instance(9), path=EXPLAIN, instance_group=group)
+        counts.add(len(statements))
+    assert len(counts) == 1
+
+
+def test_recorded_instance_must_name_a_group_that_is_there(sqlite_cloud):
+    path = f"/scheduler/v1/instances/{instance(1)}"
+    answer = sqlite_cloud.put_json(path, {"server_group": UNKNOWN}, status=400).json
+    assert f"There is no server group {UNKNOWN} (at $.server_group)" in told(answer)
+    sqlite_cloud.get(path, status=404)
+
+
+def as_found(app, uuid, members=(), hosts=(), policy="anti-affinity"):
+    group = ServerGroup(uuid=uuid, policy=policy, members=members, hosts=hosts)
+    return a_spec(instance_group=group.as_document())
+
+
+def test_claim_is_lost_where_members_of_a_strict_group_came_meanwhile(cloud):
+    """What a rival claimed between our look and our claim may break what we found kept."""
+    group = make(cloud, max_server_per_host=2)
+    select(cloud, instance(1), instance_group=group)
+    seen = {"members": (instance(1),), "hosts": ("cn1",)}
+    database = cloud.app.services.database
+    database.write(lambda connection: _join_group(connection, as_found(cloud, group, **seen)))
+    for stale in ({}, {**seen, "members": ()}, {**seen, "hosts": ("cn2",)}):
+        late = as_found(cloud, group, **stale)
+        with pytest.raises(ConcurrentUpdate, match="came or went"):
+            database.write(lambda connection, late=late: _join_group(connection, late))
+        soft = as_found(cloud, group, policy="soft-affinity", **stale)
+        database.write(lambda connection, soft=soft: _join_group(connection, soft))
+
+
+def test_claim_into_a_group_that_went_meanwhile_is_refused(sqlite_cloud):
+    gone = as_found(sqlite_cloud, UNKNOWN)
+    with pytest.raises(Invalid, match=UNKNOWN):
+        sqlite_cloud.app.services.database.write(lambda connection: _join_group(connection, gone))
