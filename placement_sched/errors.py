@@ -17,6 +17,7 @@
     +-- TooMuch               more of a thing than one may have here
     +-- PluginFailed          a filter, weigher or request filter raised
     +-- Unavailable           the database does not answer just now
+    |   +-- ServiceFailed     another service did not do what it was asked
     +-- ConfigurationError    an option or a file of the operator is wrong
 
 What each means over HTTP stands in one table, ``placement_sched.api.errors``.
@@ -121,6 +122,17 @@ class PluginFailed(Error):
 
 class Unavailable(Error):
     """The database is locked, absent or not prepared; asking again later may succeed."""
+
+
+class ServiceFailed(Unavailable):
+    """Another service does not answer, or not as its API says; ``service`` is its type.
+
+    Types are those of OpenStack's service catalogue: ``placement``, ``compute``.
+    """
+
+    def __init__(self, detail: str, *, service: str = "placement") -> None:
+        super().__init__(detail)
+        self.service = service
 
 
 class ConfigurationError(Error):

@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from placement_sched.db import flavor_tables, image_tables, server_group_tables
+from placement_sched.db import flavor_tables, image_tables, server_group_tables, sync_tables
 from placement_sched.db.columns import Document, metadata
 from placement_sched.db.columns import exact as _exact
 from placement_sched.db.columns import stamps as _stamps
@@ -31,6 +31,7 @@ image_properties = image_tables.image_properties
 image_tags = image_tables.image_tags
 image_members = image_tables.image_members
 server_groups = server_group_tables.server_groups
+synced_traits = sync_tables.synced_traits
 
 resource_providers = Table(
     "resource_providers",

@@ -1,0 +1,18 @@
+"""The table of what ``placement-sched placement sync_traits`` has put on providers."""
+
+from sqlalchemy import Column, Index, String, Table
+
+from placement_sched.db.columns import exact, metadata, stamps
+
+#: A trait on a provider, and the aggregate whose metadata asked for it. By uuid and name, since
+#: the provider and the trait may be gone while the record of them is still to be cleared.
+synced_traits = Table(
+    "sched_synced_traits",
+    metadata,
+    *stamps(),
+    Column("provider_uuid", String(36), primary_key=True),
+    Column("trait", exact(255), primary_key=True),
+    Column("aggregate_uuid", String(36), nullable=False),
+    Index("sched_synced_traits_aggregate_uuid_idx", "aggregate_uuid"),
+    mysql_engine="InnoDB",
+)

@@ -1,0 +1,101 @@
+"""What ``sync_traits`` is to do: compared are metadata, what providers have, and the record."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.host_map import HostMap
+from placement_sched.model.sync import Code, Problem
+from placement_sched.operations.sync_ports import Pair, Placement
+from placement_sched.operations.wanted_traits import wanted_traits
+from placement_sched.scheduler.request_filters.forbidden_aggregates import reserved_for
+
+#: Placement API reference, "Traits": what a trait of an operator's own is named.
+_CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class TraitPlan:
+    """What is to be done; pairs are of provider uuid and trait.
+
+    ``put`` and ``rebound`` tell the uuid of the aggregate that asks: rebound ones were put for
+    another, which does not ask any more. ``forgotten`` are on their providers no more. ``refused``
+    tells of traits that cannot be created.
+    """
+
+    created: tuple[str, ...]
+    put: Mapping[Pair, str]
+    taken_off: frozenset[Pair]
+    rebound: Mapping[Pair, str]
+    forgotten: frozenset[Pair]
+    refused: tuple[Problem, ...]
+
+
+def make_plan(
+    hosts: HostMap, scope: Collection[HostAggregate], placement: Placement, *, everything: bool
+) -> TraitPlan:
+    """Return what is to be done for the aggregates in ``scope``, which are all of them or one.
+
+    With ``everything``, what was put for aggregates that are gone is looked at as well.
+    """
+    record = _record_of(scope, placement, everything=everything)
+    asked = {trait for one in scope for trait in reserved_for(one)}
+    named = asked | {trait for _, trait in record}
+    known = placement.known_traits(named) if named else frozenset[str]()
+    carriers = placement.carriers(known) if known else {}
+    refused = {name for name in asked - known if not _CUSTOM_NAME.fullmatch(name)}
+    wanted = wanted_traits(hosts, scope)
+    missing = {
+        (provider, trait): aggregate
+        for (provider, trait), aggregate in wanted.items()
+        if trait not in refused and provider not in carriers.get(trait, ())
+    }
+    by_anyone = wanted_traits(hosts)
+    over = record.keys() - by_anyone.keys()
+    carried = {(uuid, trait) for uuid, trait in over if uuid in carriers.get(trait, ())}
+    return TraitPlan(
+        created=tuple(sorted(asked - known - refused)),
+        put=missing,
+        taken_off=frozenset(carried),
+        rebound=_rebound(hosts, record, by_anyone),
+        forgotten=frozenset(over - carried),
+        refused=tuple(_refusals(scope, refused)),
+    )
+
+
+def _record_of(
+    scope: Collection[HostAggregate], placement: Placement, *, everything: bool
+) -> Mapping[Pair, str]:
+    record = placement.put_there()
+    if everything:
+        return record
+    uuids = {one.uuid for one in scope}
+    return {pair: aggregate for pair, aggregate in record.items() if aggregate in uuids}
+
+
+def _rebound(
+    hosts: HostMap, record: Mapping[Pair, str], by_anyone: Mapping[Pair, str]
+) -> dict[Pair, str]:
+    """Return the recorded pairs that only another aggregate than the noted one asks for."""
+    asking = {
+        one.uuid: wanted_traits(hosts, [one]).keys()
+        for one in hosts.aggregates
+        if any(reserved_for(one))
+    }
+    return {
+        pair: by_anyone[pair]
+        for pair, aggregate in record.items()
+        if pair in by_anyone and pair not in asking.get(aggregate, ())
+    }
+
+
+def _refusals(scope: Iterable[HostAggregate], refused: Collection[str]) -> Iterable[Problem]:
+    for name in sorted(refused):
+        asking = ", ".join(one.name for one in scope if name in reserved_for(one))
+        yield Problem(
+            Code.TRAIT_REFUSED,
+            name,
+            f"trait {name}, which aggregate {asking} asks for, is not there and is not made: only "
+            "names of CUSTOM_ and capital letters, digits and underscores can be",
+        )

@@ -1,0 +1,165 @@
+"""A placement asked over its API: OpenStack's or this one.
+
+The API changes one provider at a time: read it with its generation, write it with that generation,
+and where somebody was faster, begin again.
+"""
+
+import random
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from placement_sched.model.sync import Changed
+from placement_sched.remote.service import Service
+from placement_sched.remote.trait_file import TraitFile
+
+#: Aggregates are written with a generation since 1.19 (placement API, "Microversion history").
+VERSION, SINCE = "1.19", "Rocky"
+#: How often one provider is tried that others keep changing.
+TRIES = 10
+#: Seconds of the longest first pause before it is tried again; later ones grow.
+PAUSE = 0.05
+
+Pair = tuple[str, str]
+
+
+class RemotePlacement:
+    """Reads and changes providers' aggregates and traits; ``record`` keeps what traits it put."""
+
+    #: Each is two requests, so that this many take about a second.
+    batch = 50
+
+    def __init__(
+        self,
+        service: Service,
+        record: TraitFile | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._service = service
+        self._record = record
+        self._pause = pause
+
+    def members(self, aggregates: Collection[str]) -> Mapping[str, frozenset[str]]:
+        """Return the uuids of the providers in each of these aggregates, a request for each."""
+        return {uuid: self._providers(member_of=uuid) for uuid in sorted(aggregates)}
+
+    def join(self, aggregate: str, providers: Collection[str]) -> Changed:
+        """Put providers into an aggregate."""
+        return self._each(providers, "aggregates", lambda found: found | {aggregate})
+
+    def leave(self, aggregate: str, providers: Collection[str]) -> Changed:
+        """Take providers out of an aggregate."""
+        return self._each(providers, "aggregates", lambda found: found - {aggregate})
+
+    def known_traits(self, names: Collection[str]) -> frozenset[str]:
+        """Return which of these traits there are."""
+        # All are read: ?name=in: would take a name with a comma apart.
+        document = self._service.ask("GET", "/traits").document
+        return frozenset(names) & _strings(self._service, document, "traits")
+
+    def create_trait(self, name: str) -> None:
+        """Make a trait, unless it is there."""
+        self._service.ask("PUT", f"/traits/{quote(name, safe='')}", taken=(201, 204))
+
+    def carriers(self, traits: Collection[str]) -> Mapping[str, frozenset[str]]:
+        """Return the uuids of the providers that have each of these traits, a request for each."""
+        return {name: self._providers(required=name) for name in sorted(traits)}
+
+    def put_on(self, trait: str, providers: Mapping[str, str]) -> Changed:
+        """Put a trait on providers, and note it in the record once it is there."""
+        changed = self._each(providers, "traits", lambda found: found | {trait})
+        if self._record is not None:
+            self._record.remember({(uuid, trait): providers[uuid] for uuid in changed.done})
+        return changed
+
+    def take_off(self, trait: str, providers: Collection[str]) -> Changed:
+        """Take a trait from providers, and take it out of the record."""
+        changed = self._each(providers, "traits", lambda found: found - {trait})
+        if self._record is not None:
+            over = set(providers) - changed.failed.keys()
+            self._record.forget({(uuid, trait) for uuid in over})
+        return changed
+
+    @property
+    def remembers(self) -> bool:
+        """Whether there is a record, without which nothing is taken off."""
+        return self._record is not None
+
+    def put_there(self) -> Mapping[Pair, str]:
+        """Return the aggregate for which each trait was put on a provider."""
+        return {} if self._record is None else self._record.pairs
+
+    def remember(self, pairs: Mapping[Pair, str]) -> None:
+        """Note for these pairs of the record another aggregate."""
+        if self._record is not None:
+            self._record.remember(pairs)
+
+    def forget(self, pairs: Collection[Pair]) -> None:
+        """Take these pairs out of the record."""
+        if self._record is not None:
+            self._record.forget(pairs)
+
+    def _providers(self, **params: str) -> frozenset[str]:
+        document = self._service.ask("GET", "/resource_providers", params=params).document
+        try:
+            return frozenset(str(one["uuid"]) for one in document["resource_providers"])
+        except (LookupError, TypeError):
+            raise _strange(self._service, "/resource_providers") from None
+
+    def _each(
+        self,
+        providers: Collection[str],
+        what: str,
+        change: Callable[[frozenset[str]], frozenset[str]],
+    ) -> Changed:
+        done, missing, failed = set(), set(), {}
+        for uuid in sorted(providers):
+            outcome = self._change(uuid, what, change)
+            if outcome is None:
+                missing.add(uuid)
+            elif isinstance(outcome, str):
+                failed[uuid] = outcome
+            elif outcome:
+                done.add(uuid)
+        return Changed(frozenset(done), frozenset(missing), failed)
+
+    def _change(
+        self, uuid: str, what: str, change: Callable[[frozenset[str]], frozenset[str]]
+    ) -> bool | str | None:
+        """Change a provider's aggregates or traits; return whether anything was to be changed.
+
+        None means that there is no such provider, a text why it could not be changed.
+        """
+        path = f"/resource_providers/{quote(uuid, safe='')}/{what}"
+        for attempt in range(TRIES):
+            if attempt:
+                self._pause(random.uniform(0, PAUSE * attempt))  # noqa: S311 - jitter
+            read = self._service.ask("GET", path, taken=(200, 404))
+            if read.status == 404:
+                return None
+            found = _strings(self._service, read.document, what)
+            wanted = change(found)
+            if wanted == found:
+                return False
+            body = {
+                "resource_provider_generation": read.document["resource_provider_generation"],
+                what: sorted(wanted),
+            }
+            written = self._service.ask("PUT", path, body=body, taken=(200, 400, 404, 409))
+            if written.status == 200:
+                return True
+            if written.status == 400:
+                return written.text
+        return f"others changed it at the same moment, {TRIES} times"
+
+
+def _strings(service: Service, document: Any, key: str) -> frozenset[str]:
+    try:
+        return frozenset(map(str, document[key]))
+    except (LookupError, TypeError):
+        raise _strange(service, f"/{key}") from None
+
+
+def _strange(service: Service, path: str) -> Exception:
+    return service.failed(f"{service.place} did not answer GET {path} as the placement API says")

@@ -1,0 +1,71 @@
+"""Host aggregates put straight into the tables, so that placement does not follow."""
+
+from collections.abc import Collection, Mapping, Sequence
+from uuid import NAMESPACE_DNS, uuid5
+
+from placement_sched.db.transaction import Database
+from placement_sched.model.host_map import HostMap
+from placement_sched.operations.sync_here import DirectoryHere, PlacementHere
+from placement_sched.store import host_aggregates, memberships
+from tests.hosts import NOW
+
+LICENSED = "CUSTOM_LICENSED"
+
+
+def aggregate_uuid(name: str) -> str:
+    """The uuid of the aggregate of this name."""
+    return str(uuid5(NAMESPACE_DNS, name))
+
+
+def add_aggregate(
+    database: Database, name: str, hosts: Collection[str] = (), metadata: Mapping[str, str] = {}
+) -> str:
+    """Add a host aggregate that placement does not know of; return its uuid."""
+
+    def work(connection):
+        number = host_aggregates.add(connection, aggregate_uuid(name), name, NOW)
+        host_aggregates.add_hosts(connection, number, hosts, NOW)
+        host_aggregates.change_metadata(connection, number, metadata, NOW)
+
+    database.write(work)
+    return aggregate_uuid(name)
+
+
+def tag(database: Database, name: str, metadata: Mapping[str, str | None]) -> None:
+    """Change the metadata of an aggregate."""
+
+    def work(connection):
+        number = host_aggregates.id_of_name(connection, name)
+        host_aggregates.change_metadata(connection, number, metadata, NOW)
+
+    database.write(work)
+
+
+def members(database: Database, name: str) -> frozenset[str]:
+    """The uuids of the providers in the placement aggregate."""
+    with database.read() as connection:
+        uuid = aggregate_uuid(name)
+        return memberships.members(connection, [uuid]).get(uuid, frozenset())
+
+
+def carriers(database: Database, trait: str = LICENSED) -> frozenset[str]:
+    """The uuids of the providers with the trait."""
+    with database.read() as connection:
+        return memberships.carriers(connection, [trait]).get(trait, frozenset())
+
+
+def here(database: Database) -> tuple[DirectoryHere, PlacementHere]:
+    """The ports of a database that has its own host aggregates."""
+    return DirectoryHere(database), PlacementHere(database, lambda: NOW, own_hosts=True)
+
+
+class Told:
+    """A directory that tells one map after another, as somebody changed it meanwhile."""
+
+    def __init__(self, *maps: HostMap) -> None:
+        self._maps: Sequence[HostMap] = maps
+
+    def read(self) -> HostMap:
+        first, *rest = self._maps
+        self._maps = rest or [first]
+        return first

@@ -1,0 +1,106 @@
+"""Host aggregates read from a compute API, as nova's API reference has it."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from placement_sched.errors import ServiceFailed
+from placement_sched.remote.directory import PAGE, RemoteDirectory
+from tests.remote.in_process import InProcess, answering, compute_service
+
+URL = "http://nova/v2.1"
+
+
+def hypervisor(number: int, host: str | None = None) -> dict:
+    uuid = f"00000000-0000-4000-8000-{number:012}"
+    name = f"cn{number}"
+    return {
+        "id": uuid,
+        "hypervisor_hostname": name,
+        "service": {"host": host or name, "id": uuid, "disabled_reason": None},
+    }
+
+
+def paged(hypervisors: list[dict]):
+    """Answer as nova does with ``limit`` and ``marker``."""
+
+    def answer(target: str) -> dict:
+        query = parse_qs(urlsplit(target).query)
+        limit, start = int(query["limit"][0]), 0
+        if marker := query.get("marker"):
+            start = [one["id"] for one in hypervisors].index(marker[0]) + 1
+        return {"hypervisors": hypervisors[start : start + limit]}
+
+    return answer
+
+
+def nova(hypervisors: list[dict]) -> dict:
+    return {
+        "/v2.1/os-aggregates": {
+            "aggregates": [
+                {
+                    "id": 2,
+                    "uuid": "bbbbbbbb-0000-4000-8000-000000000000",
+                    "name": "windows",
+                    "availability_zone": None,
+                    "hosts": ["cn1", "ghost"],
+                    "metadata": {"trait:CUSTOM_LICENSED": "required"},
+                    "created_at": "2026-01-01T12:00:00.000000",
+                    "deleted": False,
+                },
+                {
+                    "id": 1,
+                    "uuid": "aaaaaaaa-0000-4000-8000-000000000000",
+                    "name": "zone",
+                    "hosts": [],
+                    "metadata": {},
+                },
+            ]
+        },
+        "/v2.1/os-services": {"services": [{"host": "serving", "binary": "nova-compute"}]},
+        "/v2.1/os-hypervisors/detail": paged(hypervisors),
+    }
+
+
+def read(documents, **options):
+    return RemoteDirectory(compute_service(InProcess(answering(documents, **options)), URL)).read()
+
+
+def test_aggregates_hosts_and_their_nodes_are_read():
+    hosts = read(nova([hypervisor(1), hypervisor(2, "ironic"), hypervisor(3, "ironic")]))
+    assert [one.name for one in hosts.aggregates] == ["zone", "windows"]
+    assert hosts.aggregates[1].hosts == {"cn1", "ghost"}
+    assert hosts.aggregates[1].metadata == {"trait:CUSTOM_LICENSED": "required"}
+    assert hosts.known == {"cn1", "ironic", "serving"}
+    assert hosts.nodes == {
+        "cn1": {hypervisor(1)["id"]},
+        "ironic": {hypervisor(2)["id"], hypervisor(3)["id"]},
+    }
+
+
+@pytest.mark.parametrize("number", [PAGE - 1, PAGE, PAGE + 1])
+def test_hypervisors_are_read_page_by_page(number):
+    hosts = read(nova([hypervisor(each) for each in range(number)]))
+    assert len(hosts.nodes) == number
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "words"),
+    [
+        ("compute 2.1", 200, "compute microversion 2.53 (Pike) is needed"),
+        (None, 200, "is too old, or no compute API"),
+        (None, 406, "is too old, or no compute API"),
+        ("compute 2.53", 403, "403 told to GET /os-aggregates"),
+    ],
+)
+def test_a_nova_that_does_not_fit_is_told(version, status, words):
+    with pytest.raises(ServiceFailed) as told:
+        read(nova([]), version=version, status=status)
+    assert words in told.value.detail
+    assert told.value.service == "compute"
+
+
+@pytest.mark.parametrize("strange", [[], {}, {"aggregates": [{}]}, {"aggregates": [1]}])
+def test_a_document_that_does_not_fit_is_told(strange):
+    with pytest.raises(ServiceFailed, match="did not answer GET /os-aggregates as"):
+        read(nova([]) | {"/v2.1/os-aggregates": strange})

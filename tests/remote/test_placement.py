@@ -1,0 +1,262 @@
+"""A placement changed over its API: ours here, OpenStack's in ``tests/coexistence``."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from placement_sched.errors import Conflict, Invalid, ServiceFailed
+from placement_sched.model.sync import Code
+from placement_sched.operations.sync_aggregates import sync_aggregates
+from placement_sched.operations.sync_here import DirectoryHere
+from placement_sched.operations.sync_traits import sync_traits
+from placement_sched.remote.placement import TRIES, RemotePlacement
+from placement_sched.remote.trait_file import TraitFile, opened
+from placement_sched.store import resource_providers, traits
+from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, carriers, members, tag
+from tests.hosts import NOW, add_node
+from tests.remote.in_process import InProcess, answering, placement_service, wsgi
+
+URL = "http://elsewhere/placement"
+ASKING = {f"trait:{LICENSED}": "required"}
+
+
+@pytest.fixture
+def door(sqlite_app):
+    """Our own placement face."""
+    return InProcess(wsgi(sqlite_app.app))
+
+
+@pytest.fixture
+def placement(door):
+    return RemotePlacement(placement_service(door, URL), pause=lambda _: None)
+
+
+def test_aggregates_are_synchronised(door, placement, sqlite_database):
+    one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
+    add_node(sqlite_database, "gone", provider=False)
+    add_aggregate(sqlite_database, "a", ["cn1", "gone"])
+    add_aggregate(sqlite_database, "b", ["cn1", "cn2"])
+    directory = DirectoryHere(sqlite_database)
+    synced = sync_aggregates(directory, placement)
+    assert [(each.aggregate.name, each.added) for each in synced.aggregates] == [
+        ("a", {one}),
+        ("b", {one, two}),
+    ]
+    assert [(each.code, each.about) for each in synced.problems] == [(Code.NO_PROVIDER, "gone")]
+    assert (members(sqlite_database, "a"), members(sqlite_database, "b")) == ({one}, {one, two})
+    door.seen.clear()
+    sync_aggregates(directory, placement)
+    assert [seen.partition(" ")[0] for seen in door.seen] == ["GET"] * 3
+
+
+def test_stale_memberships_are_removed(placement, sqlite_database):
+    one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
+    add_aggregate(sqlite_database, "a", ["cn1"])
+    placement.join(aggregate_uuid("a"), [one, two])
+    synced = sync_aggregates(DirectoryHere(sqlite_database), placement, remove_stale=True)
+    assert [each.removed for each in synced.aggregates] == [{two}]
+    assert members(sqlite_database, "a") == {one}
+
+
+def test_without_a_record_traits_are_put_and_never_taken_off(placement, sqlite_database):
+    node = add_node(sqlite_database, "cn1")
+    add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
+    directory = DirectoryHere(sqlite_database)
+    synced = sync_traits(directory, placement)
+    assert (synced.created, synced.put) == ((LICENSED,), {(node, LICENSED)})
+    assert not synced.remembers
+    tag(sqlite_database, "a", {f"trait:{LICENSED}": None})
+    assert sync_traits(directory, placement).taken_off == frozenset()
+    assert carriers(sqlite_database) == {node}
+
+
+def test_with_a_record_what_was_put_is_taken_off_and_nothing_else(door, sqlite_database, tmp_path):
+    ours, theirs = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
+    add_aggregate(sqlite_database, "a", ["cn1", "cn2"], ASKING)
+    put(sqlite_database, theirs)
+    directory, file = DirectoryHere(sqlite_database), tmp_path / "put.json"
+    service = placement_service(door, URL)
+    with opened(file, service.place) as record:
+        assert sync_traits(directory, RemotePlacement(service, record)).put == {(ours, LICENSED)}
+    tag(sqlite_database, "a", {f"trait:{LICENSED}": None})
+    with opened(file, service.place) as record:
+        assert record.pairs == {(ours, LICENSED): aggregate_uuid("a")}
+        synced = sync_traits(directory, RemotePlacement(service, record))
+    assert synced.taken_off == {(ours, LICENSED)}
+    assert carriers(sqlite_database) == {theirs}
+    assert TraitFile(file, service.place).pairs == {}
+
+
+def test_another_aggregate_is_noted_and_what_is_gone_forgotten(door, sqlite_database, tmp_path):
+    node, deleted = add_node(sqlite_database, "cn1"), "00000000-0000-4000-8000-000000000000"
+    add_aggregate(sqlite_database, "a", ["cn1"])
+    add_aggregate(sqlite_database, "b", ["cn1"], ASKING)
+    put(sqlite_database, node)
+    record = TraitFile(tmp_path / "put.json", URL)
+    record.remember(
+        {(node, LICENSED): aggregate_uuid("a"), (deleted, LICENSED): aggregate_uuid("a")}
+    )
+    placement = RemotePlacement(placement_service(door, URL), record)
+    synced = sync_traits(DirectoryHere(sqlite_database), placement)
+    assert (synced.put, synced.taken_off) == (frozenset(), frozenset())
+    assert record.pairs == {(node, LICENSED): aggregate_uuid("b")}
+
+
+def put(database, provider, trait=LICENSED):
+    def work(connection):
+        number = resource_providers.by_uuid(connection, provider).id
+        traits.put_on(connection, trait, [number], NOW)
+
+    database.write(work)
+
+
+class Rival(InProcess):
+    """A door at which somebody changes the provider between reading and writing, some times."""
+
+    def __init__(self, application, database, provider, times, prefix="CUSTOM_RIVAL") -> None:
+        super().__init__(wsgi(application))
+        self.database, self.provider, self.times = database, provider, times
+        self.prefix = prefix
+
+    def send(self, request, **options):
+        if request.method == "PUT" and "/resource_providers/" in request.url and self.times:
+            self.times -= 1
+            put(self.database, self.provider, f"{self.prefix}_{self.times}")
+        return super().send(request, **options)
+
+
+@pytest.mark.parametrize("times", [1, TRIES - 1])
+def test_a_provider_that_others_change_is_tried_again(sqlite_app, sqlite_database, times):
+    node = add_node(sqlite_database, "cn1")
+    add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
+    for synchronise in (sync_aggregates, sync_traits):
+        prefix = f"CUSTOM_{synchronise.__name__.upper()}"
+        door = Rival(sqlite_app.app, sqlite_database, node, times, prefix)
+        pauses: list[float] = []
+        placement = RemotePlacement(placement_service(door, URL), pause=pauses.append)
+        assert synchronise(DirectoryHere(sqlite_database), placement).code is Code.DONE
+        assert len(pauses) == times
+    assert carriers(sqlite_database) == members(sqlite_database, "a") == {node}
+    assert carriers(sqlite_database, "CUSTOM_SYNC_TRAITS_0") == {node}
+
+
+def test_one_that_never_rests_is_told_and_the_others_are_changed(sqlite_app, sqlite_database):
+    busy, idle = add_node(sqlite_database, "busy"), add_node(sqlite_database, "idle")
+    add_aggregate(sqlite_database, "a", ["busy", "idle"])
+    door = Rival(sqlite_app.app, sqlite_database, busy, 1000)
+    placement = RemotePlacement(placement_service(door, URL), pause=lambda _: None)
+    synced = sync_aggregates(DirectoryHere(sqlite_database), placement)
+    assert [(each.code, each.about) for each in synced.problems] == [(Code.UPDATE_FAILED, "busy")]
+    assert f"{TRIES} times" in synced.problems[0].detail
+    assert members(sqlite_database, "a") == {idle}
+
+
+def test_two_at_once_leave_what_one_leaves(sqlite_app, sqlite_database):
+    nodes = {add_node(sqlite_database, f"cn{number}") for number in range(6)}
+    hosts = [f"cn{number}" for number in range(6)]
+    for name in ("a", "b"):
+        add_aggregate(sqlite_database, name, hosts, {f"trait:CUSTOM_{name.upper()}": "required"})
+    codes = []
+
+    def work():
+        placement = RemotePlacement(placement_service(InProcess(wsgi(sqlite_app.app)), URL))
+        directory = DirectoryHere(sqlite_database)
+        codes.extend(each(directory, placement).code for each in (sync_aggregates, sync_traits))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(codes) == {Code.DONE}
+    assert members(sqlite_database, "a") == members(sqlite_database, "b") == nodes
+    assert carriers(sqlite_database, "CUSTOM_A") == carriers(sqlite_database, "CUSTOM_B") == nodes
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (answering({}, version=None), "404 told to GET /resource_providers"),
+        (answering({}, version="placement 1.19"), "404 told to GET /resource_providers"),
+        (
+            answering({f"{'/placement'}/resource_providers": {}}, version="placement 1.10"),
+            "is too old, or no placement API: placement microversion 1.19 (Rocky) is needed",
+        ),
+        (
+            answering({f"{'/placement'}/resource_providers": {}}, version=None),
+            "is too old, or no placement API",
+        ),
+        (
+            answering({f"{'/placement'}/resource_providers": []}, version="placement 1.19"),
+            "did not answer GET /resource_providers as the placement API says",
+        ),
+        (
+            answering(
+                {"/placement/resource_providers": {"errors": [{"detail": "who are\nyou"}]}},
+                version="placement 1.19",
+                status=401,
+            ),
+            "401 told (who are you) to GET /resource_providers; is the token right?",
+        ),
+        (
+            answering(
+                {"/placement/resource_providers": {"errors": [{"detail": "Minimum 1.0"}]}},
+                version=None,
+                status=406,
+            ),
+            "it answered 406 told (Minimum 1.0)",
+        ),
+    ],
+    ids=["no service", "other path", "older", "no microversions", "nonsense", "no token", "406"],
+)
+def test_an_answer_that_does_not_fit_is_told(answer, words):
+    placement = RemotePlacement(placement_service(InProcess(answer), URL))
+    with pytest.raises(ServiceFailed) as told:
+        placement.members(["a"])
+    assert words in told.value.detail
+    assert told.value.service == "placement"
+
+
+def test_a_version_newer_than_ours_is_refused_by_ourselves_with_406(sqlite_app):
+    service = placement_service(InProcess(wsgi(sqlite_app.app)), URL)
+    service._version = "1.99"
+    with pytest.raises(ServiceFailed, match="is too old"):
+        service.ask("GET", "/traits")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "this is no record"),
+        ("[]", "this is no record"),
+        ('{"format": 1}', "this is no record"),
+        ('{"format": 1, "placement": "x", "put": {"a": 1}}', "this is no record"),
+        ('{"format": 2, "placement": "x", "put": {}}', "format 2"),
+        ('{"format": 1, "placement": "y", "put": {}}', "this is the record of y, not of x"),
+    ],
+)
+def test_a_file_that_is_no_record_is_refused_and_kept(tmp_path, text, words):
+    file = tmp_path / "put.json"
+    file.write_text(text)
+    with pytest.raises(Invalid, match=words), opened(file, "x"):
+        pass
+    assert file.read_text() == text
+
+
+def test_a_record_is_for_one_at_a_time(tmp_path):
+    file = tmp_path / "put.json"
+    with opened(file, "x"), pytest.raises(Conflict, match="another"), opened(file, "x"):
+        pass
+    with opened(file, "x") as record:
+        assert record.pairs == {}
+    assert not file.exists()
+
+
+def test_a_record_that_cannot_be_kept_is_told(tmp_path):
+    with pytest.raises(Invalid, match="No such file"), opened(tmp_path / "no" / "put.json", "x"):
+        pass
+    with opened(tmp_path / "put.json", "x") as record:
+        record._path = Path("/proc/put.json")
+        with pytest.raises(Invalid, match=r"--state /proc/put\.json"):
+            record.remember({("a", "b"): "c"})
