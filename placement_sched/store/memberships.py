@@ -53,7 +53,7 @@ def carriers(connection: Connection, names: Iterable[str]) -> dict[str, frozense
     )
 
 
-def _gathered(rows: Iterable[Row[tuple[str, str]]]) -> dict[str, frozenset[str]]:
+def _gathered(rows: Iterable[Row[str, str]]) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for key, provider in rows:
         found[key].add(provider)
