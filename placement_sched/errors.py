@@ -15,6 +15,7 @@
     |   +-- Duplicate         the name or uuid is taken
     |   +-- NoValidHost       no host can take the request
     +-- TooMuch               more of a thing than one may have here
+    +-- NotKnown              nobody here can answer that
     +-- PluginFailed          a filter, weigher or request filter raised
     +-- Unavailable           the database does not answer just now
     |   +-- ServiceFailed     another service did not do what it was asked
@@ -112,6 +113,10 @@ class NoValidHost(Conflict):
 
 class TooMuch(Error):
     """The request would make more of a thing, or a larger one, than there may be."""
+
+
+class NotKnown(Error):
+    """What is asked for is of a kind that is served, but of this thing nobody told it."""
 
 
 class PluginFailed(Error):

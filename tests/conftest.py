@@ -50,7 +50,7 @@ def make_settings(url: str, **options: object) -> Settings:
     return settings.overridden({key.replace("__", "."): value for key, value in options.items()})
 
 
-def _server_database(kind: str) -> Iterator[str]:
+def server_database(kind: str) -> Iterator[str]:
     """Create a database of this session's own on a server; drop it at the end."""
     name = f"ps_test_{uuid4().hex[:12]}"
     engine = create_engine(SERVERS[kind], isolation_level="AUTOCOMMIT")
@@ -78,12 +78,12 @@ def _prepare(url: str) -> None:
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
-    yield from _server_database("postgresql")
+    yield from server_database("postgresql")
 
 
 @pytest.fixture(scope="session")
 def mysql_server() -> Iterator[str]:
-    yield from _server_database("mysql")
+    yield from server_database("mysql")
 
 
 @pytest.fixture(scope="session")

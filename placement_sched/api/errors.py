@@ -33,6 +33,7 @@ STATUSES: Mapping[type[errors.Error], HTTPStatus] = MappingProxyType(
         TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         errors.TooMuch: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         UnsupportedMediaType: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        errors.NotKnown: HTTPStatus.NOT_IMPLEMENTED,
         errors.PluginFailed: HTTPStatus.INTERNAL_SERVER_ERROR,
         errors.ConfigurationError: HTTPStatus.INTERNAL_SERVER_ERROR,
         errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,

@@ -332,7 +332,7 @@ def _exit(dialect: Dialect) -> Callable[[Exception], flask.Response]:
         status = status_of(error)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             LOG.error("%s %s", seen.request_id, _sentence(error))
-        elif status >= 500:
+        elif status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED:
             LOG.error("%s %s", seen.request_id, error, exc_info=failure)
         error.detail = shortened(error.detail, DETAIL)
         answer = dialect.error(error, int(status), status.phrase, seen)

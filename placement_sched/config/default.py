@@ -52,4 +52,9 @@ OPTIONS = (
         default="nova",
         help="The availability zone of hosts that are in no aggregate with a zone.",
     ),
+    cfg.StrOpt(
+        "internal_service_availability_zone",
+        default="internal",
+        help="The availability zone that is told of services other than nova-compute.",
+    ),
 )

@@ -8,6 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from placement_sched.model.hypervisor_names import (
     ARCHITECTURE_ALIASES,
     ARCHITECTURES,
@@ -61,9 +63,10 @@ def cpu_info(value: Any) -> str:
 
 
 def _decoded(value: str) -> Any:
+    """Return what a string of JSON says; Python's own reader takes NaN and its like as well."""
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
+        return orjson.loads(value)
+    except ValueError:
         raise Misfit("the string is not JSON") from None
 
 

@@ -21,6 +21,11 @@ class Service:
     last_seen_up: datetime | None
     updated_at: datetime | None
 
+    @property
+    def is_compute(self) -> bool:
+        """Return whether it is what makes its host able to take instances."""
+        return self.binary == COMPUTE_BINARY
+
     def is_up(self, now: datetime, down_time: int) -> bool:
         """Return whether it reported within ``down_time`` seconds and is not forced down."""
         return seen_lately(self.last_seen_up, self.forced_down, now, down_time)

@@ -123,6 +123,14 @@ def remove(connection: Connection, node: ComputeNode) -> None:
     connection.execute(delete(compute_nodes).where(_COLUMNS.uuid == node.uuid))
 
 
+def remove_of_host(connection: Connection, host: str) -> tuple[str, ...]:
+    """Delete all nodes of a host; return their uuids."""
+    query = select(_COLUMNS.uuid).where(_COLUMNS.host == host).order_by(_COLUMNS.id)
+    uuids = tuple(connection.scalars(query.with_for_update()))
+    connection.execute(delete(compute_nodes).where(_COLUMNS.host == host))
+    return uuids
+
+
 def write(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> Written:
     """Keep what reports say, each under the uuid of its node.
 

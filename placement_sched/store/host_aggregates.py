@@ -140,6 +140,11 @@ def remove_host(connection: Connection, aggregate_id: int, host: str) -> None:
     )
 
 
+def remove_host_everywhere(connection: Connection, host: str) -> int:
+    """Take a host out of every aggregate; return of how many."""
+    return connection.execute(delete(host_aggregate_hosts).where(_HOSTS.host == host)).rowcount
+
+
 def remove(connection: Connection, aggregate_id: int) -> None:
     """Delete an aggregate that has no hosts, with its metadata."""
     connection.execute(

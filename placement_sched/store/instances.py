@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import Connection, Row, delete, select
@@ -26,6 +26,15 @@ _RECORDED = (
     "image",
     "server_group",
 )
+
+
+class Named(NamedTuple):
+    """Where an instance is, and how people and programs call it."""
+
+    host: str
+    node: str | None
+    uuid: str
+    display_name: str
 
 
 def by_uuid(connection: Connection, uuid: str) -> Instance:
@@ -58,6 +67,17 @@ def by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ..
             select(instances).where(_COLUMNS.host.in_(batch)).order_by(_COLUMNS.host, _COLUMNS.uuid)
         )
     )
+
+
+def named_on_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Named, ...]:
+    """Return where instances on these hosts are, and their names, in order of name, then uuid."""
+    columns = (_COLUMNS.host, _COLUMNS.node, _COLUMNS.uuid, _COLUMNS.display_name)
+    found = [
+        Named(*row)
+        for batch in batches(set(hosts))
+        for row in connection.execute(select(*columns).where(_COLUMNS.host.in_(batch)))
+    ]
+    return tuple(sorted(found, key=lambda named: (named.display_name, named.uuid)))
 
 
 def search(

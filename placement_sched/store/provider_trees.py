@@ -1,8 +1,9 @@
 """Provider trees: who is whose parent, and what that allows."""
 
+from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, or_, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from placement_sched.db.batches import batches
 from placement_sched.db.tables import (
@@ -85,35 +86,17 @@ def move(
     # Whoever moves anything within a tree holds its root, so two moves cannot close a loop.
     lock(connection, {one.id for one in affected} | {one.root_id for one in affected})
     _refuse_stale(connection, affected)
-    below = _with_descendants(connection, provider)
+    below = _with_descendants(connection, [provider]).keys()
     if parent is not None and parent.id in below:
         raise Invalid(f"{subject}: creating loop in the provider tree is not allowed.")
     _set_parent(connection, provider, parent, below, now)
-
-
-def _with_descendants(connection: Connection, provider: Provider) -> set[int]:
-    """Return the ids of a provider and of all below it."""
-    tree = connection.execute(
-        select(_COLUMNS.id, _COLUMNS.parent_provider_id).where(
-            or_(_COLUMNS.root_provider_id == provider.root_id, _COLUMNS.id == provider.id)
-        )
-    )
-    children: dict[int | None, list[int]] = {}
-    for number, parent in tree:
-        children.setdefault(parent, []).append(number)
-    found = {provider.id}
-    fresh = [provider.id]
-    while fresh:
-        fresh = [child for parent in fresh for child in children.get(parent, ())]
-        found.update(fresh)
-    return found
 
 
 def _set_parent(
     connection: Connection,
     provider: Provider,
     parent: Provider | None,
-    below: set[int],
+    below: Collection[int],
     now: datetime,
 ) -> None:
     root_id = provider.id if parent is None else parent.root_id
@@ -151,9 +134,61 @@ def remove(connection: Connection, uuid: str) -> None:
             f"Unable to delete resource provider {uuid}: Resource provider has allocations.",
             code="placement.resource_provider.inuse",
         )
-    for table in (inventories, resource_provider_aggregates, resource_provider_traits):
-        connection.execute(delete(table).where(table.c.resource_provider_id == provider.id))
-    # MariaDB keeps a row to which a row points, be it the same one.
-    one = _COLUMNS.id == provider.id
-    connection.execute(update(resource_providers).where(one).values(root_provider_id=None))
-    connection.execute(delete(resource_providers).where(one))
+    _forget(connection, [provider.id])
+
+
+def remove_whole(connection: Connection, uuids: Collection[str]) -> None:
+    """Delete those of these providers that are there, each with all below it.
+
+    The number of statements does not depend on how many they are. Raises :class:`InUse` while any
+    of them has allocations, and :class:`ConcurrentUpdate` where a tree is just being changed.
+    """
+    tops = list(by_uuids(connection, uuids).values())
+    lock(connection, {number for one in tops for number in (one.id, one.root_id)})
+    _refuse_stale(connection, tops)
+    below = _with_descendants(connection, tops)
+    lock(connection, below)
+    columns = (allocations.c.resource_provider_id, allocations.c.consumer_id)
+    for batch in batches(sorted(below)):
+        used = select(*columns).where(allocations.c.resource_provider_id.in_(batch))
+        if (held := connection.execute(used.order_by(*columns).limit(1)).first()) is not None:
+            raise InUse(
+                f"Unable to delete resource provider {below[held.resource_provider_id]}: "
+                f"consumer {held.consumer_id} has allocations of it.",
+                code="placement.resource_provider.inuse",
+            )
+    _forget(connection, sorted(below))
+
+
+def _with_descendants(connection: Connection, tops: Collection[Provider]) -> dict[int, str]:
+    """Return the uuids of providers and of all below them, by id."""
+    uuids: dict[int, str] = {one.id: one.uuid for one in tops}
+    children: dict[int | None, list[int]] = {}
+    for batch in batches({one.root_id for one in tops}):
+        tree = select(_COLUMNS.id, _COLUMNS.uuid, _COLUMNS.parent_provider_id)
+        for number, uuid, parent in connection.execute(
+            tree.where(_COLUMNS.root_provider_id.in_(batch))
+        ):
+            uuids[number] = uuid
+            children.setdefault(parent, []).append(number)
+    found = {one.id for one in tops}
+    fresh = list(found)
+    while fresh:
+        fresh = [child for parent in fresh for child in children.get(parent, ())]
+        found.update(fresh)
+    return {number: uuids[number] for number in found}
+
+
+def _forget(connection: Connection, ids: Collection[int]) -> None:
+    """Delete providers, of whom nobody but one of them is a parent, with what they have."""
+    for batch in batches(ids):
+        for table in (inventories, resource_provider_aggregates, resource_provider_traits):
+            connection.execute(delete(table).where(table.c.resource_provider_id.in_(batch)))
+        # MariaDB keeps a row to which a row points, be it the same one.
+        connection.execute(
+            update(resource_providers)
+            .where(_COLUMNS.id.in_(batch))
+            .values(root_provider_id=None, parent_provider_id=None)
+        )
+    for batch in batches(ids):
+        connection.execute(delete(resource_providers).where(_COLUMNS.id.in_(batch)))

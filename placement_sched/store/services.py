@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, select, update
 from placement_sched.db.batches import batches
 from placement_sched.db.insert import insert_missing
 from placement_sched.db.tables import services
+from placement_sched.errors import NotFound
 from placement_sched.model.service import COMPUTE_BINARY, Service
 
 _COLUMNS = services.c
@@ -37,6 +38,19 @@ def by_hosts(
             )
         )
     }
+
+
+def get(connection: Connection, key: int | str, *, lock: bool = False) -> Service:
+    """Return the service of this number (int) or uuid (str), its row locked if asked.
+
+    Raises :class:`NotFound`.
+    """
+    column = _COLUMNS.id if isinstance(key, int) else _COLUMNS.uuid
+    query = select(services).where(column == key)
+    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    if row is None:
+        raise NotFound(f"Service {key} could not be found.")
+    return _service(row)
 
 
 def search(

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.clouds import uuid_of
+from tests.conftest import server_database
 
 BIN = Path(sys.executable).parent
 HOSTS = ("cn1", "cn2", "cn3", "cn4")
@@ -53,11 +54,17 @@ class Server:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Server]:
-    """Give a server on an embedded database in ``folder`` and a free port, stopped at the end."""
+def serving(folder: Path, connection: str | None = None) -> Iterator[Server]:
+    """Give a server on a free port, stopped at the end; its database is embedded in ``folder``.
+
+    Or it is the one of ``connection``.
+    """
     config, log = folder / "placement.conf", folder / "server.log"
+    database = connection or f"sqlite:///{folder}/sched.db"
     config.write_text(
-        f"[placement_database]\nconnection = sqlite:///{folder}/sched.db\nsync_on_startup = true\n"
+        # However slow the tests are, a host that reported stays up.
+        "[DEFAULT]\nservice_down_time = 86400\n"
+        f"[placement_database]\nconnection = {database}\nsync_on_startup = true\n"
     )
     with (
         log.open("w") as output,
@@ -88,6 +95,28 @@ def busy_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Another server, where tests make what they like under names of their own."""
     with serving(tmp_path_factory.mktemp("busy_server")) as server:
         yield server
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def each_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A server on an embedded database, and one on PostgreSQL; tests make what they like there."""
+    folder = tmp_path_factory.mktemp(f"{request.param}_server")
+    with ExitStack() as stack:
+        connection = None
+        if request.param != "sqlite":
+            connection = stack.enter_context(contextmanager(server_database)(request.param))
+        yield stack.enter_context(serving(folder, connection))
+
+
+@pytest.fixture(scope="session")
+def each_client(
+    each_server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["Versioned"]:
+    """The clients of each of these servers, by microversion of the compute API."""
+    with Versioned(Client(tmp_path_factory.mktemp("each"), each_server.url)) as clients:
+        yield clients
 
 
 def _announced_url(log: Path, process: subprocess.Popen[bytes]) -> str:
@@ -203,7 +232,9 @@ class Client:
 
 
 class Session(Client):
-    """The same command, its runs sharing one process."""
+    """The same command, its runs sharing one process; ``first`` stands before each."""
+
+    first: tuple[str, ...] = ()
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -212,10 +243,31 @@ class Session(Client):
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps(arguments) + "\n")
+        process.stdin.write(json.dumps([*self.first, *arguments]) + "\n")
         line = process.stdout.readline()
         assert line, "the process ended"
         return subprocess.CompletedProcess(arguments, *json.loads(line))
+
+
+class Versioned(ExitStack):
+    """Clients of a server, one for each microversion of the compute API that is spoken.
+
+    Each has a process of its own: the importing of it all costs more than a second, and within
+    one process the client keeps to the first microversion that it was told.
+    """
+
+    def __init__(self, client: Client) -> None:
+        super().__init__()
+        self._client = client
+        self._sessions: dict[str, Session] = {}
+
+    def __call__(self, version: str = "") -> Session:
+        """Return the client that speaks ``version``, or else the newest that both know."""
+        if version not in self._sessions:
+            session = self.enter_context(self._client.session())
+            session.first = ("--os-compute-api-version", version) if version else ()
+            self._sessions[version] = session
+        return self._sessions[version]
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,14 @@ def _report(uuid: str, name: str, **more: Any) -> dict[str, Any]:
     }
 
 
+_WINDOWS = _report(
+    WIN1,
+    "win1",
+    vcpus_used=8,
+    memory_mb_used=32768,
+    stats={"uptime": "12:00:00 up 9 days, 2:51, 1 user, load average: 0.33, 0.36, 0.34"},
+)
+
 _FLAVOR = {
     "name": "m1.large",
     "vcpus": 4,
@@ -81,11 +89,18 @@ _C = "/compute/v2.1/os-aggregates"
 _I = "/image/v2/images"
 _F = "/compute/v2.1/flavors"
 _G = "/compute/v2.1/os-server-groups"
+_V = "/compute/v2.1/os-services"
+_H = "/compute/v2.1/os-hypervisors"
+_SERVICE = {"host": "cn1", "binary": "nova-compute"}
 
 
 @dataclass(frozen=True)
 class Step:
-    """One request of the story, and which of its bodies are kept; without a name none are."""
+    """One request of the story, and which of its bodies are kept; without a name none are.
+
+    ``<id>`` in a path is the id of the last thing in the list that was answered just before;
+    ``compute`` is the microversion of the compute API.
+    """
 
     name: str
     method: str
@@ -94,6 +109,7 @@ class Step:
     status: int = 200
     kept: tuple[str, ...] = ("request", "response")
     kind: str = "application/json"
+    compute: str = "2.96"
 
 
 ANSWER = ("response",)
@@ -114,7 +130,7 @@ STORY = (
         "scheduler/compute_nodes-report_many",
         "POST",
         f"{_S}/compute_nodes",
-        [_report(CN2, "cn2"), _report(WIN1, "win1", vcpus_used=8, memory_mb_used=32768)],
+        [_report(CN2, "cn2"), _WINDOWS],
     ),
     Step(
         "scheduler/compute_nodes-report",
@@ -474,6 +490,40 @@ STORY = (
     ),
     Step("scheduler/instances-show", "GET", f"{_S}/instances/{INSTANCE}"),
     Step("scheduler/instances-list", "GET", f"{_S}/instances?host=cn2&limit=1"),
+    # Services and hypervisors
+    Step(
+        "compute/os_services-disable_log_reason",
+        "PUT",
+        f"{_V}/disable-log-reason",
+        {**_SERVICE, "disabled_reason": "broken fan"},
+        compute="2.52",
+    ),
+    Step("compute/os_services-disable", "PUT", f"{_V}/disable", _SERVICE, compute="2.52"),
+    Step("compute/os_services-enable", "PUT", f"{_V}/enable", _SERVICE, compute="2.52"),
+    Step(
+        "compute/os_services-force_down",
+        "PUT",
+        f"{_V}/force-down",
+        {**_SERVICE, "forced_down": False},
+        compute="2.52",
+    ),
+    Step("compute/os_services-list", "GET", f"{_V}?host=cn1"),
+    Step(
+        "compute/os_services-update",
+        "PUT",
+        f"{_V}/<id>",
+        {"status": "disabled", "disabled_reason": "broken fan", "forced_down": True},
+    ),
+    Step("", "GET", f"{_V}?host=cn2"),
+    Step("compute/os_services-error", "DELETE", f"{_V}/<id>", status=409),
+    Step("compute/os_hypervisors-list", "GET", f"{_H}?limit=1&with_servers=true"),
+    Step("compute/os_hypervisors-detail", "GET", f"{_H}/detail?limit=2"),
+    Step("compute/os_hypervisors-show", "GET", f"{_H}/{CN2}?with_servers=true", compute="2.87"),
+    Step("compute/os_hypervisors-statistics", "GET", f"{_H}/statistics", compute="2.87"),
+    Step("compute/os_hypervisors-uptime", "GET", f"{_H}/{WIN1}/uptime", compute="2.87"),
+    Step("compute/os_hypervisors-search", "GET", f"{_H}/cn2/search", compute="2.52"),
+    Step("compute/os_hypervisors-servers", "GET", f"{_H}/cn2/servers", compute="2.52"),
+    Step("compute/os_hypervisors-error", "GET", f"{_H}/{OTHER}", status=404),
 )
 
 
@@ -494,12 +544,13 @@ def play() -> Iterator[tuple[str, Any]]:
 
 
 def _played(client: TestApp) -> Iterator[tuple[str, Any]]:
-    headers = {
-        "X-Auth-Token": "admin",
-        "OpenStack-API-Version": "placement 1.39, compute 2.96",
-    }
     group = ""  # the uuid of the server group made last
+    listed: list[Any] = []
     for step in STORY:
+        headers = {
+            "X-Auth-Token": "admin",
+            "OpenStack-API-Version": f"placement 1.39, compute {step.compute}",
+        }
         arguments: dict[str, Any] = {"headers": headers}
         if step.body is not None:
             arguments = {
@@ -507,10 +558,13 @@ def _played(client: TestApp) -> Iterator[tuple[str, Any]]:
                 "body": json.dumps(step.body).encode(),
             }
         path = step.path.format(server_group=group)
+        path = path.replace("<id>", str(listed[-1]["id"]) if listed else "")
         answer = client.request(path, method=step.method, status=step.status, **arguments)
         bodies = {"request": step.body, "response": answer.json if answer.body else None}
         if step.name == "compute/os_server_groups-create":
             group = bodies["response"]["server_group"]["id"]
+        found = next(iter(bodies["response"].values()), None) if bodies["response"] else None
+        listed = found if isinstance(found, list) and found and "id" in found[0] else []
         for kind in step.kept if step.name else ():
             if bodies[kind] is not None:
                 yield f"{step.name}-{kind}.json", bodies[kind]

@@ -4,7 +4,9 @@ from placement_sched.api.compute.routes import (
     flavors,
     os_aggregates,
     os_extra_specs,
+    os_hypervisors,
     os_server_groups,
+    os_services,
     versions,
 )
 
@@ -14,4 +16,6 @@ ROUTES = (
     *flavors.ROUTES,
     *os_extra_specs.ROUTES,
     *os_server_groups.ROUTES,
+    *os_services.ROUTES,
+    *os_hypervisors.ROUTES,
 )

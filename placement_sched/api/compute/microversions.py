@@ -8,8 +8,13 @@ from placement_sched.api.microversion import Version, Versioning
 VERSIONING = Versioning("compute", Version(2, 1), Version(2, 96))
 
 NO_ACCESS_TO_PUBLIC_FLAVORS = Version(2, 7)
+FORCED_DOWN = Version(2, 11)
 SERVER_GROUP_OWNERS = Version(2, 13)
+CPU_INFO_OBJECT = Version(2, 28)
+HYPERVISOR_PAGES = Version(2, 33)
 AGGREGATE_UUIDS = Version(2, 41)
+#: Services and hypervisors are named by uuid, and each has one address for all its changes.
+UUIDS = Version(2, 53)
 FLAVOR_DESCRIPTION = Version(2, 55)
 FLAVOR_EXTRA_SPECS = Version(2, 61)
 #: A server group has one policy and its rules, rather than policies and metadata.
@@ -18,3 +23,5 @@ SERVER_GROUP_RULES = Version(2, 64)
 CONSISTENT = Version(2, 75)
 IMAGE_CACHING = Version(2, 81)
 EXTRA_SPEC_VALIDATION = Version(2, 86)
+#: Of hypervisors, what placement knows better is told no more, and the uptime with the rest.
+LEAN_HYPERVISORS = Version(2, 88)

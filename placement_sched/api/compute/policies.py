@@ -10,6 +10,8 @@ _ACCESS = "os_compute_api:os-flavor-access"
 _EXTRA_SPECS = "os_compute_api:os-flavor-extra-specs"
 _MEMBER = "rule:project_member_or_admin"
 _GROUPS = "os_compute_api:os-server-groups"
+_SERVICES = "os_compute_api:os-services"
+_HYPERVISORS = "os_compute_api:os-hypervisors"
 
 
 def _rule(name: str, description: str, check: str = _ADMIN) -> Rule:
@@ -63,4 +65,14 @@ RULES = (
     _rule(f"{_GROUPS}:create", "Create a server group.", _MEMBER),
     _rule(f"{_GROUPS}:show", "Show a server group.", _READER),
     _rule(f"{_GROUPS}:delete", "Delete a server group.", _MEMBER),
+    _rule(f"{_SERVICES}:list", "List compute services."),
+    _rule(f"{_SERVICES}:update", "Enable, disable or force down a compute service."),
+    _rule(f"{_SERVICES}:delete", "Delete a compute service with its host's compute nodes."),
+    _rule(f"{_HYPERVISORS}:list", "List hypervisors by name."),
+    _rule(f"{_HYPERVISORS}:list-detail", "List hypervisors with what their hosts reported."),
+    _rule(f"{_HYPERVISORS}:statistics", "Show what all enabled hypervisors have together."),
+    _rule(f"{_HYPERVISORS}:show", "Show a hypervisor."),
+    _rule(f"{_HYPERVISORS}:uptime", "Show the uptime of a hypervisor."),
+    _rule(f"{_HYPERVISORS}:search", "Find hypervisors by a part of their name."),
+    _rule(f"{_HYPERVISORS}:servers", "List the instances of hypervisors."),
 )

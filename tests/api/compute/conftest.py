@@ -1,9 +1,11 @@
-"""What tests of host aggregates, flavors and server groups build on."""
+"""What tests of host aggregates, flavors, server groups, services and hypervisors build on."""
 
 import pytest
 
 from tests.api.compute.flavors import FlavorApi
+from tests.api.compute.hosts import HostApi
 from tests.api.compute.server_groups import GroupApi
+from tests.reports import NOW
 
 URL = "/compute/v2.1/os-aggregates"
 
@@ -76,3 +78,13 @@ def groups(app):
 @pytest.fixture
 def sqlite_groups(sqlite_app):
     return GroupApi(sqlite_app)
+
+
+@pytest.fixture
+def hosts(settings, make_app):
+    return HostApi(make_app(settings, clock=lambda: NOW))
+
+
+@pytest.fixture
+def sqlite_hosts(sqlite_settings, make_app):
+    return HostApi(make_app(sqlite_settings, clock=lambda: NOW))

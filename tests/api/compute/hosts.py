@@ -1,0 +1,84 @@
+"""Hosts that report, and the calls about their services and hypervisors, short."""
+
+from datetime import timedelta
+
+from tests.reports import NOW, a_report, node_uuid
+
+SERVICES = "/os-services"
+HYPERVISORS = "/os-hypervisors"
+
+
+class HostApi:
+    """Speaks as the administrator and at the newest version, at a time that stands still."""
+
+    def __init__(self, app):
+        self.app = app
+
+    def report(self, number=1, *, silent=0, **fields):
+        """Have host ``cn<number>`` report, ``silent`` seconds ago."""
+        seen = (NOW - timedelta(seconds=silent)).isoformat()
+        report = a_report(number, **{"last_seen_up": seen, **fields})
+        uuid = report.pop("uuid")
+        self.app.put_json(f"/scheduler/v1/compute_nodes/{uuid}", report)
+        return uuid
+
+    def report_many(self, count, **fields):
+        """Have ``count`` hosts report at once."""
+        reports = [a_report(number, **fields) for number in range(count)]
+        self.app.post_json("/scheduler/v1/compute_nodes", reports)
+
+    def record(self, uuid, host, node=None, name="one"):
+        body = {"host": host, "node": node, "display_name": name}
+        self.app.put_json(f"/scheduler/v1/instances/{uuid}", body)
+
+    def ask(
+        self, method, path, body=None, *, status=200, version="2.96", token="admin", roles=None
+    ):
+        headers = {"OpenStack-API-Version": f"compute {version}", "X-Auth-Token": token}
+        if roles is not None:
+            headers["X-Roles"] = roles
+        url = f"/compute/v2.1{path}"
+        if body is None:
+            return self.app.request(url, method=method, headers=headers, status=status)
+        send = getattr(self.app, f"{method.lower()}_json")
+        return send(url, body, headers=headers, status=status)
+
+    def services(self, query="", **options):
+        return self.ask("GET", f"{SERVICES}{query}", **options).json["services"]
+
+    def service(self, host="cn1", **options):
+        (found,) = self.services(f"?host={host}", **options)
+        return found
+
+    def change(self, fields, host="cn1", **options):
+        """Change the service of a host by its uuid; return it, or the fault."""
+        uuid = self.service(host)["id"]
+        answer = self.ask("PUT", f"{SERVICES}/{uuid}", fields, **options)
+        return answer.json.get("service") or message(answer)
+
+    def named(self, action, *, version="2.11", **fields):
+        """Change a service by host and binary, as before 2.53; return the answer."""
+        status = fields.pop("status", 200)
+        body = {"host": "cn1", "binary": "nova-compute", **fields}
+        return self.ask("PUT", f"{SERVICES}/{action}", body, version=version, status=status)
+
+    def remove(self, host="cn1", **options):
+        return self.ask("DELETE", f"{SERVICES}/{self.service(host)['id']}", **options)
+
+    def hypervisors(self, query="", **options):
+        return self.ask("GET", f"{HYPERVISORS}{query}", **options).json["hypervisors"]
+
+    def hypervisor(self, number=1, query="", **options):
+        path = f"{HYPERVISORS}/{node_uuid(number)}{query}"
+        return self.ask("GET", path, **options).json["hypervisor"]
+
+    def traits(self, number=1):
+        path = f"/placement/resource_providers/{node_uuid(number)}/traits"
+        headers = {"OpenStack-API-Version": "placement 1.6"}
+        return set(self.app.get(path, headers=headers).json["traits"])
+
+
+def message(answer):
+    """Return what an error tells."""
+    (fault,) = answer.json.values()
+    return fault["message"]

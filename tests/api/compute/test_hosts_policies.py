@@ -1,0 +1,60 @@
+"""Who may do what with services and hypervisors."""
+
+from placement_sched.config.process import new_conf, read_files
+from placement_sched.config.settings import Settings
+from tests.api.compute.hosts import HYPERVISORS, SERVICES, HostApi
+from tests.reports import node_uuid
+
+NAMED = {"host": "cn1", "binary": "nova-compute"}
+CALLS = [
+    ("os-services:list", "GET", SERVICES, None, "2.53"),
+    ("os-services:update", "PUT", f"{SERVICES}/enable", NAMED, "2.52"),
+    ("os-services:update", "PUT", f"{SERVICES}/disable", NAMED, "2.52"),
+    (
+        "os-services:update",
+        *("PUT", f"{SERVICES}/disable-log-reason", {**NAMED, "disabled_reason": "x"}, "2.52"),
+    ),
+    (
+        "os-services:update",
+        *("PUT", f"{SERVICES}/force-down", {**NAMED, "forced_down": True}, "2.52"),
+    ),
+    ("os-services:update", "PUT", f"{SERVICES}/{node_uuid(1)}", {"status": "enabled"}, "2.53"),
+    ("os-services:delete", "DELETE", f"{SERVICES}/{node_uuid(1)}", None, "2.53"),
+    ("os-hypervisors:list", "GET", HYPERVISORS, None, "2.53"),
+    ("os-hypervisors:list-detail", "GET", f"{HYPERVISORS}/detail", None, "2.53"),
+    ("os-hypervisors:statistics", "GET", f"{HYPERVISORS}/statistics", None, "2.53"),
+    ("os-hypervisors:show", "GET", f"{HYPERVISORS}/{node_uuid(1)}", None, "2.53"),
+    ("os-hypervisors:uptime", "GET", f"{HYPERVISORS}/{node_uuid(1)}/uptime", None, "2.53"),
+    ("os-hypervisors:search", "GET", f"{HYPERVISORS}/cn/search", None, "2.52"),
+    ("os-hypervisors:servers", "GET", f"{HYPERVISORS}/cn/servers", None, "2.52"),
+]
+
+
+def ask(hosts, call, token, roles=None):
+    _, method, path, body, version = call
+    asked = {"version": version, "token": token, "roles": roles, "status": "*"}
+    return hosts.ask(method, path, body, **asked)
+
+
+def test_each_call_is_the_administrators(sqlite_hosts):
+    for call in CALLS:
+        refused = ask(sqlite_hosts, call, "bob:shop", "reader,member")
+        assert refused.status_int == 403, call
+        assert f"os_compute_api:{call[0]}" in refused.json["forbidden"]["message"], call
+        assert ask(sqlite_hosts, call, "").status_int == 401, call
+        for token, roles in (("admin", None), ("bob:shop", "member,admin")):
+            assert ask(sqlite_hosts, call, token, roles).status_int not in {401, 403}, call
+
+
+def test_each_call_follows_the_operators_rule(make_app, sqlite_url, tmp_path):
+    rules = {call[0] for call in CALLS}
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("".join(f'"os_compute_api:{rule}": "role:operator"\n' for rule in rules))
+    file = tmp_path / "placement.conf"
+    file.write_text(
+        f"[placement_database]\nconnection = {sqlite_url}\n[oslo_policy]\npolicy_file = {policy}\n"
+    )
+    hosts = HostApi(make_app(Settings.from_conf(read_files(new_conf(), [str(file)]))))
+    for call in CALLS:
+        assert ask(hosts, call, "bob", "operator").status_int != 403, call
+        assert ask(hosts, call, "admin").status_int == 403, call

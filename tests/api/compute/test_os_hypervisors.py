@@ -1,0 +1,319 @@
+"""Hypervisors: what is told of them by version, how they are found, paged and summed."""
+
+from urllib.parse import urlsplit
+
+from tests.api.compute.hosts import HYPERVISORS, message
+from tests.hosts import add_node
+from tests.reports import node_uuid
+from tests.statements import counted
+
+ONE, TWO, THREE = (node_uuid(9000 + number) for number in (1, 2, 3))
+UNKNOWN = "28b0e607-d58a-4602-a511-efe18024f4d5"
+BRIEF = {"id", "hypervisor_hostname", "state", "status"}
+LEAN = BRIEF | {"hypervisor_type", "hypervisor_version", "host_ip", "service"}
+MEASURES = {
+    *("vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb", "local_gb"),
+    *("local_gb_used", "free_disk_gb", "disk_available_least", "current_workload", "running_vms"),
+}
+WHOLE = LEAN | MEASURES | {"cpu_info"}
+REPORTED = {
+    "hypervisor_type": "QEMU",
+    "hypervisor_version": 8002000,
+    "host_ip": "192.0.2.7",
+    "cpu_info": {"arch": "x86_64", "topology": {"cores": 4}},
+    "vcpus_used": 2,
+    "memory_mb_used": 512,
+    "local_gb_used": 10,
+    "disk_available_least": 80,
+    "stats": {"num_instances": "3", "io_workload": 1, "uptime": "12:00:00 up 9 days"},
+}
+
+
+def names(found):
+    return [one["hypervisor_hostname"] for one in found]
+
+
+def test_hypervisor_is_shown_as_its_host_reported(hosts):
+    hosts.report(1, **REPORTED)
+    shown = hosts.hypervisor(1, version="2.87")
+    service = hosts.service()
+    assert shown == {
+        "id": node_uuid(1),
+        "hypervisor_hostname": "cn1",
+        "state": "up",
+        "status": "enabled",
+        "hypervisor_type": "QEMU",
+        "hypervisor_version": 8002000,
+        "host_ip": "192.0.2.7",
+        "service": {"id": service["id"], "host": "cn1", "disabled_reason": None},
+        "cpu_info": {"arch": "x86_64", "topology": {"cores": 4}},
+        "vcpus": 8,
+        "vcpus_used": 2,
+        "memory_mb": 16384,
+        "memory_mb_used": 512,
+        "free_ram_mb": 15872,
+        "local_gb": 100,
+        "local_gb_used": 10,
+        "free_disk_gb": 90,
+        "disk_available_least": 80,
+        "current_workload": 1,
+        "running_vms": 3,
+    }
+    assert hosts.hypervisors("/detail", version="2.87") == [shown]
+
+
+def test_fields_and_their_types_are_those_of_the_version(sqlite_hosts):
+    sqlite_hosts.report(1, **REPORTED)
+    for version, fields, kind, cpu_info in (
+        *(("2.1", WHOLE, int, str), ("2.27", WHOLE, int, str), ("2.28", WHOLE, int, dict)),
+        *(("2.52", WHOLE, int, dict), ("2.53", WHOLE, str, dict), ("2.87", WHOLE, str, dict)),
+        *(("2.88", LEAN | {"uptime"}, str, None), ("2.96", LEAN | {"uptime"}, str, None)),
+    ):
+        (brief,) = sqlite_hosts.hypervisors(version=version)
+        (listed,) = sqlite_hosts.hypervisors("/detail", version=version)
+        shown = sqlite_hosts.ask("GET", f"{HYPERVISORS}/{brief['id']}", version=version).json
+        assert shown["hypervisor"] == listed, version
+        assert (set(brief), set(listed)) == (BRIEF, fields), version
+        assert isinstance(listed["id"], kind), version
+        assert isinstance(listed["service"]["id"], kind), version
+        assert cpu_info is None or isinstance(listed["cpu_info"], cpu_info), version
+
+
+def test_what_a_host_leaves_out_is_told_as_nothing(sqlite_hosts):
+    sqlite_hosts.report(1, free_disk_gb=None)
+    shown = sqlite_hosts.hypervisor(1, version="2.87")
+    assert (shown["cpu_info"], shown["host_ip"], shown["disk_available_least"]) == ({}, None, None)
+    assert (shown["running_vms"], shown["current_workload"]) == (0, 0)
+    assert shown["free_disk_gb"] is None
+    assert sqlite_hosts.hypervisor(1)["uptime"] is None
+
+
+def test_state_and_status_are_the_services_of_the_host(hosts):
+    hosts.report(1, silent=300)
+    hosts.report(2)
+    hosts.change({"status": "disabled", "disabled_reason": "fan"}, host="cn2")
+    found = [(one["state"], one["status"]) for one in hosts.hypervisors()]
+    assert found == [("down", "enabled"), ("up", "disabled")]
+    assert hosts.hypervisor(2)["service"]["disabled_reason"] == "fan"
+    hosts.change({"forced_down": True}, host="cn2")
+    assert hosts.hypervisor(2)["state"] == "down"
+
+
+def test_uptime_is_what_a_host_that_is_up_reported(sqlite_hosts):
+    sqlite_hosts.report(1, **REPORTED)
+    sqlite_hosts.report(2)
+    path = f"{HYPERVISORS}/{node_uuid(1)}/uptime"
+    told = sqlite_hosts.ask("GET", path, version="2.87").json["hypervisor"]
+    assert told == {
+        "id": node_uuid(1),
+        "hypervisor_hostname": "cn1",
+        "state": "up",
+        "status": "enabled",
+        "uptime": "12:00:00 up 9 days",
+    }
+    assert sqlite_hosts.hypervisor(1, version="2.88")["uptime"] == "12:00:00 up 9 days"
+    sqlite_hosts.ask("GET", path, version="2.88", status=404)
+    numbered = sqlite_hosts.ask("GET", f"{HYPERVISORS}/1/uptime", version="2.1")
+    assert numbered.json["hypervisor"] == told | {"id": 1}
+    silent = sqlite_hosts.ask("GET", f"{HYPERVISORS}/2/uptime", version="2.1", status=501)
+    assert "cn2 tell no uptime" in silent.json["notImplemented"]["message"]
+    sqlite_hosts.report(1, silent=300, **REPORTED)
+    down = sqlite_hosts.ask("GET", path, version="2.87", status=400)
+    assert message(down) == "Compute service of cn1 is unavailable at this time."
+    assert sqlite_hosts.hypervisor(1, version="2.88")["uptime"] is None
+
+
+def test_statistics_sum_up_enabled_hypervisors(hosts):
+    hosts.report(1, **REPORTED)
+    hosts.report(2, silent=300, free_disk_gb=None)
+    hosts.report(3)
+    hosts.change({"status": "disabled"}, host="cn3")
+    answer = hosts.ask("GET", f"{HYPERVISORS}/statistics", version="2.87")
+    assert answer.json["hypervisor_statistics"] == {
+        "count": 2,
+        "vcpus": 16,
+        "vcpus_used": 2,
+        "memory_mb": 32768,
+        "memory_mb_used": 512,
+        "free_ram_mb": 15872 + 16384,
+        "local_gb": 200,
+        "local_gb_used": 10,
+        "free_disk_gb": 90,
+        "disk_available_least": 80,
+        "current_workload": 1,
+        "running_vms": 3,
+    }
+    hosts.ask("GET", f"{HYPERVISORS}/statistics", version="2.88", status=404)
+
+
+def test_statistics_of_no_hypervisors_are_nought(sqlite_hosts):
+    answer = sqlite_hosts.ask("GET", f"{HYPERVISORS}/statistics", version="2.1")
+    assert answer.json["hypervisor_statistics"] == dict.fromkeys({"count", *MEASURES}, 0)
+
+
+def test_pages_follow_one_another_to_the_last(hosts):
+    for number in (3, 1, 2):
+        hosts.report(number)
+    for path in ("", "/detail"):
+        for version in ("2.33", "2.52", "2.53", "2.96"):
+            found, url = [], f"{HYPERVISORS}{path}?limit=2"
+            while url:
+                page = hosts.ask("GET", url, version=version).json
+                found.append(names(page["hypervisors"]))
+                links = page.get("hypervisors_links", [])
+                assert [link["rel"] for link in links] == ["next"][: len(links)]
+                url = next((link["href"].partition("/v2.1")[2] for link in links), None)
+            assert found == [["cn3", "cn1"], ["cn2"]], (path, version)
+
+
+def test_pages_begin_behind_their_marker(sqlite_hosts):
+    for number in (1, 2):
+        sqlite_hosts.report(number)
+
+    def behind(marker, **options):
+        answer = sqlite_hosts.ask("GET", f"{HYPERVISORS}?marker={marker}", **options)
+        return answer.json if "status" in options else names(answer.json["hypervisors"])
+
+    assert behind(node_uuid(1)) == behind(1, version="2.33") == ["cn2"]
+    assert behind(node_uuid(2)) == []
+    for marker, version, told in (
+        (UNKNOWN, "2.53", f"marker [{UNKNOWN}] not found"),
+        ("1", "2.53", "Invalid uuid 1"),
+        ("99", "2.33", "marker [99] not found"),
+        (node_uuid(1), "2.52", f"marker [{node_uuid(1)}] not found"),
+    ):
+        assert behind(marker, version=version, status=400)["badRequest"]["message"] == told
+    assert behind(UNKNOWN, version="2.32") == ["cn1", "cn2"]
+
+
+def test_links_lead_back_to_this_server(sqlite_hosts):
+    sqlite_hosts.report(1)
+    answer = sqlite_hosts.ask("GET", f"{HYPERVISORS}/detail?limit=1&with_servers=on")
+    (link,) = answer.json["hypervisors_links"]
+    told = urlsplit(link["href"])
+    assert (told.netloc, told.path) == ("localhost", "/compute/v2.1/os-hypervisors/detail")
+    assert told.query == f"limit=1&with_servers=on&marker={node_uuid(1)}"
+
+
+def test_limit_is_a_number_from_nought_to_the_most(sqlite_hosts):
+    sqlite_hosts.report(1)
+    assert sqlite_hosts.hypervisors("?limit=0") == []
+    assert names(sqlite_hosts.hypervisors(f"?limit={10**40}")) == ["cn1"]
+    for limit in ("-1", "x", "1.5", ""):
+        sqlite_hosts.ask("GET", f"{HYPERVISORS}?limit={limit}", status=400)
+    assert names(sqlite_hosts.hypervisors("?limit=x", version="2.32")) == ["cn1"]
+
+
+def test_hypervisors_are_found_by_a_part_of_their_name(hosts):
+    for number, name in enumerate(("Alpha.example", "alpha_b", "beta%")):
+        hosts.report(number, hypervisor_hostname=name)
+
+    def found(part):
+        return names(hosts.hypervisors(f"?hypervisor_hostname_pattern={part}"))
+
+    assert found("ALPHA") == ["Alpha.example", "alpha_b"]
+    assert found("_") == ["alpha_b"]
+    assert found("%25") == ["beta%"]
+    missing = hosts.ask("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=zz", status=404)
+    assert message(missing) == "No hypervisor matching 'zz' could be found."
+
+
+def test_a_part_of_a_name_is_no_page(sqlite_hosts):
+    sqlite_hosts.report(1)
+    for page in ("limit=1", f"marker={node_uuid(1)}"):
+        query = f"?hypervisor_hostname_pattern=cn&{page}"
+        told = message(sqlite_hosts.ask("GET", f"{HYPERVISORS}{query}", status=400))
+        assert "Paging over hypervisors" in told
+    sqlite_hosts.ask("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=", status=400)
+
+
+def test_instances_are_told_by_node_where_they_are_asked_for(hosts):
+    hosts.report(1, host="rack")
+    hosts.report(2, host="rack")
+    hosts.report(3)
+    hosts.record(ONE, "rack", "cn1", "web")
+    hosts.record(TWO, "rack", "cn2", "db")
+    hosts.record(THREE, "rack", None, "lost")
+    web, db, lost = (
+        {"name": name, "uuid": uuid} for name, uuid in (("web", ONE), ("db", TWO), ("lost", THREE))
+    )
+    found = hosts.hypervisors("?with_servers=true")
+    assert [one["servers"] for one in found] == [[lost, web], [db, lost], []]
+    detailed = hosts.hypervisors("/detail?with_servers=1&hypervisor_hostname_pattern=cn1")
+    assert [one["servers"] for one in detailed] == [[lost, web]]
+    assert hosts.hypervisor(2, "?with_servers=yes")["servers"] == [db, lost]
+    assert "servers" not in hosts.hypervisor(2, "?with_servers=no")
+    before = hosts.hypervisors("?with_servers=true", version="2.74")
+    assert [one.get("servers") for one in before] == [[lost, web], [db, lost], None]
+
+
+def test_search_and_servers_are_addresses_before_2_53(sqlite_hosts):
+    for number in (1, 2):
+        sqlite_hosts.report(number)
+    sqlite_hosts.record(ONE, "cn1", "cn1", "web")
+
+    def ask(path, version="2.52", status=200):
+        answer = sqlite_hosts.ask(
+            "GET", f"{HYPERVISORS}/{path}", version=version, status=status
+        ).json
+        return answer["hypervisors"] if status == 200 else answer["itemNotFound"]["message"]
+
+    brief = [
+        {"id": number, "hypervisor_hostname": f"cn{number}", "state": "up", "status": "enabled"}
+        for number in (1, 2)
+    ]
+    assert ask("CN/search") == brief
+    assert ask("2/search") == brief[1:]
+    assert ask("cn/servers", version="2.1") == [
+        {**brief[0], "servers": [{"name": "web", "uuid": ONE}]},
+        brief[1],
+    ]
+    for path in ("zz/search", "zz/servers"):
+        assert ask(path, status=404) == "No hypervisor matching 'zz' could be found."
+    for path in ("cn/search", "cn/servers"):
+        ask(path, version="2.53", status=404)
+
+
+def test_parameters_that_cannot_be_are_refused_from_2_53_on(sqlite_hosts):
+    sqlite_hosts.report(1)
+    shown = f"/{node_uuid(1)}"
+    for query in ("?x=1", "/detail?x=1", "?with_servers=perhaps", f"{shown}?with_servers=2"):
+        sqlite_hosts.ask("GET", f"{HYPERVISORS}{query}", status=400)
+    for query in (f"{shown}?limit=1", "?limit=1&limit=x"):
+        sqlite_hosts.ask("GET", f"{HYPERVISORS}{query}", version="2.53", status=400)
+    for query in ("?x=1", "?with_servers=perhaps", "/1?x=1"):
+        sqlite_hosts.ask("GET", f"{HYPERVISORS}{query}", version="2.52")
+
+
+def test_what_is_not_there_is_404_and_what_is_no_uuid_400(sqlite_hosts):
+    sqlite_hosts.report(1)
+    for name, version, status, told in (
+        (UNKNOWN, "2.53", 404, f"Hypervisor with ID '{UNKNOWN}' could not be found."),
+        ("1", "2.53", 400, "Invalid uuid 1"),
+        ("2", "2.52", 404, "Hypervisor with ID '2' could not be found."),
+        (node_uuid(1), "2.52", 404, f"Hypervisor with ID '{node_uuid(1)}' could not be found."),
+        ("99999999999", "2.1", 404, "could not be found."),
+    ):
+        for path in ("", "/uptime"):
+            url = f"{HYPERVISORS}/{name}{path}"
+            assert told in message(sqlite_hosts.ask("GET", url, version=version, status=status))
+
+
+def test_node_without_a_service_is_no_hypervisor(sqlite_hosts, sqlite_database):
+    uuid = add_node(sqlite_database, "cn1")
+    assert sqlite_hosts.hypervisors() == []
+    sqlite_hosts.ask("GET", f"{HYPERVISORS}/{uuid}", status=404)
+
+
+def test_statements_do_not_grow_with_hypervisors_and_instances(hosts):
+    calls = ("?with_servers=true", "/detail?with_servers=true", "/statistics")
+    counts = []
+    for size in (2, 10):
+        hosts.report_many(size)
+        for number in range(size):
+            hosts.record(node_uuid(9000 + number), f"cn{number}")
+        with counted(hosts.app.app.services.database) as seen:
+            for query in calls:
+                hosts.ask("GET", f"{HYPERVISORS}{query}", version="2.87")
+        counts.append(len(seen))
+    assert counts[0] == counts[1]

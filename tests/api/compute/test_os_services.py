@@ -1,0 +1,216 @@
+"""Services: what is listed of them, and what enabling, disabling and forcing down does."""
+
+from tests.api.compute.hosts import SERVICES, HostApi, message
+from tests.hosts import add_service
+from tests.reports import NOW
+from tests.statements import counted
+
+DISABLED = "COMPUTE_STATUS_DISABLED"
+UNKNOWN = "e81d66a4-ddd3-4aba-8a84-171d1cb4d339"
+
+
+def test_service_of_a_reporting_host_is_told_whole(hosts):
+    hosts.report(1)
+    (service,) = hosts.services()
+    assert len(service.pop("id")) == 36
+    assert service == {
+        "binary": "nova-compute",
+        "host": "cn1",
+        "zone": "nova",
+        "status": "enabled",
+        "state": "up",
+        "updated_at": "2026-01-01T12:00:00.000000",
+        "disabled_reason": None,
+        "forced_down": False,
+    }
+
+
+def test_keys_of_a_service_are_those_of_the_version(sqlite_hosts):
+    sqlite_hosts.report(1)
+    for version, kind, forced_down in (
+        *(("2.1", int, False), ("2.10", int, False), ("2.11", int, True), ("2.52", int, True)),
+        *(("2.53", str, True), ("2.69", str, True), ("2.96", str, True)),
+    ):
+        service = sqlite_hosts.service(version=version)
+        assert isinstance(service["id"], kind), version
+        assert ("forced_down" in service) == forced_down, version
+
+
+def test_services_are_found_by_host_and_binary(hosts, database):
+    for number in (1, 2):
+        hosts.report(number)
+    add_service(database, "cn1", "nova-scheduler")
+
+    def found(query):
+        return [(one["host"], one["binary"]) for one in hosts.services(query)]
+
+    compute, scheduler = ("cn1", "nova-compute"), ("cn1", "nova-scheduler")
+    assert found("") == [compute, ("cn2", "nova-compute"), scheduler]
+    assert found("?host=cn1") == [compute, scheduler]
+    assert found("?binary=nova-compute") == [compute, ("cn2", "nova-compute")]
+    assert found("?host=cn1&binary=nova-scheduler") == [scheduler]
+    assert found("?host=CN1") == found("?host=") == found("?binary=nova-conductor") == []
+
+
+def test_zone_is_the_hosts_or_the_default_or_internal(hosts, api, database):
+    for number in (1, 2):
+        hosts.report(number)
+    add_service(database, "cn1", "nova-scheduler")
+    zone, plain = api.make("zone", "east"), api.make("plain")
+    api.add_host(zone, "cn1")
+    for host in ("cn1", "cn2"):
+        api.add_host(plain, host)
+    assert [one["zone"] for one in hosts.services()] == ["east", "nova", "internal"]
+
+
+def test_default_zone_is_the_options(sqlite_settings, make_app):
+    settings = sqlite_settings.overridden({"DEFAULT.default_availability_zone": "az0"})
+    hosts = HostApi(make_app(settings, clock=lambda: NOW))
+    hosts.report(1)
+    assert hosts.service()["zone"] == "az0"
+
+
+def test_service_is_up_while_its_last_report_is_young(sqlite_hosts):
+    for silent, state in ((0, "up"), (60, "up"), (61, "down")):
+        sqlite_hosts.report(1, silent=silent)
+        assert sqlite_hosts.service()["state"] == state, silent
+
+
+def test_unknown_parameters_are_refused_from_2_75_on(sqlite_hosts):
+    assert sqlite_hosts.services("?x=1", version="2.74") == []
+    sqlite_hosts.ask("GET", f"{SERVICES}?x=1", version="2.75", status=400)
+
+
+def test_disabled_host_is_marked_and_enabled_one_is_not(hosts):
+    for number in (1, 2):
+        hosts.report(number)
+    told = hosts.change({"status": "disabled", "disabled_reason": "broken fan"})
+    assert (told["status"], told["disabled_reason"], told["state"]) == (
+        *("disabled", "broken fan"),
+        "up",
+    )
+    assert told == hosts.service()
+    assert (hosts.traits(1), hosts.traits(2)) == ({DISABLED}, set())
+    told = hosts.change({"status": "enabled"})
+    assert (told["status"], told["disabled_reason"]) == ("enabled", None)
+    assert hosts.traits(1) == set()
+
+
+def test_forced_down_is_down_until_it_is_not(hosts):
+    hosts.report(1)
+    told = hosts.change({"forced_down": True})
+    assert (told["forced_down"], told["state"], told["status"]) == (True, "down", "enabled")
+    hosts.report(1)
+    assert hosts.service()["state"] == "down"
+    assert hosts.change({"forced_down": False})["state"] == "up"
+
+
+def test_status_and_forced_down_change_together(sqlite_hosts):
+    sqlite_hosts.report(1)
+    told = sqlite_hosts.change(
+        {"status": "disabled", "disabled_reason": "moved", "forced_down": "true"}
+    )
+    assert (told["status"], told["forced_down"], told["disabled_reason"]) == (
+        *("disabled", True),
+        "moved",
+    )
+
+
+WRONG_CHANGES = [
+    ({}, "No updates were requested"),
+    ({"disabled_reason": "why"}, 'requires that status is "disabled"'),
+    ({"disabled_reason": "why", "status": "enabled"}, 'requires that status is "disabled"'),
+    ({"status": "off"}, "'off' is not one of"),
+    ({"status": "disabled", "disabled_reason": ""}, "$.disabled_reason"),
+    ({"status": "disabled", "disabled_reason": "x" * 256}, "$.disabled_reason"),
+    ({"status": "disabled", "disabled_reason": None}, "$.disabled_reason"),
+    ({"forced_down": "perhaps"}, "neither yes nor no (at $.forced_down)"),
+    ({"forced_down": None}, "$.forced_down"),
+    ({"status": "enabled", "host": "cn1"}, "'host' was unexpected"),
+]
+
+
+def test_change_that_cannot_be_is_told_and_changes_nothing(sqlite_hosts):
+    sqlite_hosts.report(1)
+    before = sqlite_hosts.service()
+    for fields, told in WRONG_CHANGES:
+        assert told in sqlite_hosts.change(fields, status=400), fields
+    assert sqlite_hosts.service() == before
+
+
+def test_unknown_uuid_is_404_and_what_is_none_400(sqlite_hosts):
+    body = {"status": "enabled"}
+    missing = sqlite_hosts.ask("PUT", f"{SERVICES}/{UNKNOWN}", body, status=404)
+    assert message(missing) == f"Service {UNKNOWN} could not be found."
+    wrong = sqlite_hosts.ask("PUT", f"{SERVICES}/7", body, status=400)
+    assert message(wrong) == "Invalid uuid 7"
+
+
+def test_only_compute_services_are_changed_by_uuid(sqlite_hosts, sqlite_database):
+    add_service(sqlite_database, "cn1", "nova-scheduler")
+    told = sqlite_hosts.change({"status": "disabled"}, status=400)
+    assert "Updating a nova-scheduler service is not supported" in told
+    assert sqlite_hosts.service()["status"] == "enabled"
+
+
+def test_service_is_changed_by_name_before_2_53(hosts):
+    hosts.report(1)
+    named = {"host": "cn1", "binary": "nova-compute"}
+    told = hosts.named("disable-log-reason", version="2.1", disabled_reason="fan").json["service"]
+    assert told == {**named, "status": "disabled", "disabled_reason": "fan"}
+    assert hosts.service(version="2.1")["disabled_reason"] == "fan"
+    assert hosts.traits() == {DISABLED}
+    told = hosts.named("enable", version="2.1").json["service"]
+    assert told == {**named, "status": "enabled"}
+    assert (hosts.service()["disabled_reason"], hosts.traits()) == (None, set())
+    told = hosts.named("disable", version="2.1").json["service"]
+    assert told == {**named, "status": "disabled"}
+    assert (hosts.service()["status"], hosts.traits()) == ("disabled", {DISABLED})
+    told = hosts.named("force-down", forced_down="1").json["service"]
+    assert told == {**named, "forced_down": True}
+    assert hosts.service()["state"] == "down"
+
+
+def test_another_than_a_compute_service_marks_no_provider(hosts, database):
+    hosts.report(1)
+    add_service(database, "cn1", "nova-scheduler")
+    hosts.named("disable", binary="nova-scheduler")
+    states = {one["binary"]: one["status"] for one in hosts.services()}
+    assert states == {"nova-compute": "enabled", "nova-scheduler": "disabled"}
+    assert hosts.traits() == set()
+
+
+def test_names_are_served_before_2_53_only(sqlite_hosts):
+    sqlite_hosts.report(1)
+    for action in ("enable", "disable", "disable-log-reason", "force-down"):
+        sqlite_hosts.named(action, version="2.53", status=404)
+    sqlite_hosts.named("force-down", version="2.10", forced_down=True, status=404)
+    sqlite_hosts.named("stop", status=404)
+
+
+WRONG_NAMED = [
+    ("enable", {"host": "cn9"}, 404, "Could not find binary nova-compute on host cn9."),
+    ("disable", {"binary": "nova"}, 404, "Could not find binary nova on host cn1."),
+    ("enable", {"host": "a b"}, 400, "$.host"),
+    ("enable", {"binary": 1}, 400, "$.binary"),
+    ("disable", {"why": "?"}, 400, "'why' was unexpected"),
+    ("disable-log-reason", {}, 400, "'disabled_reason' is a required property"),
+    ("force-down", {}, 400, "'forced_down' is a required property"),
+    ("force-down", {"forced_down": 1}, 400, "$.forced_down"),
+]
+
+
+def test_fault_of_a_change_by_name_is_told(sqlite_hosts):
+    sqlite_hosts.report(1)
+    for action, fields, status, told in WRONG_NAMED:
+        assert told in message(sqlite_hosts.named(action, status=status, **fields)), fields
+
+
+def test_statements_do_not_grow_with_services(hosts):
+    counts = []
+    for size in (2, 12):
+        hosts.report_many(size)
+        with counted(hosts.app.app.services.database) as seen:
+            assert len(hosts.services()) == size
+        counts.append(len(seen))
+    assert counts[0] == counts[1] <= 3

@@ -1,0 +1,132 @@
+"""Deleting a service: what goes with it, and what keeps it."""
+
+from uuid import uuid4
+
+from tests.api.compute.hosts import SERVICES, message
+from tests.hosts import add_service
+from tests.reports import node_uuid
+from tests.statements import counted
+
+RP = "/placement/resource_providers"
+PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
+
+
+def make_child(hosts, parent=1):
+    """Make a provider below that of a host; return its uuid."""
+    uuid = str(uuid4())
+    body = {"uuid": uuid, "name": uuid, "parent_provider_uuid": node_uuid(parent)}
+    hosts.app.post_json(RP, body, headers=PLACEMENT)
+    inventory = {"resource_class": "VGPU", "total": 4}
+    hosts.app.post_json(f"{RP}/{uuid}/inventories", inventory, headers=PLACEMENT)
+    return uuid
+
+
+def allocate(hosts, provider, resource_class):
+    """Allocate one of a class to a consumer that is no recorded instance; return its address."""
+    address = f"/placement/allocations/{uuid4()}"
+    claim = {
+        "allocations": {provider: {"resources": {resource_class: 1}}},
+        "project_id": "shop",
+        "user_id": "bob",
+        "consumer_generation": None,
+        "consumer_type": "MIGRATION",
+    }
+    hosts.app.put_json(address, claim, headers=PLACEMENT)
+    return address
+
+
+def providers(hosts):
+    found = hosts.app.get(RP, headers=PLACEMENT).json["resource_providers"]
+    return {one["uuid"] for one in found}
+
+
+def test_service_goes_with_nodes_provider_trees_and_memberships(hosts, api):
+    hosts.report(1, host="rack")
+    hosts.report(2, host="rack")
+    hosts.report(3)
+    make_child(hosts)
+    number = api.make("a", "zone")
+    for host in ("rack", "cn3"):
+        api.add_host(number, host)
+    hosts.remove("rack", status=204)
+    assert [one["host"] for one in hosts.services()] == ["cn3"]
+    assert [one["hypervisor_hostname"] for one in hosts.hypervisors()] == ["cn3"]
+    assert providers(hosts) == {node_uuid(3)}
+    assert api.show(number).json["aggregate"]["hosts"] == ["cn3"]
+    hosts.report(1, host="rack")
+    assert hosts.service("rack")["status"] == "enabled"
+    assert api.show(number).json["aggregate"]["hosts"] == ["cn3"]
+
+
+def test_host_with_instances_keeps_its_service_and_all_else(hosts, api):
+    hosts.report(1)
+    number = api.make("a")
+    api.add_host(number, "cn1")
+    instance = str(uuid4())
+    hosts.record(instance, "cn1", "cn1")
+    told = message(hosts.remove(status=409))
+    assert "Unable to delete compute service that is hosting instances" in told
+    assert hosts.hypervisor()["state"] == "up"
+    assert providers(hosts) == {node_uuid(1)}
+    assert api.show(number).json["aggregate"]["hosts"] == ["cn1"]
+    hosts.app.delete(f"/scheduler/v1/instances/{instance}")
+    hosts.remove(status=204)
+
+
+def test_host_whose_providers_are_in_use_keeps_its_service_and_all_else(hosts, api):
+    hosts.report(1)
+    number = api.make("a")
+    api.add_host(number, "cn1")
+    child = make_child(hosts)
+    address = allocate(hosts, child, "VGPU")
+    told = message(hosts.remove(status=409))
+    assert f"Unable to delete resource provider {child}" in told
+    assert address.rpartition("/")[2] in told
+    assert hosts.hypervisor()["state"] == "up"
+    assert providers(hosts) == {node_uuid(1), child}
+    assert api.show(number).json["aggregate"]["hosts"] == ["cn1"]
+    hosts.app.delete(address)
+    hosts.remove(status=204)
+    assert providers(hosts) == set()
+
+
+def test_service_is_named_by_number_before_2_53(sqlite_hosts):
+    sqlite_hosts.report(1)
+    number = sqlite_hosts.service(version="2.52")["id"]
+    wrong = sqlite_hosts.ask("DELETE", f"{SERVICES}/{number}", version="2.53", status=400)
+    assert message(wrong) == f"Invalid uuid {number}"
+    uuid = sqlite_hosts.service()["id"]
+    sqlite_hosts.ask("DELETE", f"{SERVICES}/{uuid}", version="2.52", status=400)
+    for unknown in (number + 1, 0, -1, 2**31, 10**40):
+        sqlite_hosts.ask("DELETE", f"{SERVICES}/{unknown}", version="2.1", status=404)
+    sqlite_hosts.ask("DELETE", f"{SERVICES}/{number}", version="2.1", status=204)
+    sqlite_hosts.ask("DELETE", f"{SERVICES}/{uuid}", status=404)
+    assert sqlite_hosts.services() == []
+
+
+def test_uuid_may_be_written_in_any_way(sqlite_hosts):
+    sqlite_hosts.report(1)
+    uuid = sqlite_hosts.service()["id"].replace("-", "").upper()
+    sqlite_hosts.ask("DELETE", f"{SERVICES}/{uuid}", status=204)
+
+
+def test_another_than_a_compute_service_goes_alone(sqlite_hosts, sqlite_database):
+    sqlite_hosts.report(1)
+    sqlite_hosts.record(str(uuid4()), "cn1")
+    add_service(sqlite_database, "cn1", "nova-scheduler")
+    _, scheduler = sqlite_hosts.services()
+    sqlite_hosts.ask("DELETE", f"{SERVICES}/{scheduler['id']}", status=204)
+    assert [one["binary"] for one in sqlite_hosts.services()] == ["nova-compute"]
+    assert providers(sqlite_hosts) == {node_uuid(1)}
+
+
+def test_statements_do_not_grow_with_nodes_and_providers(hosts):
+    counts = []
+    for size in (2, 8):
+        hosts.report_many(size, host="rack")
+        for number in range(size):
+            make_child(hosts, number)
+        with counted(hosts.app.app.services.database) as seen:
+            hosts.remove("rack", status=204)
+        counts.append(len(seen))
+    assert counts[0] == counts[1]

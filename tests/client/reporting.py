@@ -1,0 +1,39 @@
+"""Hosts that report to a server of the client tests, and recorded instances on them."""
+
+from uuid import uuid4
+
+from tests.client.conftest import Server
+from tests.clouds import uuid_of
+
+
+def report(server: Server, host: str, **fields: object) -> str:
+    """Have a host report; return the uuid of its node."""
+    uuid = uuid_of(host)
+    body = {
+        "host": host,
+        "hypervisor_hostname": host,
+        "hypervisor_type": "QEMU",
+        "hypervisor_version": 8002000,
+        "host_ip": "192.0.2.7",
+        "vcpus": 8,
+        "vcpus_used": 2,
+        "memory_mb": 16384,
+        "memory_mb_used": 512,
+        "local_gb": 100,
+        **fields,
+    }
+    server.ask("PUT", f"/scheduler/v1/compute_nodes/{uuid}", body)
+    return uuid
+
+
+def record(server: Server, host: str, name: str) -> str:
+    """Record an instance on a host; return its address."""
+    address = f"/scheduler/v1/instances/{uuid4()}"
+    server.ask("PUT", address, {"host": host, "node": host, "display_name": name})
+    return address
+
+
+def traits(server: Server, uuid: str) -> set[str]:
+    """Return the traits of a provider."""
+    path = f"/placement/resource_providers/{uuid}/traits"
+    return set(server.ask("GET", path, version="placement 1.6")["traits"])

@@ -1,0 +1,75 @@
+"""Hypervisors through the unmodified ``openstack`` client, of today and of earlier days."""
+
+import pytest
+
+from tests.client.reporting import report
+
+UPTIME = "17:37:14 up  2:33,  3 users,  load average: 0.33, 0.36, 0.34"
+STATS = {"num_instances": 3, "io_workload": 1, "uptime": UPTIME}
+
+
+@pytest.fixture(scope="module")
+def uuids(each_server):
+    """Two hosts that report; the uuids of their nodes."""
+    return [
+        report(each_server, "hv1", stats=STATS, cpu_info={"arch": "x86_64"}),
+        report(each_server, "hv2"),
+    ]
+
+
+def test_hypervisors_are_listed_matched_and_paged(each_client, uuids):
+    client = each_client()
+    listed = {each["ID"]: each for each in client.json("hypervisor", "list", "--long")}
+    assert listed.keys() >= set(uuids)
+    assert listed[uuids[0]] == {
+        "ID": uuids[0],
+        "Hypervisor Hostname": "hv1",
+        "Hypervisor Type": "QEMU",
+        "Host IP": "192.0.2.7",
+        "State": "up",
+    }
+    matched = client.json("hypervisor", "list", "--matching", "hv")
+    assert {each["ID"] for each in matched} == set(uuids)
+    told = client.refusal("hypervisor", "list", "--matching", "nothing-like-it")
+    assert "No hypervisor matching 'nothing-like-it' could be found" in told
+    paged = client.json("hypervisor", "list", "--limit", "1")
+    assert {each["ID"] for each in paged} == listed.keys()
+    behind = client.json("hypervisor", "list", "--marker", uuids[0])
+    assert uuids[0] not in {each["ID"] for each in behind}
+
+
+def test_hypervisor_is_shown_with_uptime_service_and_aggregates(each_server, each_client, uuids):
+    client = each_client()
+    client("aggregate", "create", "hv-shown")
+    client("aggregate", "add", "host", "hv-shown", "hv1")
+    shown = client.json("hypervisor", "show", "hv1")
+    assert (shown["id"], shown["state"], shown["status"]) == (uuids[0], "up", "enabled")
+    assert (shown["uptime"], shown["users"]) == ("2:33", "3")
+    assert (shown["service_host"], shown["aggregates"]) == ("hv1", ["hv-shown"])
+    assert client.json("hypervisor", "show", uuids[1])["hypervisor_hostname"] == "hv2"
+    assert "No Hypervisor found" in client.refusal("hypervisor", "show", "hv")
+    client("aggregate", "remove", "host", "hv-shown", "hv1")
+    client("aggregate", "delete", "hv-shown")
+
+
+def test_hypervisors_are_summed_up(each_client, uuids):
+    stats = each_client().json("hypervisor", "stats", "show")
+    assert stats["count"] >= len(uuids)
+    assert stats["running_vms"] >= 3
+    assert stats["vcpus"] >= 16
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.72"])
+def test_clients_of_earlier_days_see_measures(each_client, uuids, version):
+    """2.1 is what everybody spoke once; 2.72 is Stein's, which names hypervisors by uuid."""
+    client = each_client(version)
+    rows = client.json("hypervisor", "list", "--long")
+    (row,) = (each for each in rows if each["Hypervisor Hostname"] == "hv1")
+    assert (row["vCPUs Used"], row["vCPUs"], row["Memory MB Used"]) == (2, 8, 512)
+    assert (row["ID"] == uuids[0]) == (version == "2.72")
+    shown = client.json("hypervisor", "show", "hv1")
+    assert (shown["vcpus"], shown["running_vms"], shown["free_disk_gb"]) == (8, 3, 100)
+    assert (shown["cpu_info"], shown["uptime"]) == ({"arch": "x86_64"}, "2:33")
+    assert client.json("hypervisor", "show", "hv2")["memory_mb"] == 16384
+    matched = client.json("hypervisor", "list", "--matching", "hv2")
+    assert [each["Hypervisor Hostname"] for each in matched] == ["hv2"]
