@@ -55,6 +55,11 @@ def called(connection: Connection, name_or_uuid: str) -> tuple[StoredImage, ...]
     return whole(connection, [row for row in rows if row.uuid == uuid] or rows)
 
 
+def all_images(connection: Connection) -> tuple[StoredImage, ...]:
+    """Return every image, by uuid."""
+    return whole(connection, connection.execute(select(images).order_by(_IMAGES.uuid)).all())
+
+
 def whole(connection: Connection, rows: Sequence[Row[Any]]) -> tuple[StoredImage, ...]:
     """Return the images of these rows of their table, in that order, with what lies beside it."""
     properties: dict[int, dict[str, str]] = defaultdict(dict)

@@ -1,0 +1,88 @@
+"""``aggregate check``: what is told, and with which status."""
+
+import json
+
+import pytest
+
+from placement_sched.cli.main import main
+from placement_sched.operations.sync_aggregates import sync_aggregates
+from placement_sched.operations.sync_traits import sync_traits
+from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, here
+from tests.hosts import add_node
+from tests.operations.test_aggregate_check import add_flavor
+
+
+@pytest.fixture
+def cloud(sqlite_url, sqlite_database, monkeypatch):
+    """A reserved host of which placement does not know yet, and a flavor for it."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    monkeypatch.setenv("OS_SCHEDULER__ENABLE_FORBIDDEN_AGGREGATES_FILTER", "true")
+    add_node(sqlite_database, "win1")
+    add_aggregate(
+        sqlite_database, "windows", ["win1"], {f"trait:{LICENSED}": "required", "trait:X": "no"}
+    )
+    for name, required in (("m1.windows", [LICENSED]), ("m1.small", [])):
+        add_flavor(sqlite_database, name, *required)
+    return sqlite_database
+
+
+def test_who_may_use_it_and_what_is_wrong_are_told(cloud, capsys):
+    assert main(["aggregate", "check"]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[:4] == [
+        f"windows is reserved by {LICENSED}",
+        "    flavors: open to 1 (m1.windows); forbidden to 1 (m1.small)",
+        "    images: open to none; forbidden to none",
+        "value_ignored: windows: trait:X=no says nothing: only the value required does",
+    ]
+    kinds = ["trait_unknown", "not_in_placement", "trait_lacking", "4 findings"]
+    assert [line.partition(":")[0] for line in told[4:]] == kinds
+    assert "windows: win1 is in the host aggregate, but not" in told[5]
+    assert f"windows: win1 is without trait {LICENSED}" in told[6]
+
+
+def test_there_is_a_document_for_machines(cloud, capsys):
+    assert main(["aggregate", "check", "--format", "json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["code"] == 1
+    assert document["aggregates"] == [
+        {
+            "uuid": aggregate_uuid("windows"),
+            "name": "windows",
+            "traits": [LICENSED],
+            "flavors": {"open": ["m1.windows"], "forbidden": ["m1.small"]},
+            "images": {"open": [], "forbidden": []},
+        }
+    ]
+    assert [one["kind"] for one in document["findings"]] == [
+        "value_ignored",
+        "trait_unknown",
+        "not_in_placement",
+        "trait_lacking",
+    ]
+    assert document["findings"][3] == {
+        "kind": "trait_lacking",
+        "detail": document["findings"][3]["detail"],
+        "aggregate": "windows",
+        "trait": LICENSED,
+        "names": ["win1"],
+    }
+
+
+def test_where_nothing_is_wrong_the_status_is_0(sqlite_url, sqlite_database, monkeypatch, capsys):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    sync_aggregates(*here(sqlite_database))
+    sync_traits(*here(sqlite_database))
+    assert main(["aggregate", "check"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "no host aggregate is reserved by traits",
+        "nothing is wrong",
+    ]
+
+
+def test_as_a_process_of_its_own_an_absent_database_is_status_255(run, tmp_path):
+    refused = run("aggregate", "check")
+    assert (refused.returncode, refused.stdout) == (255, "")
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith("placement-sched: there is no database placement_sched.db here")
+    assert list(tmp_path.glob("*.db*")) == []

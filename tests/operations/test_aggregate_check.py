@@ -1,0 +1,234 @@
+"""What is wrong with reserved aggregates is found before requests run into it."""
+
+import pytest
+
+from placement_sched.model.aggregate_check import Kind
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.stored_image import StoredImage
+from placement_sched.operations.aggregate_check import check_aggregates
+from placement_sched.operations.sync_aggregates import sync_aggregates
+from placement_sched.operations.sync_traits import sync_traits
+from placement_sched.store import flavors, host_aggregates, images, resource_providers, traits
+from placement_sched.store.resource_providers import NewProvider
+from tests.clouds import uuid_of
+from tests.conftest import make_settings
+from tests.host_maps import LICENSED, add_aggregate, here, tag
+from tests.hosts import NOW, add_node
+from tests.statements import counted
+
+ASKING = {f"trait:{LICENSED}": "required"}
+ON = {"scheduler__enable_isolated_aggregate_filtering": True}
+
+
+def add_flavor(database, name, *required, private=False):
+    specs = {f"trait:{trait}": "required" for trait in required}
+
+    def work(connection):
+        flavors.add(connection, Flavor(flavorid=name, name=name, is_public=not private), NOW)
+        number = flavors.by_flavorid(connection, name).id
+        flavors.set_extra_specs(connection, number, specs, NOW)
+
+    database.write(work)
+
+
+def add_image(database, name, *required, uuid=None, **properties):
+    image = StoredImage(
+        uuid=uuid or uuid_of(name),
+        name=name,
+        properties={**properties, **{f"trait:{trait}": "required" for trait in required}},
+    )
+    database.write(lambda connection: images.add(connection, image))
+
+
+def check(database, **options):
+    settings = make_settings(database.url.render_as_string(hide_password=False), **ON | options)
+    with database.read() as connection:
+        return check_aggregates(connection, settings)
+
+
+def kinds(database, **options):
+    return [finding.kind for finding in check(database, **options).findings]
+
+
+@pytest.fixture
+def cloud(sqlite_database):
+    """A database in which all is well: one reserved host, one other, who may use it and not."""
+    make_well(sqlite_database)
+    return sqlite_database
+
+
+def make_well(database):
+    for host in ("win1", "cn1"):
+        add_node(database, host)
+    add_aggregate(database, "windows", ["win1"], {**ASKING, "os_distro": "windows"})
+    add_aggregate(database, "all", ["win1", "cn1"], {"availability_zone": "here"})
+    add_flavor(database, "m1.small")
+    add_flavor(database, "m1.windows", LICENSED, private=True)
+    add_image(database, "linux", hw_disk_bus="nonsense")
+    add_image(database, "windows", LICENSED)
+    add_image(database, None, uuid=uuid_of("nameless"))
+    sync_aggregates(*here(database))
+    sync_traits(*here(database))
+
+
+def test_where_all_is_well_nothing_is_found(database):
+    make_well(database)
+    (reserved,) = check(database).reserved
+    assert (reserved.aggregate.name, reserved.traits) == ("windows", (LICENSED,))
+    assert (reserved.open_flavors, reserved.forbidden_flavors) == (("m1.windows",), ("m1.small",))
+    assert reserved.open_images == ("windows",)
+    assert reserved.forbidden_images == tuple(sorted((uuid_of("nameless"), "linux")))
+    assert check(database).findings == ()
+
+
+def test_a_cloud_without_reserved_aggregates_has_nothing_to_find(sqlite_database):
+    add_node(sqlite_database, "cn1")
+    add_flavor(sqlite_database, "m1.small")
+    found = check(sqlite_database, scheduler__enable_isolated_aggregate_filtering=False)
+    assert (found.reserved, found.findings) == ((), ())
+
+
+def test_the_filter_that_is_off_keeps_nobody_out(cloud):
+    (finding,) = check(cloud, scheduler__enable_isolated_aggregate_filtering=False).findings
+    assert finding.kind is Kind.FILTER_OFF
+    assert "windows" in finding.detail
+
+
+@pytest.mark.parametrize("value", ["forbidden", "Required", ""])
+def test_a_value_that_says_nothing_is_found(cloud, value):
+    tag(cloud, "all", {"trait:CUSTOM_X": value})
+    (finding,) = check(cloud).findings
+    assert (finding.kind, finding.aggregate, finding.trait) == (
+        Kind.VALUE_IGNORED,
+        "all",
+        "CUSTOM_X",
+    )
+
+
+def test_a_trait_that_is_none_is_found(cloud):
+    tag(cloud, "windows", {"trait:HW_NIX": "required"})
+    add_flavor(cloud, "m1.nix", LICENSED, "HW_NIX")
+    assert kinds(cloud) == [Kind.TRAIT_UNKNOWN, Kind.TRAIT_LACKING]
+
+
+def test_a_trait_that_nobody_asks_for_is_found(cloud):
+    tag(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
+    sync_traits(*here(cloud))
+    (finding,) = check(cloud).findings
+    assert (finding.kind, finding.trait) == (Kind.TRAIT_UNASKED, "CUSTOM_OTHER")
+
+
+def test_traits_that_are_asked_for_by_different_flavors_only_are_found(cloud):
+    tag(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
+    sync_traits(*here(cloud))
+    add_flavor(cloud, "m1.other", "CUSTOM_OTHER")
+    assert kinds(cloud) == []  # with the image that requires the first one
+    drop_image(cloud, "windows")
+    assert kinds(cloud) == [Kind.OPEN_TO_NOBODY]
+
+
+def drop_image(database, name):
+    def work(connection):
+        (found,) = images.called(connection, name)
+        images.remove(connection, found)
+
+    database.write(work)
+
+
+def test_a_host_whose_provider_lacks_the_trait_is_found(cloud):
+    add_node(cloud, "win2")
+    add_to(cloud, "windows", "win2")
+    sync_aggregates(*here(cloud))
+    (finding,) = check(cloud).findings
+    assert (finding.kind, finding.aggregate, finding.trait, finding.names) == (
+        Kind.TRAIT_LACKING,
+        "windows",
+        LICENSED,
+        ("win2",),
+    )
+    sync_traits(*here(cloud))
+    assert kinds(cloud) == []
+
+
+def add_to(database, aggregate, host):
+    def work(connection):
+        number = host_aggregates.id_of_name(connection, aggregate)
+        host_aggregates.add_hosts(connection, number, [host], NOW)
+
+    database.write(work)
+
+
+def test_a_provider_with_the_trait_outside_is_found_with_its_hosts_name(cloud):
+    put_on(cloud, add_node(cloud, "stray"))
+    (finding,) = check(cloud).findings
+    assert (finding.kind, finding.aggregate, finding.names) == (
+        Kind.TRAIT_OUTSIDE,
+        None,
+        ("stray",),
+    )
+
+
+def test_a_provider_within_the_tree_of_a_reserved_host_is_not_outside(cloud):
+    with cloud.read() as connection:
+        (root,) = resource_providers.by_names(connection, ["win1-win1"])
+    rows = [NewProvider(uuid_of("pgpu"), "win1_pgpu", root), NewProvider(uuid_of("nfs"), "nfs")]
+    cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
+    put_on(cloud, uuid_of("pgpu"))
+    assert kinds(cloud) == []
+    put_on(cloud, uuid_of("nfs"))
+    (finding,) = check(cloud).findings
+    assert (finding.kind, finding.names) == (Kind.TRAIT_OUTSIDE, ("nfs",))
+
+
+def put_on(database, provider):
+    def work(connection):
+        number = resource_providers.by_uuid(connection, provider).id
+        traits.put_on(connection, LICENSED, [number], NOW)
+
+    database.write(work)
+
+
+def test_hosts_without_a_provider_are_found(cloud):
+    add_node(cloud, "nodeonly", provider=False)
+    for host in ("nodeonly", "ghost"):
+        add_to(cloud, "all", host)
+    (finding,) = check(cloud).findings
+    assert (finding.kind, finding.aggregate, finding.names) == (
+        Kind.HOST_WITHOUT_PROVIDER,
+        "all",
+        ("ghost", "nodeonly"),
+    )
+
+
+def test_aggregates_that_disagree_are_found(cloud):
+    add_node(cloud, "cn2")
+    add_to(cloud, "all", "cn2")
+    cloud.write(lambda connection: leave(connection, "all", "cn1"))
+    found = [(one.kind, one.aggregate, one.names) for one in check(cloud).findings]
+    assert found == [
+        (Kind.NOT_IN_PLACEMENT, "all", ("cn2",)),
+        (Kind.STALE_IN_PLACEMENT, "all", ("cn1",)),
+    ]
+    sync_aggregates(*here(cloud), remove_stale=True)
+    assert kinds(cloud) == []
+
+
+def leave(connection, aggregate, host):
+    number = host_aggregates.id_of_name(connection, aggregate)
+    host_aggregates.remove_host(connection, number, host)
+
+
+def test_a_large_cloud_takes_as_many_statements_as_a_small_one(database):
+    make_well(database)
+    with counted(database) as few:
+        check(database)
+    hosts = [f"more{number}" for number in range(20)]
+    for host in hosts:
+        add_node(database, host)
+        add_flavor(database, host, LICENSED)
+        add_image(database, host, LICENSED)
+    for number in range(5):
+        add_aggregate(database, f"more{number}", hosts, ASKING)
+    with counted(database) as many:
+        assert len(check(database).reserved) == 6
+    assert len(many) == len(few)
