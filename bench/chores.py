@@ -196,17 +196,17 @@ def chores(world: FlatWorld, server: Server, share: float) -> Iterator[Chore]:
     def size(number: int) -> int:
         return max(int(number * share), 2)
 
-    yield Claiming("PUT allocations", claimed, server, size(100), 1)
-    yield Claiming("POST 20 allocations", claimed, server, size(20), CONSUMERS_A_POST)
+    yield Claiming("PUT allocations", claimed, server, size(200), 1)
+    yield Claiming("POST 20 allocations", claimed, server, size(24), CONSUMERS_A_POST)
     rewritten = hosts[world.size // 2 :][:500]
-    yield Rewriting("PUT inventories", "inventories", rewritten[::2], server, size(100))
-    yield Rewriting("PUT traits", "traits", rewritten[1::2], server, size(100))
-    yield Reading(f"GET {world.size} providers", ["/resource_providers"], 2)
-    yield Reading("GET usages of a provider", [_path(uuid, "usages") for uuid in hosts], size(100))
+    yield Rewriting("PUT inventories", "inventories", rewritten[::2], server, size(200))
+    yield Rewriting("PUT traits", "traits", rewritten[1::2], server, size(200))
+    yield Reading(f"GET {world.size} providers", ["/resource_providers"], 4)
+    yield Reading("GET usages of a provider", [_path(uuid, "usages") for uuid in hosts], size(200))
     large, *others = [f"/usages?project_id={uuid_of('project', n)}" for n in range(PROJECTS)]
     # From 1.38 on, when they are told by consumer type, the peer fails on PostgreSQL.
-    yield Reading("GET usages of a project", others, size(100), "1.37")
-    yield Reading("GET usages of a large project", [large], size(40), "1.37")
+    yield Reading("GET usages of a project", others, size(200), "1.37")
+    yield Reading("GET usages of a large project", [large], size(80), "1.37")
 
 
 def _path(uuid: str, noun: str) -> str:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,17 +58,23 @@ class Address(NamedTuple):
     prefix: str
 
     def ask(self, request: Request) -> Reply:
-        """Return the answer.
-
-        Each request has a connection of its own, as uwsgi keeps none open.
-        """
+        """Return the answer, on this process's connection to the server where that keeps one."""
         headers, body = request.headers, b""
         if request.body is not None:
             headers["Content-Type"] = "application/json"
             body = orjson.dumps(request.body)
         lines = [f"{request.method} {self.prefix}{request.path} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
-        return Reply(*plain_http.ask(self.port, "\r\n".join(lines), body))
+        return Reply(*_client(self.port).ask("\r\n".join(lines), body))
+
+    def forget(self) -> None:
+        """Close this process's connection, so that the next request makes a new one."""
+        _client(self.port).close()
+
+
+@cache
+def _client(port: int) -> plain_http.Client:
+    return plain_http.Client(port)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -25,8 +25,10 @@ from databases import filled_database
 from load import open_database
 from worlds.flat import FlatWorld
 
-#: Worker processes of each server, and client processes that ask it.
+#: Worker processes of each server.
 PROCESSES = 2
+#: Client processes that ask it: more than workers, or those would wait for the clients.
+CLIENTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +98,23 @@ def _send(
     clients: ProcessPoolExecutor, address: rivals.Address, requests: Sequence[rivals.Request]
 ) -> tuple[float, list[rivals.Reply]]:
     """Return the seconds from the first request to the last reply, and the replies."""
-    parts = [requests[first::PROCESSES] for first in range(PROCESSES)]
-    done = list(clients.map(_ask_all, [address] * PROCESSES, parts))
+    parts = [requests[first::CLIENTS] for first in range(CLIENTS)]
+    done = list(clients.map(_ask_all, [address] * CLIENTS, parts))
     replies: list[rivals.Reply] = [rivals.Reply(0, b"")] * len(requests)
     for first, (_, _, answers) in enumerate(done):
-        replies[first::PROCESSES] = answers
+        replies[first::CLIENTS] = answers
     return max(end for _, end, _ in done) - min(start for start, _, _ in done), replies
 
 
 def _ask_all(
     address: rivals.Address, requests: Sequence[rivals.Request]
 ) -> tuple[float, float, list[rivals.Reply]]:
-    """Return when it began and ended, and the replies: what a client process does."""
+    """Return when it began and ended, and the replies: what a client process does.
+
+    It begins with a new connection, so that no chance of the first ones gives one worker more to
+    do than the other all the time.
+    """
+    address.forget()
     started = time.monotonic()
     replies = [address.ask(request) for request in requests]
     return started, time.monotonic(), replies
@@ -121,8 +128,8 @@ def conditions(given: argparse.Namespace, url: str) -> Iterator[str]:
     yield f"placement_sched {release} and {rivals.PEER[0]} on {version_of(url)}"
     load = os.getloadavg()[0]
     yield (
-        f"{given.hosts} hosts, {PROCESSES} clients, {os.cpu_count()} cores, "
-        f"load average {load:.1f} at the end"
+        f"{given.hosts} hosts, {PROCESSES} workers each, {CLIENTS} clients, "
+        f"{os.cpu_count()} cores, load average {load:.1f} at the end"
     )
 
 
@@ -191,7 +198,7 @@ def main() -> int:
     with filled_database(given, world) as database:
         url = database.render_as_string(hide_password=False)
         with (
-            ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as clients,
+            ProcessPoolExecutor(CLIENTS, multiprocessing.get_context("spawn")) as clients,
             rivals.ours(database, PROCESSES) as ours,
             rivals.peer(database, venv, PROCESSES) as peer,
             answerer(url) as answer,

@@ -5,26 +5,37 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from plain_http import Broken, ask
+from plain_http import Broken, Client
 
-Server = Callable[[bytes], tuple[int, list[bytes]]]
+Server = Callable[..., tuple[int, list[list[bytes]]]]
 
 
 @pytest.fixture
 def answering() -> Iterator[Server]:
-    """Give a function that starts a server of one answer; it returns port and what was sent."""
+    """Give a function that starts a server of these answers; it returns port and what was sent.
+
+    The answers of one list go out on one connection, which is then closed; after an empty one
+    only once the client has gone.
+    """
     threads, listeners = [], []
 
-    def serve(answer: bytes) -> tuple[int, list[bytes]]:
+    def serve(*connections: list[bytes]) -> tuple[int, list[list[bytes]]]:
         listener = socket.create_server(("127.0.0.1", 0))
         listeners.append(listener)
-        seen: list[bytes] = []
+        seen: list[list[bytes]] = []
 
         def run() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                seen.append(connection.recv(65536))
-                connection.sendall(answer)
+            for answers in connections:
+                connection, _ = listener.accept()
+                with connection:
+                    seen.append([])
+                    for answer in answers:
+                        if not answer:
+                            # The client goes first.
+                            connection.recv(65536)
+                            break
+                        seen[-1].append(connection.recv(65536))
+                        connection.sendall(answer)
 
         threads.append(threading.Thread(target=run))
         threads[-1].start()
@@ -39,29 +50,45 @@ def answering() -> Iterator[Server]:
 
 def test_answer_is_read_whole(answering):
     body = b"x" * 3_000_000
-    port, seen = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + body)
-    assert ask(port, "PUT /a HTTP/1.1\r\nX-Auth-Token: admin", b"{}") == (200, body)
+    port, seen = answering([b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + body])
+    assert Client(port).ask("PUT /a HTTP/1.1\r\nX-Auth-Token: admin", b"{}") == (200, body)
     assert seen == [
-        b"PUT /a HTTP/1.1\r\nX-Auth-Token: admin\r\n"
-        b"Host: 127.0.0.1:%d\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}" % port
+        [
+            b"PUT /a HTTP/1.1\r\nX-Auth-Token: admin\r\n"
+            b"Host: 127.0.0.1:%d\r\nContent-Length: 2\r\n\r\n{}" % port
+        ]
     ]
 
 
-def test_answer_without_a_body_is_read(answering):
-    port, _ = answering(b"HTTP/1.1 204 No Content\r\nserver: here\r\n\r\n")
-    assert ask(port, "DELETE /a HTTP/1.1") == (204, b"")
+def test_connection_that_a_server_leaves_open_is_used_again(answering):
+    empty = b"HTTP/1.1 204 No Content\r\nserver: here\r\n\r\n"
+    port, seen = answering([empty, empty, b""])
+    client = Client(port)
+    assert [client.ask(f"DELETE /{name} HTTP/1.1") for name in "ab"] == [(204, b"")] * 2
+    client.close()
+    assert [len(requests) for requests in seen] == [2]
+
+
+def test_server_that_closes_gets_a_connection_for_each_request(answering):
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
+    port, seen = answering([answer], [answer], [answer])
+    client = Client(port)
+    assert [client.ask("GET /a HTTP/1.1") for _ in range(3)] == [(200, b"a")] * 3
+    assert [len(requests) for requests in seen] == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        b"",
+        b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfour",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nfour",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\nbody",
         b"HTTP/1.1 200 OK\r\nContent-Le",
     ],
 )
 def test_broken_answer_is_told(answering, answer):
-    port, _ = answering(answer)
+    port, _ = answering([answer])
     with pytest.raises(Broken):
-        ask(port, "GET /a HTTP/1.1")
+        Client(port).ask("GET /a HTTP/1.1")
