@@ -1,26 +1,32 @@
 """Inserts that several writers may make at once."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table
+from sqlalchemy import Connection, Insert, Row, Table
 from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.sql.dml import ReturningInsert
+
+# Building a statement takes longer than sending it, and there are few: each is kept.
 
 
 def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert ``rows``, leaving those that are already there (by any unique constraint) alone."""
-    if not rows:
-        return
-    values = [dict(row) for row in rows]
-    if connection.dialect.name == "postgresql":
-        connection.execute(postgresql.insert(table).on_conflict_do_nothing(), values)
-    elif connection.dialect.name == "sqlite":
-        connection.execute(sqlite.insert(table).on_conflict_do_nothing(), values)
-    else:
-        # IGNORE would swallow other faults as well; an update that changes nothing does not.
-        key = next(iter(table.primary_key.columns))
-        statement = mysql.insert(table)
-        connection.execute(statement.on_duplicate_key_update({key.name: key}), values)
+    if rows:
+        statement = _insert_missing(connection.dialect.name, table)
+        connection.execute(statement, [dict(row) for row in rows])
+
+
+@cache
+def _insert_missing(dialect: str, table: Table) -> Insert:
+    if dialect == "postgresql":
+        return postgresql.insert(table).on_conflict_do_nothing()
+    if dialect == "sqlite":
+        return sqlite.insert(table).on_conflict_do_nothing()
+    # IGNORE would swallow other faults as well; an update that changes nothing does not.
+    key = next(iter(table.primary_key.columns))
+    return mysql.insert(table).on_duplicate_key_update({key.name: key})
 
 
 def tells_what_is_new(connection: Connection) -> bool:
@@ -37,10 +43,15 @@ def insert_new(
     """Insert ``rows`` as :func:`insert_missing` does; return the columns ``told`` of the new."""
     if not rows:
         return ()
-    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = _insert_new(connection.dialect.name, table, tuple(told))
+    return connection.execute(statement, [dict(row) for row in rows]).all()
+
+
+@cache
+def _insert_new(dialect: str, table: Table, told: tuple[str, ...]) -> ReturningInsert[Any]:
+    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
     statement = insert(table).on_conflict_do_nothing()
-    returning = statement.returning(*(table.c[name] for name in told))
-    return connection.execute(returning, [dict(row) for row in rows]).all()
+    return statement.returning(*(table.c[name] for name in told))
 
 
 def insert_or_update(
@@ -54,26 +65,23 @@ def insert_or_update(
     """Insert ``rows``; where the unique ``key`` columns are taken, update the ``changing`` ones."""
     if not rows:
         return
-    values = [dict(row) for row in rows]
-    if connection.dialect.name == "postgresql":
+    statement = _insert_or_update(connection.dialect.name, table, tuple(key), tuple(changing))
+    connection.execute(statement, [dict(row) for row in rows])
+
+
+@cache
+def _insert_or_update(
+    dialect: str, table: Table, key: tuple[str, ...], changing: tuple[str, ...]
+) -> Insert:
+    if dialect == "postgresql":
         on_postgresql = postgresql.insert(table)
-        connection.execute(
-            on_postgresql.on_conflict_do_update(
-                index_elements=key, set_={name: on_postgresql.excluded[name] for name in changing}
-            ),
-            values,
+        return on_postgresql.on_conflict_do_update(
+            index_elements=key, set_={name: on_postgresql.excluded[name] for name in changing}
         )
-    elif connection.dialect.name == "sqlite":
+    if dialect == "sqlite":
         on_sqlite = sqlite.insert(table)
-        connection.execute(
-            on_sqlite.on_conflict_do_update(
-                index_elements=key, set_={name: on_sqlite.excluded[name] for name in changing}
-            ),
-            values,
+        return on_sqlite.on_conflict_do_update(
+            index_elements=key, set_={name: on_sqlite.excluded[name] for name in changing}
         )
-    else:
-        on_mysql = mysql.insert(table)
-        connection.execute(
-            on_mysql.on_duplicate_key_update({name: on_mysql.inserted[name] for name in changing}),
-            values,
-        )
+    on_mysql = mysql.insert(table)
+    return on_mysql.on_duplicate_key_update({name: on_mysql.inserted[name] for name in changing})

@@ -3,7 +3,18 @@
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, insert, select
+from sqlalchemy import (
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    delete,
+    exists,
+    insert,
+    literal,
+    select,
+    union_all,
+)
 
 from placement_sched.db.batches import batches
 from placement_sched.db.insert import insert_missing
@@ -14,22 +25,25 @@ from placement_sched.store import resource_providers
 
 _ON_PROVIDERS = resource_provider_traits.c
 
-_TRAITS: Select[tuple[int, str, datetime, datetime]] = select(
-    traits.c.id, traits.c.name, traits.c.created_at, traits.c.updated_at
-).order_by(traits.c.id)
+_FIELDS = (traits.c.id, traits.c.name, traits.c.created_at, traits.c.updated_at)
+_TRAITS: Select[tuple[int, str, datetime, datetime]] = select(*_FIELDS).order_by(traits.c.id)
 _NAMED = traits.c.name.in_(bindparam("names", expanding=True))
 _IDS = select(traits.c.name, traits.c.id).where(_NAMED)
 _OF_NAMES = _TRAITS.where(_NAMED)
 _OF_PROVIDER = _TRAITS.join(resource_provider_traits, _ON_PROVIDERS.trait_id == traits.c.id).where(
     _ON_PROVIDERS.resource_provider_id == bindparam("provider")
 )
-_IDS_OF_PROVIDER = select(_ON_PROVIDERS.trait_id).where(
-    _ON_PROVIDERS.resource_provider_id == bindparam("provider")
+_NAMED_OR_HELD = union_all(
+    select(*_FIELDS, literal(False).label("held")).where(_NAMED),
+    select(*_FIELDS, literal(True).label("held"))
+    .join(resource_provider_traits, _ON_PROVIDERS.trait_id == traits.c.id)
+    .where(_ON_PROVIDERS.resource_provider_id == bindparam("provider")),
 )
 _TAKE_OFF = delete(resource_provider_traits).where(
     _ON_PROVIDERS.resource_provider_id == bindparam("provider"),
     _ON_PROVIDERS.trait_id.in_(bindparam("traits", expanding=True)),
 )
+_PUT_ON = insert(resource_provider_traits)
 
 
 def all_names(connection: Connection) -> frozenset[str]:
@@ -57,6 +71,22 @@ def by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
         if row.name in wanted
     ]
     return tuple(sorted(found, key=lambda trait: trait.id))
+
+
+def named_or_held(
+    connection: Connection, names: Iterable[str], provider_id: int
+) -> tuple[tuple[Trait, ...], frozenset[int]]:
+    """Return the traits of these names that are there, by id; and the ids of the provider's."""
+    wanted = set(names)
+    first, *others = tuple(batches(wanted)) or ((),)
+    given = {"names": first, "provider": provider_id}
+    rows = connection.execute(_NAMED_OR_HELD, given).all()
+    # MariaDB may compare without heed of case.
+    named = [_trait(row) for row in rows if not row.held and row.name in wanted]
+    for batch in others:
+        named += by_names(connection, batch)
+    held = frozenset(row.id for row in rows if row.held)
+    return tuple(sorted(named, key=lambda trait: trait.id)), held
 
 
 def by_name(connection: Connection, name: str) -> Trait:
@@ -106,19 +136,22 @@ def of_provider(connection: Connection, provider_id: int) -> tuple[Trait, ...]:
 
 
 def replace(
-    connection: Connection, provider_id: int, trait_ids: Collection[int], now: datetime
+    connection: Connection,
+    provider_id: int,
+    held: Collection[int],
+    wanted: Collection[int],
+    now: datetime,
 ) -> bool:
-    """Make these a provider's only traits; return whether anything changed.
+    """Make a provider have these traits in place of those ``held``; return whether they differ.
 
     The caller has locked the provider and bumps its generation.
     """
-    wanted = set(trait_ids)
-    found = set(connection.scalars(_IDS_OF_PROVIDER, {"provider": provider_id}))
-    if gone := found - wanted:
+    gone, new = set(held).difference(wanted), set(wanted).difference(held)
+    if gone:
         connection.execute(_TAKE_OFF, {"provider": provider_id, "traits": sorted(gone)})
-    if new := wanted - found:
+    if new:
         _insert(connection, [(provider_id, number) for number in sorted(new)], now)
-    return wanted != found
+    return bool(gone or new)
 
 
 def put_on(
@@ -184,7 +217,7 @@ def _insert(connection: Connection, pairs: Iterable[tuple[int, int]], now: datet
         {"resource_provider_id": provider, "trait_id": trait, "created_at": now}
         for provider, trait in pairs
     ]
-    connection.execute(insert(resource_provider_traits), rows)
+    connection.execute(_PUT_ON, rows)
 
 
 def _trait(row: Row[tuple[int, str, datetime, datetime]]) -> Trait:

@@ -268,7 +268,7 @@ def test_mark_that_was_lost_comes_back_with_the_next_report(database, told):
     told(a_report())
     database.write(lambda connection: service_operations.disable(connection, ["cn1"], None, NOW))
     number = provider(database).id
-    database.write(lambda connection: traits.replace(connection, number, [], NOW))
+    database.write(lambda connection: traits.take_off(connection, DISABLED, [number], NOW))
     told(a_report())
     assert traits_of(database) == {DISABLED}
     before = provider(database)

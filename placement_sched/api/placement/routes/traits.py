@@ -105,11 +105,13 @@ def replace(call: Call, uuid: str) -> Answer:
     def work(connection: Connection) -> Answer:
         generation = call.body["resource_provider_generation"]
         provider = resource_providers.locked_by_uuid(connection, uuid, generation)
-        wanted = traits.by_names(connection, call.body["traits"])
-        if missing := sorted(set(call.body["traits"]) - {trait.name for trait in wanted}):
+        names = call.body["traits"]
+        wanted, held = traits.named_or_held(connection, names, provider.id)
+        if missing := sorted(set(names) - {trait.name for trait in wanted}):
             raise Invalid(f"No such trait(s): {', '.join(missing)}.")
         generation = provider.generation
-        if traits.replace(connection, provider.id, [trait.id for trait in wanted], call.now()):
+        ids = [trait.id for trait in wanted]
+        if traits.replace(connection, provider.id, held, ids, call.now()):
             resource_providers.bump_generations(connection, [provider.id], call.now())
             generation += 1
         return _answer(call, wanted, generation)
@@ -122,7 +124,8 @@ def clear(call: Call, uuid: str) -> Answer:
 
     def work(connection: Connection) -> None:
         provider = resource_providers.locked_by_uuid(connection, uuid)
-        if traits.replace(connection, provider.id, (), call.now()):
+        _, held = traits.named_or_held(connection, (), provider.id)
+        if traits.replace(connection, provider.id, held, (), call.now()):
             resource_providers.bump_generations(connection, [provider.id], call.now())
 
     call.services.database.write(work)
