@@ -40,10 +40,16 @@ class Cloud:
     def adapter(self, service: str) -> Adapter:
         """Return who asks a service of the cloud, ``placement`` or ``compute``."""
         try:
-            adapter: Adapter = self._region.get_session_client(service)
+            return Adapter(
+                self._region.get_session(),
+                service_type=self._region.get_service_type(service),
+                service_name=self._region.get_service_name(service),
+                interface=self._region.get_interface(service),
+                region_name=self._region.get_region_name(service),
+                endpoint_override=self._region.get_endpoint(service),
+            )
         except self._failures as failure:
             raise self._wrong(failure) from None
-        return adapter
 
     def _wrong(self, failure: Exception) -> Invalid:
         return Invalid(f"--os-cloud {self._name}: {' '.join(str(failure).split())}")

@@ -5,8 +5,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from placement_sched.errors import ServiceFailed
+from placement_sched.operations.sync_here import DirectoryHere
 from placement_sched.remote.directory import PAGE, RemoteDirectory
-from tests.remote.in_process import InProcess, answering, compute_service
+from tests.host_maps import add_aggregate
+from tests.hosts import add_service
+from tests.remote.in_process import InProcess, answering, compute_service, wsgi
+from tests.reports import a_report
 
 URL = "http://nova/v2.1"
 
@@ -104,3 +108,15 @@ def test_a_nova_that_does_not_fit_is_told(version, status, words):
 def test_a_document_that_does_not_fit_is_told(strange):
     with pytest.raises(ServiceFailed, match="did not answer GET /os-aggregates as"):
         read(nova([]) | {"/v2.1/os-aggregates": strange})
+
+
+def test_our_own_compute_face_tells_what_the_database_has(sqlite_app, sqlite_database):
+    sqlite_app.post_json(
+        "/scheduler/v1/compute_nodes", [a_report(number) for number in range(2, 6)]
+    )
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [a_report(6, host="cn2")])
+    add_service(sqlite_database, "serving")
+    add_aggregate(sqlite_database, "a", ["cn2", "cn3", "ghost"], {"trait:CUSTOM_A": "required"})
+    add_aggregate(sqlite_database, "b")
+    service = compute_service(InProcess(wsgi(sqlite_app.app)), "http://ours/compute/v2.1")
+    assert RemoteDirectory(service).read() == DirectoryHere(sqlite_database).read()

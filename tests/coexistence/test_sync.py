@@ -1,0 +1,150 @@
+"""OpenStack's placement is kept in step with host aggregates of our compute face, over HTTP.
+
+Nothing but its API is used: neither database is shared.
+"""
+
+import json
+
+import pytest
+
+from placement_sched.errors import ServiceFailed
+from placement_sched.model.sync import Code
+from placement_sched.operations.sync_aggregates import sync_aggregates
+from placement_sched.operations.sync_traits import sync_traits
+from placement_sched.remote.directory import RemoteDirectory
+from placement_sched.remote.placement import RemotePlacement
+from placement_sched.remote.trait_file import opened
+from tests.differential.exchange import Request
+from tests.differential.sides import Peer
+from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, tag
+from tests.remote.in_process import InProcess, compute_service, peer, placement_service, wsgi
+from tests.reports import a_report, node_uuid
+
+ASKING = {f"trait:{LICENSED}": "required"}
+THEIRS = "http://theirs"
+#: cn1 to cn3 have providers there; cn4 has none.
+WITH_PROVIDER = (1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """OpenStack's placement on a database of its own."""
+    service = Peer(f"sqlite:///{tmp_path_factory.mktemp('peer') / 'peer.db'}")
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def theirs(other):
+    """Its address, and providers of our hosts there, gone at the end."""
+    for number in WITH_PROVIDER:
+        body = {"uuid": node_uuid(number), "name": f"cn{number}"}
+        assert ask(other, "POST", "/resource_providers", body).status < 300
+    yield InProcess(peer(other))
+    for number in WITH_PROVIDER:
+        ask(other, "DELETE", f"/resource_providers/{node_uuid(number)}")
+    ask(other, "DELETE", f"/traits/{LICENSED}")
+
+
+@pytest.fixture
+def directory(sqlite_app):
+    """Our compute face, which knows four hosts."""
+    reports = [{**a_report(number), "inventories": False} for number in (*WITH_PROVIDER, 4)]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    return RemoteDirectory(
+        compute_service(InProcess(wsgi(sqlite_app.app)), "http://ours/compute/v2.1")
+    )
+
+
+def ask(other, method, path, body=...):
+    return other.ask(Request(method, path, version="1.20", document=body))
+
+
+def told(other, number, what):
+    document = ask(other, "GET", f"/resource_providers/{node_uuid(number)}/{what}").document
+    return set(document[what])
+
+
+def test_aggregates_are_made_to_match_and_stay_so(other, theirs, directory, sqlite_database):
+    add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn4"])
+    add_aggregate(sqlite_database, "b", ["cn2"])
+    placement = RemotePlacement(placement_service(theirs, THEIRS))
+    placement.join(aggregate_uuid("b"), [node_uuid(3)])
+    synced = sync_aggregates(directory, placement)
+    assert [(each.code, each.about) for each in synced.problems] == [(Code.NO_PROVIDER, "cn4")]
+    a, b = aggregate_uuid("a"), aggregate_uuid("b")
+    assert [told(other, number, "aggregates") for number in WITH_PROVIDER] == [{a}, {a, b}, {b}]
+    sync_aggregates(directory, placement, remove_stale=True)
+    assert told(other, 3, "aggregates") == set()
+    theirs.seen.clear()
+    again = sync_aggregates(directory, placement, remove_stale=True)
+    assert again.aggregates == ()
+    assert {line.partition(" ")[0] for line in theirs.seen} == {"GET"}
+
+
+def test_traits_are_put_and_taken_off_and_others_stay(
+    other, theirs, directory, sqlite_database, tmp_path
+):
+    add_aggregate(sqlite_database, "windows", ["cn1", "cn2"], ASKING)
+    service, file = placement_service(theirs, THEIRS), tmp_path / "put.json"
+    by_hand = RemotePlacement(service)
+    by_hand.create_trait(LICENSED)
+    by_hand.put_on(LICENSED, {node_uuid(2): ""})
+    by_hand.put_on("HW_CPU_X86_AVX2", {node_uuid(1): ""})
+    with opened(file, service.place) as record:
+        synced = sync_traits(directory, RemotePlacement(service, record))
+        assert synced.put == {(node_uuid(1), LICENSED)}
+    assert json.loads(file.read_text())["put"] == {
+        node_uuid(1): {LICENSED: aggregate_uuid("windows")}
+    }
+    assert told(other, 1, "traits") == {LICENSED, "HW_CPU_X86_AVX2"}
+    tag(sqlite_database, "windows", {f"trait:{LICENSED}": None})
+    with opened(file, service.place) as record:
+        synced = sync_traits(directory, RemotePlacement(service, record))
+    assert synced.taken_off == {(node_uuid(1), LICENSED)}
+    assert told(other, 1, "traits") == {"HW_CPU_X86_AVX2"}
+    assert told(other, 2, "traits") == {LICENSED}
+
+
+class Rival(InProcess):
+    """A door at which the provider's generation moves between reading and writing, once."""
+
+    def __init__(self, other, number) -> None:
+        super().__init__(peer(other))
+        self.other, self.number = other, number
+        self.moved = False
+
+    def send(self, request, **options):
+        if request.method == "PUT" and "/resource_providers/" in request.url and not self.moved:
+            self.moved = True
+            RemotePlacement(placement_service(InProcess(peer(self.other)), THEIRS)).put_on(
+                "HW_CPU_X86_AVX2", {node_uuid(self.number): ""}
+            )
+        return super().send(request, **options)
+
+
+@pytest.mark.parametrize("synchronise", [sync_aggregates, sync_traits])
+def test_a_provider_that_others_change_is_tried_again(
+    other, theirs, directory, sqlite_database, synchronise
+):
+    add_aggregate(sqlite_database, "windows", ["cn1"], ASKING)
+    pauses = []
+    placement = RemotePlacement(placement_service(Rival(other, 1), THEIRS), pause=pauses.append)
+    assert synchronise(directory, placement).code is Code.DONE
+    assert len(pauses) == 1
+    assert "HW_CPU_X86_AVX2" in told(other, 1, "traits")
+
+
+def test_a_trait_that_is_no_name_is_refused_before_it_is_asked_for(
+    theirs, directory, sqlite_database
+):
+    add_aggregate(sqlite_database, "odd", ["cn1"], {"trait:CUSTOM_a,b": "required"})
+    synced = sync_traits(directory, RemotePlacement(placement_service(theirs, THEIRS)))
+    assert synced.code is Code.TRAIT_REFUSED
+
+
+def test_a_version_that_it_does_not_have_is_told(theirs):
+    service = placement_service(theirs, THEIRS)
+    service._version = "1.99"
+    with pytest.raises(ServiceFailed, match=r"is too old.*Unacceptable version header: 1\.99"):
+        RemotePlacement(service).known_traits(["CUSTOM_A"])
