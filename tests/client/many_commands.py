@@ -7,6 +7,7 @@ what the command wrote, and what it complained of.
 import contextlib
 import io
 import json
+import os
 import sys
 
 from openstackclient.shell import main
@@ -26,6 +27,10 @@ def run(arguments: list[str]) -> tuple[int, str, str]:
 
 
 if __name__ == "__main__":
-    for line in sys.stdin:
+    # Commands that read what is piped to them, as ``image create`` does, are piped nothing.
+    lines = os.fdopen(os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.stdin = os.fdopen(0)
+    for line in lines:
         sys.stdout.write(json.dumps(run(json.loads(line))) + "\n")
         sys.stdout.flush()

@@ -1,42 +1,102 @@
-"""Host aggregates through the unmodified ``openstack`` client."""
+"""Host aggregates through the unmodified ``openstack`` client, of today and of earlier days."""
+
+import pytest
+
+from tests.client.reporting import record, report
+from tests.clouds import uuid_of
+
+IMAGE = "70a599e0-31e7-49b7-b260-868f441e862b"
 
 
-def test_aggregate_is_made_tagged_shown_listed_and_deleted(openstack):
-    made = openstack.json("aggregate", "create", "--zone", "z1", "--property", "ssd=true", "life")
+@pytest.fixture(scope="module")
+def client(each_client):
+    """The client of a server on each kind of database."""
+    return each_client()
+
+
+def aggregates_of(server, host):
+    """Return the uuids of the provider aggregates of a host's provider."""
+    path = f"/placement/resource_providers/{uuid_of(host)}/aggregates"
+    return server.ask("GET", path, version="placement 1.19")["aggregates"]
+
+
+def test_aggregate_is_made_tagged_shown_listed_and_deleted(client):
+    made = client.json("aggregate", "create", "--zone", "z1", "--property", "ssd=true", "life")
     assert (made["name"], made["availability_zone"]) == ("life", "z1")
-    openstack("aggregate", "set", "--zone", "z2", "--property", "gpu=2", "life")
-    openstack("aggregate", "unset", "--property", "ssd", "life")
-    shown = openstack.json("aggregate", "show", "life")
-    assert (shown["availability_zone"], shown["properties"]) == ("z2", {"gpu": "2"})
+    client(
+        *("aggregate", "set", "--zone", "z2", "--property", "gpu=2"),
+        *("--property", "trait:CUSTOM_LICENSED=required", "life"),
+    )
+    client("aggregate", "unset", "--property", "ssd", "life")
+    shown = client.json("aggregate", "show", "life")
+    tags = {"gpu": "2", "trait:CUSTOM_LICENSED": "required"}
+    assert (shown["availability_zone"], shown["properties"]) == ("z2", tags)
     assert len(shown["uuid"]) == 36
-    openstack("aggregate", "set", "--name", "renamed", "life")
-    listed = openstack.json("aggregate", "list", "--long")
+    client("aggregate", "unset", "--property", "trait:CUSTOM_LICENSED", "life")
+    client("aggregate", "set", "--name", "renamed", "life")
+    listed = client.json("aggregate", "list", "--long")
     (row,) = (row for row in listed if row["Name"] == "renamed")
     assert (row["Availability Zone"], row["Properties"]) == ("z2", {"gpu": "2"})
-    assert "already exists" in openstack.refusal("aggregate", "create", "renamed")
-    openstack("aggregate", "delete", "renamed")
-    names = [row["Name"] for row in openstack.json("aggregate", "list")]
+    client("aggregate", "set", "--no-property", "--property", "one=1", "renamed")
+    assert client.json("aggregate", "show", "renamed")["properties"] == {"one": "1"}
+    assert "already exists" in client.refusal("aggregate", "create", "renamed")
+    client("aggregate", "delete", "renamed")
+    names = [row["Name"] for row in client.json("aggregate", "list")]
     assert not {"life", "renamed"} & set(names)
 
 
-def test_provider_aggregates_follow_the_hosts(openstack, hosts):
-    list_aggregates = (
-        "--os-placement-api-version",
-        "1.19",
-        "resource",
-        "provider",
-        "aggregate",
-        "list",
-        hosts["cn1"],
-    )
-    openstack("aggregate", "create", "follow")
-    added = openstack.json("aggregate", "add", "host", "follow", "cn1")
-    assert added["hosts"] == ["cn1"]
-    uuid = openstack.json("aggregate", "show", "follow")["uuid"]
-    assert openstack.json(*list_aggregates) == [{"uuid": uuid}]
-    unknown = openstack.refusal("aggregate", "add", "host", "follow", "nope")
+def test_provider_aggregates_follow_the_hosts(each_server, client):
+    report(each_server, "ag1")
+    client("aggregate", "create", "follow")
+    added = client.json("aggregate", "add", "host", "follow", "ag1")
+    assert added["hosts"] == ["ag1"]
+    uuid = client.json("aggregate", "show", "follow")["uuid"]
+    assert aggregates_of(each_server, "ag1") == [uuid]
+    unknown = client.refusal("aggregate", "add", "host", "follow", "nope")
     assert "Compute host nope could not be found" in unknown
-    assert "not empty" in openstack.refusal("aggregate", "delete", "follow")
-    removed = openstack.json("aggregate", "remove", "host", "follow", "cn1")
+    assert "not empty" in client.refusal("aggregate", "delete", "follow")
+    removed = client.json("aggregate", "remove", "host", "follow", "ag1")
     assert removed["hosts"] == []
-    assert openstack.json(*list_aggregates) == []
+    assert aggregates_of(each_server, "ag1") == []
+    client("aggregate", "delete", "follow")
+
+
+def test_zones_hold_hosts_and_their_instances(each_server, client):
+    report(each_server, "ag2")
+    for zone in ("east", "west"):
+        client("aggregate", "create", "--zone", zone, zone)
+    client("aggregate", "add", "host", "east", "ag2")
+    (row,) = client.json("compute", "service", "list", "--host", "ag2")
+    assert row["Zone"] == "east"
+    other = client.refusal("aggregate", "add", "host", "west", "ag2")
+    assert "already in availability zone(s) east" in other
+    address = record(each_server, "ag2", "web")
+    assert "instances" in client.refusal("aggregate", "set", "--zone", "north", "east")
+    assert "instances" in client.refusal("aggregate", "remove", "host", "east", "ag2")
+    each_server.ask("DELETE", address)
+    client("aggregate", "remove", "host", "east", "ag2")
+    client("aggregate", "delete", "east", "west")
+
+
+def test_images_to_be_cached_are_taken_note_of(each_server, client):
+    each_server.ask("POST", "/image/v2/images", {"id": IMAGE, "name": "to-cache"})
+    client("aggregate", "create", "caching")
+    client("aggregate", "cache", "image", "caching", "to-cache")
+    assert "No Aggregate found" in client.refusal("aggregate", "cache", "image", "nope", IMAGE)
+    client("aggregate", "delete", "caching")
+    each_server.ask("DELETE", f"/image/v2/images/{IMAGE}")
+
+
+def test_clients_of_earlier_days_make_aggregates_too(each_server, each_client):
+    """2.79 is Train's."""
+    client = each_client("2.79")
+    report(each_server, "ag3")
+    client("aggregate", "create", "--property", "trait:CUSTOM_LICENSED=required", "train")
+    client("aggregate", "add", "host", "train", "ag3")
+    shown = client.json("aggregate", "show", "train")
+    assert shown["properties"] == {"trait:CUSTOM_LICENSED": "required"}
+    assert shown["hosts"] == ["ag3"]
+    assert aggregates_of(each_server, "ag3") == [shown["uuid"]]
+    assert "2.81" in client.refusal("aggregate", "cache", "image", "train", IMAGE)
+    client("aggregate", "remove", "host", "train", "ag3")
+    client("aggregate", "delete", "train")

@@ -2,14 +2,11 @@
 
 import pytest
 
-from tests.client.conftest import Client
-
 
 @pytest.fixture(scope="module")
-def client(busy_server, tmp_path_factory):
-    """A client that runs its commands in one process."""
-    with Client(tmp_path_factory.mktemp("flavors"), busy_server.url).session() as session:
-        yield session
+def client(each_client):
+    """The client of a server on each kind of database."""
+    return each_client()
 
 
 def test_flavor_is_made_tagged_shown_listed_and_deleted(client):
@@ -66,10 +63,24 @@ def test_pages_are_asked_for(client):
     client("flavor", "delete", "page0", "page1", "page2")
 
 
-def test_property_that_cannot_be_is_told(client, busy_server, tmp_path):
+def test_property_that_cannot_be_is_told(client, each_client):
     client("flavor", "create", "--id", "bad1", "--ram", "1", "life.bad")
-    newer = Client(tmp_path, busy_server.url)
     wrong = ("flavor", "set", "--property", "hw:cpu_policy=pinned", "life.bad")
-    told = newer.refusal("--os-compute-api-version", "2.86", *wrong)
+    told = each_client("2.86").refusal(*wrong)
     assert "'pinned' is not one of: dedicated, shared, mixed" in told
     client("flavor", "delete", "bad1")
+
+
+def test_clients_of_earlier_days_make_flavors_too(each_client):
+    """2.72 is Stein's."""
+    client = each_client("2.72")
+    trait = {"trait:CUSTOM_LICENSED": "required"}
+    made = ("--ram", "64", "--property", "trait:CUSTOM_LICENSED=required", "life.stein")
+    client("flavor", "create", "--id", "stein1", *made)
+    shown = client.json("flavor", "show", "life.stein")
+    assert (shown["properties"], shown["swap"]) == (trait, 0)
+    client("flavor", "unset", "--property", "trait:CUSTOM_LICENSED", "life.stein")
+    client("flavor", "set", "--property", "acme:x=1", "stein1")
+    (row,) = (row for row in client.json("flavor", "list", "--long") if row["ID"] == "stein1")
+    assert row["Properties"] == {"acme:x": "1"}
+    client("flavor", "delete", "stein1")

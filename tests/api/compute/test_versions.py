@@ -27,6 +27,9 @@ def test_version_document_tells_the_range_without_a_token(sqlite_app, path):
         ({"OpenStack-API-Version": "placement 1.39, compute 2.41"}, "2.41"),
         ({"OpenStack-API-Version": "placement 1.39"}, "2.1"),
         ({"X-OpenStack-Nova-API-Version": "2.41"}, "2.41"),
+        ({"X-OpenStack-Nova-API-Version": "2.72"}, "2.72"),
+        ({"OpenStack-API-Version": "compute 2.79"}, "2.79"),
+        ({"X-OpenStack-Nova-API-Version": "latest"}, "2.96"),
         (
             {
                 "OpenStack-API-Version": "compute 2.30",
@@ -44,23 +47,38 @@ def test_microversion_is_answered_in_both_headers(sqlite_app, headers, answered)
 
 
 @pytest.mark.parametrize(
-    "headers",
+    ("header", "text"),
     [
-        {"OpenStack-API-Version": "compute 2.97"},
-        {"X-OpenStack-Nova-API-Version": "2.97"},
+        ("OpenStack-API-Version", "compute {}"),
+        ("X-OpenStack-Nova-API-Version", "{}"),
     ],
 )
-def test_version_out_of_range_is_406_in_novas_shape(sqlite_app, headers):
-    answer = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers, status=406)
-    fault = answer.json["computeFault"]
-    assert fault["code"] == 406
-    assert "Version 2.97 is not supported" in fault["message"]
-    assert "Minimum is 2.1 and maximum is 2.96" in fault["message"]
+def test_version_out_of_range_is_406_in_novas_shape(sqlite_app, header, text):
+    for version in ("2.97", "2.0", "1.1", "3.0"):
+        headers = {header: text.format(version)}
+        for path in ("os-aggregates", "os-services", "os-hypervisors", "flavors"):
+            answer = sqlite_app.get(f"/compute/v2.1/{path}", headers=headers, status=406)
+            fault = answer.json["computeFault"]
+            assert fault["code"] == 406
+            assert f"Version {version} is not supported" in fault["message"]
+            assert "Minimum is 2.1 and maximum is 2.96" in fault["message"]
+
+
+def test_version_documents_tell_the_range_at_every_version(sqlite_app):
+    for path in ("/compute", "/compute/v2.1", "/compute/v2.1/"):
+        for version in ("2.1", "2.72", "2.79", "latest"):
+            headers = {"OpenStack-API-Version": f"compute {version}"}
+            told = sqlite_app.get(path, headers=headers).json
+            (document,) = told.get("versions", [told.get("version")])
+            assert (document["min_version"], document["version"]) == ("2.1", "2.96")
 
 
 @pytest.mark.parametrize("text", ["abc", "2", "2.x", "2.1.1"])
 def test_version_that_is_none_is_400(sqlite_app, text):
     headers = {"OpenStack-API-Version": f"compute {text}"}
+    answer = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers, status=400)
+    assert f"API Version String {text} is of invalid format" in answer.json["badRequest"]["message"]
+    headers = {"X-OpenStack-Nova-API-Version": text}
     answer = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers, status=400)
     assert f"API Version String {text} is of invalid format" in answer.json["badRequest"]["message"]
 

@@ -1,0 +1,90 @@
+"""openstacksdk's compute proxy against running servers: services, hypervisors, aggregates."""
+
+import openstack
+import pytest
+from openstack import exceptions
+
+from tests.client.reporting import record, report, traits
+
+# What the client says of its own future.
+pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+
+
+def connected(server, **options):
+    """Return a connection as the ``clouds.yaml`` of the documentation makes it."""
+    return openstack.connect(
+        load_yaml_config=False,
+        load_envvars=False,
+        auth_type="admin_token",
+        auth={"endpoint": f"{server.url}/placement", "token": "admin"},
+        compute_endpoint_override=f"{server.url}/compute/v2.1",
+        identity_endpoint_override=f"{server.url}/identity",
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def compute(each_server):
+    with connected(each_server) as connection:
+        yield connection.compute
+
+
+@pytest.fixture(scope="module")
+def stein(each_server):
+    with connected(each_server, compute_default_microversion="2.72") as connection:
+        yield connection.compute
+
+
+def test_service_is_found_disabled_forced_down_and_deleted(compute, each_server):
+    provider = report(each_server, "sdk-s1")
+    (found,) = compute.services(host="sdk-s1", binary="nova-compute")
+    assert (found.status, found.state, found.availability_zone) == ("enabled", "up", "nova")
+    assert compute.find_service("nova-compute", host="sdk-s1").id == found.id
+    told = compute.disable_service(found, "sdk-s1", "nova-compute", "fan")
+    assert (told.status, told.disabled_reason) == ("disabled", "fan")
+    assert traits(each_server, provider) == {"COMPUTE_STATUS_DISABLED"}
+    assert compute.enable_service(found, "sdk-s1", "nova-compute").status == "enabled"
+    assert compute.update_service_forced_down(found, forced=True).is_forced_down
+    assert compute.update_service(found, forced_down=False).state == "up"
+    compute.delete_service(found, ignore_missing=False)
+    with pytest.raises(exceptions.NotFoundException):
+        compute.delete_service(found.id, ignore_missing=False)
+
+
+def test_hypervisor_is_found_listed_and_shown_with_its_instances(compute, each_server):
+    uuid = report(each_server, "sdk-h1", stats={"uptime": "up 9 days"})
+    address = record(each_server, "sdk-h1", "web")
+    found = compute.find_hypervisor("sdk-h1")
+    assert (found.id, found.hypervisor_type, found.uptime) == (uuid, "QEMU", "up 9 days")
+    assert uuid in {each.id for each in compute.hypervisors(limit=1)}
+    (matching,) = compute.hypervisors(hypervisor_hostname_pattern="sdk-h", with_servers=True)
+    assert [each["name"] for each in matching.servers] == ["web"]
+    assert compute.get_hypervisor(uuid).service_details["host"] == "sdk-h1"
+    with pytest.raises(exceptions.NotFoundException):
+        compute.find_hypervisor("sdk-nope", ignore_missing=False)
+    each_server.ask("DELETE", address)
+
+
+@pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedFieldWarning")
+@pytest.mark.filterwarnings("ignore::openstack.warnings.LegacyAPIWarning")
+def test_measures_and_uptime_are_steins(stein, each_server):
+    uuid = report(each_server, "sdk-h2", stats={"num_instances": 2, "uptime": "up 1 day"})
+    shown = stein.get_hypervisor(uuid)
+    assert (shown.vcpus, shown.memory_used, shown.running_vms) == (8, 512, 2)
+    assert stein.get_hypervisor_uptime(uuid).uptime == "up 1 day"
+
+
+def test_aggregate_is_made_tagged_filled_and_deleted(compute, each_server):
+    report(each_server, "sdk-a1")
+    made = compute.create_aggregate(name="sdk-aggregate", availability_zone="sdk-zone")
+    compute.set_aggregate_metadata(made, {"trait:CUSTOM_X": "required", "ssd": "true"})
+    compute.set_aggregate_metadata(made, {"ssd": None})
+    assert compute.add_host_to_aggregate(made, "sdk-a1").hosts == ["sdk-a1"]
+    found = compute.find_aggregate("sdk-aggregate")
+    tags = {"availability_zone": "sdk-zone", "trait:CUSTOM_X": "required"}
+    assert (found.uuid, found.metadata) == (made.uuid, tags)
+    with pytest.raises(exceptions.BadRequestException):
+        compute.delete_aggregate(made)
+    compute.aggregate_precache_images(made, ["70a599e0-31e7-49b7-b260-868f441e862b"])
+    compute.remove_host_from_aggregate(made, "sdk-a1")
+    compute.delete_aggregate(made, ignore_missing=False)
