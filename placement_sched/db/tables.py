@@ -304,12 +304,16 @@ instances = Table(
     Column("task_state", String(255)),
     Column("flavor", Document),
     Column("image", Document),
+    # Of flavor and image the ids, by which servers are listed.
+    Column("flavorid", _exact(255)),
+    Column("image_id", _exact(255)),
     Column("server_group", String(36)),
     # The decision that placed it, so that a repeated request finds its first answer.
     Column("decision_uuid", String(36)),
     UniqueConstraint("uuid", name="uniq_sched_instances0uuid"),
     Index("sched_instances_host_idx", "host", "node"),
     Index("sched_instances_server_group_idx", "server_group"),
+    Index("sched_instances_project_id_idx", "project_id", "created_at"),
     mysql_engine="InnoDB",
 )
 

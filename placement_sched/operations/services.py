@@ -5,11 +5,10 @@ report does, so that no report slips between. The rules are nova's (compute API 
 services"): an enabled service has no reason, only a host without instances loses its service.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from placement_sched.config.settings import Settings
 from placement_sched.db.connection import Connection
 from placement_sched.errors import Conflict, Invalid, NotFound
 from placement_sched.model.service import COMPUTE_BINARY, Service
@@ -31,28 +30,6 @@ class Change:
     disabled: bool | None = None
     reason: str | None = None
     forced_down: bool | None = None
-
-
-def zones(
-    connection: Connection, found: Collection[Service], settings: Settings
-) -> Mapping[int, str]:
-    """Return the availability zones of services, by the number of the service.
-
-    That of a compute service is its host's, else ``[DEFAULT] default_availability_zone``; that of
-    any other is ``[DEFAULT] internal_service_availability_zone``.
-    """
-    options = settings.DEFAULT
-    hosts = {service.host for service in found if service.is_compute}
-    named = host_aggregates.zones_of_hosts(connection, hosts)
-    return {
-        service.id: (
-            ",".join(sorted(set(named.get(service.host, {}).values())))
-            or options.default_availability_zone
-            if service.is_compute
-            else options.internal_service_availability_zone
-        )
-        for service in found
-    }
 
 
 def disable(

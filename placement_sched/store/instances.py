@@ -14,6 +14,8 @@ from placement_sched.errors import NotFound
 from placement_sched.model.instance import Instance
 
 _COLUMNS = instances.c
+_LONGEST_ID = 255
+_DERIVED = ("flavorid", "image_id")
 _RECORDED = (
     "host",
     "node",
@@ -52,7 +54,7 @@ def by_uuids(
     query = select(instances).order_by(_COLUMNS.uuid)
     query = query.with_for_update() if lock else query
     return tuple(
-        _instance(row)
+        of_row(row)
         for batch in batches(sorted(set(uuids)))
         for row in connection.execute(query.where(_COLUMNS.uuid.in_(batch)))
     )
@@ -61,7 +63,7 @@ def by_uuids(
 def by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ...]:
     """Return the instances on these hosts, by host, then uuid."""
     return tuple(
-        _instance(row)
+        of_row(row)
         for batch in batches(set(hosts))
         for row in connection.execute(
             select(instances).where(_COLUMNS.host.in_(batch)).order_by(_COLUMNS.host, _COLUMNS.uuid)
@@ -99,7 +101,7 @@ def search(
         query = query.where(_COLUMNS.project_id == project_id)
     if after is not None:
         query = query.where(_COLUMNS.uuid > after)
-    return tuple(_instance(row) for row in connection.execute(query))
+    return tuple(of_row(row) for row in connection.execute(query))
 
 
 def record(connection: Connection, recorded: Sequence[Instance], now: datetime) -> None:
@@ -107,7 +109,7 @@ def record(connection: Connection, recorded: Sequence[Instance], now: datetime) 
 
     The decision that placed an instance stays noted where the new record names none.
     """
-    changing = [*_RECORDED, "updated_at"]
+    changing = [*_RECORDED, *_DERIVED, "updated_at"]
     decided = [instance for instance in recorded if instance.decision_uuid is not None]
     others = [instance for instance in recorded if instance.decision_uuid is None]
     for some, names in ((decided, [*changing, "decision_uuid"]), (others, changing)):
@@ -130,14 +132,25 @@ def remove(connection: Connection, uuids: Iterable[str]) -> int:
 
 def _row_of(instance: Instance, now: datetime) -> dict[str, Any]:
     row = {name: getattr(instance, name) for name in ("uuid", *_RECORDED, "decision_uuid")}
+    flavor, image = row["flavor"] or {}, row["image"] or {}
+    row["flavorid"] = _id(flavor.get("flavorid"), flavor.get("id"))
+    row["image_id"] = _id(image.get("id"))
     for name in ("flavor", "image"):
         row[name] = None if row[name] is None else orjson.dumps(row[name]).decode()
     return {**row, "created_at": now, "updated_at": now}
 
 
-def _instance(row: Row[Any]) -> Instance:
+def _id(*candidates: str | int | None) -> str | None:
+    """Return the first of the ids that is there; one too long to be any is none."""
+    found = next((str(each) for each in candidates if each is not None), None)
+    return found if found is not None and len(found) <= _LONGEST_ID else None
+
+
+def of_row(row: Row[Any]) -> Instance:
+    """Return the instance of a row of the table."""
     fields = row._asdict()
-    del fields["id"]
+    for name in ("id", *_DERIVED):
+        del fields[name]
     for name in ("flavor", "image"):
         fields[name] = None if fields[name] is None else orjson.loads(fields[name])
     return Instance(**fields)

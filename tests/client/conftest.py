@@ -12,6 +12,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import openstack as openstack_sdk
 import pytest
 import yaml
 
@@ -293,5 +294,25 @@ def session_of(
             if version not in sessions:
                 sessions[version] = stack.enter_context(openstack.session())
             return sessions[version]
+
+        yield of
+
+
+@pytest.fixture(scope="session")
+def sdk_of() -> Iterator[Callable[[Server], Any]]:
+    """Give a function that returns openstacksdk's connection to a server."""
+    with ExitStack() as stack:
+
+        def of(server: Server) -> Any:
+            return stack.enter_context(
+                openstack_sdk.connect(
+                    load_yaml_config=False,
+                    load_envvars=False,
+                    auth_type="admin_token",
+                    auth={"endpoint": f"{server.url}/placement", "token": "admin"},
+                    compute_endpoint_override=f"{server.url}/compute/v2.1",
+                    identity_endpoint_override=f"{server.url}/identity",
+                )
+            )
 
         yield of

@@ -1,6 +1,5 @@
 """openstacksdk's compute proxy against a running server: server groups."""
 
-import openstack
 import pytest
 from openstack import exceptions
 
@@ -8,18 +7,9 @@ from openstack import exceptions
 pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 
 
-@pytest.fixture(scope="module")
-def compute(busy_server):
-    """A connection as the ``clouds.yaml`` of the documentation makes it."""
-    with openstack.connect(
-        load_yaml_config=False,
-        load_envvars=False,
-        auth_type="admin_token",
-        auth={"endpoint": f"{busy_server.url}/placement", "token": "admin"},
-        compute_endpoint_override=f"{busy_server.url}/compute/v2.1",
-        identity_endpoint_override=f"{busy_server.url}/identity",
-    ) as connection:
-        yield connection.compute
+@pytest.fixture
+def compute(busy_server, sdk_of):
+    return sdk_of(busy_server).compute
 
 
 def test_group_is_made_found_listed_and_deleted(compute):

@@ -88,6 +88,7 @@ _S = "/scheduler/v1"
 _C = "/compute/v2.1/os-aggregates"
 _I = "/image/v2/images"
 _F = "/compute/v2.1/flavors"
+_N = "/compute/v2.1/servers"
 _G = "/compute/v2.1/os-server-groups"
 _V = "/compute/v2.1/os-services"
 _H = "/compute/v2.1/os-hypervisors"
@@ -524,6 +525,12 @@ STORY = (
     Step("compute/os_hypervisors-search", "GET", f"{_H}/cn2/search", compute="2.52"),
     Step("compute/os_hypervisors-servers", "GET", f"{_H}/cn2/servers", compute="2.52"),
     Step("compute/os_hypervisors-error", "GET", f"{_H}/{OTHER}", status=404),
+    # What users see of it
+    Step("compute/servers-list", "GET", f"{_N}?all_tenants=1&limit=1"),
+    Step("compute/servers-detail", "GET", f"{_N}/detail?all_tenants=1&host=cn2"),
+    Step("compute/servers-show", "GET", f"{_N}/{RECORDED}"),
+    Step("compute/os_availability_zone-list", "GET", "/compute/v2.1/os-availability-zone"),
+    Step("compute/os_availability_zone-detail", "GET", "/compute/v2.1/os-availability-zone/detail"),
 )
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import create_engine, insert, inspect, select, text
 from sqlalchemy.exc import OperationalError
 
 from placement_sched.db.migrate import (
@@ -16,9 +16,18 @@ from placement_sched.db.migrate import (
     newest_revision,
     sync_schema,
 )
-from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES, metadata, resource_providers
+from placement_sched.db.tables import (
+    OWN_TABLES,
+    PLACEMENT_TABLES,
+    instances,
+    metadata,
+    resource_providers,
+)
 from placement_sched.db.transaction import Database
 from tests.conftest import REQUIRED, SERVERS, make_settings
+
+#: The revision before instances were kept with the ids that servers are listed by.
+BEFORE_SERVERS = "0005"
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mysql"])
@@ -113,3 +122,32 @@ def test_what_a_half_made_schema_lacks_is_added(empty):
     empty.write(lambda connection: metadata.create_all(connection, tables=half))
     sync_schema(empty)
     assert differences(empty) == []
+
+
+def test_what_was_recorded_before_servers_were_listed_is_filled_in(empty):
+    """More instances than are written at once, with and without what is written."""
+    uuids = [str(UUID(int=number)) for number in range(1, 1003)]
+    rows = [{"uuid": uuid, "display_name": uuid, "flavor": None, "image": None} for uuid in uuids]
+    rows[0] |= {"flavor": '{"id": 3, "name": "m1"}', "image": '{"id": "i1"}'}
+    rows[1] |= {"flavor": '{"id": 3, "flavorid": "f1"}', "image": '{"id": null}'}
+    rows[-1] |= {"flavor": f'{{"id": "{"x" * 256}"}}', "image": '{"id": "i2"}'}
+
+    def as_it_was(connection):
+        connection.execute(insert(instances), rows)
+        for name in ("flavorid", "image_id"):
+            connection.execute(text(f"ALTER TABLE sched_instances DROP COLUMN {name}"))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{BEFORE_SERVERS}'"))
+
+    sync_schema(empty)
+    empty.write(as_it_was)
+    sync_schema(empty)
+    assert differences(empty) == []
+    with empty.read() as connection:
+        query = select(instances.c.uuid, instances.c.flavorid, instances.c.image_id)
+        found = {row.uuid: row[1:] for row in connection.execute(query)}
+    assert [found[uuids[place]] for place in (0, 1, 2, -1)] == [
+        ("3", "i1"),
+        ("f1", None),
+        (None, None),
+        (None, "i2"),
+    ]

@@ -23,10 +23,13 @@ FACES = {
     "identity": IDENTITY,
     "scheduler": SCHEDULER,
 }
-#: Routes that write, but whose address says all there is to say.
+#: Routes that write, but whose address says all there is to say, or that refuse whatever is said.
 BODYLESS = {
     ("PUT", "/placement/traits/{}"),
     ("PUT", "/placement/resource_classes/{}"),
+    ("POST", "/compute/v2.1/servers"),
+    ("PUT", "/compute/v2.1/servers/{}"),
+    ("POST", "/compute/v2.1/servers/{}/action"),
     ("POST", "/identity/v3/{}"),
     ("PUT", "/identity/v3/{}"),
     ("PATCH", "/identity/v3/{}"),

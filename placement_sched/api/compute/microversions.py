@@ -7,21 +7,35 @@ from placement_sched.api.microversion import Version, Versioning
 
 VERSIONING = Versioning("compute", Version(2, 1), Version(2, 96))
 
+SERVER_ATTRIBUTES = Version(2, 3)
 NO_ACCESS_TO_PUBLIC_FLAVORS = Version(2, 7)
+SERVER_LOCKED = Version(2, 9)
 FORCED_DOWN = Version(2, 11)
 SERVER_GROUP_OWNERS = Version(2, 13)
+HOST_STATUS = Version(2, 16)
+SERVER_DESCRIPTION = Version(2, 19)
+SERVER_TAGS = Version(2, 26)
 CPU_INFO_OBJECT = Version(2, 28)
 HYPERVISOR_PAGES = Version(2, 33)
 AGGREGATE_UUIDS = Version(2, 41)
+EMBEDDED_FLAVOR = Version(2, 47)
 #: Services and hypervisors are named by uuid, and each has one address for all its changes.
 UUIDS = Version(2, 53)
 FLAVOR_DESCRIPTION = Version(2, 55)
 FLAVOR_EXTRA_SPECS = Version(2, 61)
+TRUSTED_CERTIFICATES = Version(2, 63)
 #: A server group has one policy and its rules, rather than policies and metadata.
 SERVER_GROUP_RULES = Version(2, 64)
+CHANGES_BEFORE = Version(2, 66)
+SERVER_GROUPS_OF_SERVER = Version(2, 71)
+LOCKED_REASON = Version(2, 73)
 #: Unknown query parameters are refused, and no swap of a flavor is 0 rather than "".
 CONSISTENT = Version(2, 75)
 IMAGE_CACHING = Version(2, 81)
+#: Who is no administrator may narrow lists of servers by more than before.
+MORE_FILTERS = Version(2, 83)
 EXTRA_SPEC_VALIDATION = Version(2, 86)
 #: Of hypervisors, what placement knows better is told no more, and the uptime with the rest.
 LEAN_HYPERVISORS = Version(2, 88)
+HOSTNAME_FOR_ALL = Version(2, 90)
+PINNED_ZONE = Version(2, 96)

@@ -9,6 +9,8 @@ _MANAGE = "os_compute_api:os-flavor-manage"
 _ACCESS = "os_compute_api:os-flavor-access"
 _EXTRA_SPECS = "os_compute_api:os-flavor-extra-specs"
 _MEMBER = "rule:project_member_or_admin"
+_SERVERS = "os_compute_api:servers"
+_ZONES = "os_compute_api:os-availability-zone"
 _GROUPS = "os_compute_api:os-server-groups"
 _SERVICES = "os_compute_api:os-services"
 _HYPERVISORS = "os_compute_api:os-hypervisors"
@@ -75,4 +77,18 @@ RULES = (
     _rule(f"{_HYPERVISORS}:uptime", "Show the uptime of a hypervisor."),
     _rule(f"{_HYPERVISORS}:search", "Find hypervisors by a part of their name."),
     _rule(f"{_HYPERVISORS}:servers", "List the instances of hypervisors."),
+    _rule(f"{_ZONES}:list", "List availability zones.", _READER),
+    _rule(f"{_ZONES}:detail", "List availability zones with their hosts."),
+    _rule(f"{_SERVERS}:index", "List servers by name and id.", _READER),
+    _rule(f"{_SERVERS}:index:get_all_tenants", "List servers of all projects by name and id."),
+    _rule(f"{_SERVERS}:detail", "List servers.", _READER),
+    _rule(f"{_SERVERS}:detail:get_all_tenants", "List servers of all projects."),
+    _rule(f"{_SERVERS}:allow_all_filters", "Narrow lists of servers by whatever is known of them."),
+    _rule(f"{_SERVERS}:show", "Show a server.", _READER),
+    _rule(f"{_SERVERS}:show:host_status", "See the status of servers' hosts."),
+    _rule(f"{_SERVERS}:show:host_status:unknown-only", "See that the status of a host is unknown."),
+    _rule("os_compute_api:os-extended-server-attributes", "See which hosts servers are on."),
+    _rule(f"{_SERVERS}:create", "Learn that servers are made elsewhere.", _MEMBER),
+    _rule(f"{_SERVERS}:update", "Learn that servers are changed elsewhere.", _MEMBER),
+    _rule(f"{_SERVERS}:delete", "Learn that servers are deleted elsewhere.", _MEMBER),
 )

@@ -1,10 +1,10 @@
 """Services as the compute API writes them, by microversion."""
 
-from datetime import datetime
 from typing import Any
 
 from placement_sched.api.call import Call
 from placement_sched.api.compute.microversions import FORCED_DOWN, UUIDS
+from placement_sched.api.compute.moments import in_microseconds
 from placement_sched.model.service import Service
 
 Json = dict[str, Any]
@@ -19,7 +19,7 @@ def shown(call: Call, service: Service, zone: str) -> Json:
         "zone": zone,
         "status": status(service),
         "state": state(call, service),
-        "updated_at": _time(service.last_seen_up or service.updated_at),
+        "updated_at": in_microseconds(service.last_seen_up or service.updated_at),
         "disabled_reason": service.disabled_reason,
     }
     if call.version.has(FORCED_DOWN):
@@ -41,7 +41,3 @@ def state(call: Call, service: Service) -> str:
     """Return whether the service counts as up at this moment."""
     down_time = call.services.settings.DEFAULT.service_down_time
     return "up" if service.is_up(call.now(), down_time) else "down"
-
-
-def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%f")

@@ -1,10 +1,11 @@
-"""What tests of host aggregates, flavors, server groups, services and hypervisors build on."""
+"""What tests of the compute API build on."""
 
 import pytest
 
 from tests.api.compute.flavors import FlavorApi
 from tests.api.compute.hosts import HostApi
 from tests.api.compute.server_groups import GroupApi
+from tests.api.compute.servers import ServerApi
 from tests.reports import NOW
 
 URL = "/compute/v2.1/os-aggregates"
@@ -88,3 +89,13 @@ def hosts(settings, make_app):
 @pytest.fixture
 def sqlite_hosts(sqlite_settings, make_app):
     return HostApi(make_app(sqlite_settings, clock=lambda: NOW))
+
+
+@pytest.fixture
+def servers(database_url, make_app):
+    return ServerApi(database_url, make_app)
+
+
+@pytest.fixture
+def sqlite_servers(sqlite_url, make_app):
+    return ServerApi(sqlite_url, make_app)

@@ -1,12 +1,12 @@
 """Routes of host aggregates."""
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.compute.microversions import AGGREGATE_UUIDS, IMAGE_CACHING
+from placement_sched.api.compute.moments import in_microseconds
 from placement_sched.api.compute.schemas import os_aggregates as schemas
 from placement_sched.api.microversion import Version
 from placement_sched.api.route import Route
@@ -151,18 +151,14 @@ def _document(aggregate: HostAggregate, version: Version) -> dict[str, Any]:
         name=aggregate.name,
         hosts=sorted(aggregate.hosts),
         metadata=dict(aggregate.metadata),
-        created_at=_time(aggregate.created_at),
-        updated_at=_time(aggregate.updated_at),
+        created_at=in_microseconds(aggregate.created_at),
+        updated_at=in_microseconds(aggregate.updated_at),
         # An aggregate that is deleted is gone; nova, which keeps such rows, tells these two.
         deleted_at=None,
         deleted=False,
         availability_zone=aggregate.availability_zone,
     )
     return document
-
-
-def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
 _POLICY = "os_compute_api:os-aggregates"

@@ -9,6 +9,7 @@ from placement_sched.api.compute.service_documents import shown
 from placement_sched.api.route import Route
 from placement_sched.db.connection import Connection
 from placement_sched.errors import Invalid
+from placement_sched.operations import availability_zones
 from placement_sched.operations import services as operations
 from placement_sched.operations.services import Change
 from placement_sched.store import services
@@ -18,7 +19,7 @@ def index(call: Call) -> Answer:
     """Return the services, of a host and a binary if asked."""
     with call.services.database.read() as connection:
         found = services.search(connection, host=call.value("host"), binary=call.value("binary"))
-        zones = operations.zones(connection, found, call.services.settings)
+        zones = availability_zones.of_services(connection, found, call.services.settings)
     return Answer(body={"services": [shown(call, each, zones[each.id]) for each in found]})
 
 
@@ -61,7 +62,7 @@ def update(call: Call, service_id: str) -> Answer:
 
     def work(connection: Connection) -> Answer:
         changed = operations.update(connection, number, change, call.now())
-        zones = operations.zones(connection, [changed], call.services.settings)
+        zones = availability_zones.of_services(connection, [changed], call.services.settings)
         return Answer(body={"service": shown(call, changed, zones[changed.id])})
 
     return call.services.database.write(work)

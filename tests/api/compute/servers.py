@@ -1,0 +1,57 @@
+"""The server calls of the compute API, short, and instances recorded to be seen by them."""
+
+from datetime import timedelta
+
+from tests.conftest import make_settings
+from tests.placing import instance
+from tests.reports import NOW, a_report
+
+URL = "/compute/v2.1/servers"
+READER = {"token": "bob:shop", "roles": "reader"}
+
+
+class ServerApi:
+    """Speaks as the administrator and at the newest version, unless told otherwise."""
+
+    def __init__(self, url, make_app, **options):
+        self.now = NOW
+        self.app = make_app(make_settings(url, **options), clock=lambda: self.now)
+        self.database = self.app.app.services.database
+
+    def ask(
+        self, method, path="", body=None, *, status=200, version="2.96", token="admin", roles=None
+    ):
+        headers = {"OpenStack-API-Version": f"compute {version}", "X-Auth-Token": token}
+        if roles is not None:
+            headers["X-Roles"] = roles
+        if body is None:
+            return self.app.request(f"{URL}{path}", method=method, headers=headers, status=status)
+        send = getattr(self.app, f"{method.lower()}_json")
+        return send(f"{URL}{path}", body, headers=headers, status=status)
+
+    def record(self, number, *, later=0, **fields):
+        """Record an instance of the project ``shop``, so many seconds after the beginning."""
+        self.now = NOW + timedelta(seconds=later)
+        body = {"project_id": "shop", "user_id": "bob", "display_name": f"s{number}", **fields}
+        path = f"/scheduler/v1/instances/{instance(number)}"
+        return self.app.put_json(path, body).json
+
+    def report(self, *numbers):
+        reports = [a_report(number) for number in numbers]
+        self.app.post_json("/scheduler/v1/compute_nodes", reports)
+
+    def zone(self, name, *hosts):
+        made = self.app.post_json(
+            "/compute/v2.1/os-aggregates",
+            {"aggregate": {"name": name, "availability_zone": name}},
+        ).json["aggregate"]
+        for host in hosts:
+            action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
+            self.app.post_json(action, {"add_host": {"host": host}})
+
+    def show(self, number, **options):
+        return self.ask("GET", f"/{instance(number)}", **options).json.get("server")
+
+    def names(self, query="all_tenants=1", **options):
+        answer = self.ask("GET", f"?{query}", **options)
+        return [each["name"] for each in answer.json["servers"]]

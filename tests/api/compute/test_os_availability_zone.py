@@ -1,0 +1,161 @@
+"""Availability zones over HTTP."""
+
+from datetime import timedelta
+
+import pytest
+
+from placement_sched.db.tables import services
+from placement_sched.operations import services as operations
+from tests.conftest import make_settings
+from tests.reports import NOW, a_report
+from tests.statements import counted
+
+URL = "/compute/v2.1/os-availability-zone"
+
+
+class Cloud:
+    """Hosts in zones, at a time of the test's choosing."""
+
+    def __init__(self, url, make_app, **options):
+        self.now = NOW
+        self.app = make_app(make_settings(url, **options), clock=lambda: self.now)
+        self.database = self.app.app.services.database
+
+    def report(self, *numbers):
+        reports = [a_report(number) for number in numbers]
+        self.app.post_json("/scheduler/v1/compute_nodes", reports)
+
+    def zone(self, name, *hosts):
+        """Make an aggregate of hosts that is a zone."""
+        made = self.app.post_json(
+            "/compute/v2.1/os-aggregates",
+            {"aggregate": {"name": f"{name}-{hosts}", "availability_zone": name}},
+        ).json["aggregate"]
+        for host in hosts:
+            action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
+            self.app.post_json(action, {"add_host": {"host": host}})
+
+    def disable(self, *hosts):
+        self.database.write(
+            lambda connection: operations.disable(connection, hosts, None, self.now)
+        )
+
+    def internal(self, host, binary):
+        """Have a service without instances, as a nova beside us would have."""
+        row = {
+            "uuid": "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c01",
+            "host": host,
+            "binary": binary,
+            "disabled": 0,
+            "forced_down": 0,
+            "last_seen_up": NOW,
+            "updated_at": NOW,
+        }
+        self.database.write(lambda connection: connection.execute(services.insert(), row))
+
+    def zones(self, path="", **headers):
+        return self.app.get(f"{URL}{path}", headers=headers).json["availabilityZoneInfo"]
+
+
+@pytest.fixture
+def cloud(database_url, make_app):
+    return Cloud(database_url, make_app)
+
+
+@pytest.fixture
+def sqlite_cloud(sqlite_url, make_app):
+    return Cloud(sqlite_url, make_app)
+
+
+def zone(name, hosts=None, *, available=True):
+    return {"zoneName": name, "zoneState": {"available": available}, "hosts": hosts}
+
+
+def up(*, available=True, binary="nova-compute"):
+    updated = "2026-01-01T12:00:00.000000"
+    return {binary: {"available": available, "active": True, "updated_at": updated}}
+
+
+def test_zones_are_those_of_hosts_and_the_default_one(cloud):
+    assert cloud.zones() == cloud.zones("/detail") == []
+    cloud.report(1, 2, 3)
+    cloud.zone("west", "cn2")
+    cloud.zone("empty")
+    assert cloud.zones() == [zone("nova"), zone("west")]
+    assert cloud.zones("/detail") == [
+        zone("nova", {"cn1": up(), "cn3": up()}),
+        zone("west", {"cn2": up()}),
+    ]
+
+
+def test_zone_is_available_while_one_of_its_services_is_enabled(cloud):
+    cloud.report(1, 2, 3)
+    cloud.zone("east", "cn1", "cn2")
+    cloud.disable("cn1", "cn3")
+    assert cloud.zones() == [zone("east"), zone("nova", available=False)]
+    assert cloud.zones("/detail") == [
+        zone("east", {"cn2": up()}),
+        zone("nova", available=False),
+    ]
+
+
+def test_services_that_are_down_are_told_and_their_zone_stays_available(sqlite_cloud):
+    sqlite_cloud.report(1)
+    sqlite_cloud.now = NOW + timedelta(seconds=61)
+    assert sqlite_cloud.zones() == [zone("nova")]
+    assert sqlite_cloud.zones("/detail") == [zone("nova", {"cn1": up(available=False)})]
+
+
+def test_services_without_instances_are_in_a_zone_that_users_do_not_see(sqlite_cloud):
+    sqlite_cloud.internal("control", "nova-conductor")
+    sqlite_cloud.report(1)
+    assert sqlite_cloud.zones() == [zone("nova")]
+    internal = zone("internal", {"control": up(binary="nova-conductor")})
+    assert sqlite_cloud.zones("/detail") == [internal, zone("nova", {"cn1": up()})]
+
+
+def test_default_and_internal_zone_are_the_operators(sqlite_url, make_app):
+    names = {"default_availability_zone": "home", "internal_service_availability_zone": "inner"}
+    cloud = Cloud(sqlite_url, make_app, **{f"DEFAULT__{key}": names[key] for key in names})
+    cloud.internal("control", "nova-scheduler")
+    cloud.report(1)
+    assert [each["zoneName"] for each in cloud.zones("/detail")] == ["home", "inner"]
+    assert [each["zoneName"] for each in cloud.zones()] == ["home"]
+
+
+def test_host_in_two_aggregates_of_a_zone_is_in_it_once(sqlite_cloud):
+    sqlite_cloud.report(1)
+    sqlite_cloud.zone("west", "cn1")
+    made = sqlite_cloud.app.post_json(
+        "/compute/v2.1/os-aggregates",
+        {"aggregate": {"name": "again", "availability_zone": "west"}},
+    ).json["aggregate"]
+    action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
+    sqlite_cloud.app.post_json(action, {"add_host": {"host": "cn1"}})
+    assert sqlite_cloud.zones() == [zone("west")]
+
+
+def test_number_of_statements_is_the_same_for_many_hosts(sqlite_cloud):
+    counts = set()
+    for number in (1, 2, 3, 4):
+        sqlite_cloud.report(number)
+        sqlite_cloud.zone(f"z{number}", f"cn{number}")
+        with counted(sqlite_cloud.database) as statements:
+            sqlite_cloud.zones("/detail")
+        counts.add(len(statements))
+    assert counts == {2}
+
+
+@pytest.mark.parametrize(
+    ("path", "rule", "roles"), [("", "list", "reader"), ("/detail", "detail", "admin")]
+)
+def test_readers_may_list_and_administrators_see_hosts(sqlite_app, path, rule, roles):
+    def ask(token, roles=""):
+        headers = {"X-Auth-Token": token, "X-Roles": roles}
+        return sqlite_app.get(f"{URL}{path}", headers=headers, status="*")
+
+    assert ask("").status_int == 401
+    refused = ask("bob:shop", "reader" if rule == "detail" else "")
+    assert refused.status_int == 403
+    assert f"os-availability-zone:{rule}" in refused.json["forbidden"]["message"]
+    assert ask("bob:shop", roles).status_int == 200

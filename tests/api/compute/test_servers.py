@@ -1,0 +1,282 @@
+"""Recorded instances as servers, one by one."""
+
+from datetime import timedelta
+from hashlib import sha224
+
+import pytest
+
+from placement_sched.operations import services as operations
+from tests.api.compute.flavors import message
+from tests.api.compute.servers import READER, URL
+from tests.placing import instance
+from tests.reports import NOW
+from tests.statements import counted
+
+FLAVOR = {
+    "id": 7,
+    "flavorid": "f1",
+    "name": "m1",
+    "vcpus": 2,
+    "memory_mb": 512,
+    "root_gb": 3,
+    "ephemeral_gb": 1,
+    "swap": 64,
+    "extra_specs": {"hw:cpu_sockets": "2"},
+}
+EMBEDDED = {
+    "original_name": "m1",
+    "vcpus": 2,
+    "ram": 512,
+    "disk": 3,
+    "ephemeral": 1,
+    "swap": 64,
+    "extra_specs": {"hw:cpu_sockets": "2"},
+}
+#: Beyond what 2.1 shows, what each version brought.
+BROUGHT = {
+    "2.3": {
+        f"OS-EXT-SRV-ATTR:{name}"
+        for name in (
+            "hostname",
+            "reservation_id",
+            "launch_index",
+            "kernel_id",
+            "ramdisk_id",
+            "root_device_name",
+            "user_data",
+        )
+    },
+    "2.9": {"locked"},
+    "2.16": {"host_status"},
+    "2.19": {"description"},
+    "2.26": {"tags"},
+    "2.63": {"trusted_image_certificates"},
+    "2.71": {"server_groups"},
+    "2.73": {"locked_reason"},
+    "2.96": {"pinned_availability_zone"},
+}
+
+
+def test_server_is_what_was_recorded(servers):
+    servers.report(1)
+    servers.zone("west", "cn1")
+    servers.record(
+        1,
+        host="cn1",
+        node="node1",
+        vm_state="active",
+        task_state="rebooting",
+        display_name="Web_1 front",
+        flavor=FLAVOR,
+        image={"id": "i1", "name": "win"},
+    )
+    shown = servers.show(1)
+    links = shown.pop("links")
+    assert [link["rel"] for link in links] == ["self", "bookmark"]
+    assert links[0]["href"].endswith(f"{URL}/{instance(1)}")
+    assert links[1]["href"].endswith(f"/compute/servers/{instance(1)}")
+    (image_link,) = shown["image"].pop("links")
+    assert image_link["href"].endswith("/compute/images/i1")
+    assert shown == {
+        "id": instance(1),
+        "name": "Web_1 front",
+        "status": "REBOOT",
+        "tenant_id": "shop",
+        "user_id": "bob",
+        "metadata": {},
+        "hostId": sha224(b"shopcn1").hexdigest(),
+        "host_status": "UP",
+        "image": {"id": "i1"},
+        "flavor": EMBEDDED,
+        "created": "2026-01-01T12:00:00Z",
+        "updated": "2026-01-01T12:00:00Z",
+        "addresses": {},
+        "accessIPv4": "",
+        "accessIPv6": "",
+        "config_drive": "",
+        "key_name": None,
+        "description": None,
+        "locked": False,
+        "locked_reason": None,
+        "tags": [],
+        "trusted_image_certificates": None,
+        "pinned_availability_zone": None,
+        "server_groups": [],
+        "OS-DCF:diskConfig": "MANUAL",
+        "OS-EXT-AZ:availability_zone": "west",
+        "OS-EXT-SRV-ATTR:host": "cn1",
+        "OS-EXT-SRV-ATTR:hypervisor_hostname": "node1",
+        "OS-EXT-SRV-ATTR:instance_name": None,
+        "OS-EXT-SRV-ATTR:hostname": "web-1-front",
+        "OS-EXT-SRV-ATTR:reservation_id": None,
+        "OS-EXT-SRV-ATTR:launch_index": 0,
+        "OS-EXT-SRV-ATTR:kernel_id": "",
+        "OS-EXT-SRV-ATTR:ramdisk_id": "",
+        "OS-EXT-SRV-ATTR:root_device_name": None,
+        "OS-EXT-SRV-ATTR:user_data": None,
+        "OS-EXT-STS:power_state": 1,
+        "OS-EXT-STS:task_state": "rebooting",
+        "OS-EXT-STS:vm_state": "active",
+        "OS-SRV-USG:launched_at": None,
+        "OS-SRV-USG:terminated_at": None,
+        "os-extended-volumes:volumes_attached": [],
+    }
+    servers.record(1, later=5, host="cn1", vm_state="active")
+    later = servers.show(1)
+    assert (later["created"], later["updated"]) == ("2026-01-01T12:00:00Z", "2026-01-01T12:00:05Z")
+    assert later["progress"] == 0
+    (listed,) = servers.ask("GET", "/detail?all_tenants=1").json["servers"]
+    later.pop("server_groups")
+    assert listed == later
+
+
+def test_each_version_brings_its_own_keys(sqlite_servers):
+    sqlite_servers.record(1)
+    seen = set(sqlite_servers.show(1, version="2.1"))
+    for version, brought in BROUGHT.items():
+        before = f"2.{int(version.split('.')[1]) - 1}"
+        assert set(sqlite_servers.show(1, version=before)) == seen
+        seen = set(sqlite_servers.show(1, version=version))
+        assert brought <= seen
+        assert not brought & set(sqlite_servers.show(1, version=before))
+
+
+def test_flavor_is_embedded_from_2_47_on(sqlite_servers):
+    sqlite_servers.record(1, flavor=FLAVOR)
+    old = sqlite_servers.show(1, version="2.46")["flavor"]
+    assert old["id"] == "f1"
+    assert old["links"][0]["href"].endswith("/compute/flavors/f1")
+    assert sqlite_servers.show(1, version="2.47")["flavor"] == EMBEDDED
+
+
+@pytest.mark.parametrize(
+    ("flavor", "flavorid", "name"),
+    [(None, "", ""), ("gone", "gone", "gone"), ({"name": "n"}, "", "n"), ({"id": 3}, "3", "3")],
+)
+def test_of_a_flavor_what_is_known_is_told(sqlite_servers, flavor, flavorid, name):
+    sqlite_servers.record(1, flavor=flavor)
+    assert sqlite_servers.show(1, version="2.46")["flavor"]["id"] == flavorid
+    embedded = sqlite_servers.show(1)["flavor"]
+    assert (embedded["original_name"], embedded["ram"]) == (name, 0)
+
+
+def test_what_is_nowhere_has_no_host_and_no_zone(sqlite_servers):
+    sqlite_servers.record(1)
+    shown = sqlite_servers.show(1)
+    keys = ("hostId", "host_status", "OS-EXT-AZ:availability_zone", "image", "status")
+    assert [shown[key] for key in keys] == ["", "", "", "", "UNKNOWN"]
+    assert shown["OS-EXT-STS:power_state"] == 0
+    assert "progress" not in shown
+
+
+def test_host_without_a_zone_is_in_the_default_one(sqlite_servers):
+    sqlite_servers.record(1, host="unreported")
+    shown = sqlite_servers.show(1)
+    assert (shown["OS-EXT-AZ:availability_zone"], shown["host_status"]) == ("nova", "UNKNOWN")
+
+
+def test_status_of_the_host_is_that_of_its_service(sqlite_servers):
+    sqlite_servers.report(1)
+    sqlite_servers.record(1, host="cn1")
+    assert sqlite_servers.show(1)["host_status"] == "UP"
+    sqlite_servers.now = NOW + timedelta(seconds=61)
+    assert sqlite_servers.show(1)["host_status"] == "UNKNOWN"
+    write = sqlite_servers.database.write
+    write(lambda connection: operations.disable(connection, ["cn1"], None, NOW))
+    assert sqlite_servers.show(1)["host_status"] == "MAINTENANCE"
+    write(lambda connection: operations.force_down(connection, ["cn1"], forced_down=True))
+    assert sqlite_servers.show(1)["host_status"] == "DOWN"
+
+
+def test_server_tells_its_group_from_2_71_on(sqlite_servers):
+    body = {"server_group": {"name": "g", "policies": ["affinity"]}}
+    group = sqlite_servers.app.post_json("/compute/v2.1/os-server-groups", body).json
+    uuid = group["server_group"]["id"]
+    sqlite_servers.record(1, server_group=uuid)
+    assert sqlite_servers.show(1)["server_groups"] == [uuid]
+    assert "server_groups" not in sqlite_servers.show(1, version="2.70")
+    (listed,) = sqlite_servers.ask("GET", "/detail?all_tenants=1").json["servers"]
+    assert "server_groups" not in listed
+
+
+def test_claimed_selection_is_a_server_that_is_being_built(servers):
+    servers.report(1)
+    spec = {"project_id": "shop", "instance_uuids": [instance(1)], "flavor": FLAVOR}
+    servers.app.post_json("/scheduler/v1/select_destinations", {"request_spec": spec})
+    shown = servers.show(1)
+    assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("BUILD", "cn1")
+    assert shown["flavor"]["original_name"] == "m1"
+
+
+def test_projects_see_their_own_servers_without_hosts(servers):
+    servers.report(1)
+    servers.record(1, host="cn1")
+    servers.record(2, host="cn1", project_id="bank")
+    servers.record(3, host="cn1", project_id=None)
+    own = servers.show(1, **READER)
+    assert own["hostId"]
+    private = {key for key in own if key.startswith("OS-EXT-SRV-ATTR") or key == "host_status"}
+    assert private == {"OS-EXT-SRV-ATTR:hostname"}
+    assert not any("SRV-ATTR" in key for key in servers.show(1, version="2.89", **READER))
+    for number in (2, 3):
+        hidden = servers.ask("GET", f"/{instance(number)}", status=404, **READER)
+        told = f"Instance {instance(number)} could not be found."
+        assert hidden.json["itemNotFound"]["message"] == told
+        assert servers.show(number)["name"] == f"s{number}"
+    assert servers.names("", **READER) == ["s1"]
+
+
+@pytest.mark.parametrize("uuid", [instance(9), "nonsense"])
+def test_unknown_server_is_404(servers, uuid):
+    assert servers.ask("GET", f"/{uuid}", status=404).json["itemNotFound"]["code"] == 404
+
+
+def test_deleted_instance_is_no_server(servers):
+    servers.record(1)
+    servers.app.delete(f"/scheduler/v1/instances/{instance(1)}", status=204)
+    assert servers.names() == []
+    servers.ask("GET", f"/{instance(1)}", status=404)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "", {"server": {"name": "x", "flavorRef": "1"}}),
+        ("PUT", f"/{instance(1)}", {"server": {"name": "x"}}),
+        ("DELETE", f"/{instance(1)}", None),
+        ("POST", f"/{instance(1)}/action", {"os-stop": None}),
+    ],
+)
+def test_servers_are_not_written_here(sqlite_servers, method, path, body):
+    sqlite_servers.record(1)
+    refused = sqlite_servers.ask(method, path, body, status=403)
+    assert "cannot be made, changed or deleted" in message(refused)
+    assert "/scheduler/v1/instances" in message(refused)
+    assert sqlite_servers.ask(method, path, body, token="", status=401)
+    assert sqlite_servers.names() == ["s1"]
+
+
+def test_number_of_statements_is_the_same_for_many_servers(sqlite_servers):
+    counts = set()
+    for number in range(1, 5):
+        sqlite_servers.report(number)
+        sqlite_servers.record(number, host=f"cn{number}")
+        with counted(sqlite_servers.database) as listing:
+            sqlite_servers.ask("GET", "/detail?all_tenants=1")
+        with counted(sqlite_servers.database) as showing:
+            sqlite_servers.show(number)
+        counts.add((len(listing), len(showing)))
+    assert counts == {(3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"), [("", "index"), ("/detail", "detail"), (f"/{instance(1)}", "show")]
+)
+def test_looking_takes_the_role_of_a_reader(sqlite_servers, path, rule):
+    sqlite_servers.record(1)
+    refused = sqlite_servers.ask("GET", path, token="bob:shop", status=403)
+    assert f"os_compute_api:servers:{rule}" in message(refused)
+    sqlite_servers.ask("GET", path, **READER)
+    if rule != "show":
+        others = sqlite_servers.ask("GET", f"{path}?all_tenants=1", status=403, **READER)
+        assert f"{rule}:get_all_tenants" in message(others)

@@ -1,0 +1,214 @@
+"""Lists of servers: narrowed, sorted, paged."""
+
+import pytest
+
+from tests.api.compute.flavors import message
+from tests.api.compute.servers import READER
+from tests.placing import instance
+
+
+@pytest.fixture
+def cloud(servers):
+    """Four servers, each a second younger than the last but for two of one moment."""
+    servers.report(1, 2)
+    servers.zone("west", "cn1")
+    flavor = {"flavorid": "f1", "name": "m1"}
+    servers.record(1, host="cn1", node="n1", vm_state="active", flavor=flavor)
+    servers.record(2, later=1, host="cn2", node="n2", vm_state="stopped", image="i1")
+    servers.record(3, later=1, vm_state="ERROR", task_state="deleting", display_name="Web-3")
+    servers.record(4, later=2, host="cn2", vm_state="active", task_state="rebooting")
+    servers.record(5, later=3, project_id="bank", user_id="eve", flavor="f2")
+    return servers
+
+
+def test_list_is_narrowed_by_whatever_is_recorded(cloud):
+    for query, names in {
+        "": ["s5", "s4", "Web-3", "s2", "s1"],
+        "name=s": ["s5", "s4", "s2", "s1"],
+        "name=%5EWeb": ["Web-3"],
+        "name=web": [],
+        "name=s%5B12%5D%24": ["s2", "s1"],
+        "display_name=s1": ["s1"],
+        "hostname=s1": ["s1"],
+        "host=cn2": ["s4", "s2"],
+        "host=CN2": [],
+        "node=n1": ["s1"],
+        "flavor=f1": ["s1"],
+        "flavor=f2": ["s5"],
+        "flavor=m1": [],
+        "image=i1": ["s2"],
+        "project_id=bank": ["s5"],
+        "tenant_id=shop": ["s4", "Web-3", "s2", "s1"],
+        "user_id=eve": ["s5"],
+        f"uuid={instance(3).upper()}": ["Web-3"],
+        "vm_state=Active": ["s4", "s1"],
+        "task_state=deleting": ["Web-3"],
+        "power_state=1": ["s4", "s1"],
+        "power_state=4": ["s2"],
+        "power_state=0": ["s5", "Web-3"],
+        "power_state=99": [],
+        "status=ACTIVE": ["s1"],
+        "status=reboot": ["s4"],
+        "status=ACTIVE&status=ERROR": ["Web-3", "s1"],
+        "status=UNKNOWN": ["s5"],
+        "status=nonsense": [],
+        "availability_zone=west": ["s1"],
+        "availability_zone=nova": ["s4", "s2"],
+        "availability_zone=nowhere": [],
+        "changes-since=2026-01-01T12:00:02Z": ["s5", "s4"],
+        "changes-since=2026-01-01T14:00:01%2B02:00": ["s5", "s4", "Web-3", "s2"],
+        "changes-before=2026-01-01T12:00:00": ["s1"],
+        "created_at=2026-01-01T12:00:03": ["s5"],
+        "host=cn2&status=SHUTOFF": ["s2"],
+    }.items():
+        assert cloud.names(f"all_tenants=1&{query}") == names, query
+
+
+def test_list_is_sorted_as_asked_and_paged_in_that_order(cloud):
+    everyone = "all_tenants=1"
+    for query, names in {
+        "sort_key=created_at&sort_dir=asc": ["s1", "s2", "Web-3", "s4", "s5"],
+        "sort_key=display_name": ["s5", "s4", "s2", "s1", "Web-3"],
+        "sort_key=display_name&sort_dir=asc": ["Web-3", "s1", "s2", "s4", "s5"],
+        "sort_key=host&sort_dir=asc&sort_key=created_at": ["Web-3", "s5", "s1", "s2", "s4"],
+        "sort_key=host&sort_dir=asc&sort_key=created_at&sort_dir=desc": [
+            "s5",
+            "Web-3",
+            "s1",
+            "s4",
+            "s2",
+        ],
+        "sort_key=uuid&sort_dir=asc": ["s1", "s2", "Web-3", "s4", "s5"],
+        "sort_key=key_name": ["s5", "s4", "Web-3", "s2", "s1"],
+    }.items():
+        assert cloud.names(f"{everyone}&{query}") == names, query
+        path, read = f"?{everyone}&{query}&limit=2", []
+        while path:
+            answer = cloud.ask("GET", path).json
+            read += [each["name"] for each in answer["servers"]]
+            (link,) = answer.get("servers_links", [None])
+            path = link and link["href"].partition("/v2.1/servers")[2]
+        assert read == names, query
+
+
+def test_marker_stands_for_its_place_and_need_be_seen(cloud):
+    assert cloud.names(f"all_tenants=1&marker={instance(3)}") == ["s2", "s1"]
+    assert cloud.names(f"marker={instance(3)}", **READER) == ["s2", "s1"]
+    for marker in (instance(9), "nonsense"):
+        refused = cloud.ask("GET", f"?marker={marker}", status=400)
+        assert message(refused) == f"marker [{marker}] not found"
+    cloud.ask("GET", f"?marker={instance(5)}", status=400, **READER)
+
+
+def test_page_has_at_most_the_most(cloud, monkeypatch):
+    monkeypatch.setattr("placement_sched.api.compute.paging.MOST", 2)
+    assert cloud.names() == ["s5", "s4"]
+    assert cloud.names("all_tenants=1&limit=9") == ["s5", "s4"]
+    assert cloud.names("all_tenants=1&limit=0") == []
+    link = cloud.ask("GET", "/detail?all_tenants=1").json["servers_links"][0]["href"]
+    assert f"/v2.1/servers/detail?all_tenants=1&marker={instance(4)}" in link
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "ip=10.0.0.1",
+        "key_name=k",
+        "reservation_id=r",
+        "tags=a",
+        "locked=true",
+        "deleted=True",
+        "soft_deleted=1",
+        "config_drive=true",
+        "launch_index=3",
+    ],
+)
+def test_what_no_record_has_lists_nothing(sqlite_servers, query):
+    sqlite_servers.record(1)
+    assert sqlite_servers.names(f"all_tenants=1&{query}") == []
+    assert sqlite_servers.ask("GET", f"/detail?all_tenants=1&{query}").json == {"servers": []}
+
+
+@pytest.mark.parametrize(
+    "query", ["deleted=False", "locked=no", "not-tags=a", "ip=", "config_drive=0", "progress=0"]
+)
+def test_what_is_so_of_every_record_leaves_none_out(sqlite_servers, query):
+    sqlite_servers.record(1)
+    assert sqlite_servers.names(f"all_tenants=1&{query}") == ["s1"]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("name=%28", "'(' is no regular expression"),
+        ("name=%2B", "'+' is no regular expression"),
+        ("name=%5B%5B%3Aalpha%3A%5D%5D", "that every database reads alike"),
+        ("all_tenants=x", "all_tenants must be a boolean"),
+        ("locked=x", "locked must be a boolean"),
+        ("power_state=x", "power_state must be a number"),
+        ("changes-since=yesterday", "changes-since"),
+        ("changes-before=2026-13-01", "changes-before"),
+        (
+            "changes-since=2026-01-02&changes-before=2026-01-01",
+            "changes-since must be less than or equal to changes-before",
+        ),
+        ("limit=-1", "limit"),
+        ("limit=x", "limit"),
+        ("sort_key=bogus", "sort_key"),
+        ("sort_dir=up", "sort_dir"),
+        ("bogus=1", "bogus"),
+    ],
+)
+def test_what_cannot_be_asked_is_400(sqlite_servers, query, told):
+    for path in ("", "/detail"):
+        answer = sqlite_servers.ask("GET", f"{path}?{query}", status=400)
+        assert told in message(answer)
+
+
+@pytest.mark.parametrize("pattern", ["(?<=s)1", "s(?P<n>1)", r"s\d", "(?i)S1", "*", "[[:alpha:]]1"])
+def test_expression_that_databases_know_or_not_is_never_a_failure(servers, pattern):
+    """Python, PostgreSQL and MariaDB each have some that the others have not."""
+    servers.record(1)
+    answer = servers.app.get(
+        "/compute/v2.1/servers", {"all_tenants": "1", "name": pattern}, status="*"
+    )
+    assert answer.status_int in {200, 400}
+    assert servers.names("all_tenants=1&name=s1") == ["s1"]
+
+
+def test_parameters_came_with_versions(sqlite_servers):
+    for before, version, query in (
+        ("2.74", "2.75", "bogus=1"),
+        ("2.74", "2.95", "pinned_availability_zone=x"),
+    ):
+        sqlite_servers.ask("GET", f"?{query}", version=before)
+        sqlite_servers.ask("GET", f"?{query}", version=version, status=400)
+    sqlite_servers.ask("GET", "?pinned_availability_zone=x", version="2.96")
+
+
+def test_others_than_administrators_narrow_by_some(cloud):
+    own = ["s4", "Web-3", "s2", "s1"]
+    for query, names in {
+        "name=s1": ["s1"],
+        "status=ERROR": ["Web-3"],
+        "flavor=f1": ["s1"],
+        "host=cn1": own,
+        "node=n1": own,
+        "project_id=bank": own,
+        "deleted=true": own,
+        "vm_state=stopped": ["s2"],
+        "availability_zone=west": ["s1"],
+        "locked=true": [],
+    }.items():
+        assert cloud.names(query, **READER) == names, query
+    assert cloud.names("vm_state=stopped", version="2.82", **READER) == own
+    assert cloud.names("locked=true", version="2.72", **READER) == own
+    sorted_by_host = cloud.ask("GET", "?sort_key=host", status=403, **READER)
+    assert "Only administrators" in message(sorted_by_host)
+
+
+def test_without_all_tenants_the_list_is_the_callers_project(cloud):
+    assert cloud.names("") == []
+    assert cloud.names("project_id=bank") == []
+    assert cloud.names("all_tenants=0") == []
+    assert cloud.names("all_tenants=") == cloud.names("all_tenants=True") == cloud.names()

@@ -1,0 +1,127 @@
+"""Servers through the unmodified ``openstack`` client, and openstacksdk."""
+
+import pytest
+from openstack import exceptions
+
+from tests.client.conftest import Client
+from tests.placing import instance
+
+# What the client says of its own future.
+pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+
+WEB, DB, THEIRS = (instance(number) for number in (901, 902, 903))
+
+
+@pytest.fixture(scope="module")
+def server(busy_server):
+    """A server with three recorded instances, of which one is of another project."""
+    image = busy_server.ask("POST", "/image/v2/images", {"name": "life.image"})["id"]
+    group = busy_server.ask(
+        "POST",
+        "/compute/v2.1/os-server-groups",
+        {"server_group": {"name": "life.members", "policies": ["affinity"]}},
+    )["server_group"]["id"]
+    flavor = {"flavorid": "fl1", "name": "m1.life", "vcpus": 2, "memory_mb": 512, "root_gb": 3}
+    web = {"host": "life1", "node": "life1", "project_id": "admin", "user_id": "admin"}
+    records = {
+        WEB: {
+            **web,
+            "display_name": "life-web",
+            "vm_state": "active",
+            "flavor": flavor,
+            "image": image,
+            "server_group": group,
+        },
+        DB: {**web, "display_name": "life-db", "vm_state": "stopped", "host": "life2"},
+        THEIRS: {**web, "display_name": "life-theirs", "vm_state": "active", "project_id": "bank"},
+    }
+    for uuid, record in records.items():
+        busy_server.ask("PUT", f"/scheduler/v1/instances/{uuid}", record)
+    yield busy_server
+    for uuid in records:
+        busy_server.ask("DELETE", f"/scheduler/v1/instances/{uuid}")
+    busy_server.ask("DELETE", f"/compute/v2.1/os-server-groups/{group}")
+    busy_server.ask("DELETE", f"/image/v2/images/{image}")
+
+
+@pytest.fixture(scope="module")
+def client(server, tmp_path_factory):
+    """A client that runs its commands in one process."""
+    with Client(tmp_path_factory.mktemp("servers"), server.url).session() as session:
+        yield session
+
+
+def ids(rows):
+    return {row["ID"] for row in rows} & {WEB, DB, THEIRS}
+
+
+def test_servers_are_listed(client):
+    rows = client.json("server", "list")
+    assert ids(rows) == {WEB, DB}
+    (row,) = (row for row in rows if row["ID"] == WEB)
+    assert (row["Name"], row["Status"], row["Networks"]) == ("life-web", "ACTIVE", {})
+    assert (row["Image"], row["Flavor"]) == ("life.image", "m1.life")
+
+
+def test_servers_of_all_projects_are_listed_long(client):
+    rows = client.json("server", "list", "--all-projects", "--long")
+    assert ids(rows) == {WEB, DB, THEIRS}
+    (row,) = (row for row in rows if row["ID"] == WEB)
+    told = {key: row[key] for key in ("Host", "Availability Zone", "Project ID", "Task State")}
+    assert told == {
+        "Host": "life1",
+        "Availability Zone": "nova",
+        "Project ID": "admin",
+        "Task State": None,
+    }
+
+
+def test_servers_are_found_by_what_they_are(client):
+    everyone = ("server", "list", "--all-projects")
+    assert ids(client.json(*everyone, "--name", "^life-w")) == {WEB}
+    assert ids(client.json(*everyone, "--host", "life2")) == {DB}
+    assert ids(client.json(*everyone, "--status", "SHUTOFF")) == {DB}
+    assert ids(client.json(*everyone, "--changes-since", "2100-01-01T00:00:00Z")) == set()
+    assert ids(client.json(*everyone, "--deleted")) == set()
+    first = client.json(*everyone, "--name", "life-", "--limit", "1")
+    rest = client.json(*everyone, "--name", "life-", "--marker", first[0]["ID"])
+    assert ids(first) | ids(rest) == {WEB, DB, THEIRS}
+    assert not ids(first) & ids(rest)
+
+
+def test_server_is_shown_by_name_and_by_id(client):
+    shown = client.json("server", "show", "life-web")
+    by_id = client.json("server", "show", WEB)
+    # By name the client looks servers up in a list, which does not tell their groups.
+    assert by_id == {**shown, "server_groups": by_id["server_groups"]}
+    assert len(by_id["server_groups"]) == 1
+    told = ("id", "status", "OS-EXT-SRV-ATTR:host", "OS-EXT-STS:vm_state", "project_id")
+    assert [shown[key] for key in told] == [WEB, "ACTIVE", "life1", "active", "admin"]
+    assert shown["image"].startswith("life.image (")
+    assert shown["flavor"]["original_name"] == "m1.life"
+    assert "No Server found" in client.refusal("server", "show", "life-nobody")
+
+
+def test_client_of_former_days_sees_servers(server, tmp_path):
+    with Client(tmp_path, server.url).session() as session:
+        older = ("--os-compute-api-version", "2.1", "server")
+        (row,) = session.json(*older, "list", "--name", "life-web")
+        assert (row["ID"], row["Status"]) == (WEB, "ACTIVE")
+        assert session.json(*older, "show", WEB)["flavor"] == "fl1"
+
+
+def test_server_is_not_deleted_here(client):
+    told = client.refusal("server", "delete", "life-web")
+    assert "cannot be made, changed or deleted" in told
+
+
+def test_openstacksdk_lists_and_finds_servers(server, sdk_of):
+    compute = sdk_of(server).compute
+    found = compute.find_server("life-web", ignore_missing=False)
+    assert (found.id, found.status, found.compute_host) == (WEB, "ACTIVE", "life1")
+    pages = compute.servers(details=False, all_projects=True, name="life-", limit=1)
+    assert {each.id for each in pages} == {WEB, DB, THEIRS}
+    with pytest.raises(exceptions.NotFoundException):
+        compute.get_server(instance(999))
+    with pytest.raises(exceptions.ForbiddenException):
+        compute.delete_server(found)
