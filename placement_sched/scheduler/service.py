@@ -15,6 +15,7 @@ from placement_sched.errors import (
     ConfigurationError,
     Conflict,
     Invalid,
+    NotFound,
     NoValidHost,
 )
 from placement_sched.model.clock import Clock
@@ -56,7 +57,13 @@ class Scheduler:
         :class:`NoValidHost` with the funnel, :class:`Conflict` for instances that are placed
         already by another request, :class:`Invalid` and :class:`PluginFailed`.
         """
-        asked = self._whole(document)
+        try:
+            asked = self._whole(document)
+        except (NotFound, Invalid):  # what it names may have gone since it was placed
+            earlier = self._earlier(_spec_of(_nameless(document)), document) if claiming else None
+            if earlier is None:
+                raise
+            return earlier
         spec = _with_uuids(_spec_of(asked))
         claiming = claiming and not spec.is_rebuild  # who stays keeps what it holds
         number = self.settings.scheduler.max_attempts - 1 if alternates else 0
@@ -202,6 +209,11 @@ def _spec_of(document: Mapping[str, Any]) -> RequestSpec:
     spec = request_spec_from(document)
     not_yet.check(spec)
     return spec
+
+
+def _nameless(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return of a request what tells which instances it places."""
+    return {name: document[name] for name in ("instance_uuids",) if name in document}
 
 
 def _with_uuids(spec: RequestSpec) -> RequestSpec:

@@ -109,6 +109,17 @@ def test_request_sent_again_finds_its_placement_though_the_flavor_changed(licens
     assert select(licensed, "f1", instance(1)) == first
 
 
+def test_request_sent_again_finds_its_placement_though_the_flavor_is_gone(licensed):
+    first = select(licensed, "f1", instance(1))
+    licensed.delete(f"{FLAVORS}/f1")
+    assert select(licensed, "f1", instance(1)) == first
+    for other in (
+        select(licensed, "f1", instance(2), status=404),
+        select(licensed, "f1", status=404),
+    ):
+        assert other["errors"][0]["detail"].startswith("There is no stored flavor 'f1'")
+
+
 def test_naming_a_flavor_takes_one_statement_more(licensed):
     whole = {**spec()["flavor"], "extra_specs": {"trait:CUSTOM_LICENSED": "required"}}
     query_of(licensed, whole)
