@@ -53,3 +53,19 @@ def progressing(what: str) -> Iterator[Told]:
     with Progress(console=console, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def stepping(steps: int) -> Iterator[Callable[[str], None]]:
+    """Give a function that is told which of ``steps`` begins; a person sees a bar on stderr."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _what: None
+        return
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("", total=steps)
+
+        def begin(what: str) -> None:
+            bar.update(task, description=what, advance=1)
+
+        yield begin

@@ -42,6 +42,17 @@ _TOO_LARGE_WORDS = (
 )
 
 
+#: How a connection that commits each statement is told to look at one moment.
+_SNAPSHOT = {
+    "sqlite": ("BEGIN",),
+    "postgresql": ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
+    "mysql": (
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    ),
+}
+
+
 class Database:
     """A database as the faces and the claim use it: read, or write all or nothing.
 
@@ -70,6 +81,20 @@ class Database:
         """
         with _plain_words(), self.reader.connect() as connection:
             yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Give a connection whose statements all see the database as it is at one moment.
+
+        Nothing is to be written there. Raises what :meth:`read` raises.
+        """
+        with self.read() as connection:
+            for statement in _SNAPSHOT.get(connection.dialect.name, _SNAPSHOT["mysql"]):
+                connection.exec_driver_sql(statement)
+            try:
+                yield connection
+            finally:
+                connection.exec_driver_sql("ROLLBACK")
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Run ``work`` in one transaction and return what it returned, committed.

@@ -12,7 +12,7 @@ from typing import Any
 from placement_sched.model import report_forms, shape
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.inventory import MAX_INT, Inventory
-from placement_sched.model.shape import Misfit, integer, list_of, nullable, text
+from placement_sched.model.shape import Misfit, Shape, integer, list_of, nullable, text
 
 #: The largest number that a single precision column keeps.
 _MAX_RATIO = 3.40282e38
@@ -107,6 +107,9 @@ _REPORT = shape.record(
     required=("uuid", "host", "hypervisor_hostname", "vcpus", "memory_mb"),
 )
 
+#: The keys that a report may have.
+REPORT_KEYS = frozenset(ComputeNode.__slots__) - {"version", "created_at", "updated_at"}
+
 #: The fields that stand in columns of their own; all others make up the kept report.
 _COLUMNS = frozenset(
     {"uuid", "host", "hypervisor_hostname", "cell_uuid", "last_seen_up", "version"}
@@ -120,7 +123,12 @@ def parse(document: Any, defaults: Defaults, at: str = "$") -> NodeReport:
     Raises :class:`Invalid` that tells the JSON path of what is unknown, of a wrong type or out
     of range.
     """
-    return shape.read(lambda value: _parse(value, defaults), document, at)
+    return shape.read(report_shape(defaults), document, at)
+
+
+def report_shape(defaults: Defaults) -> Shape[NodeReport]:
+    """Return the shape of a report, for who reads one as a part of something else."""
+    return lambda document: _parse(document, defaults)
 
 
 def _parse(document: Any, defaults: Defaults) -> NodeReport:

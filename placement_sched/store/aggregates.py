@@ -1,6 +1,6 @@
 """Placement aggregates: uuids under which providers are gathered."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from sqlalchemy import Connection, delete, insert, select
@@ -56,6 +56,39 @@ def replace(
         ids = _made(connection, new, now).values()
         _insert(connection, [(provider_id, number) for number in sorted(ids)], now)
     return wanted != found
+
+
+def replace_many(
+    connection: Connection, uuids_by_provider_id: Mapping[int, Collection[str]], now: datetime
+) -> frozenset[int]:
+    """Make these the only aggregates of each provider; return the ids of those that changed.
+
+    Missing aggregates are made. The caller has locked the providers, and bumps the generations of
+    those that changed. The number of statements does not depend on how many providers there are.
+    """
+    ids = _made(connection, {uuid for some in uuids_by_provider_id.values() for uuid in some}, now)
+    wanted = {
+        (provider, ids[uuid]) for provider, some in uuids_by_provider_id.items() for uuid in some
+    }
+    found = {
+        (provider, aggregate)
+        for batch in batches(sorted(uuids_by_provider_id))
+        for provider, aggregate in connection.execute(
+            select(_MEMBERS.resource_provider_id, _MEMBERS.aggregate_id).where(
+                _MEMBERS.resource_provider_id.in_(batch)
+            )
+        )
+    }
+    for aggregate in sorted({aggregate for _, aggregate in found - wanted}):
+        for batch in batches(sorted(one for one, of in found - wanted if of == aggregate)):
+            connection.execute(
+                delete(resource_provider_aggregates).where(
+                    _MEMBERS.aggregate_id == aggregate, _MEMBERS.resource_provider_id.in_(batch)
+                )
+            )
+    if wanted - found:
+        _insert(connection, sorted(wanted - found), now)
+    return frozenset(provider for provider, _ in wanted ^ found)
 
 
 def add_members(

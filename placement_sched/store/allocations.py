@@ -50,6 +50,11 @@ def of_provider(connection: Connection, provider_id: int) -> tuple[Allocation, .
     return tuple(_allocation(row) for row in connection.execute(query))
 
 
+def everything(connection: Connection) -> tuple[Allocation, ...]:
+    """Return every allocation there is."""
+    return tuple(_allocation(row) for row in connection.execute(_select()))
+
+
 def remove(connection: Connection, uuids: Collection[str]) -> int:
     """Free all that these consumers hold, and forget them; return how many allocations went.
 

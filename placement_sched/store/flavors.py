@@ -1,12 +1,13 @@
 """Flavors: the rows, their extra specs, and the projects that the private ones are for."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, or_, select, update
+from sqlalchemy import Connection, Row, delete, insert, or_, select, true, update
 
+from placement_sched.db.batches import batches
 from placement_sched.db.tables import flavor_extra_specs, flavor_projects, flavors
 from placement_sched.model.flavor import Flavor
 
@@ -26,6 +27,11 @@ def by_flavorid(connection: Connection, flavorid: str) -> Flavor | None:
     return next((each for each in found if each.flavorid == flavorid), None)
 
 
+def all_flavors(connection: Connection) -> tuple[Flavor, ...]:
+    """Return every flavor with its extra specs, in the order in which they were made."""
+    return _read(connection, true())
+
+
 def by_flavorid_or_name(connection: Connection, text: str) -> Flavor | None:
     """Return the flavor of this id, else of this name, with its extra specs, or None."""
     found = _read(connection, or_(_FLAVORS.flavorid == text, _FLAVORS.name == text))
@@ -40,9 +46,62 @@ def flavorid_of_name(connection: Connection, name: str) -> str | None:
 
 def add(connection: Connection, flavor: Flavor, now: datetime) -> None:
     """Keep a new flavor; the caller knows that its id and its name are free."""
+    connection.execute(insert(flavors), {**_row(flavor), "created_at": now})
+
+
+def add_many(connection: Connection, new: Sequence[Flavor], now: datetime) -> None:
+    """Keep new flavors with their extra specs; the caller knows that ids and names are free."""
+    if not new:
+        return
+    connection.execute(insert(flavors), [{**_row(flavor), "created_at": now} for flavor in new])
+    ids = ids_by_flavorid(connection)
+    _add_specs(connection, {ids[str(flavor.flavorid)]: flavor.extra_specs for flavor in new}, now)
+
+
+def change(connection: Connection, number: int, flavor: Flavor, now: datetime) -> None:
+    """Make of the flavor of this row what ``flavor`` is; its id stays."""
+    values = {**_row(flavor), "updated_at": now}
+    connection.execute(update(flavors).where(_FLAVORS.id == number).values(values))
+    connection.execute(delete(flavor_extra_specs).where(_SPECS.flavor_id == number))
+    _add_specs(connection, {number: flavor.extra_specs}, now)
+
+
+def replace_projects(
+    connection: Connection, projects: Mapping[int, Iterable[str]], now: datetime
+) -> None:
+    """Make these the only projects that flavors are for, by the numbers of their rows."""
+    for batch in batches(sorted(projects)):
+        connection.execute(delete(flavor_projects).where(_PROJECTS.flavor_id.in_(batch)))
+    rows = [
+        {"flavor_id": number, "project_id": project, "created_at": now}
+        for number, some in projects.items()
+        for project in sorted(some)
+    ]
+    if rows:
+        connection.execute(insert(flavor_projects), rows)
+
+
+def ids_by_flavorid(connection: Connection) -> dict[str, int]:
+    """Return the number of the row of every flavor."""
+    rows = connection.execute(select(_FLAVORS.flavorid, _FLAVORS.id))
+    return {row.flavorid: row.id for row in rows}
+
+
+def _row(flavor: Flavor) -> dict[str, Any]:
     row = {name: getattr(flavor, name) for name in ("flavorid", "name", *_SIZES, "description")}
-    row.update(is_public=int(flavor.is_public), created_at=now)
-    connection.execute(insert(flavors), row)
+    return {**row, "is_public": int(flavor.is_public)}
+
+
+def _add_specs(
+    connection: Connection, by_number: Mapping[int, Mapping[str, str]], now: datetime
+) -> None:
+    rows = [
+        {"flavor_id": number, "key": key, "value": value, "created_at": now}
+        for number, some in by_number.items()
+        for key, value in some.items()
+    ]
+    if rows:
+        connection.execute(insert(flavor_extra_specs), rows)
 
 
 def describe(connection: Connection, number: int, text: str | None, now: datetime) -> None:

@@ -1,11 +1,13 @@
 """Image members: the projects with whom images are shared."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from placement_sched.db.batches import batches
 from placement_sched.db.tables import image_members, images
 from placement_sched.errors import Duplicate
 from placement_sched.model.stored_image import PENDING, ImageMember, StoredImage
@@ -43,6 +45,27 @@ def set_status(
         .where(_MEMBERS.image_id == image.id, _MEMBERS.member == member)
         .values(status=status, updated_at=now)
     )
+
+
+def replace_many(
+    connection: Connection, statuses: Mapping[int, Mapping[str, str]], now: datetime
+) -> None:
+    """Make these the only members of images, by the images' numbers: statuses by project."""
+    for batch in batches(sorted(statuses)):
+        connection.execute(delete(image_members).where(_MEMBERS.image_id.in_(batch)))
+    rows = [
+        {
+            "image_id": number,
+            "member": member,
+            "status": status,
+            "created_at": now,
+            "updated_at": now,
+        }
+        for number, some in statuses.items()
+        for member, status in some.items()
+    ]
+    if rows:
+        connection.execute(insert(image_members), rows)
 
 
 def remove(connection: Connection, image: StoredImage, member: str) -> bool:

@@ -33,6 +33,37 @@ def add(connection: Connection, image: StoredImage) -> None:
     _add_tags(connection, number, image.tags)
 
 
+def add_many(connection: Connection, new: Sequence[StoredImage]) -> None:
+    """Create images, of which the caller knows that their uuids are free."""
+    if not new:
+        return
+    connection.execute(insert(images), [_row(image) for image in new])
+    ids = ids_by_uuid(connection, [image.uuid for image in new])
+    properties = [
+        {"image_id": ids[image.uuid], "name": name, "value": value}
+        for image in new
+        for name, value in image.properties.items()
+    ]
+    tags = [
+        {"image_id": ids[image.uuid], "tag": tag} for image in new for tag in sorted(image.tags)
+    ]
+    if properties:
+        connection.execute(insert(image_properties), properties)
+    if tags:
+        connection.execute(insert(image_tags), tags)
+
+
+def ids_by_uuid(connection: Connection, uuids: Iterable[str]) -> dict[str, int]:
+    """Return the numbers under which images are kept, for those that are there."""
+    return {
+        uuid: number
+        for batch in batches(uuids)
+        for uuid, number in connection.execute(
+            select(_IMAGES.uuid, _IMAGES.id).where(_IMAGES.uuid.in_(batch))
+        )
+    }
+
+
 def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredImage | None:
     """Return the image of this uuid, or None.
 

@@ -6,11 +6,12 @@ from typing import Any
 from uuid import uuid4
 
 from sqlalchemy import Connection, Row, bindparam, delete, select, update
+from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db.batches import batches
-from placement_sched.db.insert import insert_missing
+from placement_sched.db.insert import insert_missing, insert_or_update
 from placement_sched.db.tables import services
-from placement_sched.errors import NotFound
+from placement_sched.errors import Duplicate, NotFound
 from placement_sched.model.service import COMPUTE_BINARY, Service
 
 _COLUMNS = services.c
@@ -143,6 +144,25 @@ def set_forced_down(connection: Connection, ids: Collection[int], *, forced_down
         connection.execute(
             update(services).where(_COLUMNS.id.in_(batch)).values(forced_down=int(forced_down))
         )
+
+
+def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: datetime) -> None:
+    """Make services what these rows say, each by its host and binary, made where it is missing.
+
+    A row has ``uuid``, ``disabled``, ``disabled_reason``, ``forced_down`` and ``last_seen_up``
+    beside these two. Raises :class:`Duplicate` where a uuid is another service's.
+    """
+    changing = ("uuid", "disabled", "disabled_reason", "forced_down", "last_seen_up", "updated_at")
+    try:
+        insert_or_update(
+            connection,
+            services,
+            [{**row, "created_at": now, "updated_at": now} for row in rows],
+            key=("host", "binary"),
+            changing=changing,
+        )
+    except IntegrityError:
+        raise Duplicate("a service's uuid is another's already") from None
 
 
 def remove(connection: Connection, ids: Collection[int]) -> None:

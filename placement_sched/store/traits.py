@@ -1,6 +1,6 @@
 """Traits: names that providers may carry, standard ones and ``CUSTOM_`` ones."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from sqlalchemy import (
@@ -152,6 +152,39 @@ def replace(
     if new:
         _insert(connection, [(provider_id, number) for number in sorted(new)], now)
     return bool(gone or new)
+
+
+def replace_many(
+    connection: Connection, names_by_provider_id: Mapping[int, Collection[str]], now: datetime
+) -> frozenset[int]:
+    """Make these the only traits of each provider; return the ids of those that changed.
+
+    The caller has made the traits, has locked the providers, and bumps the generations of those
+    that changed. The number of statements does not depend on how many providers there are.
+    """
+    ids = ids_by_name(connection, {name for some in names_by_provider_id.values() for name in some})
+    wanted = {
+        (provider, ids[name]) for provider, some in names_by_provider_id.items() for name in some
+    }
+    found = {
+        (provider, trait)
+        for batch in batches(sorted(names_by_provider_id))
+        for provider, trait in connection.execute(
+            select(_ON_PROVIDERS.resource_provider_id, _ON_PROVIDERS.trait_id).where(
+                _ON_PROVIDERS.resource_provider_id.in_(batch)
+            )
+        )
+    }
+    for trait in sorted({trait for _, trait in found - wanted}):
+        for batch in batches(sorted(one for one, of in found - wanted if of == trait)):
+            connection.execute(
+                delete(resource_provider_traits).where(
+                    _ON_PROVIDERS.trait_id == trait, _ON_PROVIDERS.resource_provider_id.in_(batch)
+                )
+            )
+    if wanted - found:
+        _insert(connection, sorted(wanted - found), now)
+    return frozenset(provider for provider, _ in wanted ^ found)
 
 
 def put_on(

@@ -1,0 +1,251 @@
+"""What may stand in a fleet file: the shape of every entry. ``doc/source/fleet.rst`` tells it."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from placement_sched.model import shape
+from placement_sched.model.inventory import Inventory
+from placement_sched.model.shape import (
+    Misfit,
+    Shape,
+    boolean,
+    integer,
+    list_of,
+    mapping_of,
+    moment,
+    nullable,
+    number,
+    one_of,
+    record,
+)
+from placement_sched.model.stored_image import MEMBER_STATUSES, VISIBILITIES
+from placement_sched.operations.fleet.patterns import expand
+
+Json = dict[str, Any]
+
+_NEVER = re.compile("[\x00\ud800-\udfff]")
+_SYMBOL = re.compile(r"[A-Z0-9_]{1,255}")
+_MAX_RATIO = 3.40282e38
+#: Sizes of images are in bytes, in 64 bits.
+_MAX_BYTES = 2**63 - 1
+
+
+@contextmanager
+def located(*keys: str | int) -> Iterator[None]:
+    """Let a fault within be one at the value that these keys lead to."""
+    try:
+        yield
+    except Misfit as misfit:
+        raise misfit.under(*keys) from None
+
+
+def prose(longest: int = 65535, shortest: int = 0) -> Shape[str]:
+    """Return the shape of texts; a whole number is the text of its digits."""
+
+    def read(value: Any) -> str:
+        if type(value) is int:
+            value = str(value)
+        if not isinstance(value, str):
+            raise Misfit(f"{value!r} is not a text; quotes make it one")
+        if not shortest <= len(value) <= longest:
+            raise Misfit(f"it has {len(value)} characters, not {shortest} to {longest}")
+        if _NEVER.search(value):
+            raise Misfit("it has characters that no database keeps")
+        return value
+
+    return read
+
+
+word = prose(255)
+named = prose(255, shortest=1)
+
+
+def patterns(value: Any) -> list[str]:
+    """Return what a pattern, or each of a list of them, stands for."""
+    if not isinstance(value, list):
+        return [named(name) for name in expand(named(value))]
+    found: list[str] = []
+    for index, one in enumerate(value):
+        with located(index):
+            found += [named(name) for name in expand(named(one))]
+    return found
+
+
+def uuids(value: Any) -> list[str]:
+    """Return the uuids that patterns stand for."""
+    return [shape.uuid(one) for one in patterns(value)]
+
+
+def symbol(value: Any) -> str:
+    """Return the name of a trait or a resource class."""
+    if not isinstance(value, str) or not _SYMBOL.fullmatch(value):
+        raise Misfit(f"{value!r} is no name: upper case letters, digits and _ make one")
+    return value
+
+
+def one_for_each(values: Sequence[str], count: int) -> Sequence[str]:
+    """Return as many values as there are things; one alone is for all of them."""
+    if len(values) == count:
+        return values
+    if len(values) == 1:
+        return [values[0]] * count
+    raise Misfit(f"it stands for {len(values)}, and there are {count}")
+
+
+def no_fewer(values: Sequence[str], count: int) -> Sequence[str]:
+    """Return as many values as there are things, each for one of them."""
+    if len(values) != count:
+        raise Misfit(f"it stands for {len(values)}, and there are {count}")
+    return values
+
+
+_STOCK = record(
+    {
+        "total": integer(1),
+        "reserved": integer(0),
+        "min_unit": integer(1),
+        "max_unit": integer(1),
+        "step_size": integer(1),
+        "allocation_ratio": number(0.0, _MAX_RATIO),
+    },
+    required=("total",),
+)
+
+
+def stocks(value: Any) -> dict[str, Inventory | None]:
+    """Return inventories by class; None is for a class of which there is none."""
+    found: dict[str, Inventory | None] = {}
+    for name, given in mapping_of(symbol, nullable(_STOCK))(value).items():
+        found[name] = None if given is None else Inventory(resource_class=name, **given)
+    return found
+
+
+def anything(value: Any) -> Any:
+    """Return a value as it is."""
+    return value
+
+
+def providers(value: Any) -> tuple[Json, ...]:
+    """Return the entries of providers, and of those below them."""
+    return list_of(PROVIDER)(value)
+
+
+PROVIDER: Shape[Json] = record(
+    {
+        "name": anything,
+        "uuid": uuids,
+        "inventories": stocks,
+        "traits": list_of(symbol),
+        "aggregates": uuids,
+        "providers": providers,
+    },
+    required=("name",),
+)
+#: What an entry of a host has beside the fields of a report.
+HOST: Mapping[str, Shape[Any]] = {
+    "host": patterns,
+    "node": patterns,
+    "uuid": uuids,
+    "host_ip": nullable(patterns),
+    "last_seen_up": moment,
+    "provider": boolean,
+    "inventories": stocks,
+    "traits": list_of(symbol),
+    "provider_aggregates": uuids,
+    "providers": providers,
+}
+SERVICE = record(
+    {
+        "host": patterns,
+        "binary": named,
+        "uuid": uuids,
+        "status": one_of(("enabled", "disabled")),
+        "disabled_reason": nullable(word),
+        "forced_down": boolean,
+        "last_seen_up": nullable(moment),
+    },
+    required=("host",),
+)
+FLAVOR = record(
+    {
+        "name": named,
+        "id": named,
+        "vcpus": integer(),
+        "memory_mb": integer(),
+        "root_gb": integer(),
+        "ephemeral_gb": integer(),
+        "swap": integer(),
+        "rxtx_factor": number(0.0, _MAX_RATIO),
+        "is_public": boolean,
+        "description": nullable(prose()),
+        "extra_specs": mapping_of(named, word),
+        "projects": list_of(named),
+    },
+    required=("name",),
+)
+IMAGE = record(
+    {
+        "name": nullable(word),
+        "id": shape.uuid,
+        "status": prose(32, shortest=1),
+        "visibility": one_of(VISIBILITIES),
+        "owner": nullable(word),
+        "size": nullable(integer(0, _MAX_BYTES)),
+        "virtual_size": nullable(integer(0, _MAX_BYTES)),
+        "disk_format": nullable(prose(32)),
+        "container_format": nullable(prose(32)),
+        "min_ram": integer(),
+        "min_disk": integer(),
+        "protected": boolean,
+        "os_hidden": boolean,
+        "tags": list_of(word),
+        "properties": mapping_of(named, prose()),
+        "members": mapping_of(named, one_of(MEMBER_STATUSES)),
+    }
+)
+AGGREGATE = record(
+    {
+        "name": named,
+        "uuid": shape.uuid,
+        "availability_zone": named,
+        "metadata": mapping_of(named, word),
+        "hosts": patterns,
+    },
+    required=("name",),
+)
+_AMOUNTS = mapping_of(named, mapping_of(symbol, integer(1)))
+_OWNER: Mapping[str, Shape[Any]] = {
+    "project": named,
+    "user": named,
+    "type": nullable(symbol),
+}
+
+
+def _document(value: Any) -> Any:
+    """Return a flavor or image given whole, or what names a stored one."""
+    return value if isinstance(value, dict) else named(value)
+
+
+INSTANCE = record(
+    {
+        "name": patterns,
+        "uuid": uuids,
+        "host": nullable(patterns),
+        "node": nullable(patterns),
+        "project": nullable(word),
+        "user": nullable(word),
+        "vm_state": nullable(word),
+        "task_state": nullable(word),
+        "flavor": nullable(_document),
+        "image": nullable(_document),
+        "server_group": nullable(shape.uuid),
+        "allocations": _AMOUNTS,
+        "consumer": record(_OWNER),
+    }
+)
+CONSUMER = record(
+    {"consumer": prose(36, shortest=1), **_OWNER, "allocations": _AMOUNTS},
+    required=("consumer", "project", "user", "allocations"),
+)

@@ -1,0 +1,120 @@
+"""``fleet load`` and ``fleet dump``, as people and programs use them."""
+
+import json
+
+import pytest
+
+from placement_sched.cli.main import main
+
+FILE = """\
+flavors: [{name: small, vcpus: 1, memory_mb: 512}]
+hosts: [{host: "cn[1-3]", vcpus: 8, memory_mb: 4096}]
+instances: [{name: web, host: cn1, flavor: small}]
+"""
+
+
+@pytest.fixture
+def fleet(sqlite_url, tmp_path, monkeypatch, capsys):
+    """Run a command in a directory that has the file, on an empty database."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f.yaml").write_text(FILE)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(["fleet", *arguments])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return run
+
+
+def test_load_tells_what_it_changed_by_ranges(fleet, sqlite_url):
+    told = ["+ flavor small", "+ host cn[1-3]", "+ instance web", "+ allocations of web"]
+    told.append(f"{sqlite_url}: 6 changed")
+    assert fleet("load", "f.yaml") == (0, "".join(f"{line}\n" for line in told), "")
+    assert fleet("load", "f.yaml") == (0, f"{sqlite_url}: nothing changed\n", "")
+
+
+def test_a_dry_run_shows_a_diff_and_changes_nothing(fleet, tmp_path, sqlite_url):
+    fleet("load", "f.yaml")
+    (tmp_path / "g.yaml").write_text(FILE.replace("4096", "8192").replace("512", "600"))
+    told = (
+        "~ flavor small\n"
+        "    memory_mb: 512 -> 600\n"
+        "~ host cn[1-3]\n"
+        "    free_ram_mb: 4096 -> 8192\n"
+        "    memory_mb: 4096 -> 8192\n"
+    )
+    for _ in range(2):
+        status, printed, _ = fleet("load", "--dry-run", "g.yaml")
+        assert status == 0
+        for line in told.splitlines():
+            assert line in printed.splitlines()
+        assert printed.endswith("would change\n")
+
+
+def test_load_in_json_tells_every_change(fleet):
+    status, printed, _ = fleet("load", "f.yaml", "--format", "json", "--dry-run")
+    document = json.loads(printed)
+    assert (status, document["dry_run"]) == (0, True)
+    assert [one["name"] for one in document["changes"] if one["kind"] == "host"] == [
+        "cn1",
+        "cn2",
+        "cn3",
+    ]
+    assert document["changes"][0] == {
+        "change": "new",
+        "kind": "flavor",
+        "name": "small",
+        "details": {},
+    }
+
+
+def test_dump_writes_what_load_reads(fleet, tmp_path):
+    fleet("load", "f.yaml")
+    assert fleet("dump", "out.yaml") == (0, "", "")
+    assert fleet("dump") == (0, (tmp_path / "out.yaml").read_text(), "")
+    assert "- host: cn[1-3]" in (tmp_path / "out.yaml").read_text()
+    assert fleet("load", "out.yaml")[1].endswith("nothing changed\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("load", "wrong.yaml"), "wrong.yaml:2:10: 'x' is not an integer (at hosts.0.vcpus)"),
+        (("load", "none.yaml"), "none.yaml: No such file or directory"),
+        (("load", "latin.yaml"), "latin.yaml: byte 1 is no UTF-8"),
+        (("dump", "no/such/folder"), "no/such/folder: No such file or directory"),
+    ],
+    ids=["fault", "absent", "no text", "no folder"],
+)
+def test_what_cannot_be_is_one_line(fleet, tmp_path, arguments, told):
+    (tmp_path / "wrong.yaml").write_text("hosts:\n- vcpus: x\n  host: a\n")
+    (tmp_path / "latin.yaml").write_bytes(b"#\xe4")
+    assert fleet(*arguments) == (1, "", f"placement-sched: {told}\n")
+
+
+def test_a_first_load_makes_the_embedded_database(run, tmp_path):
+    done = run("fleet", "load", "-", stdin=FILE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "placement_sched.db").is_file()
+    assert "- host: cn[1-3]" in run("fleet", "dump").stdout
+    refused = run("fleet", "load", "-", stdin="hosts: [{host: x}]")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("placement-sched: <stdin>:1:9: 'vcpus' and 'memory_mb' are")
+
+
+@pytest.mark.parametrize("arguments", [("dump",), ("load", "--dry-run", "f.yaml")], ids=str)
+def test_an_absent_database_is_not_made_by_who_only_looks(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f.yaml").write_text(FILE)
+    assert main(["fleet", *arguments]) == 1
+    assert capsys.readouterr().err.startswith("placement-sched: there is no database")
+    assert list(tmp_path.glob("*.db*")) == []
+
+
+def test_a_value_that_is_long_is_cut_in_a_diff(fleet, tmp_path):
+    fleet("load", "f.yaml")
+    (tmp_path / "g.yaml").write_text(f"flavors: [{{name: small, description: {'x' * 99}}}]")
+    printed = fleet("load", "g.yaml")[1]
+    assert f"    description: none -> {'x' * 60}...\n" in printed

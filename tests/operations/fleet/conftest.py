@@ -1,0 +1,69 @@
+"""Clouds to be loaded and dumped."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.config.settings import Settings
+from placement_sched.db.transaction import Database
+from placement_sched.operations.fleet.load import Fleet
+from placement_sched.operations.fleet.reading import read
+from placement_sched.operations.fleet.state import State
+from tests.conftest import make_settings
+from tests.reports import NOW
+
+NOBODY = ("00000000-0000-0000-0000-000000000000",) * 2
+
+
+class Loaded:
+    """A database into which files are loaded."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self.database = database
+        self.fleet = Fleet(database=database, settings=settings, clock=lambda: NOW)
+
+    def load(self, text: str, *, dry_run: bool = False) -> list[tuple[str, str, str]]:
+        """Load a file; return what changed."""
+        found = self.fleet.load(text, "f.yaml", dry_run=dry_run, told=lambda _what: None)
+        return [(one.what, one.kind, one.name) for one in found]
+
+    def dump(self) -> str:
+        return self.fleet.dump()
+
+    @property
+    def state(self) -> State:
+        with self.database.read() as connection:
+            return read(connection, NOBODY)
+
+
+@pytest.fixture
+def cloud(database, settings) -> Loaded:
+    """An empty cloud on each kind of database."""
+    return Loaded(database, settings)
+
+
+@pytest.fixture(scope="session")
+def empty_cloud(sqlite_template: Path, tmp_path_factory) -> Iterator[Callable[[], Loaded]]:
+    """Return a function that makes an empty cloud on SQLite."""
+    folder = tmp_path_factory.mktemp("fleets")
+    with ExitStack() as stack:
+
+        def make() -> Loaded:
+            path = folder / f"{uuid4().hex}.db"
+            shutil.copy(sqlite_template, path)
+            settings = make_settings(f"sqlite:///{path}")
+            database = Database(settings)
+            stack.callback(database.dispose)
+            return Loaded(database, settings)
+
+        yield make
+
+
+@pytest.fixture
+def small(empty_cloud) -> Loaded:
+    """An empty cloud on SQLite."""
+    return empty_cloud()

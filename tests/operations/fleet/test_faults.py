@@ -1,0 +1,108 @@
+"""What is wrong in a fleet file is told with its line and column, and nothing is changed."""
+
+import pytest
+
+from placement_sched.errors import Invalid
+from tests.clouds import uuid_of
+
+UUID = uuid_of("one")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[]", "f.yaml:1:1: [] is not an object"),
+        ("version: 2", "f.yaml:1:10: this form of file is not known, 1 is (at version)"),
+        ("hosts: {}", "f.yaml:1:1: {} is not a list"),
+        ("hots: []", "f.yaml:1:7: the key is unknown (at hots)"),
+        ("traits: [HW_NOT]", "f.yaml:1:9: there is no standard trait HW_NOT"),
+        ("traits: [lower]", "f.yaml:1:10: 'lower' is no name"),
+        ("resource_classes: [VCPUS]", "f.yaml:1:19: there is no standard resource class VCPUS"),
+        ("hosts:\n- {vcpus: 1}", "f.yaml:2:3: 'host' is required"),
+        ("hosts:\n- {host: a}", "f.yaml:2:3: 'vcpus' and 'memory_mb' are required"),
+        ("hosts:\n- {host: a, vcpus: 1}", "f.yaml:2:3: 'memory_mb' is required"),
+        (
+            "hosts:\n- host: a\n  vcpus: x\n  memory_mb: 1",
+            "f.yaml:3:10: 'x' is not an integer (at hosts.0.vcpus)",
+        ),
+        (
+            "hosts:\n- host: a\n  vcpus: 1\n  memory_mb: 1\n  stats: {num_instances: no}",
+            "f.yaml:5:26: False is not",
+        ),
+        ("hosts:\n- {host: 'a[2-1]', vcpus: 1, memory_mb: 1}", "f.yaml:2:10: 'a[2-1]': the range"),
+        (
+            "hosts:\n- {host: 'a[1-2]', node: [b], vcpus: 1, memory_mb: 1}",
+            "f.yaml:2:26: it stands for 1, and there are 2",
+        ),
+        (
+            f"hosts:\n- {{host: 'a[1-2]', uuid: {UUID}, vcpus: 1, memory_mb: 1}}",
+            "f.yaml:2:26: it stands for 1, and there are 2",
+        ),
+        (
+            "hosts:\n- {host: a, vcpus: 1, memory_mb: 1}\n- {host: a, vcpus: 1, memory_mb: 1}",
+            "f.yaml:3:3: the node",
+        ),
+        (
+            (
+                f"hosts:\n- {{host: a, uuid: {UUID}, vcpus: 1, memory_mb: 1}}\n"
+                f"- {{host: a, uuid: {uuid_of('two')}, vcpus: 1, memory_mb: 1}}"
+            ),
+            f"f.yaml:3:3: the node {UUID} has the names a a already",
+        ),
+        (
+            "hosts:\n- host: a\n  vcpus: 1\n  memory_mb: 1\n  providers: [{name: '{host}'}]",
+            "f.yaml:5:22: '{host}': only {root} and {parent} are known",
+        ),
+        (
+            "providers:\n- {name: a}\n- {name: b, providers: [{name: a}]}",
+            "f.yaml:3:25: the provider",
+        ),
+        ("providers:\n- {name: a, inventories: {VCPU: {}}}", "f.yaml:2:27: 'total' is required"),
+        (
+            "providers:\n- {name: a, inventories: {VCPU: {total: 0}}}",
+            "f.yaml:2:41: 0 is not within",
+        ),
+        ("providers:\n- {name: a, aggregates: [x]}", "f.yaml:2:25: 'x' is not a uuid"),
+        ("aggregates:\n- {name: a, hosts: [b]}", "f.yaml:2:20: there is no host b"),
+        ("aggregates:\n- {name: a}\n- {name: a}", "f.yaml:3:3: the aggregate"),
+        (
+            "aggregates:\n- {name: a, availability_zone: y, metadata: {availability_zone: z}}",
+            "f.yaml:2:32: the metadata tell another zone",
+        ),
+        ("aggregates:\n- {name: a, metadata: {b: true}}", "f.yaml:2:27: True is not a text"),
+        ("aggregates:\n- {name: a, metadata: {b: 1.5}}", "f.yaml:2:27: 1.5 is not a text; quotes"),
+        ("flavors:\n- {name: a}", "f.yaml:2:3: 'vcpus' is required"),
+        (
+            (
+                "flavors:\n- {name: a, id: x, vcpus: 1, memory_mb: 1}\n"
+                "- {name: a, id: y, vcpus: 1, memory_mb: 1}"
+            ),
+            "f.yaml:3:3: the flavor x is named a already",
+        ),
+        ("images:\n- {}", "f.yaml:2:3: an image has an 'id' or a 'name'"),
+        ("images:\n- {name: a, visibility: x}", "f.yaml:2:25: 'x' is not one of"),
+        (
+            "images:\n- name: a\n  tags: [" + ",".join(f"t{n}" for n in range(129)) + "]",
+            "f.yaml:2:3: The limit has been exceeded",
+        ),
+        ("instances:\n- {host: a}", "f.yaml:2:3: an instance has a 'uuid' or a 'name'"),
+        ("instances:\n- {name: a, flavor: x}", "f.yaml:2:21: there is no flavor x"),
+        ("instances:\n- {name: a, flavor: {vcpu: 1}}", "f.yaml:2:28: the key is unknown"),
+        ("instances:\n- {name: a, image: x}", "f.yaml:2:20: there is no image x"),
+        (
+            "instances:\n- {name: a, allocations: {x: {VCPU: 1}}}",
+            "f.yaml:2:27: there is no provider",
+        ),
+        ("instances:\n- {name: a}\n- {name: a}", "f.yaml:3:3: the instance"),
+        ("instances:\n- {name: a, uuid: x}", "f.yaml:2:19: 'x' is not a uuid"),
+        ("allocations:\n- {consumer: a}", "f.yaml:2:3: 'project' is required"),
+        ("services:\n- {host: a, status: up}", "f.yaml:2:21: 'up' is not one of"),
+        ("services:\n- {host: a, last_seen_up: now}", "f.yaml:2:27: 'now' is not an ISO 8601"),
+        ("a: [", "f.yaml:2:1: "),
+    ],
+)
+def test_a_fault_is_told_where_it_stands(small, text, told):
+    with pytest.raises(Invalid) as refused:
+        small.load(text)
+    assert str(refused.value).startswith(told)
+    assert small.load("") == []
