@@ -1,6 +1,5 @@
-"""A whole cloud as one value, and loading it by the same operations that live hosts go through."""
+"""A whole cloud as one value, made in a program, and loading it as a fleet file is loaded."""
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -8,11 +7,11 @@ from typing import Any
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.connection import Connection
-from placement_sched.model.allocation import ConsumerClaim
-from placement_sched.model.instance import Instance
+from placement_sched.model import shape
 from placement_sched.model.inventory import Inventory
-from placement_sched.operations import host_aggregates, reports, services
-from placement_sched.store import allocations, instances, inventories, resource_providers, traits
+from placement_sched.operations.fleet.applying import apply
+from placement_sched.operations.fleet.laying import laid, terms_of
+from placement_sched.operations.fleet.patterns import escaped
 
 Json = dict[str, Any]
 
@@ -57,93 +56,66 @@ class Cloud:
 
 
 def load(connection: Connection, cloud: Cloud, settings: Settings, now: datetime) -> None:
-    """Make a cloud within the caller's write transaction.
+    """Make a cloud within the caller's write transaction, as a fleet file that tells it does.
 
     Raises what the operations raise: :class:`Invalid`, :class:`Duplicate`, :class:`NotFound`,
     :class:`Conflict`.
     """
-    parsed = reports.parse_reports(cloud.reports, settings, now)
-    reports.record_reports(connection, parsed, now)
-    node_uuids = {report.node.host: report.node.uuid for report in parsed}
-    found = resource_providers.by_uuids(connection, node_uuids.values())
-    provider_ids = {host: found[uuid].id for host, uuid in node_uuids.items()}
-    _put_traits(connection, cloud.traits, provider_ids, now)
-    _add_inventories(connection, cloud.inventories, provider_ids, now)
-    # Zones come before instances, because no host changes its zone under instances.
-    _make_aggregates(connection, cloud.aggregates, now)
-    _run(connection, cloud.running, node_uuids, now)
-    for host, reason in cloud.disabled.items():
-        services.disable(connection, [host], reason, now)
-
-
-def _put_traits(
-    connection: Connection,
-    by_host: Mapping[str, Collection[str]],
-    provider_ids: Mapping[str, int],
-    now: datetime,
-) -> None:
-    carriers: dict[str, list[int]] = defaultdict(list)
-    for host, names in by_host.items():
-        for name in names:
-            carriers[name].append(provider_ids[host])
-    for name, ids in sorted(carriers.items()):
-        traits.put_on(connection, name, ids, now)
-
-
-def _add_inventories(
-    connection: Connection,
-    by_host: Mapping[str, tuple[Inventory, ...]],
-    provider_ids: Mapping[str, int],
-    now: datetime,
-) -> None:
-    wanted = {provider_ids[host]: stocks for host, stocks in by_host.items()}
-    resource_providers.lock(connection, wanted)
-    changed = inventories.replace_many(connection, wanted, now)
-    resource_providers.bump_generations(connection, changed, now)
-
-
-def _make_aggregates(
-    connection: Connection, aggregates: Collection[Aggregate], now: datetime
-) -> None:
-    for aggregate in aggregates:
-        number = host_aggregates.create(connection, aggregate.uuid, aggregate.name, None, now).id
-        host_aggregates.set_metadata(connection, number, dict(aggregate.metadata), now)
-        host_aggregates.add_hosts(connection, number, aggregate.hosts, now)
-
-
-def _run(
-    connection: Connection,
-    running: Collection[Running],
-    node_uuids: Mapping[str, str],
-    now: datetime,
-) -> None:
-    claims = [
-        ConsumerClaim(
-            consumer=one.uuid,
-            allocations={node_uuids[one.host]: one.resources},
-            project_id=one.project_id,
-            user_id=one.user_id,
-            consumer_type="INSTANCE",
-            generation=None,
-        )
-        for one in running
-    ]
-    allocations.replace(connection, claims, now)
-    instances.record(connection, [_instance(one) for one in running], now)
-
-
-def _instance(one: Running) -> Instance:
-    return Instance(
-        uuid=one.uuid,
-        host=one.host,
-        node=one.host,
-        project_id=one.project_id,
-        user_id=one.user_id,
-        display_name=f"{one.flavor['name']}-{one.uuid[:8]}",
-        vm_state="active",
-        task_state=None,
-        flavor=one.flavor,
-        image=None,
-        server_group=None,
-        decision_uuid=None,
+    terms = terms_of(settings, now)
+    before, after = shape.read(
+        lambda document: laid(connection, document, terms), document_of(cloud)
     )
+    apply(connection, before, after, now, lambda _what: None)
+
+
+def document_of(cloud: Cloud) -> Json:
+    """Return the fleet document of a cloud."""
+    return {
+        "aggregates": [
+            {
+                "name": one.name,
+                "uuid": one.uuid,
+                "metadata": dict(one.metadata),
+                "hosts": [escaped(host) for host in one.hosts],
+            }
+            for one in cloud.aggregates
+        ],
+        "hosts": [_host(report, cloud) for report in cloud.reports],
+        "services": [
+            {"host": escaped(host), "status": "disabled", "disabled_reason": reason}
+            for host, reason in cloud.disabled.items()
+        ],
+        "instances": [_instance(one) for one in cloud.running],
+    }
+
+
+def _host(report: Json, cloud: Cloud) -> Json:
+    host = report["host"]
+    entry = {key: value for key, value in report.items() if key != "hypervisor_hostname"}
+    entry |= {"host": escaped(host), "node": escaped(report["hypervisor_hostname"])}
+    entry["traits"] = sorted(cloud.traits.get(host, ()))
+    if host in cloud.inventories:
+        entry["inventories"] = {
+            one.resource_class: {
+                "total": one.total,
+                "reserved": one.reserved,
+                "min_unit": one.min_unit,
+                "max_unit": one.max_unit,
+                "step_size": one.step_size,
+                "allocation_ratio": one.allocation_ratio,
+            }
+            for one in cloud.inventories[host]
+        }
+    return entry
+
+
+def _instance(one: Running) -> Json:
+    return {
+        "uuid": one.uuid,
+        "name": escaped(f"{one.flavor['name']}-{one.uuid[:8]}"),
+        "host": escaped(one.host),
+        "project": one.project_id,
+        "user": one.user_id,
+        "flavor": dict(one.flavor),
+        "allocations": {one.host: dict(one.resources)},
+    }

@@ -6,15 +6,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, select, update
 
 from placement_sched.db.batches import batches
+from placement_sched.db.insert import insert_or_update
 from placement_sched.db.tables import instances, server_groups
 from placement_sched.errors import Invalid
 from placement_sched.model.server_group import MOST_PER_HOST, ServerGroup
 
 _GROUPS = server_groups.c
 _INSTANCES = instances.c
+_DESCRIBING = ("name", "policy", "max_server_per_host", "project_id", "user_id")
 
 
 def by_uuid(connection: Connection, uuid: str) -> ServerGroup | None:
@@ -77,6 +79,13 @@ def lock(connection: Connection, uuid: str) -> bool:
     return connection.scalar(query) is not None
 
 
+def lock_many(connection: Connection, uuids: Collection[str]) -> None:
+    """Lock the rows of groups, as :func:`lock` does one's, in the order in which they were made."""
+    for batch in batches(uuids):
+        query = select(_GROUPS.id).where(_GROUPS.uuid.in_(batch)).order_by(_GROUPS.id)
+        connection.execute(query.with_for_update())
+
+
 def join(connection: Connection, uuid: str, place: str) -> None:
     """Lock a group, so that instances can be recorded as its members.
 
@@ -88,16 +97,18 @@ def join(connection: Connection, uuid: str, place: str) -> None:
 
 def add(connection: Connection, group: ServerGroup, now: datetime) -> None:
     """Keep a new group."""
-    row = {
-        "uuid": group.uuid,
-        "name": group.name,
-        "policy": group.policy,
-        "max_server_per_host": group.rules.get(MOST_PER_HOST),
-        "project_id": group.project_id,
-        "user_id": group.user_id,
-        "created_at": now,
-    }
-    connection.execute(insert(server_groups), row)
+    put(connection, [group], now)
+
+
+def put(connection: Connection, groups: Collection[ServerGroup], now: datetime) -> None:
+    """Keep groups as they are here, each by its uuid, whatever was kept of it before."""
+    insert_or_update(
+        connection,
+        server_groups,
+        [{**_row(group), "created_at": now, "updated_at": now} for group in groups],
+        key=("uuid",),
+        changing=(*_DESCRIBING, "updated_at"),
+    )
 
 
 def remove(connection: Connection, uuid: str) -> None:
@@ -115,6 +126,17 @@ def _members(connection: Connection, uuids: Collection[str]) -> dict[str | None,
         for group, member in connection.execute(query.where(_INSTANCES.server_group.in_(batch))):
             members[group].append(member)
     return members
+
+
+def _row(group: ServerGroup) -> dict[str, Any]:
+    return {
+        "uuid": group.uuid,
+        "name": group.name,
+        "policy": group.policy,
+        "max_server_per_host": group.rules.get(MOST_PER_HOST),
+        "project_id": group.project_id,
+        "user_id": group.user_id,
+    }
 
 
 def _group(row: Row[Any]) -> ServerGroup:

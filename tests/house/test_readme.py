@@ -120,7 +120,9 @@ def test_modules_that_are_named_exist(document):
 
 def test_commands_of_the_program_exist():
     spoken = set(
-        re.findall(r"placement-sched ((?:config|db|fleet|placement) \w+|serve|demo|select|explain)", README)
+        re.findall(
+            r"placement-sched ((?:config|db|fleet|placement) \w+|serve|demo|select|explain)", README
+        )
     )
     for command in spoken:
         told = subprocess.run(

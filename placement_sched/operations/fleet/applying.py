@@ -24,6 +24,7 @@ from placement_sched.store import (
     instances,
     inventories,
     resource_classes,
+    server_groups,
     services,
     traits,
 )
@@ -42,9 +43,10 @@ def apply(connection: Connection, before: State, after: State, now: datetime, to
     for name in sorted(after.resource_classes - before.resource_classes):
         resource_classes.add(connection, name, now)
     traits.add_missing(connection, sorted(after.traits - before.traits), now)
-    told("flavors and images")
+    told("flavors, images and server groups")
     _write_flavors(connection, before, after, now)
     _write_images(connection, before, after, now)
+    _write_server_groups(connection, before, after, now)
     told("hosts")
     _write_nodes(connection, before, after, now)
     told("aggregates")
@@ -96,6 +98,18 @@ def _write_images(connection: Connection, before: State, after: State, now: date
     image_members.replace_many(
         connection, {ids[uuid]: one.members for uuid, one in changed.items()}, now
     )
+
+
+def _write_server_groups(
+    connection: Connection, before: State, after: State, now: datetime
+) -> None:
+    changed = [
+        one for uuid, one in after.server_groups.items() if before.server_groups.get(uuid) != one
+    ]
+    server_groups.put(connection, changed, now)
+    # As whoever records a member does, so that no group goes meanwhile.
+    joined = {one.server_group for one in after.instances.values() if one.server_group}
+    server_groups.lock_many(connection, joined & after.server_groups.keys())
 
 
 def _write_nodes(connection: Connection, before: State, after: State, now: datetime) -> None:

@@ -39,6 +39,7 @@ def changes(before: State, after: State) -> tuple[Change, ...]:
         *_things(
             "image", before.images, after.images, lambda one: one.image.name or one.image.uuid
         ),
+        *_things("server group", before.server_groups, after.server_groups, lambda one: one.name),
         *_things("host", before.nodes, after.nodes, _node_name),
         *_things(
             "service",

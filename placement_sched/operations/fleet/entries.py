@@ -7,6 +7,7 @@ from typing import Any
 
 from placement_sched.model import shape
 from placement_sched.model.inventory import Inventory
+from placement_sched.model.server_group import MOST_PER_HOST, POLICIES
 from placement_sched.model.shape import (
     Misfit,
     Shape,
@@ -205,6 +206,17 @@ IMAGE = record(
         "members": mapping_of(named, one_of(MEMBER_STATUSES)),
     }
 )
+SERVER_GROUP = record(
+    {
+        "name": named,
+        "uuid": shape.uuid,
+        "policy": one_of(POLICIES),
+        "rules": record({MOST_PER_HOST: integer(1)}),
+        "project": nullable(word),
+        "user": nullable(word),
+    },
+    required=("name",),
+)
 AGGREGATE = record(
     {
         "name": named,
@@ -240,7 +252,7 @@ INSTANCE = record(
         "task_state": nullable(word),
         "flavor": nullable(_document),
         "image": nullable(_document),
-        "server_group": nullable(shape.uuid),
+        "server_group": nullable(named),
         "allocations": _AMOUNTS,
         "consumer": record(_OWNER),
     }

@@ -30,6 +30,7 @@ from placement_sched.store import (
     images,
     instances,
     resource_classes,
+    server_groups,
     services,
     traits,
 )
@@ -51,6 +52,9 @@ def read(connection: Connection, nobody: tuple[str, str]) -> State:
         traits=traits.all_names(connection) - set(os_traits.get_traits()),
         flavors=_flavors(connection, stored),
         images=_images(connection),
+        server_groups={
+            str(one.uuid): replace(one, members=()) for one in server_groups.search(connection)
+        },
         nodes={node.uuid: plain_node(node) for node in compute_nodes.search(connection)},
         services={
             (one.host, one.binary): ServiceState(

@@ -1,5 +1,6 @@
 """Writes a cloud down as a fleet file: as short as it can be told without losing anything."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,6 +8,7 @@ import yaml
 
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import ZONE_KEY
+from placement_sched.model.server_group import ServerGroup
 from placement_sched.model.stored_image import StoredImage
 from placement_sched.operations.fleet.patterns import fold
 from placement_sched.operations.fleet.showing_hosts import show_hosts, show_providers, show_services
@@ -93,6 +95,7 @@ def show(state: State, terms: Terms) -> Json:
         "traits": sorted(state.traits),
         "flavors": [_flavor(one) for one in state.flavors.values()],
         "images": _images(state.images),
+        "server_groups": _groups(state.server_groups),
         "aggregates": [_aggregate(one) for one in state.aggregates.values()],
         "hosts": show_hosts(state, terms),
         "services": show_services(state),
@@ -124,9 +127,7 @@ def _flavor(one: FlavorState) -> Json:
 
 
 def _images(images: Mapping[str, ImageState]) -> list[Json]:
-    named: dict[str | None, int] = {}
-    for one in images.values():
-        named[one.image.name] = named.get(one.image.name, 0) + 1
+    named = Counter(one.image.name for one in images.values())
     return [_image(one, alone=named[one.image.name] == 1) for one in images.values()]
 
 
@@ -146,6 +147,26 @@ def _image(one: ImageState, *, alone: bool) -> Json:
         shown["properties"] = {key: short(value) for key, value in sorted(image.properties.items())}
     if one.members:
         shown["members"] = dict(sorted(one.members.items()))
+    return shown
+
+
+def _groups(groups: Mapping[str, ServerGroup]) -> list[Json]:
+    # Several may have one name: who reads it must not take one for another.
+    named = Counter(one.name for one in groups.values())
+    return [_group(one, alone=named[one.name] == 1) for one in groups.values()]
+
+
+def _group(one: ServerGroup, *, alone: bool) -> Json:
+    name = str(one.name)
+    shown: Json = {"name": short(name)}
+    if not alone or one.uuid != derived("server group", name, one.project_id or ""):
+        shown["uuid"] = one.uuid
+    shown["policy"] = one.policy
+    if one.rules:
+        shown["rules"] = dict(one.rules)
+    for key, value in (("project", one.project_id), ("user", one.user_id)):
+        if value is not None:
+            shown[key] = short(value)
     return shown
 
 

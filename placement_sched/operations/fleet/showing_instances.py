@@ -1,6 +1,6 @@
 """Writes instances and allocations down."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -92,6 +92,7 @@ class _Writer:
         self._images: dict[str, list[str]] = defaultdict(list)
         for uuid, image in state.images.items():
             self._images[image.image.name or ""].append(uuid)
+        self._groups = Counter(one.name for one in state.server_groups.values())
         self._flavors = {one.flavor.name for one in state.flavors.values()}
 
     def entry(self, one: Instance) -> Json:
@@ -107,14 +108,23 @@ class _Writer:
                 shown[key] = short(value)
         if one.vm_state != "active":
             shown["vm_state"] = one.vm_state
-        for key in ("task_state", "server_group"):
-            if (value := getattr(one, key)) is not None:
-                shown[key] = value
+        if one.task_state is not None:
+            shown["task_state"] = one.task_state
+        if one.server_group is not None:
+            shown["server_group"] = self._group(one.server_group)
         if one.flavor is not None:
             shown["flavor"] = self._flavor(one.flavor)
         if one.image is not None:
             shown["image"] = self._image(one.image)
         return shown | self._held(one)
+
+    def _group(self, uuid: str) -> Any:
+        """Return the name of a group where it tells which one is meant."""
+        group = self._draft.server_groups.get(uuid)
+        name = None if group is None else group.name
+        if not name or _is_uuid(name) or self._groups[name] > 1:
+            return uuid
+        return short(name)
 
     def _flavor(self, document: Mapping[str, Any]) -> Any:
         if document.get("id") != ITS_ROW:

@@ -12,6 +12,7 @@ from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import Instance
 from placement_sched.model.inventory import Inventory
+from placement_sched.model.server_group import ServerGroup
 from placement_sched.model.stored_image import StoredImage
 
 #: Stands for the number of a stored flavor's row in an instance's record: the row of the flavor of
@@ -88,13 +89,15 @@ class State:
     """A whole cloud: each noun by what tells one from the other.
 
     That is flavors' ``flavorid``, services' host and binary, and the uuid of all others. Resource
-    classes and traits are custom ones. Instances are without times and decision.
+    classes and traits are custom ones. Instances are without times and decision, server groups
+    without their members.
     """
 
     resource_classes: frozenset[str] = frozenset()
     traits: frozenset[str] = frozenset()
     flavors: Mapping[str, FlavorState] = field(default_factory=dict)
     images: Mapping[str, ImageState] = field(default_factory=dict)
+    server_groups: Mapping[str, ServerGroup] = field(default_factory=dict)
     nodes: Mapping[str, ComputeNode] = field(default_factory=dict)
     services: Mapping[tuple[str, str], ServiceState] = field(default_factory=dict)
     providers: Mapping[str, ProviderState] = field(default_factory=dict)

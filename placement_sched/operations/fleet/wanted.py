@@ -18,6 +18,7 @@ from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import Instance
 from placement_sched.model.node_report import Defaults
+from placement_sched.model.server_group import ServerGroup
 from placement_sched.model.service import COMPUTE_BINARY
 from placement_sched.model.shape import Misfit
 from placement_sched.operations.fleet.state import (
@@ -70,6 +71,7 @@ class Draft:
     traits: set[str] = field(init=False)
     flavors: dict[str, FlavorState] = field(init=False)
     images: dict[str, ImageState] = field(init=False)
+    server_groups: dict[str, ServerGroup] = field(init=False)
     nodes: dict[str, ComputeNode] = field(init=False)
     services: dict[tuple[str, str], ServiceState] = field(init=False)
     providers: dict[str, ProviderState] = field(init=False)
@@ -89,6 +91,7 @@ class Draft:
         self.traits = set(before.traits)
         self.flavors = dict(before.flavors)
         self.images = dict(before.images)
+        self.server_groups = dict(before.server_groups)
         self.nodes = dict(before.nodes)
         self.services = dict(before.services)
         self.providers = dict(before.providers)
@@ -156,6 +159,7 @@ class Draft:
             traits=frozenset(self.traits),
             flavors=self.flavors,
             images=self.images,
+            server_groups=self.server_groups,
             nodes=self.nodes,
             services=self.services,
             providers=self.providers,

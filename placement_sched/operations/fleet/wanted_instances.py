@@ -22,7 +22,7 @@ Held = dict[str, Amounts]
 _FLAVOR_KEYS = frozenset(one.name for one in fields(Flavor))
 _IMAGE_KEYS = frozenset(one.name for one in fields(Image))
 _PLAIN = {"project": "project_id", "user": "user_id"}
-_SAME = ("vm_state", "task_state", "server_group")
+_SAME = ("vm_state", "task_state")
 
 
 class Instances:
@@ -93,6 +93,9 @@ class Instances:
     def _given(self, entry: Json) -> Json:
         given = {name: entry[key] for key, name in _PLAIN.items() if key in entry}
         given |= {name: entry[name] for name in _SAME if name in entry}
+        if "server_group" in entry:
+            with located("server_group"):
+                given["server_group"] = self._group(entry["server_group"])
         if "flavor" in entry:
             with located("flavor"):
                 given["flavor"] = self._flavor(entry["flavor"])
@@ -100,6 +103,15 @@ class Instances:
             with located("image"):
                 given["image"] = self._image(entry["image"])
         return given
+
+    def _group(self, given: str | None) -> str | None:
+        if given is None or given in self._draft.server_groups:
+            return given
+        found = [uuid for uuid, one in self._draft.server_groups.items() if one.name == given]
+        if len(found) != 1:
+            there = f"are {len(found)} server groups" if found else "is no server group"
+            raise Misfit(f"there {there} {given}")
+        return found[0]
 
     def _flavor(self, given: Json | str | None) -> Json | None:
         if given is None:

@@ -1,4 +1,4 @@
-"""Lays what a fleet file says of flavors, images and aggregates over what there is."""
+"""Lays what a fleet file says of flavors, images, groups and aggregates over what there is."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -8,6 +8,7 @@ from placement_sched.errors import TooMuch
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import ZONE_KEY
 from placement_sched.model.image_change import check_allowed
+from placement_sched.model.server_group import ANTI_AFFINITY, ServerGroup
 from placement_sched.model.shape import Misfit
 from placement_sched.model.stored_image import StoredImage, Viewer
 from placement_sched.operations.fleet.entries import located
@@ -70,6 +71,39 @@ def _image_named(images: Mapping[str, ImageState], name: str | None) -> str:
     if len(found) > 1:
         raise Misfit(f"{len(found)} images are named {name}; 'id' tells which is meant")
     return found[0] if found else derived("image", name)
+
+
+def lay_server_group(draft: Draft, entry: Json) -> None:
+    """Make a server group as an entry says; raises :class:`Misfit`."""
+    uuid = entry.get("uuid") or _group_named(draft, entry)
+    draft.once("server group", uuid)
+    before = draft.server_groups.get(uuid)
+    if before is None:
+        _refuse_lacking(entry, ("policy",), f"server group {entry['name']}")
+        before = ServerGroup(uuid=uuid, policy=entry["policy"])
+    given = {_GROUP.get(key, key): value for key, value in entry.items() if key != "rules"}
+    if entry.get("policy", before.policy) != before.policy and "rules" not in entry:
+        given["rules"] = {}
+    group = replace(before, **given, **({"rules": entry["rules"]} if "rules" in entry else {}))
+    if group.rules and group.policy != ANTI_AFFINITY:
+        raise Misfit(f"only the policy {ANTI_AFFINITY} has rules")
+    draft.server_groups[uuid] = group
+
+
+_GROUP = {"project": "project_id", "user": "user_id"}
+
+
+def _group_named(draft: Draft, entry: Json) -> str:
+    """Return the uuid of the group of a name (in a project, if one is told), or a new one's."""
+    name, project = entry["name"], entry.get("project")
+    found = [
+        uuid
+        for uuid, one in draft.server_groups.items()
+        if one.name == name and ("project" not in entry or one.project_id == project)
+    ]
+    if len(found) > 1:
+        raise Misfit(f"{len(found)} server groups are named {name}; 'uuid' tells which is meant")
+    return found[0] if found else derived("server group", name, project or "")
 
 
 def lay_aggregate(draft: Draft, entry: Json) -> None:

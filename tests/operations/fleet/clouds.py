@@ -151,6 +151,23 @@ def documents(draw):
         }
         for name in ("zone", "q")
     ]
+    groups = [
+        {
+            "name": name,
+            "policy": "anti-affinity",
+            **draw(
+                st.fixed_dictionaries(
+                    {"uuid": _UUIDS} if name == "g" else {},
+                    optional={
+                        "rules": st.just({"max_server_per_host": 2}),
+                        "project": _TEXTS,
+                        "user": _TEXTS,
+                    },
+                )
+            ),
+        }
+        for name in draw(st.sampled_from([[], ["g"], ["g", "h"], ["g", "g"]]))
+    ]
     services = [
         {"host": escaped(name), "status": "disabled", "disabled_reason": draw(_TEXTS)}
         for name in names
@@ -177,6 +194,9 @@ def documents(draw):
                         "image": st.sampled_from([one["id"] for one in images])
                         if images
                         else st.just({"id": "x"}),
+                        "server_group": st.sampled_from([one.get("uuid") for one in groups])
+                        if groups
+                        else st.none(),
                         "allocations": st.just({}),
                         "consumer": st.just({"project": "other", "user": "u", "type": None}),
                     },
@@ -190,6 +210,7 @@ def documents(draw):
         "traits": ["CUSTOM_ALONE"],
         "flavors": flavors,
         "images": images,
+        "server_groups": groups,
         "aggregates": aggregates,
         "hosts": hosts,
         "services": services,

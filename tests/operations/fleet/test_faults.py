@@ -79,6 +79,13 @@ UUID = uuid_of("one")
             ),
             "f.yaml:3:3: the flavor x is named a already",
         ),
+        ("server_groups:\n- {name: a}", "f.yaml:2:3: 'policy' is required"),
+        ("server_groups:\n- {name: a, policy: near}", "f.yaml:2:21: 'near' is not one of"),
+        (
+            "server_groups:\n- {name: a, policy: affinity, rules: {max_server_per_host: 1}}",
+            "f.yaml:2:3: only the policy anti-affinity has rules",
+        ),
+        ("instances:\n- {name: a, server_group: x}", "f.yaml:2:27: there is no server group x"),
         ("images:\n- {}", "f.yaml:2:3: an image has an 'id' or a 'name'"),
         ("images:\n- {name: a, visibility: x}", "f.yaml:2:25: 'x' is not one of"),
         (

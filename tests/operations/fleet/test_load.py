@@ -46,12 +46,15 @@ images:
     tags: [b, a]
     properties: {trait:CUSTOM_FAST: required}
     members: {q: accepted}
+server_groups:
+  - {name: apart, policy: anti-affinity, rules: {max_server_per_host: 2}, project: p, user: u}
 providers:
   - name: storage
     inventories: {DISK_GB: {total: 1000, reserved: 10}}
     aggregates: [aaaaaaaa-0000-4000-8000-000000000001]
 instances:
-  - {name: "web[1-2]", host: cn1, flavor: small, image: windows, project: p, user: u}
+  - {name: "web[1-2]", host: cn1, flavor: small, image: windows, project: p, user: u,
+     server_group: apart}
   - {name: gpu, host: cn2, flavor: small, allocations: {cn2: {VCPU: 2}, cn2_gpu1: {VGPU: 1}}}
 allocations:
   - consumer: bbbbbbbb-0000-4000-8000-000000000001
@@ -107,6 +110,9 @@ def test_a_whole_cloud_is_made(cloud):
     assert held(cloud, "web2") == {"cn1": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 5}}
     assert held(cloud, "gpu") == {"cn2": {"VCPU": 2}, "cn2_gpu1": {"VGPU": 1}}
     assert instance(cloud, "web1").image["name"] == "windows"
+    (group,) = state.server_groups.values()
+    assert (group.name, group.rules, group.project_id) == ("apart", {"max_server_per_host": 2}, "p")
+    assert instance(cloud, "web1").server_group == group.uuid
     assert len(state.consumers) == 4
 
 
@@ -197,6 +203,25 @@ def test_what_a_file_names_becomes_just_so(cloud):
     assert (image.image.tags, image.image.properties, image.members) == ({"c"}, {}, {})
     assert provider(cloud, "storage").traits == {"CUSTOM_SLOW"}
     assert held(cloud, "web1") == {}
+
+
+def test_a_server_group_is_changed_by_its_name(small):
+    small.load(WHOLE)
+    small.load("server_groups: [{name: apart, policy: affinity}]")
+    (group,) = small.state.server_groups.values()
+    assert (group.policy, group.rules, group.project_id) == ("affinity", {}, "p")
+
+
+def test_server_groups_of_one_name_are_told_by_uuid(small):
+    uuids = [uuid_of(name) for name in "ab"]
+    for uuid in uuids:
+        small.load(f"server_groups: [{{name: g, uuid: {uuid}, policy: affinity}}]")
+    with pytest.raises(Invalid, match="2 server groups are named g"):
+        small.load("server_groups: [{name: g, policy: affinity}]")
+    with pytest.raises(Invalid, match="there are 2 server groups g"):
+        small.load("instances: [{name: one, server_group: g}]")
+    small.load(f"instances: [{{name: one, server_group: {uuids[1]}}}]")
+    assert instance(small, "one").server_group == uuids[1]
 
 
 def test_an_instance_that_moves_takes_its_allocations_along(small):
