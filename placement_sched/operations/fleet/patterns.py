@@ -1,4 +1,4 @@
-r"""Names that stand for many: ``host-[001-120]`` is ``host-001`` to ``host-120``.
+"""Names that stand for many: ``host-[001-120]`` is ``host-001`` to ``host-120``.
 
 Within brackets are numbers and ranges of numbers, joined by commas; each number has as many digits
 as the first one of its range. Several brackets stand for every combination, the last one running
