@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from placement_sched.operations.fleet.changes import changes
 from placement_sched.operations.fleet.showing import text_of
 from tests.operations.fleet.clouds import documents
+from tests.reports import a_report, node_uuid
 
 
 @settings(
@@ -21,3 +22,61 @@ def test_dump_then_load_into_an_empty_database_is_the_identity(empty_cloud, docu
     assert other.dump() == dumped
     # What says the same changes nothing, be it the file or what is dumped.
     assert one.load(text_of(document)) == one.load(dumped) == []
+
+
+def test_a_cloud_made_through_the_faces_is_dumped_and_loaded_whole(app, cloud, empty_cloud):
+    at_placement = {"OpenStack-API-Version": "placement 1.39"}
+    app.post_json(
+        "/scheduler/v1/compute_nodes",
+        [
+            a_report(
+                number,
+                stats={"num_instances": number, "uptime": "up 1 day"},
+                cpu_info={"arch": "x86_64", "topology": {"cores": 4}},
+                numa_topology={"cells": [{"id": 0, "cpuset": [0, 1], "memory": 512}]},
+            )
+            for number in (1, 2, 3)
+        ],
+    )
+    made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "az"}}).json
+    number = made["aggregate"]["id"]
+    for action in (
+        {"add_host": {"host": "cn1"}},
+        {"set_metadata": {"metadata": {"availability_zone": "z", "k": "07"}}},
+    ):
+        app.post_json(f"/compute/v2.1/os-aggregates/{number}/action", action)
+    flavor = {"name": "small", "ram": 512, "vcpus": 1, "disk": 1, "id": "s"}
+    app.post_json("/compute/v2.1/flavors", {"flavor": flavor})
+    app.post_json(
+        "/compute/v2.1/flavors/s/os-extra_specs", {"extra_specs": {"resources:CUSTOM_A": "0"}}
+    )
+    image = app.post_json("/image/v2/images", {"name": "i", "os_distro": "x", "tags": ["t"]}).json
+    app.put_json(
+        "/compute/v2.1/os-services/disable-log-reason",
+        {"host": "cn2", "binary": "nova-compute", "disabled_reason": "broken"},
+    )
+    for uuid, name, parent in ((node_uuid(11), "gpu", node_uuid(1)), (node_uuid(12), "disk", None)):
+        app.post_json(
+            "/placement/resource_providers",
+            {"uuid": uuid, "name": name, "parent_provider_uuid": parent},
+            headers=at_placement,
+        )
+    app.post_json(
+        "/scheduler/v1/select_destinations",
+        {
+            "request_spec": {
+                "flavor": "s",
+                "image": image["id"],
+                "num_instances": 2,
+                "project_id": "p",
+                "user_id": "u",
+            }
+        },
+    )
+    dumped = cloud.dump()
+    other = empty_cloud()
+    other.load(dumped)
+    assert other.state == cloud.state
+    assert other.dump() == dumped
+    assert cloud.load(dumped) == []
+    assert len(cloud.state.consumers) == 2
