@@ -18,7 +18,10 @@ from placement_sched.store import services
 def index(call: Call) -> Answer:
     """Return the services, of a host and a binary if asked."""
     with call.services.database.read() as connection:
-        found = services.search(connection, host=call.value("host"), binary=call.value("binary"))
+        # As in nova, an empty filter keeps nothing out.
+        found = services.search(
+            connection, host=call.value("host") or None, binary=call.value("binary") or None
+        )
         zones = availability_zones.of_services(connection, found, call.services.settings)
     return Answer(body={"services": [shown(call, each, zones[each.id]) for each in found]})
 

@@ -1,0 +1,106 @@
+"""Whatever services and hypervisors are asked, the answer is the API's, never a failure."""
+
+import shutil
+from urllib.parse import quote, urlencode
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placement_sched.app import create_app
+from tests.api.compute.hosts import HYPERVISORS, SERVICES, HostApi
+from tests.conftest import Client, make_settings
+from tests.reports import NOW, node_uuid
+
+VERSIONS = ("2.1", "2.11", "2.33", "2.52", "2.53", "2.74", "2.75", "2.87", "2.88", "2.96")
+TEXT = st.text(max_size=20)
+WORDS = st.sampled_from(["true", "no", "1", "0", "-1", "99999999999999999999", "cn1", ""])
+NAMES = st.sampled_from(
+    [
+        node_uuid(1),
+        node_uuid(1).upper(),
+        "1",
+        "-1",
+        "0",
+        "9" * 30,
+        "\u0661",
+        "1e3",
+        "enable",
+        "force-down",
+    ]
+)
+SEGMENT = (NAMES | TEXT).filter(lambda text: text not in {"", ".", ".."})
+QUERY = st.dictionaries(
+    st.sampled_from(
+        ["limit", "marker", "with_servers", "hypervisor_hostname_pattern", "host", "binary", "x"]
+    ),
+    WORDS | NAMES | TEXT,
+    max_size=3,
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
+    max_leaves=4,
+)
+BODY = JSON | st.fixed_dictionaries(
+    {},
+    optional={
+        "host": st.just("cn1") | JSON,
+        "binary": st.just("nova-compute") | JSON,
+        "status": st.sampled_from(["enabled", "disabled"]) | JSON,
+        "disabled_reason": JSON,
+        "forced_down": WORDS | JSON,
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def reporting(sqlite_template, tmp_path_factory):
+    """The calls to an application where one host has reported."""
+    path = tmp_path_factory.mktemp("any_input") / "placement_sched.db"
+    shutil.copy(sqlite_template, path)
+    application = create_app(make_settings(f"sqlite:///{path}"), clock=lambda: NOW)
+    hosts = HostApi(Client(application))
+    hosts.report(1)
+    yield hosts
+    application.close()
+
+
+def told(answer):
+    """Return whether an answer is one that the API tells of."""
+    if answer.status_int < 400:
+        return True
+    (fault,) = answer.json.values()
+    return fault["code"] == answer.status_int and answer.status_int in {400, 404, 405, 501}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    version=st.sampled_from(VERSIONS),
+    path=st.sampled_from(["", "/detail", "/statistics"])
+    | SEGMENT.map(lambda name: f"/{quote(name, safe='')}")
+    | SEGMENT.map(lambda name: f"/{quote(name, safe='')}/uptime")
+    | SEGMENT.map(lambda name: f"/{quote(name, safe='')}/servers"),
+    query=QUERY,
+)
+def test_any_question_about_hypervisors_is_answered(reporting, version, path, query):
+    url = f"{HYPERVISORS}{path}?{urlencode(query)}"
+    assert told(reporting.ask("GET", url, version=version, status="*")), url
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    version=st.sampled_from(VERSIONS),
+    method=st.sampled_from(["GET", "PUT", "DELETE"]),
+    name=SEGMENT | st.sampled_from(["disable", "disable-log-reason"]),
+    body=BODY,
+    query=QUERY,
+)
+def test_any_change_of_services_is_answered(reporting, version, method, name, body, query):
+    path = SERVICES if method == "GET" else f"{SERVICES}/{quote(name, safe='')}"
+    sent = body if method == "PUT" else None
+    url = f"{path}?{urlencode(query)}"
+    options = {"version": version, "status": "*"}
+    if method == "PUT" and body is None:
+        sent = []
+    assert told(reporting.ask(method, url, sent, **options)), (method, url, sent)
