@@ -27,8 +27,8 @@ Pair = tuple[str, str]
 class RemotePlacement:
     """Reads and changes providers' aggregates and traits; ``record`` keeps what traits it put."""
 
-    #: Each is two requests, so that this many take about a second.
-    batch = 50
+    #: Each is two requests, and noted at once: whatever happens next, what was done is known.
+    batch = 1
 
     def __init__(
         self,

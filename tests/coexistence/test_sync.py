@@ -3,8 +3,6 @@
 Nothing but its API is used: neither database is shared.
 """
 
-import json
-
 import pytest
 
 from placement_sched.errors import ServiceFailed
@@ -13,7 +11,7 @@ from placement_sched.operations.sync_aggregates import sync_aggregates
 from placement_sched.operations.sync_traits import sync_traits
 from placement_sched.remote.directory import RemoteDirectory
 from placement_sched.remote.placement import RemotePlacement
-from placement_sched.remote.trait_file import opened
+from placement_sched.remote.trait_file import TraitFile, opened
 from tests.differential.exchange import Request
 from tests.differential.sides import Peer
 from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, tag
@@ -94,9 +92,8 @@ def test_traits_are_put_and_taken_off_and_others_stay(
     with opened(file, service.place) as record:
         synced = sync_traits(directory, RemotePlacement(service, record))
         assert synced.put == {(node_uuid(1), LICENSED)}
-    assert json.loads(file.read_text())["put"] == {
-        node_uuid(1): {LICENSED: aggregate_uuid("windows")}
-    }
+    record = TraitFile(file, service.place)
+    assert record.pairs == {(node_uuid(1), LICENSED): aggregate_uuid("windows")}
     assert told(other, 1, "traits") == {LICENSED, "HW_CPU_X86_AVX2"}
     tag(sqlite_database, "windows", {f"trait:{LICENSED}": None})
     with opened(file, service.place) as record:

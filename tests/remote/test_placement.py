@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import requests
 
 from placement_sched.errors import Conflict, Invalid, ServiceFailed
 from placement_sched.model.sync import Code
@@ -225,15 +226,20 @@ def test_a_version_newer_than_ours_is_refused_by_ourselves_with_406(sqlite_app):
         service.ask("GET", "/traits")
 
 
+HEAD = '{"format": 1, "placement": "x"}\n'
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("", "this is no record"),
-        ("[]", "this is no record"),
-        ('{"format": 1}', "this is no record"),
-        ('{"format": 1, "placement": "x", "put": {"a": 1}}', "this is no record"),
-        ('{"format": 2, "placement": "x", "put": {}}', "format 2"),
-        ('{"format": 1, "placement": "y", "put": {}}', "this is the record of y, not of x"),
+        ("\x00\n", "this is no record"),
+        ("[]\n", "this is no record"),
+        ('{"format": 1}\n', "this is no record"),
+        (f'{HEAD}{{"provider": "a"}}\n', "this is no record"),
+        (f"{HEAD}nonsense\n{HEAD}", "this is no record"),
+        ('{"format": 2, "placement": "x"}\n', "a record of format 2, not of 1"),
+        ('{"format": 1, "placement": "y"}\n', "the record of y, not of x"),
     ],
 )
 def test_a_file_that_is_no_record_is_refused_and_kept(tmp_path, text, words):
@@ -242,6 +248,59 @@ def test_a_file_that_is_no_record_is_refused_and_kept(tmp_path, text, words):
     with pytest.raises(Invalid, match=words), opened(file, "x"):
         pass
     assert file.read_text() == text
+
+
+def test_what_was_noted_is_there_after_a_death_even_within_a_line(tmp_path):
+    file = tmp_path / "put.json"
+    record = TraitFile(file, "x")
+    record.remember({("p", "A"): "a"})
+    record.remember({("p", "B"): "a"})
+    record.forget([("p", "A")])
+    with file.open("a") as torn:
+        torn.write('{"provider": "p", "tr')
+    again = TraitFile(file, "x")
+    assert again.pairs == {("p", "B"): "a"}
+    again.remember({("q", "A"): "a"})
+    assert TraitFile(file, "x").pairs == {("p", "B"): "a", ("q", "A"): "a"}
+
+
+def test_when_it_is_closed_only_what_is_there_is_left_of_it(tmp_path):
+    file = tmp_path / "put.json"
+    with opened(file, "x") as record:
+        record.remember({("p", "A"): "a", ("p", "B"): "a"})
+        record.forget([("p", "A"), ("never", "there")])
+    assert file.read_text() == (f'{HEAD}{{"provider": "p", "trait": "B", "aggregate": "a"}}\n')
+    assert {path.name for path in tmp_path.iterdir()} == {".put.json.lock", "put.json"}
+
+
+class Dying(InProcess):
+    """A door that nobody answers behind after some writes."""
+
+    def __init__(self, application, writes) -> None:
+        super().__init__(wsgi(application))
+        self.writes = writes
+
+    def send(self, request, **options):
+        if request.method == "PUT" and "/resource_providers/" in request.url:
+            self.writes -= 1
+            if self.writes < 0:
+                raise requests.ConnectionError("gone")
+        return super().send(request, **options)
+
+
+def test_what_was_put_before_placement_died_is_told_and_noted(
+    sqlite_app, sqlite_database, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("placement_sched.remote.service.RETRIES", 0)
+    first, second, _ = sorted(add_node(sqlite_database, f"cn{number}") for number in range(3))
+    add_aggregate(sqlite_database, "a", ["cn0", "cn1", "cn2"], ASKING)
+    service = placement_service(Dying(sqlite_app.app, 2), URL)
+    with opened(tmp_path / "put.json", URL) as record:
+        synced = sync_traits(DirectoryHere(sqlite_database), RemotePlacement(service, record))
+    assert synced.code is Code.PLACEMENT_FAILED
+    assert synced.put == {(first, LICENSED), (second, LICENSED)}
+    assert TraitFile(tmp_path / "put.json", URL).pairs.keys() == synced.put
+    assert carriers(sqlite_database) == {first, second}
 
 
 def test_a_record_is_for_one_at_a_time(tmp_path):
