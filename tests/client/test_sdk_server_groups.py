@@ -8,8 +8,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 
 
 @pytest.fixture
-def compute(busy_server, sdk_of):
-    return sdk_of(busy_server).compute
+def compute(each_server, sdk_of):
+    return sdk_of(each_server).compute
 
 
 def test_group_is_made_found_listed_and_deleted(compute):

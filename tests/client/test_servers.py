@@ -3,7 +3,6 @@
 import pytest
 from openstack import exceptions
 
-from tests.client.conftest import Client
 from tests.placing import instance
 
 # What the client says of its own future.
@@ -13,10 +12,10 @@ WEB, DB, THEIRS = (instance(number) for number in (901, 902, 903))
 
 
 @pytest.fixture(scope="module")
-def server(busy_server):
+def server(each_server):
     """A server with three recorded instances, of which one is of another project."""
-    image = busy_server.ask("POST", "/image/v2/images", {"name": "life.image"})["id"]
-    group = busy_server.ask(
+    image = each_server.ask("POST", "/image/v2/images", {"name": "life.image"})["id"]
+    group = each_server.ask(
         "POST",
         "/compute/v2.1/os-server-groups",
         {"server_group": {"name": "life.members", "policies": ["affinity"]}},
@@ -36,19 +35,18 @@ def server(busy_server):
         THEIRS: {**web, "display_name": "life-theirs", "vm_state": "active", "project_id": "bank"},
     }
     for uuid, record in records.items():
-        busy_server.ask("PUT", f"/scheduler/v1/instances/{uuid}", record)
-    yield busy_server
+        each_server.ask("PUT", f"/scheduler/v1/instances/{uuid}", record)
+    yield each_server
     for uuid in records:
-        busy_server.ask("DELETE", f"/scheduler/v1/instances/{uuid}")
-    busy_server.ask("DELETE", f"/compute/v2.1/os-server-groups/{group}")
-    busy_server.ask("DELETE", f"/image/v2/images/{image}")
+        each_server.ask("DELETE", f"/scheduler/v1/instances/{uuid}")
+    each_server.ask("DELETE", f"/compute/v2.1/os-server-groups/{group}")
+    each_server.ask("DELETE", f"/image/v2/images/{image}")
 
 
 @pytest.fixture(scope="module")
-def client(server, tmp_path_factory):
-    """A client that runs its commands in one process."""
-    with Client(tmp_path_factory.mktemp("servers"), server.url).session() as session:
-        yield session
+def client(server, each_client):
+    """The client of that server."""
+    return each_client()
 
 
 def ids(rows):
@@ -102,12 +100,11 @@ def test_server_is_shown_by_name_and_by_id(client):
     assert "No Server found" in client.refusal("server", "show", "life-nobody")
 
 
-def test_client_of_former_days_sees_servers(server, tmp_path):
-    with Client(tmp_path, server.url).session() as session:
-        older = ("--os-compute-api-version", "2.1", "server")
-        (row,) = session.json(*older, "list", "--name", "life-web")
-        assert (row["ID"], row["Status"]) == (WEB, "ACTIVE")
-        assert session.json(*older, "show", WEB)["flavor"] == "fl1"
+def test_client_of_former_days_sees_servers(server, each_client):
+    client = each_client("2.1")
+    (row,) = client.json("server", "list", "--name", "life-web")
+    assert (row["ID"], row["Status"]) == (WEB, "ACTIVE")
+    assert client.json("server", "show", WEB)["flavor"] == "fl1"
 
 
 def test_server_is_not_deleted_here(client):
