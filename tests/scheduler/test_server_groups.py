@@ -1,5 +1,7 @@
 """Requests that name a server group."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from placement_sched.errors import ConcurrentUpdate, Invalid
@@ -207,3 +209,17 @@ def test_claim_into_a_group_that_went_meanwhile_is_refused(sqlite_cloud):
     gone = as_found(sqlite_cloud, UNKNOWN)
     with pytest.raises(Invalid, match=UNKNOWN):
         sqlite_cloud.app.services.database.write(lambda connection: _join_group(connection, gone))
+
+
+def test_rivals_of_one_strict_group_find_a_host_each(cloud):
+    """As many requests as hosts, at once: whatever they saw, no two members share a host."""
+    group = make(cloud)
+    scheduler = cloud.app.services.scheduler
+
+    def place(number):
+        chosen = scheduler.select_destinations(spec(instance(number), instance_group=group))
+        return hosts_of(chosen)[0]
+
+    with ThreadPoolExecutor(3) as rivals:
+        assert sorted(rivals.map(place, (1, 2, 3))) == ["cn1", "cn2", "cn3"]
+    assert set(members(cloud, group)) == {instance(number) for number in (1, 2, 3)}
