@@ -68,7 +68,6 @@ class Scheduler:
         claiming = claiming and not spec.is_rebuild  # who stays keeps what it holds
         number = self.settings.scheduler.max_attempts - 1 if alternates else 0
         tools = self._tools(self.settings)
-        group_support.check(spec, tools.plugins)
         for start in range(MAX_STARTS):
             if start and stored.names_group(document):  # whose members the rivals may be
                 asked = self._whole(document)
@@ -77,6 +76,7 @@ class Scheduler:
             earlier = self._earlier(spec, document) if claiming else None
             if earlier is not None:
                 return earlier
+            group_support.check(spec, tools.plugins)
             with self.database.read() as connection:
                 done = run(connection, spec, tools, number)
                 self.database.tally.candidates = len(done.found.requests)

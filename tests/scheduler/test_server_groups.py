@@ -111,6 +111,8 @@ def test_request_sent_again_has_the_same_answer(sqlite_cloud):
     first = select(sqlite_cloud, instance(1), scheduler_hints={"group": [group]})
     assert select(sqlite_cloud, instance(1), scheduler_hints={"group": [group]}) == first
     assert members(sqlite_cloud, group) == [instance(1)]
+    sqlite_cloud.delete(f"{GROUPS}/{group}", headers=VERSION, status=204)
+    assert select(sqlite_cloud, instance(1), scheduler_hints={"group": [group]}) == first
 
 
 def test_hint_may_be_a_name_of_the_project(cloud):
