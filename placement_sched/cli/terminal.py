@@ -50,7 +50,9 @@ def progressing(what: str) -> Iterator[Told]:
     if not console.is_terminal:
         yield lambda _done, _total: None
         return
-    with Progress(console=console, transient=True) as bar:
+    # What a command prints meanwhile goes past the bar, but never from a file or pipe to stderr.
+    past = sys.stdout.isatty()
+    with Progress(console=console, transient=True, redirect_stdout=past) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -62,7 +64,9 @@ def stepping(steps: int) -> Iterator[Callable[[str], None]]:
     if not console.is_terminal:
         yield lambda _what: None
         return
-    with Progress(console=console, transient=True) as bar:
+    # What a command prints meanwhile goes past the bar, but never from a file or pipe to stderr.
+    past = sys.stdout.isatty()
+    with Progress(console=console, transient=True, redirect_stdout=past) as bar:
         task = bar.add_task("", total=steps)
 
         def begin(what: str) -> None:

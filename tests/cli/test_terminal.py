@@ -1,0 +1,32 @@
+"""What a person sees while a command works, and what goes elsewhere all the same."""
+
+import os
+import pty
+import subprocess
+import sys
+
+from tests.cli.conftest import environment
+
+PROGRAM = """
+from placement_sched.cli.terminal import progressing
+with progressing("working") as told:
+    told(1, 2)
+    print("a line")
+"""
+
+
+def test_what_is_printed_beside_a_bar_stays_on_stdout():
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            env=environment(TERM="xterm"),
+            check=True,
+        )
+        assert b"working" in os.read(ours, 10_000)
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert done.stdout == b"a line\n"
