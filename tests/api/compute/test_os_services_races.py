@@ -1,0 +1,62 @@
+"""A service is deleted while others want its host: one of them wins, and nothing is left over."""
+
+from threading import Barrier, Thread
+
+from tests.placing import instance
+from tests.reports import node_uuid
+
+FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
+PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
+
+
+def at_once(*works):
+    """Do these at the same moment; return what each returns, in their order."""
+    start, told = Barrier(len(works)), [None] * len(works)
+
+    def do(index, work):
+        start.wait()
+        told[index] = work()
+
+    threads = [Thread(target=do, args=pair) for pair in enumerate(works)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return told
+
+
+def place(hosts, number):
+    spec = {"project_id": "shop", "flavor": FLAVOR, "instance_uuids": [instance(number)]}
+    body = {"request_spec": spec}
+    return hosts.app.post_json("/scheduler/v1/select_destinations", body, status="*").status_int
+
+
+def test_deletion_and_claim_never_both_win(hosts):
+    for number in range(2):
+        hosts.report(1)
+        uuid = hosts.service()["id"]
+        deleted, placed = at_once(
+            lambda uuid=uuid: hosts.ask("DELETE", f"/os-services/{uuid}", status="*").status_int,
+            lambda number=number: place(hosts, number),
+        )
+        assert (deleted, placed) in {(204, 409), (409, 200)}
+        found = hosts.app.get("/placement/resource_providers", headers=PLACEMENT).json
+        assert len(found["resource_providers"]) == len(hosts.services()) == (deleted == 409)
+        assert len(hosts.hypervisors()) == (deleted == 409)
+        if placed == 200:
+            hosts.app.delete(f"/scheduler/v1/instances/{instance(number)}")
+
+
+def test_deletion_and_report_leave_all_of_a_host_or_nothing(hosts):
+    for _ in range(2):
+        hosts.report(1)
+        uuid = hosts.service()["id"]
+        deleted, _ = at_once(
+            lambda uuid=uuid: hosts.ask("DELETE", f"/os-services/{uuid}", status="*").status_int,
+            lambda: hosts.report(1, vcpus=16),
+        )
+        assert deleted == 204
+        found = hosts.app.get("/placement/resource_providers", headers=PLACEMENT).json
+        there = [one["uuid"] for one in found["resource_providers"]]
+        assert there in ([], [node_uuid(1)])
+        assert len(hosts.services()) == len(hosts.hypervisors()) == len(there)
