@@ -104,14 +104,14 @@ def _fleet(database: Database, settings: Settings) -> Fleet:
 
 def _read(file: str) -> tuple[str, str]:
     """Return what a file is called in messages, and its text."""
-    if file == "-":
-        return "<stdin>", sys.stdin.read()
+    name = "<stdin>" if file == "-" else file
     try:
-        return file, Path(file).read_text(encoding="utf-8")
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return name, content.decode("utf-8-sig")
     except OSError as failure:
-        raise Invalid(f"{file}: {failure.strerror}") from None
+        raise Invalid(f"{name}: {failure.strerror}") from None
     except UnicodeDecodeError as failure:
-        raise Invalid(f"{file}: byte {failure.start} is no UTF-8") from None
+        raise Invalid(f"{name}: byte {failure.start} is no UTF-8") from None
 
 
 def _document(change: Change) -> dict[str, Any]:

@@ -2,15 +2,19 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import yaml
+from yaml.events import CollectionEndEvent, CollectionStartEvent
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from placement_sched.errors import Invalid
 from placement_sched.model.shape import Misfit
 
 T = TypeVar("T")
+
+#: So many levels of lists and mappings are read.
+DEEPEST = 100
 
 _PREFIX = "tag:yaml.org,2002:"
 _MERGE = f"{_PREFIX}merge"
@@ -26,6 +30,18 @@ _CONSTANTS = {
 }  # fmt: skip
 
 
+class _Place(Protocol):
+    """Where something stands: both parsers of PyYAML tell it, each by a type of its own."""
+
+    @property
+    def line(self) -> int:
+        """Return how many lines are above it."""
+
+    @property
+    def column(self) -> int:
+        """Return how many characters are before it."""
+
+
 class Marked:
     """A decoded YAML document, and where in its file everything stands."""
 
@@ -35,6 +51,7 @@ class Marked:
         self._made: dict[int, Any] = {}
         self._open: set[int] = set()
         try:
+            self._refuse_deep(text)
             self._root = yaml.compose(text, Loader=yaml.CSafeLoader)
         except yaml.MarkedYAMLError as fault:
             self._refuse_mark(fault.problem or "this is no YAML", fault.problem_mark)
@@ -42,6 +59,17 @@ class Marked:
             raise Invalid(f"{name}: {' '.join(str(fault).split())}") from None
         #: What the document says, in dicts, lists, texts, numbers, booleans and None.
         self.data: Any = None if self._root is None else self._value(self._root)
+
+    def _refuse_deep(self, text: str) -> None:
+        """Refuse what lies too deep: the parser in C would not survive to tell of it."""
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            if isinstance(event, CollectionStartEvent):
+                depth += 1
+                if depth > DEEPEST:
+                    self._refuse_mark(f"more than {DEEPEST} levels deep", event.start_mark)
+            elif isinstance(event, CollectionEndEvent):
+                depth -= 1
 
     def read(self, shape: Callable[[Any], T]) -> T:
         """Return what ``shape`` makes of the document; raises :class:`Invalid` with the place."""
@@ -127,7 +155,7 @@ class Marked:
         return mark
 
     def _refuse_mark(
-        self, what: str, mark: yaml.Mark | None, keys: Sequence[str | int] = ()
+        self, what: str, mark: _Place | None, keys: Sequence[str | int] = ()
     ) -> NoReturn:
         place = self._name if mark is None else f"{self._name}:{mark.line + 1}:{mark.column + 1}"
         path = ".".join(map(str, keys))

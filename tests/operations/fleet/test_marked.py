@@ -58,6 +58,16 @@ def test_what_is_no_such_yaml_is_told_with_its_place(text, place):
     assert str(told.value).startswith(f"{place}: ")
 
 
+@pytest.mark.parametrize("text", ["a: " + "[" * 100_000, "- " * 100_000, "[" * 101 + "]" * 101])
+def test_what_lies_too_deep_is_told(text):
+    with pytest.raises(Invalid, match=r"f:1:[0-9]+: more than 100 levels deep"):
+        Marked(text, "f")
+
+
+def test_what_lies_deep_is_read():
+    assert Marked("[" * 100 + "]" * 100, "f").data
+
+
 def test_characters_that_yaml_has_not_are_told():
     with pytest.raises(Invalid):
         Marked("a: \x01", "f")
