@@ -97,11 +97,8 @@ def test_what_cannot_be_is_one_line(fleet, tmp_path, arguments, told):
 def test_a_first_load_makes_the_embedded_database(run, tmp_path):
     done = run("fleet", "load", "-", stdin=FILE)
     assert (done.returncode, done.stderr) == (0, "")
+    assert "+ host cn[1-3]" in done.stdout
     assert (tmp_path / "placement_sched.db").is_file()
-    assert "- host: cn[1-3]" in run("fleet", "dump").stdout
-    refused = run("fleet", "load", "-", stdin="hosts: [{host: x}]")
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("placement-sched: <stdin>:1:9: 'vcpus' and 'memory_mb' are")
 
 
 @pytest.mark.parametrize("arguments", [("dump",), ("load", "--dry-run", "f.yaml")], ids=str)

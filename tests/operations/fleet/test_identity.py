@@ -9,7 +9,7 @@ from tests.reports import a_report, node_uuid
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 @given(document=documents())
 def test_dump_then_load_into_an_empty_database_is_the_identity(empty_cloud, document):
