@@ -80,9 +80,17 @@ def test_where_nothing_is_wrong_the_status_is_0(sqlite_url, sqlite_database, mon
     ]
 
 
-def test_as_a_process_of_its_own_an_absent_database_is_status_255(run, tmp_path):
-    refused = run("aggregate", "check")
-    assert (refused.returncode, refused.stdout) == (255, "")
-    (line,) = refused.stderr.splitlines()
+def test_an_absent_database_is_status_255(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OS_PLACEMENT_DATABASE__CONNECTION", raising=False)
+    assert main(["aggregate", "check"]) == 255
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
     assert line.startswith("placement-sched: there is no database placement_sched.db here")
-    assert list(tmp_path.glob("*.db*")) == []
+    assert (printed.out, list(tmp_path.glob("*.db*"))) == ("", [])
+
+
+def test_as_a_process_of_its_own_it_checks(run, sqlite_url):
+    done = run("aggregate", "check", OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("nothing is wrong\n")

@@ -151,10 +151,11 @@ def test_what_cannot_be_is_one_line_and_status_255(answer, arguments, words):
     assert words in line
 
 
-def test_as_a_process_of_its_own_an_absent_database_is_told_and_not_made(run, tmp_path):
-    refused = run("placement", "sync_aggregates")
-    assert (refused.returncode, refused.stdout) == (255, "")
-    (line,) = refused.stderr.splitlines()
+def test_an_absent_database_is_told_and_not_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OS_PLACEMENT_DATABASE__CONNECTION", raising=False)
+    assert main(["placement", "sync_aggregates"]) == 255
+    (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("placement-sched: there is no database placement_sched.db here")
     assert list(tmp_path.glob("*.db*")) == []
 

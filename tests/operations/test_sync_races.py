@@ -19,7 +19,7 @@ from tests.processes import race
 
 HOSTS = [f"cn{number}" for number in range(6)]
 AGGREGATES = ["a", "b"]
-ROUNDS = 6
+ROUNDS = 4
 SYNCING, MOVING, TAGGING = 2, 1, 1
 
 
