@@ -264,10 +264,12 @@ def test_no_configuration_of_the_machine_changes_what_is_shown(newcomer, shown):
 
 
 def test_nothing_is_left_behind_when_it_is_terminated(newcomer):
+    # It prints more than the pipe takes, and so waits to be read: it cannot end before the signal.
     with subprocess.Popen(
         [PROGRAM, "demo"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        pipesize=4096,
         text=True,
         env=newcomer.environment(),
         cwd=newcomer.place / "work",
