@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 LOG = logging.getLogger(__name__)
@@ -29,29 +30,35 @@ class AccessLog:
             return self._inner(environ, start_response)
         began = time.perf_counter()
         target = _target(environ)
-        seen: dict[str, Any] = {}
+        status, headers = "-", {}
 
-        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-            seen["status"] = status.partition(" ")[0]
-            seen["headers"] = {name.lower(): value for name, value in headers}
-            return start_response(status, headers, *rest)
+        def start(answered: str, with_headers: list[tuple[str, str]], *rest: Any) -> Any:
+            nonlocal status, headers
+            status = answered.partition(" ")[0]
+            headers = {name.lower(): value for name, value in with_headers}
+            return start_response(answered, with_headers, *rest)
 
         body = self._inner(environ, start)
-        headers = seen.get("headers", {})
         LOG.info(
             '%s - %s [%s] "%s %s %s" %s %s %s %.1f ms',
             environ.get("REMOTE_ADDR") or "-",
             _user(environ),
-            datetime.now().astimezone().strftime("%d/%b/%Y:%H:%M:%S %z"),
+            _at(int(time.time())),
             environ.get("REQUEST_METHOD", "-"),
             target,
             environ.get("SERVER_PROTOCOL", "-"),
-            seen.get("status", "-"),
+            status,
             headers.get("content-length", "-"),
             headers.get("x-openstack-request-id", "-"),
             (time.perf_counter() - began) * 1000,
         )
         return body
+
+
+@lru_cache(maxsize=1)
+def _at(second: int) -> str:
+    """Return the time as the common log format has it: once for all requests of a second."""
+    return datetime.fromtimestamp(second).astimezone().strftime("%d/%b/%Y:%H:%M:%S %z")
 
 
 def _target(environ: dict[str, Any]) -> str:
@@ -70,6 +77,8 @@ def _user(environ: dict[str, Any]) -> str:
 
 def _printable(text: str) -> str:
     """Return ``text`` with what could forge another line, or end the quotes, escaped."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return text
     return "".join(
         char if char.isprintable() and char not in '"\\' else f"\\x{ord(char):02x}" for char in text
     )

@@ -177,7 +177,7 @@ def _view(
             query=_query(route, version, dialect),
             body=_body_of(route, version, services, arguments),
             base=request.script_root,
-            url=request.host_url.rstrip("/") + request.script_root,
+            url=f"{request.scheme}://{request.host}{request.script_root}",
             request_id=seen.request_id,
             headers=request.headers,
         )
