@@ -31,17 +31,19 @@ class Client:
         self._connection: socket.socket | None = None
         self._keeps: bool | None = None
 
-    def ask(self, head: str, body: bytes = b"") -> tuple[int, bytes]:
-        """Send a request; return status and body.
+    def message(self, head: str, body: bytes = b"") -> bytes:
+        """Return what is sent for a request.
 
-        ``head`` is the request line and the headers, but for those that follow from here. Raises
-        :class:`Broken`.
+        ``head`` is the request line and the headers, but for those that follow from here.
         """
         length = f"Content-Length: {len(body)}\r\n" if body else ""
-        text = f"{head}\r\nHost: 127.0.0.1:{self._port}\r\n{length}\r\n"
+        return f"{head}\r\nHost: 127.0.0.1:{self._port}\r\n{length}\r\n".encode() + body
+
+    def ask(self, message: bytes) -> tuple[int, bytes]:
+        """Send a request; return status and body. Raises :class:`Broken`."""
         connection = self._take()
         try:
-            connection.sendall(text.encode() + body)
+            connection.sendall(message)
             answer = _read(connection)
             if self._keeps is None:
                 self._keeps = not _is_readable(connection, _CLOSES_WITHIN)

@@ -59,13 +59,21 @@ class Address(NamedTuple):
 
     def ask(self, request: Request) -> Reply:
         """Return the answer, on this process's connection to the server where that keeps one."""
+        return self.answer(self.message(request))
+
+    def message(self, request: Request) -> bytes:
+        """Return what is sent for a request, to be made before any time is taken."""
         headers, body = request.headers, b""
         if request.body is not None:
             headers["Content-Type"] = "application/json"
             body = orjson.dumps(request.body)
         lines = [f"{request.method} {self.prefix}{request.path} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
-        return Reply(*_client(self.port).ask("\r\n".join(lines), body))
+        return _client(self.port).message("\r\n".join(lines), body)
+
+    def answer(self, message: bytes) -> Reply:
+        """Return the answer to what :meth:`message` made."""
+        return Reply(*_client(self.port).ask(message))
 
     def forget(self) -> None:
         """Close this process's connection, so that the next request makes a new one."""

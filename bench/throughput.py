@@ -77,10 +77,11 @@ def _ask_for(address: Address, path: str, seconds: float) -> Share:
 
     A request is waited for though time be over, and its whole time counts.
     """
-    request, bodies, asked = Request("GET", path), [], 0
+    message, asked = address.message(Request("GET", path)), 0
+    bodies: list[bytes] = []
     started = time.monotonic()
     while not asked or time.monotonic() - started < seconds:
-        reply = address.ask(request)
+        reply = address.answer(message)
         asked += 1
         if reply.status != 200:
             raise WrongAnswer(f"{path}: {reply.status} {reply.body[:500]!r}")

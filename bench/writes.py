@@ -115,8 +115,9 @@ def _ask_all(
     do than the other all the time.
     """
     address.forget()
+    messages = [address.message(request) for request in requests]
     started = time.monotonic()
-    replies = [address.ask(request) for request in requests]
+    replies = [address.answer(message) for message in messages]
     return started, time.monotonic(), replies
 
 

@@ -51,7 +51,9 @@ def answering() -> Iterator[Server]:
 def test_answer_is_read_whole(answering):
     body = b"x" * 3_000_000
     port, seen = answering([b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + body])
-    assert Client(port).ask("PUT /a HTTP/1.1\r\nX-Auth-Token: admin", b"{}") == (200, body)
+    client = Client(port)
+    message = client.message("PUT /a HTTP/1.1\r\nX-Auth-Token: admin", b"{}")
+    assert client.ask(message) == (200, body)
     assert seen == [
         [
             b"PUT /a HTTP/1.1\r\nX-Auth-Token: admin\r\n"
@@ -64,7 +66,9 @@ def test_connection_that_a_server_leaves_open_is_used_again(answering):
     empty = b"HTTP/1.1 204 No Content\r\nserver: here\r\n\r\n"
     port, seen = answering([empty, empty, b""])
     client = Client(port)
-    assert [client.ask(f"DELETE /{name} HTTP/1.1") for name in "ab"] == [(204, b"")] * 2
+    assert [client.ask(client.message(f"DELETE /{name} HTTP/1.1")) for name in "ab"] == [
+        (204, b"")
+    ] * 2
     client.close()
     assert [len(requests) for requests in seen] == [2]
 
@@ -73,7 +77,7 @@ def test_server_that_closes_gets_a_connection_for_each_request(answering):
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
     port, seen = answering([answer], [answer], [answer])
     client = Client(port)
-    assert [client.ask("GET /a HTTP/1.1") for _ in range(3)] == [(200, b"a")] * 3
+    assert [client.ask(client.message("GET /a HTTP/1.1")) for _ in range(3)] == [(200, b"a")] * 3
     assert [len(requests) for requests in seen] == [1, 1, 1]
 
 
@@ -91,4 +95,4 @@ def test_server_that_closes_gets_a_connection_for_each_request(answering):
 def test_broken_answer_is_told(answering, answer):
     port, _ = answering([answer])
     with pytest.raises(Broken):
-        Client(port).ask("GET /a HTTP/1.1")
+        Client(port).ask(b"GET /a HTTP/1.1\r\n\r\n")
