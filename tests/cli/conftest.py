@@ -94,7 +94,8 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
                     stderr=subprocess.STDOUT,
                     text=True,
                     cwd=tmp_path,
-                    env=environment(**variables),
+                    # A slow machine may take longer for a test than hosts may be silent.
+                    env=environment(**{"OS_DEFAULT__SERVICE_DOWN_TIME": "86400", **variables}),
                 )
             )
             stack.callback(process.terminate)

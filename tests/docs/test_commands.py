@@ -90,6 +90,8 @@ class Console:
             "HOME": str(folder),
             "OS_CLOUD": "sched",
             "COLUMNS": "100",
+            # A slow machine may take longer for a page than hosts may be silent.
+            "OS_DEFAULT__SERVICE_DOWN_TIME": "86400",
         }
 
     def write(self, file: File) -> None:

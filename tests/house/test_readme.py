@@ -37,7 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={"PATH": "/usr/bin:/bin"},
+            # A slow machine may take longer for five minutes than hosts may be silent.
+            env={"PATH": "/usr/bin:/bin", "OS_DEFAULT__SERVICE_DOWN_TIME": "86400"},
         ) as server,
     ):
         url = wait_for_address(folder / "server.log")
