@@ -72,13 +72,7 @@ class Application:
             "/identity": face.build("identity", IDENTITY_ROUTES, IdentityDialect(), services),
             "/scheduler": face.build("scheduler", SCHEDULER_ROUTES, SchedulerDialect(), services),
         }
-        beside: dict[str, WSGI] = {
-            "/healthz": Health(services),
-            "/metrics": Scrape(services.metrics),
-        }
-        behind_tokens = _authenticated(DispatcherMiddleware(_nothing, faces), services)
-        dispatch = DispatcherMiddleware(behind_tokens, beside)
-        self._outermost = clocked(edged(dispatch, services.settings))
+        self._outermost = _watched(DispatcherMiddleware(_nothing, faces), services)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (WSGI)."""
@@ -104,11 +98,18 @@ def create_app(
 
 def placement_app(services: Services) -> WSGI:
     """Return the Placement face alone, to be mounted anywhere."""
-    return clocked(edged(_authenticated(_placement(services), services), services.settings))
+    return _watched(_placement(services), services)
 
 
 def _placement(services: Services) -> WSGI:
     return face.build("placement", PLACEMENT_ROUTES, PlacementDialect(PLACEMENT_VERSIONS), services)
+
+
+def _watched(application: WSGI, services: Services) -> WSGI:
+    """Return ``application`` behind tokens, and beside it what monitoring asks for without one."""
+    beside: dict[str, WSGI] = {"/healthz": Health(services), "/metrics": Scrape(services.metrics)}
+    dispatch = DispatcherMiddleware(_authenticated(application, services), beside)
+    return clocked(edged(dispatch, services.settings))
 
 
 def _authenticated(application: WSGI, services: Services) -> WSGI:

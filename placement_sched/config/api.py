@@ -24,9 +24,11 @@ OPTIONS = (
     ),
     cfg.IntOpt(
         "max_query_string_size",
-        default=256 * 1024,
+        default=65_000,
         min=1024,
         help="Largest accepted query string in bytes, escaped as it was sent; a larger one is "
-        "answered with 400. A thousand aggregates take 40 KB.",
+        "answered with 400. A thousand aggregates take 40 KB. The server of placement-sched serve "
+        "itself answers 414, without a body, to an address of 65535 bytes or more; under another "
+        "server a larger value may be of use.",
     ),
 )

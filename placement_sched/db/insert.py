@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Insert, Row, Table
+from sqlalchemy import Connection, Insert, Row, Table, insert
 from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql.dml import ReturningInsert
 
 # Building a statement takes longer than sending it, and there are few: each is kept.
@@ -29,6 +30,19 @@ def _insert_missing(dialect: str, table: Table) -> Insert:
     return mysql.insert(table).on_duplicate_key_update({key.name: key})
 
 
+def inserted(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
+    """Insert a row; return whether it is new, rather than there by another's hand.
+
+    A row that breaks a constraint of another kind is not inserted either.
+    """
+    try:
+        with connection.begin_nested():
+            connection.execute(insert(table), dict(row))
+    except IntegrityError:
+        return False
+    return True
+
+
 def tells_what_is_new(connection: Connection) -> bool:
     """Return whether :func:`insert_new` works here: MySQL does not tell which rows it inserted."""
     return connection.dialect.name in {"postgresql", "sqlite"}
@@ -49,8 +63,8 @@ def insert_new(
 
 @cache
 def _insert_new(dialect: str, table: Table, told: tuple[str, ...]) -> ReturningInsert[Any]:
-    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
-    statement = insert(table).on_conflict_do_nothing()
+    dialects = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    statement = dialects(table).on_conflict_do_nothing()
     return statement.returning(*(table.c[name] for name in told))
 
 

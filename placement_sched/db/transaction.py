@@ -157,7 +157,8 @@ def _plain_words() -> Iterator[None]:
         raise Invalid(unsent(failure)) from failure
     except DBAPIError as failure:
         _refuse_unkept(failure)
-        if failure.connection_invalidated or _is_missing(failure) or _rivalry(failure):
+        unusable = failure.connection_invalidated or _is_no_database(failure)
+        if unusable or _is_missing(failure) or _rivalry(failure):
             raise Unavailable(_sentence(failure)) from failure
         raise
 
@@ -180,6 +181,8 @@ def _is_too_large(failure: DBAPIError) -> bool:
 
 
 def _sentence(failure: DBAPIError) -> str:
+    if _is_no_database(failure):
+        return "the file is no SQLite database"
     if _is_missing(failure):
         return "the database has no schema of this service; run placement-sched db sync"
     if _locked(failure):
@@ -216,6 +219,10 @@ def _late(failure: DBAPIError) -> bool:
 def _is_missing(failure: DBAPIError) -> bool:
     code = _code(failure)
     return code in _MISSING_SQLSTATES or code in _MISSING_MYSQL or "no such table" in str(code)
+
+
+def _is_no_database(failure: DBAPIError) -> bool:
+    return "file is not a database" in str(_code(failure))
 
 
 def _worth_retrying(cause: BaseException | None) -> bool:

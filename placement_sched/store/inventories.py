@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, delete, select
 from placement_sched.db.batches import batches
 from placement_sched.db.insert import insert_or_update
 from placement_sched.db.tables import allocations, inventories, resource_classes, resource_providers
-from placement_sched.errors import InUse
+from placement_sched.errors import InUse, Invalid
 from placement_sched.model.inventory import Inventory
 from placement_sched.model.provider import Provider
 from placement_sched.store import resource_classes as classes
@@ -85,7 +85,10 @@ def _put(
     by_provider_id: Mapping[int, Sequence[Inventory]],
     now: datetime,
 ) -> frozenset[int]:
-    """Write the inventories that differ from those found; return the providers that changed."""
+    """Write the inventories that differ from those found; return the providers that changed.
+
+    Raises :class:`Invalid` where a class is not there, or not any more.
+    """
     different = [
         (number, inventory)
         for number, wanted in by_provider_id.items()
@@ -94,7 +97,10 @@ def _put(
     ]
     if not different:
         return frozenset()
-    class_ids = classes.ids_by_name(connection, {one.resource_class for _, one in different})
+    names = {one.resource_class for _, one in different}
+    class_ids = classes.held_ids_by_name(connection, names)
+    if missing := sorted(names - class_ids.keys()):
+        raise Invalid(f"No such resource class {', '.join(missing)}.")
     insert_or_update(
         connection,
         inventories,

@@ -11,7 +11,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    insert,
     select,
     text,
     update,
@@ -19,7 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db.batches import batches
-from placement_sched.db.insert import insert_missing
+from placement_sched.db.insert import insert_missing, inserted
 from placement_sched.db.tables import inventories, resource_classes
 from placement_sched.errors import ConcurrentUpdate, Duplicate, Error, InUse, NotFound
 from placement_sched.model.resource_class import ResourceClass
@@ -28,12 +27,19 @@ from placement_sched.model.resource_class import ResourceClass
 #: on one database leave each other's numbers alone.
 FIRST_CUSTOM_ID = 10000
 
+#: How often another number is tried where rivals without our lock take the next one.
+_NUMBERS_TRIED = 10
+
 #: Standard classes are numbered by their position, in every database and for good, and every
 #: start sees to it that they are there.
 _STANDARD_IDS = {name: number for number, name in enumerate(os_resource_classes.STANDARDS)}
 
 _IDS = select(resource_classes.c.name, resource_classes.c.id).where(
     resource_classes.c.name.in_(bindparam("names", expanding=True))
+)
+# MariaDB shares a lock of the whole row only where a column is read that the index of names lacks.
+_HELD_IDS = _IDS.add_columns(resource_classes.c.created_at).with_for_update(
+    read=True, key_share=True
 )
 
 
@@ -70,6 +76,19 @@ def names_by_id(connection: Connection, ids: Iterable[int]) -> dict[int, str]:
     }
 
 
+def held_ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
+    """Return the ids of those of ``names`` that are there, and that stay until the caller commits.
+
+    Placement's inventories have no foreign key to their class. Who writes one holds the class by
+    this lock, for which :func:`remove` waits; standard classes are never deleted.
+    """
+    wanted = set(names)
+    ids = {name: _STANDARD_IDS[name] for name in wanted & _STANDARD_IDS.keys()}
+    for batch in batches(wanted - ids.keys()):
+        ids |= {row.name: row.id for row in connection.execute(_HELD_IDS, {"names": batch})}
+    return ids
+
+
 def by_name(connection: Connection, name: str) -> ResourceClass:
     """Return the class of this name; raises :class:`NotFound`."""
     row = connection.execute(_select().where(resource_classes.c.name == name)).one_or_none()
@@ -89,17 +108,23 @@ def add(connection: Connection, name: str, now: datetime) -> None:
     # Custom classes are numbered one after the other; whoever makes one holds the first row.
     first = select(resource_classes.c.id).where(resource_classes.c.id == 0)
     connection.execute(first.with_for_update())
-    if name in ids_by_name(connection, [name]):
-        raise _taken(f"Conflicting resource class already exists: {name}")
+    for _ in range(_NUMBERS_TRIED):
+        if name in ids_by_name(connection, [name]):
+            raise _taken(f"Conflicting resource class already exists: {name}")
+        if _added(connection, name, now):
+            return
+    raise ConcurrentUpdate(f"Others keep creating resource classes beside {name}; try again.")
+
+
+def _added(connection: Connection, name: str, now: datetime) -> bool:
+    """Return whether a class was created; OpenStack's own placement may take its number first.
+
+    That service, on the same database, does not know of our lock.
+    """
     highest = connection.scalar(select(func.max(resource_classes.c.id)))
     number = max(FIRST_CUSTOM_ID, (highest or 0) + 1)
-    try:
-        connection.execute(
-            insert(resource_classes).values(id=number, name=name, created_at=now, updated_at=now)
-        )
-    except IntegrityError:
-        # OpenStack's own placement, on the same database, does not know of our lock.
-        raise ConcurrentUpdate(f"Resource class {name} has just been created; try again.") from None
+    row = {"id": number, "name": name, "created_at": now, "updated_at": now}
+    return inserted(connection, resource_classes, row)
 
 
 def rename(connection: Connection, old: ResourceClass, name: str, now: datetime) -> None:
@@ -113,6 +138,9 @@ def rename(connection: Connection, old: ResourceClass, name: str, now: datetime)
 
 def remove(connection: Connection, gone: ResourceClass) -> None:
     """Delete a class; raises :class:`InUse` while a provider has an inventory of it."""
+    held = select(resource_classes.c.id).where(resource_classes.c.id == gone.id)
+    if connection.scalar(held.with_for_update()) is None:
+        raise NotFound(f"No such resource class {gone.name}.")
     users = select(inventories.c.id).where(inventories.c.resource_class_id == gone.id).limit(1)
     if connection.scalar(users) is not None:
         raise InUse(f"Error in delete resource class {gone.name}: Class is in use in inventory.")

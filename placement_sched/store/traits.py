@@ -15,11 +15,12 @@ from sqlalchemy import (
     select,
     union_all,
 )
+from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db.batches import batches
-from placement_sched.db.insert import insert_missing
+from placement_sched.db.insert import insert_missing, inserted
 from placement_sched.db.tables import resource_provider_traits, traits
-from placement_sched.errors import InUse, NotFound
+from placement_sched.errors import ConcurrentUpdate, InUse, NotFound
 from placement_sched.model.trait import Trait
 from placement_sched.store import resource_providers
 
@@ -94,7 +95,7 @@ def by_name(connection: Connection, name: str) -> Trait:
     row = connection.execute(_TRAITS.where(traits.c.name == name)).one_or_none()
     # MariaDB may compare without heed of case.
     if row is None or row.name != name:
-        raise NotFound(f"No such trait(s): {name}.")
+        raise _no_such(name)
     return _trait(row)
 
 
@@ -122,12 +123,25 @@ def add_missing(connection: Connection, names: Iterable[str], now: datetime) -> 
     insert_missing(connection, traits, [{"name": name, "created_at": now} for name in names])
 
 
+def ensure(connection: Connection, name: str, now: datetime) -> bool:
+    """Create the trait of this name unless it is there; return whether it was created."""
+    if ids_by_name(connection, [name]):
+        return False
+    return inserted(connection, traits, {"name": name, "created_at": now})
+
+
 def remove(connection: Connection, trait: Trait) -> None:
     """Delete a trait; raises :class:`InUse` while a provider has it."""
+    in_use = InUse(f"The trait {trait.name} is in use by a resource provider.")
     users = select(_ON_PROVIDERS.trait_id).where(_ON_PROVIDERS.trait_id == trait.id).limit(1)
     if connection.scalar(users) is not None:
-        raise InUse(f"The trait {trait.name} is in use by a resource provider.")
-    connection.execute(delete(traits).where(traits.c.id == trait.id))
+        raise in_use
+    try:
+        gone = connection.execute(delete(traits).where(traits.c.id == trait.id))
+    except IntegrityError:  # a provider got it meanwhile
+        raise in_use from None
+    if not gone.rowcount:  # somebody else deleted it meanwhile
+        raise _no_such(trait.name)
 
 
 def of_provider(connection: Connection, provider_id: int) -> tuple[Trait, ...]:
@@ -245,12 +259,22 @@ def _carriers(
     )
 
 
+def _no_such(name: str) -> NotFound:
+    return NotFound(f"No such trait(s): {name}.")
+
+
 def _insert(connection: Connection, pairs: Iterable[tuple[int, int]], now: datetime) -> None:
+    """Put traits on providers; raises :class:`ConcurrentUpdate` where one is gone meanwhile."""
     rows = [
         {"resource_provider_id": provider, "trait_id": trait, "created_at": now}
         for provider, trait in pairs
     ]
-    connection.execute(_PUT_ON, rows)
+    try:
+        connection.execute(_PUT_ON, rows)
+    except IntegrityError:
+        raise ConcurrentUpdate(
+            "a trait was deleted, or put on its provider, by somebody else meanwhile; try again"
+        ) from None
 
 
 def _trait(row: Row[tuple[int, str, datetime, datetime]]) -> Trait:

@@ -1,28 +1,11 @@
 """A service is deleted while others want its host: one of them wins, and nothing is left over."""
 
-from threading import Barrier, Thread
-
+from tests.at_once import at_once
 from tests.placing import instance
 from tests.reports import node_uuid
 
 FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
 PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
-
-
-def at_once(*works):
-    """Do these at the same moment; return what each returns, in their order."""
-    start, told = Barrier(len(works)), [None] * len(works)
-
-    def do(index, work):
-        start.wait()
-        told[index] = work()
-
-    threads = [Thread(target=do, args=pair) for pair in enumerate(works)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return told
 
 
 def place(hosts, number):

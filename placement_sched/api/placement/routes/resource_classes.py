@@ -11,7 +11,7 @@ from placement_sched.api.placement.microversions import (
 from placement_sched.api.placement.schemas import resource_classes as schemas
 from placement_sched.api.route import Route
 from placement_sched.db.connection import Connection
-from placement_sched.errors import Invalid
+from placement_sched.errors import Duplicate, Invalid
 from placement_sched.model.resource_class import CUSTOM_PREFIX
 from placement_sched.store import resource_classes
 
@@ -65,7 +65,10 @@ def ensure(call: Call, name: str) -> Answer:
     def work(connection: Connection) -> bool:
         if name in resource_classes.ids_by_name(connection, [name]):
             return True
-        resource_classes.add(connection, name, call.now())
+        try:
+            resource_classes.add(connection, name, call.now())
+        except Duplicate:  # made meanwhile, which is all that was asked
+            return True
         return False
 
     there = call.services.database.write(work)

@@ -65,14 +65,12 @@ def ensure(call: Call, name: str) -> Answer:
         )
 
     def work(connection: Connection) -> tuple[bool, Trait]:
-        there = name in traits.ids_by_name(connection, [name])
-        if not there:
-            traits.add_missing(connection, [name], call.now())
-        return there, traits.by_name(connection, name)
+        created = traits.ensure(connection, name, call.now())
+        return created, traits.by_name(connection, name)
 
-    there, trait = call.services.database.write(work)
+    created, trait = call.services.database.write(work)
     return Answer(
-        status=204 if there else 201,
+        status=201 if created else 204,
         headers={"Location": f"{call.url}/traits/{name}"},
         last_modified=latest_change(call, [trait]),
     )

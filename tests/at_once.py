@@ -1,0 +1,21 @@
+"""Things done at the same moment, each in a thread of its own."""
+
+from collections.abc import Callable
+from threading import Barrier, Thread
+from typing import Any
+
+
+def at_once(*works: Callable[[], Any]) -> list[Any]:
+    """Do these at the same moment; return what each returns, in their order."""
+    start, told = Barrier(len(works)), [None] * len(works)
+
+    def do(index: int, work: Callable[[], Any]) -> None:
+        start.wait()
+        told[index] = work()
+
+    threads = [Thread(target=do, args=pair) for pair in enumerate(works)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return told
