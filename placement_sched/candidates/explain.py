@@ -1,4 +1,4 @@
-"""What each constraint of a search removed, and which constraints alone stand in the way.
+"""What each constraint of a search removed, and which fewest constraints stand in the way.
 
 Of lone providers, one statement asks which of the search's own conditions each of them meets; one
 more for each constraint on amounts fetches the numbers of those refused that are to be shown.
@@ -19,7 +19,14 @@ from placement_sched.candidates.sieve import detail_of
 from placement_sched.config.settings import Settings
 from placement_sched.db.tables import compute_nodes, resource_providers
 from placement_sched.model.candidate import Candidates
-from placement_sched.model.report import CandidatesReport, NearMiss, Rejected, StepReport, View
+from placement_sched.model.report import (
+    CandidatesReport,
+    NearMiss,
+    NearMisses,
+    Rejected,
+    StepReport,
+    View,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,7 @@ def _explain_alone(
         providers=len(verdicts),
         hosts=found,
         steps=tuple(steps),
-        nearest_misses=() if before else _nearest(terms, verdicts),
+        nearest_misses=NearMisses() if before else _nearest(terms, verdicts),
     )
 
 
@@ -123,19 +130,15 @@ def _told(
     )
 
 
-def _nearest(
-    terms: Sequence[tuple[str, str]], verdicts: Sequence[_Verdict]
-) -> tuple[NearMiss, ...]:
-    """Return the constraints that alone keep providers out, the one that keeps most first.
+def _nearest(terms: Sequence[tuple[str, str]], verdicts: Sequence[_Verdict]) -> NearMisses:
+    """Return the smallest sets of constraints that keep providers out, and nothing else does.
 
-    Where none does alone, the pairs that do together.
+    A provider is let in by no less than all that it misses, so that no other set can be one.
     """
-    for size in (1, 2):
-        counts = Counter(verdict.misses for verdict in verdicts if len(verdict.misses) == size)
-        if counts:
-            found = [
-                NearMiss.of([terms[position] for position in some], count)
-                for some, count in sorted(counts.items())
-            ]
-            return tuple(sorted(found, key=lambda miss: -miss.hosts))
-    return ()
+    counts = Counter(verdict.misses for verdict in verdicts)
+    least = min(map(len, counts), default=0)
+    return NearMisses.of(
+        NearMiss.of([terms[position] for position in some], count)
+        for some, count in sorted(counts.items())
+        if len(some) == least
+    )

@@ -6,11 +6,12 @@ any. Where every slot has a provider and they still do not serve together, that 
 ``combination``. The conditions, trees and combinations are those of the plain search.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
+from placement_sched.candidates.allowance import allowance
 from placement_sched.candidates.combine import Budget, Rules, Tree, can_serve
 from placement_sched.candidates.near_misses import near_misses
 from placement_sched.candidates.search import Search, forest_of
@@ -20,7 +21,7 @@ from placement_sched.candidates.trees import read_trees
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidate import Candidates
-from placement_sched.model.report import CandidatesReport, Rejected, StepReport, View
+from placement_sched.model.report import CandidatesReport, NearMisses, Rejected, StepReport, View
 from placement_sched.store.capacity import Room
 
 #: How many providers of a tree a reason names.
@@ -41,8 +42,7 @@ def explain_trees(
     connection: Connection, search: Search, found: Candidates, settings: Settings, view: View
 ) -> CandidatesReport:
     """Return what every constraint of ``search`` did, each tree charged to the first only."""
-    standing = groves_of(connection, search)
-    providers = len(standing)
+    standing = groves = groves_of(connection, search)
     steps: list[StepReport] = []
     for sieve in sieves_of(search):
         kept = {grove.root.id: left for grove in standing if (left := grove.sifted(sieve))}
@@ -55,7 +55,9 @@ def explain_trees(
         standing = list(kept.values())
     taken = {request.root_uuid for request in found.requests}
     whole = _whole(connection, search, standing)
-    served = _served(whole, search, settings, None if found.limited else taken)
+    served = {root for root, one in whole.items() if one.grove.uuid in taken}
+    if found.limited:
+        served |= _serving_too(whole, served, search, settings)
     if len(served) < len(standing):
         gone = _listed([grove for grove in standing if grove.root.id not in served], view)
         told = _told_together(whole, gone, search, settings)
@@ -64,10 +66,12 @@ def explain_trees(
         steps.append(_step("limit", str(len(taken)), len(served), len(taken)))
     return CandidatesReport(
         query=search.query.querystring(),
-        providers=providers,
+        providers=len(groves),
         hosts=len(taken),
         steps=tuple(steps),
-        nearest_misses=() if taken else near_misses(connection, search, settings),
+        nearest_misses=NearMisses()
+        if taken
+        else near_misses(connection, search, groves, allowance(settings, len(groves))),
     )
 
 
@@ -131,20 +135,25 @@ def _whole(connection: Connection, search: Search, standing: Sequence[Grove]) ->
     }
 
 
-def _served(
-    whole: Mapping[int, _Whole], search: Search, settings: Settings, taken: set[str] | None
+def _serving_too(
+    whole: Mapping[int, _Whole], served: Collection[int], search: Search, settings: Settings
 ) -> set[int]:
-    """Return the roots of the trees that serve; where given, of those that were ``taken`` only.
+    """Return the roots of the trees that serve as well, but were cut by the limit.
 
-    What providers that share serve alone is one candidate, told of one of its trees.
+    Where they take too long to try, the rest is counted with them: the limit kept them from being
+    looked at.
     """
     rules = forest_of(search).rules
-    budget = Budget(settings.placement.allocation_candidates_budget)
-    return {
-        root
-        for root, one in whole.items()
-        if (taken is None or one.grove.uuid in taken) and can_serve(one.tree, rules, budget)
-    }
+    budget = allowance(settings, len(whole))
+    untried = [root for root in whole if root not in served]
+    refused = set()
+    try:
+        for root in untried:
+            if not can_serve(whole[root].tree, rules, budget):
+                refused.add(root)
+    except TooComplex:
+        pass
+    return {root for root in untried if root not in refused}
 
 
 def _told_together(
@@ -152,7 +161,8 @@ def _told_together(
 ) -> Iterator[Rejected]:
     rules, class_names = forest_of(search).rules, search.names.class_names
     for grove in gone:
-        budget = Budget(settings.placement.allocation_candidates_budget)
+        # Each has a share, so that a difficult tree leaves the others their reasons.
+        budget = allowance(settings, len(gone), ways=len(gone))
         one = whole.get(grove.root.id)
         try:
             reason = "; ".join(_obstacles(one.tree, rules, class_names, budget)) if one else ""

@@ -114,6 +114,36 @@ class NearMiss:
         return shown
 
 
+@dataclass(frozen=True, slots=True)
+class NearMisses:
+    """The nearest misses of a search that found nothing: sets of equally many constraints.
+
+    ``complete`` is false where the work allowed did not suffice to look at all that are so small;
+    those told are true all the same.
+    """
+
+    told: tuple[NearMiss, ...] = ()
+    complete: bool = True
+
+    @classmethod
+    def of(cls, found: Iterable[NearMiss], *, complete: bool = True) -> Self:
+        """Return these, the one that most hosts would be found without first."""
+        return cls(tuple(sorted(found, key=lambda miss: -miss.hosts)), complete)
+
+    def as_json(self, view: View = EVERYTHING) -> Json:
+        """Return the keys of a report that tell of them; none where there is nothing to tell.
+
+        ``nearest_misses_complete`` is there, and false, where there may be more than are shown.
+        """
+        shown = self.told[: view.max_rejected or None]
+        keys: Json = {}
+        if shown:
+            keys["nearest_misses"] = [miss.as_json() for miss in shown]
+        if not self.complete or len(shown) < len(self.told):
+            keys["nearest_misses_complete"] = False
+        return keys
+
+
 def terms_of(miss: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return each constraint that an entry of ``nearest_misses`` names."""
     return [miss, *miss.get("and", ())]
@@ -131,19 +161,17 @@ class CandidatesReport:
     providers: int = 0
     hosts: int = 0
     steps: tuple[StepReport, ...] = ()
-    nearest_misses: tuple[NearMiss, ...] = ()
+    nearest_misses: NearMisses = field(default_factory=NearMisses)
 
     def as_json(self, view: View = EVERYTHING) -> Json:
         """Return the entry as the contract shows it; ``nearest_misses`` only where nobody fits."""
-        shown: Json = {
+        return {
             "query": self.query,
             "providers": self.providers,
             "hosts": self.hosts,
             "steps": [step.as_json(view) for step in self.steps],
+            **self.nearest_misses.as_json(view),
         }
-        if self.nearest_misses:
-            shown["nearest_misses"] = [miss.as_json() for miss in self.nearest_misses]
-        return shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

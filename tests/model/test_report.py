@@ -7,6 +7,8 @@ from placement_sched.model.report import (
     FilterReport,
     Funnel,
     HostReport,
+    NearMiss,
+    NearMisses,
     Rejected,
     RequestFilterReport,
     StepReport,
@@ -120,3 +122,20 @@ def test_hosts_that_passed_are_restricted_by_the_view_but_not_bounded():
             },
         }
     ]
+
+
+MISSES = [NearMiss.of([("required", "CUSTOM_A"), ("in_tree", "u")], hosts) for hosts in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("complete", "most", "shown"), [(True, 0, 3), (True, 3, 3), (True, 2, 2), (False, 0, 3)]
+)
+def test_nearest_misses_say_whether_there_may_be_more(complete, most, shown):
+    told = NearMisses.of(MISSES, complete=complete).as_json(View(max_rejected=most))
+    assert [miss["hosts"] for miss in told["nearest_misses"]] == [3, 2, 1][:shown]
+    assert told.get("nearest_misses_complete", True) == (complete and shown == 3)
+
+
+def test_nearest_misses_that_were_not_found_in_time_are_no_empty_list():
+    assert NearMisses(complete=False).as_json() == {"nearest_misses_complete": False}
+    assert NearMisses().as_json() == {}
