@@ -69,9 +69,9 @@ class Tree:
 
 
 class Budget:
-    """How much work one request may make: a step for each provider tried, some for each answer.
+    """How much work one request may make: a step for each provider tried for a slot.
 
-    A combination found is kept, told and sent, so that it counts as :data:`FOUND` steps.
+    Who keeps a combination, to tell and send it, spends more on it: see ``gather``.
     """
 
     def __init__(self, steps: int) -> None:
@@ -89,9 +89,6 @@ class Budget:
             )
 
 
-#: What a combination costs of the budget when it is found.
-FOUND = 10
-
 #: From so many combinations on it pays to count seats before they are tried.
 _MANY = 1000
 
@@ -104,7 +101,7 @@ def combinations(tree: Tree, rules: Rules, budget: Budget) -> Iterator[Combinati
     ways = prod(map(len, tree.options))
     if _is_free(tree, rules):
         for combination in product(*tree.options):
-            budget.spend(FOUND)
+            budget.spend(1)
             yield combination
     elif ways and (ways < _MANY or _has_seats(tree, rules)):
         yield from _Chooser(tree, rules, budget).choose()
@@ -200,7 +197,6 @@ class _Chooser:
             if depth + 1 < len(order):
                 untried.append(iter(options[order[depth + 1]]))
             elif self._has_traits():
-                spend(FOUND)
                 yield tuple([chosen[one] for one in slots])
 
     def _fits(self, depth: int, provider: int) -> bool:

@@ -4,7 +4,7 @@ The plain search asks for the providers that meet all of them; an explanation as
 provider, which ones it meets. Both use the very same conditions, so they cannot disagree.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -51,6 +51,9 @@ class Constraint:
 
     ``resource_class_id`` and ``amount`` are set for ``resources`` only: a refusal then tells
     numbers. ``refused`` is what is said of a provider that does not meet it, otherwise.
+    ``aggregates`` are set for a membership: the ids of those that it names. Where there are trees,
+    several memberships of a group have ``halves``: of the provider itself, and of its root. All of
+    them hold of the one, or all of the other.
     """
 
     kind: str
@@ -60,6 +63,8 @@ class Constraint:
     resource_class: str = ""
     resource_class_id: int = 0
     amount: int = 0
+    aggregates: frozenset[int] | None = None
+    halves: tuple[Condition, Condition] | None = None
 
     def __str__(self) -> str:
         return f"{self.kind}={self.detail}"
@@ -148,9 +153,14 @@ def _no_trait(name: str, names: Names) -> Constraint:
     )
 
 
+def _known(uuids: frozenset[str], names: Names) -> frozenset[int]:
+    """Return the ids of those aggregates that are there."""
+    return frozenset(names.aggregates[uuid] for uuid in uuids if uuid in names.aggregates)
+
+
 def _members(uuids: frozenset[str], names: Names) -> Select[int] | None:
     """Return the query of the ids of providers in one of the aggregates, None for nobody."""
-    known = sorted(names.aggregates[uuid] for uuid in uuids if uuid in names.aggregates)
+    known = sorted(_known(uuids, names))
     if not known:
         return None
     membership = resource_provider_aggregates.c
@@ -195,40 +205,28 @@ def _memberships(
     """Return that a provider is in one of each of these sets of aggregates.
 
     As OpenStack placement has it: in all of them by itself, or in all by its root, not in some so
-    and in others so. A root is both, so that it only matters where there are trees; each then
-    asks of the sets before it, too.
+    and in others so. A root is both, so that it only matters where there are trees.
     """
-    mixing = home is OWN_ROOT and names.topology.nested
+    mixing = home is OWN_ROOT and names.topology.nested and len(member_of) > 1
     return tuple(
-        _member_of(
-            uuids,
-            _in_all(member_of[: count + 1], names, manner)
-            if mixing and count
-            else _spanning(uuids, names, home if home is OWN_ROOT else None, manner),
+        Constraint(
+            kind="member_of",
+            detail=f"in:{','.join(sorted(uuids))}",
+            condition=_spanning(uuids, names, home if home is OWN_ROOT else None, manner),
+            refused=f"in none of the aggregates {', '.join(sorted(uuids))}",
+            aggregates=_known(uuids, names),
+            halves=_halves(uuids, names, manner) if mixing else None,
         )
-        for count, uuids in enumerate(member_of)
+        for uuids in member_of
     )
 
 
-def _member_of(uuids: frozenset[str], condition: Condition) -> Constraint:
-    return Constraint(
-        kind="member_of",
-        detail=f"in:{','.join(sorted(uuids))}",
-        condition=condition,
-        refused=f"in none of the aggregates {', '.join(sorted(uuids))}",
-    )
-
-
-def _in_all(member_of: Sequence[frozenset[str]], names: Names, manner: Manner) -> Condition:
-    queries = [_members(uuids, names) for uuids in member_of]
-    return or_(
-        *(
-            and_(
-                *(false() if query is None else _is_of(column, query, manner) for query in queries)
-            )
-            for column in (resource_providers.c.id, resource_providers.c.root_provider_id)
-        )
-    )
+def _halves(uuids: frozenset[str], names: Names, manner: Manner) -> tuple[Condition, Condition]:
+    members = _members(uuids, names)
+    if members is None:
+        return false(), false()
+    columns = resource_providers.c
+    return _is_of(columns.id, members, manner), _is_of(columns.root_provider_id, members, manner)
 
 
 def _not_member_of(
@@ -276,9 +274,35 @@ def all_of(constraints: tuple[Constraint, ...]) -> Condition:
     Amounts come last: SQLite tries conditions in the order written, and to sum what is used is
     the dearest of them. PostgreSQL and MariaDB find their own order.
     """
-    ordered = sorted(constraints, key=lambda constraint: constraint.kind == "resources")
-    conditions = [constraint.condition for constraint in ordered]
+    ordered = sorted(_needed(constraints), key=lambda constraint: constraint.kind == "resources")
+    conditions = list(_conditions(ordered))
     return and_(true(), *conditions[:WEIGHED], *map(apart, conditions[WEIGHED:]))
+
+
+def _needed(constraints: Sequence[Constraint]) -> Iterator[Constraint]:
+    """Yield the constraints without memberships that another one implies: of fewer aggregates."""
+    least: list[frozenset[int]] = []
+    named = {one.aggregates for one in constraints if one.aggregates is not None}
+    for aggregates in sorted(named, key=len):
+        if not any(fewer <= aggregates for fewer in least):
+            least.append(aggregates)
+    left = set(least)
+    for constraint in constraints:
+        if constraint.aggregates is None:
+            yield constraint
+        elif constraint.aggregates in left:
+            left.remove(constraint.aggregates)
+            yield constraint
+
+
+def _conditions(constraints: Sequence[Constraint]) -> Iterator[Condition]:
+    """Yield the condition of each constraint, but one for all memberships that go together."""
+    halved = [one.halves for one in constraints if one.halves is not None]
+    for constraint in constraints:
+        if constraint.halves is None or len(halved) == 1:
+            yield constraint.condition
+        elif constraint.halves is halved[0]:
+            yield apart(or_(*(and_(*half) for half in zip(*halved, strict=True))))
 
 
 #: So many conditions a planner may weigh against each other: seven take PostgreSQL 10 ms.

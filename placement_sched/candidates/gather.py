@@ -11,6 +11,13 @@ from placement_sched.candidates.combine import Combination, combinations
 from placement_sched.candidates.forest import Forest
 from placement_sched.candidates.harvest import Basket, Harvest, Served
 from placement_sched.candidates.helpings import stands
+from placement_sched.candidates.parts import Part
+
+#: So many characters of the answer count as one step of the budget.
+STEP = 20
+
+#: What a candidate is told in, and in it each provider and each slot, beside their names.
+_CANDIDATE, _PROVIDER, _SLOT, _AMOUNT = 34, 60, 46, 8
 
 
 def gather(connection: Connection, forest: Forest, harvest: Harvest) -> Basket:
@@ -23,11 +30,24 @@ def gather(connection: Connection, forest: Forest, harvest: Harvest) -> Basket:
     if basket.lacking == 0:
         return basket
     sources = _sources(connection, forest, harvest, basket)
+    fixed = sum(map(_told, forest.parts), _CANDIDATE)
     for served in _in_turn(sources) if harvest.breadth_first else chain.from_iterable(sources):
-        basket.found.setdefault(served.providers, served)
+        if served.providers not in basket.found:
+            told = fixed + _PROVIDER * len(set(served.providers))
+            harvest.budget.spend(told // STEP)
+            basket.found[served.providers] = served
         if basket.lacking == 0:
             break
     return basket
+
+
+def _told(part: Part) -> int:
+    """Return how many characters a slot takes in each candidate, the provider's place aside.
+
+    The amounts of slots that one provider serves are told as one, so that this may be too much.
+    """
+    names = sum(len(name) + _AMOUNT for name, _ in part.group.resources)
+    return _SLOT + len(part.slot.suffix) + names
 
 
 def _sources(

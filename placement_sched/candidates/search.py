@@ -26,6 +26,7 @@ from placement_sched.candidates.parts import Part, parts_of, serves_alone
 from placement_sched.candidates.sums import sums_of
 from placement_sched.candidates.topology import Topology
 from placement_sched.config.settings import Settings
+from placement_sched.errors import TooComplex
 from placement_sched.model.candidate import (
     AllocationRequest,
     Candidates,
@@ -80,9 +81,11 @@ def find(
     ``one_of_a_tree`` leaves out candidates with several providers of one tree, which callers
     before microversion 1.29 would not understand. The options of ``[placement]`` apply:
     ``randomize_allocation_candidates``, ``max_allocation_candidates``,
-    ``allocation_candidates_generation_strategy`` and ``allocation_candidates_budget``. Raises
-    :class:`TooComplex` for more combinations than the last of them allows.
+    ``allocation_candidates_generation_strategy``, ``allocation_candidates_budget`` and
+    ``max_member_of``. Raises :class:`TooComplex` for more combinations or memberships than the
+    last two of them allow.
     """
+    _check_memberships(search, settings)
     limit = effective_limit(search.query.limit, settings)
     lot = random if settings.placement.randomize_allocation_candidates else None
     if search.is_alone:
@@ -95,6 +98,20 @@ def find(
         random=lot,
     )
     return _together(connection, search, harvest, one_of_a_tree=one_of_a_tree)
+
+
+def _check_memberships(search: Search, settings: Settings) -> None:
+    """Raise :class:`TooComplex` for more sets of aggregates than may be asked of providers."""
+    query = search.query
+    parts = () if search.is_alone else parts_of(query, search.names)
+    asked = query.groups if search.is_alone else [part.group for part in parts]
+    number = sum(len(group.aggregates.member_of) for group in asked)
+    most = settings.placement.max_member_of
+    if number > most:
+        raise TooComplex(
+            f"The request asks {number} times for a set of aggregates (member_of, for each class "
+            f"of the group without suffix), where [placement] max_member_of allows {most}."
+        )
 
 
 def effective_limit(asked: int | None, settings: Settings) -> int | None:

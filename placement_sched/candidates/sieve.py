@@ -1,10 +1,11 @@
 """The constraints of a search one by one, and what each leaves of the providers of every tree."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import Connection, func, select
 
 from placement_sched.candidates.constraints import OWN_ROOT, Constraint, Home, constraints_of
 from placement_sched.candidates.names import Names
@@ -171,6 +172,7 @@ def groves_of(connection: Connection, search: Search) -> list[Grove]:
 
 def _own(connection: Connection, search: Search) -> Iterator[tuple[int, str, str, str, Member]]:
     itself = resource_providers.c
+    flags = _Flags(search, OWN_ROOT)
     rows = connection.execute(
         select(
             itself.id,
@@ -179,29 +181,51 @@ def _own(connection: Connection, search: Search) -> Iterator[tuple[int, str, str
             itself.name,
             func.coalesce(compute_nodes.c.host, itself.name),
             func.coalesce(compute_nodes.c.hypervisor_hostname, itself.name),
-            *_flags(search, OWN_ROOT),
+            *flags.columns,
         )
         .outerjoin(compute_nodes, compute_nodes.c.uuid == itself.uuid)
         .where(itself.root_provider_id.is_not(None))
     )
     for key, root, uuid, name, host, node, *met in rows:
-        yield root, uuid, host or "", node or "", Member(key, name or "", tuple(map(bool, met)))
+        yield root, uuid, host or "", node or "", Member(key, name or "", flags.read(met))
 
 
 def _sharing(connection: Connection, search: Search) -> Iterator[tuple[int, Member]]:
     pairs = sharing_pairs()
     itself = resource_providers.c
+    flags = _Flags(search, pairs.c.anchor_id)
     rows = connection.execute(
-        select(pairs.c.anchor_id, itself.id, itself.name, *_flags(search, pairs.c.anchor_id)).join(
+        select(pairs.c.anchor_id, itself.id, itself.name, *flags.columns).join(
             pairs, pairs.c.provider_id == itself.id
         )
     )
     for anchor, key, name, *met in rows:
-        yield anchor, Member(key, name or "", tuple(map(bool, met)))
+        yield anchor, Member(key, name or "", flags.read(met))
 
 
-def _flags(search: Search, home: Home) -> list[ColumnElement[bool]]:
-    return [
-        constraint.condition.label(f"met_{index}")
-        for index, (_, constraint, _) in enumerate(_constraints(search.query, search.names, home))
-    ]
+class _Flags:
+    """A column for each constraint, two for one with halves, and how to read them in a row."""
+
+    def __init__(self, search: Search, home: Home) -> None:
+        found = list(_constraints(search.query, search.names, home))
+        self._halved = [constraint.halves is not None for _, constraint, _ in found]
+        # Memberships that go together are of one group.
+        self._groups = [group.suffix if group else None for group, _, _ in found]
+        asked = chain.from_iterable(one.halves or (one.condition,) for _, one, _ in found)
+        self.columns = [condition.label(f"met_{at}") for at, condition in enumerate(asked)]
+
+    def read(self, flags: Sequence[object]) -> tuple[bool, ...]:
+        """Return which constraints are met; a membership, only with all before it the same way."""
+        if not any(self._halved):
+            return tuple(map(bool, flags))
+        rest = map(bool, flags)
+        so_far: dict[str | None, tuple[bool, bool]] = {}
+        met = []
+        for group, halved in zip(self._groups, self._halved, strict=True):
+            if halved:
+                itself, root = so_far.get(group, (True, True))
+                so_far[group] = (next(rest) and itself, next(rest) and root)
+                met.append(any(so_far[group]))
+            else:
+                met.append(next(rest))
+        return tuple(met)

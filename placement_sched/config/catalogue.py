@@ -27,6 +27,7 @@ PER_REQUEST = frozenset(
         ("placement", "allocation_candidates_budget"),
         ("placement", "allocation_candidates_generation_strategy"),
         ("placement", "max_allocation_candidates"),
+        ("placement", "max_member_of"),
         ("placement", "randomize_allocation_candidates"),
         ("scheduler", "max_attempts"),
         ("scheduler", "max_placement_results"),

@@ -38,9 +38,10 @@ OPTIONS = (
         default=5_000_000,
         min=0,
         help="How much work one request for candidates may make where groups, trees and sharing "
-        "providers are combined: a step for each provider tried for a group, ten for each "
-        "candidate found. A request that needs more is answered with 400; 0 no bound. A million "
-        "steps take one to three seconds.",
+        "providers are combined: a step for each provider tried for a group, and one for every 20 "
+        "characters of a candidate found (the more groups and providers it names, the more: 10 "
+        "for one of one group). A request that needs more is answered with 400; 0 no bound. A "
+        "million steps take one to three seconds, or 20 MB of candidates.",
     ),
     cfg.IntOpt(
         "max_request_groups",
@@ -48,6 +49,15 @@ OPTIONS = (
         min=1,
         help="How many groups (resources, resources1, resources_NET, ...) one request for "
         "candidates may have; one with more is answered with 400.",
+    ),
+    cfg.IntOpt(
+        "max_member_of",
+        default=256,
+        min=1,
+        help="How many sets of aggregates (member_of, unless forbidden) one request for "
+        "candidates may name. Where groups, trees and sharing providers are combined, those of "
+        "the group without suffix count once for each of its resource classes. One with more is "
+        "answered with 400.",
     ),
     cfg.StrOpt(
         "incomplete_consumer_project_id",

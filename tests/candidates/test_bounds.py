@@ -1,5 +1,6 @@
 """What would take too long is refused or ends, and what is merely much is answered."""
 
+from json import dumps
 from random import Random
 from time import monotonic
 
@@ -14,8 +15,12 @@ from placement_sched.candidates.combine import (
     can_serve,
     combinations,
 )
+from placement_sched.candidates.constraints import OWN_ROOT, all_of, constraints_of
 from placement_sched.candidates.explain import explain
+from placement_sched.candidates.gather import STEP
+from placement_sched.candidates.names import Names
 from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.topology import Topology
 from placement_sched.errors import TooComplex
 from placement_sched.model.query import AggregateTerms, CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.report import View
@@ -25,6 +30,7 @@ from tests.clouds import Cloud, load, uuid_of
 
 VERSION = {"OpenStack-API-Version": "placement 1.39"}
 BUDGET = "placement.allocation_candidates_budget"
+MEMBER_OF = "placement.max_member_of"
 EQUAL = Cloud(
     (
         provider("CN"),
@@ -44,18 +50,17 @@ def _get(app, query, status=200):
 
 @pytest.fixture
 def equal(sqlite_settings, make_app):
-    """Return a client of a cloud with eight equal children, under a budget of so much."""
+    """Return how to make clients of a cloud with eight equal children, under such bounds."""
+    load(make_app(sqlite_settings).app.services.database, EQUAL)
 
     def open_with(**options):
-        app = make_app(sqlite_settings.overridden(options))
-        load(app.app.services.database, EQUAL)
-        return app
+        return make_app(sqlite_settings.overridden(options))
 
     return open_with
 
 
 def test_six_groups_on_eight_equal_children_are_cut_at_the_limit(equal):
-    app = equal(**{BUDGET: 20_000})
+    app = equal(**{BUDGET: 50_000})
     answer = _get(app, f"{_asking(6)}&limit=1000").json
     told = {str(request["mappings"]) for request in answer["allocation_requests"]}
     assert len(told) == len(answer["allocation_requests"]) == 1000
@@ -124,6 +129,117 @@ def test_search_without_an_end_is_stopped():
     tree = _tree(13, 14, 4)
     with pytest.raises(TooComplex):
         list(combinations(tree, Rules(slots=slots), Budget(10_000)))
+
+
+LONG = "&".join(f"resources_{'A' * 50}{number}=SRIOV_NET_VF:1" for number in range(9))
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["resources1=SRIOV_NET_VF:1", _asking(2), _asking(8), _asking(32, "none"), LONG],
+    ids=["1 group", "2 groups", "8 groups", "32 groups", "long suffixes"],
+)
+def test_candidates_cost_the_characters_that_they_take(equal, query):
+    query = query if "group_policy" in query else f"{query}&group_policy=none"
+    told = _get(equal(), f"{query}&limit=8").json["allocation_requests"]
+    steps = sum(len(dumps(one)) for one in told) // STEP
+    app = equal(**{BUDGET: steps // 2})
+    (error,) = _get(app, f"{query}&limit=8", status=400).json["errors"]
+    assert error["code"] == "placement.query.too_complex"
+    app = equal(**{BUDGET: steps * 2})
+    assert _get(app, f"{query}&limit=8").json["allocation_requests"] == told
+
+
+def test_many_groups_pinned_to_one_child_cannot_fill_the_memory(sqlite_settings, make_app):
+    app = make_app(sqlite_settings.overridden({BUDGET: 50_000}))
+    gold = provider("PF0", {"SRIOV_NET_VF": 64}, under="CN", traits=["CUSTOM_GOLD"])
+    plain = provider("PF1", {"SRIOV_NET_VF": 64}, under="CN")
+    load(app.app.services.database, Cloud((provider("CN"), gold, plain)))
+    pinned = "&".join(f"required{number}=CUSTOM_GOLD" for number in range(1, 47))
+    query = f"{_asking(64, 'none')}&{pinned}"
+    (error,) = _get(app, query, status=400).json["errors"]
+    assert error["code"] == "placement.query.too_complex"
+    answer = _get(app, f"{query}&limit=100")
+    assert len(answer.json["allocation_requests"]) == 100
+    assert len(answer.body) < 50_000 * STEP
+
+
+def test_what_is_found_again_by_another_tree_is_not_counted_again(sqlite_settings, make_app):
+    app = make_app(sqlite_settings.overridden({BUDGET: 1000}))
+    pool = provider("SS", {"DISK_GB": 99}, traits=[SHARES], aggregates=["a"])
+    hosts = [provider(f"CN{number}", aggregates=["a"]) for number in range(500)]
+    load(app.app.services.database, Cloud((pool, *hosts)))
+    assert len(_get(app, "resources=DISK_GB:1").json["allocation_requests"]) == 1
+
+
+def _member_of(sets):
+    """Return how often aggregates are looked up for one who is to be in all these sets."""
+    aggregates = {uuid_of(f"a{number}"): number for number in range(100)}
+    names = Names({"VCPU": 0}, {}, aggregates, Topology(nested=True, sharing=False))
+    group = RequestGroup(aggregates=AggregateTerms(tuple(frozenset(one) for one in sets)))
+    asked = str(all_of(constraints_of(group, names, OWN_ROOT)))
+    return asked.count("FROM resource_provider_aggregates")
+
+
+def test_aggregates_are_looked_up_twice_for_each_set():
+    each = [{uuid_of(f"a{number}")} for number in range(100)]
+    assert [_member_of(each[:sets]) for sets in (1, 2, 10, 100)] == [2, 4, 20, 200]
+
+
+@pytest.mark.parametrize("another", ["not there", "a2"])
+def test_sets_that_follow_from_another_are_not_looked_up(another):
+    least = {uuid_of("a1")}
+    assert _member_of([{*least, uuid_of(another)}] * 50 + [least] * 50) == _member_of([least])
+
+
+def test_where_no_aggregate_of_a_set_is_there_none_is_looked_up():
+    assert _member_of([{uuid_of("a1")}, {uuid_of("a2")}, {uuid_of("not there")}]) == 0
+
+
+def test_sixty_sets_of_aggregates_are_met_by_itself_or_by_the_root(database, settings):
+    places = [f"a{number}" for number in range(60)]
+    few, rest = places[:30], places[30:]
+    cloud = Cloud(
+        (
+            provider("CN0", {"VCPU": 1}, aggregates=places),
+            provider("NUMA0", {"VCPU": 1}, under="CN0"),
+            provider("CN1", {"VCPU": 1}, aggregates=few),
+            provider("NUMA1", {"VCPU": 1}, under="CN1", aggregates=rest),
+            provider("CN2", {"VCPU": 1}),
+            provider("NUMA2", {"VCPU": 1}, under="CN2", aggregates=places),
+            provider("CN3", {"VCPU": 1}, aggregates=places[:-1]),
+        )
+    )
+    load(database, cloud)
+    sets = tuple(frozenset({uuid_of(place), uuid_of("nowhere")}) for place in places)
+    group = RequestGroup(resources=(("VCPU", 1),), aggregates=AggregateTerms(sets))
+    with database.read() as connection:
+        search = prepare(connection, CandidatesQuery(groups=(group,)))
+        found = find(connection, search, settings, Random(1))
+        told = explain(connection, search, found, settings, View())
+    serving = {uuid for request in found.requests for uuid in request.allocations}
+    assert serving == {uuid_of(name) for name in ("CN0", "NUMA0", "NUMA2")}
+    left = [step.after for step in told.steps if step.constraint == "member_of"]
+    assert left == [4] * 30 + [3] * 29 + [2]
+
+
+@pytest.mark.parametrize(("sets", "status"), [(3, 200), (4, 400)])
+def test_more_sets_of_aggregates_than_allowed_are_refused(equal, sets, status):
+    app = equal(**{MEMBER_OF: 6})
+    some = [f"member_of={uuid_of(str(number))}" for number in range(sets)]
+    query = "&".join(["resources=VCPU:1,DISK_GB:1", *some])
+    answer = _get(app, query, status=status).json
+    if status == 400:
+        assert answer["errors"][0]["code"] == "placement.query.too_complex"
+        assert "asks 8 times" in answer["errors"][0]["detail"]
+        assert "max_member_of" in answer["errors"][0]["detail"]
+
+
+def test_hundreds_of_sets_of_aggregates_are_refused(equal):
+    some = [f"member_of={uuid_of(str(number))}" for number in range(300)]
+    query = "&".join(["resources=VCPU:1", *some])
+    (error,) = _get(equal(), query, status=400).json["errors"]
+    assert error["code"] == "placement.query.too_complex"
 
 
 @pytest.mark.parametrize("sharing", [False, True], ids=["tree", "sharing"])
