@@ -6,8 +6,10 @@ The same statement tells which shapes of providers there are, which costs no rou
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
-from sqlalchemy import Connection, literal, select, union_all
+from sqlalchemy import CompoundSelect, Connection, Select, bindparam, literal, select, union_all
 
 from placement_sched.candidates.topology import Topology, nested, sharing
 from placement_sched.db.tables import placement_aggregates, resource_classes, traits
@@ -61,24 +63,30 @@ def _check(kind: str, parameter: str, wanted: AbstractSet[str], known: Mapping[s
 
 
 def _look_up(connection: Connection, trait_names: set[str], aggregate_uuids: set[str]) -> Names:
-    parts = [
-        select(literal(_CLASS), resource_classes.c.id, resource_classes.c.name),
-        select(literal(_SHAPE), nested(), literal("nested")),
-        select(literal(_SHAPE), sharing(), literal("sharing")),
-    ]
-    if trait_names:
-        named = traits.c.name.in_(sorted(trait_names))
-        parts.append(select(literal(_TRAIT), traits.c.id, traits.c.name).where(named))
-    if aggregate_uuids:
-        known = placement_aggregates.c
-        parts.append(
-            select(literal(_AGGREGATE), known.id, known.uuid).where(
-                known.uuid.in_(sorted(aggregate_uuids))
-            )
-        )
+    question = _question(with_traits=bool(trait_names), with_aggregates=bool(aggregate_uuids))
+    given = {"traits": sorted(trait_names), "aggregates": sorted(aggregate_uuids)}
     found: tuple[dict[str, int], ...] = ({}, {}, {}, {})
-    for kind, number, name in connection.execute(union_all(*parts)).all():
+    for kind, number, name in connection.execute(question, given).all():
         found[kind][name] = number
     classes, trait_ids, aggregates, shapes = found
     shape = Topology(nested=bool(shapes["nested"]), sharing=bool(shapes["sharing"]))
     return Names(classes, trait_ids, aggregates, shape)
+
+
+# Each form is built once: that takes longer than asking it.
+@cache
+def _question(*, with_traits: bool, with_aggregates: bool) -> CompoundSelect[*tuple[Any, ...]]:
+    """Return the question for all classes and the shape of the cloud, and for what is named."""
+    parts: list[Select[*tuple[Any, ...]]] = [
+        select(literal(_CLASS), resource_classes.c.id, resource_classes.c.name),
+        select(literal(_SHAPE), nested(), literal("nested")),
+        select(literal(_SHAPE), sharing(), literal("sharing")),
+    ]
+    if with_traits:
+        named = traits.c.name.in_(bindparam("traits", expanding=True))
+        parts.append(select(literal(_TRAIT), traits.c.id, traits.c.name).where(named))
+    if with_aggregates:
+        known = placement_aggregates.c
+        among_them = known.uuid.in_(bindparam("aggregates", expanding=True))
+        parts.append(select(literal(_AGGREGATE), known.id, known.uuid).where(among_them))
+    return union_all(*parts)

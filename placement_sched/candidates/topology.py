@@ -6,6 +6,7 @@ one of its aggregates (Placement documentation, "Modeling with Provider Trees").
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from sqlalchemy import CTE, ColumnElement, Connection, Select, Subquery, case, exists, select
 
@@ -59,6 +60,7 @@ def sharing_with_trees(connection: Connection, roots: Sequence[int]) -> Subquery
     return _pairs().where(among(connection, _MEMBER.c.root_provider_id, roots)).subquery("pairs")
 
 
+@cache  # always the same, and building it takes longer than asking it of a few trees
 def _pairs() -> Select[int, int | None]:
     sharers = _sharers()
     joined = resource_provider_aggregates.alias("joined")
