@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
-from unicodedata import category
 from uuid import UUID
 
 import jsonschema
@@ -12,6 +11,7 @@ from jsonschema import FormatChecker
 
 from placement_sched.api.microversion import Version
 from placement_sched.errors import Invalid
+from placement_sched.model.naming import is_printable, is_printable_name
 
 Json = Mapping[str, Any]
 
@@ -35,23 +35,19 @@ def _is_uuid_if_text(value: object) -> bool:
     return not isinstance(value, str) or is_uuid(value)
 
 
-def is_printable(text: object) -> bool:
-    """Return whether ``text`` is printable, spaces of all kinds included."""
-    if not isinstance(text, str):
-        return True
-    return all(letter.isprintable() or category(letter) == "Zs" for letter in text)
+def _is_printable_if_text(value: object) -> bool:
+    return not isinstance(value, str) or is_printable(value)
 
 
-def is_printable_name(text: object) -> bool:
-    """Return whether ``text`` is printable, with no white space at either end (nova's names)."""
-    return not isinstance(text, str) or (is_printable(text) and text == text.strip())
+def _is_printable_name_if_text(value: object) -> bool:
+    return not isinstance(value, str) or is_printable_name(value)
 
 
 #: The formats that schemas may name, beside JSON Schema's own.
 FORMATS = {
     "uuid": _is_uuid_if_text,
-    "printable": is_printable,
-    "printable-name": is_printable_name,
+    "printable": _is_printable_if_text,
+    "printable-name": _is_printable_name_if_text,
 }
 
 #: How many characters of a value or a path, and of all that is said of it, a message repeats.

@@ -74,6 +74,14 @@ def test_administrators_list_private_ones_of_their_own_project_too(private):
     assert private.ids(token="admin:shop") == ["f", "p"]
 
 
+@pytest.mark.parametrize("action", ["addTenantAccess", "removeTenantAccess"])
+def test_a_project_with_a_blank_at_its_end_is_nobody(private, action):
+    private.let_in("p", "shop")
+    answer = private.ask("POST", "/p/action", {action: {"tenant": "shop "}}, status=400)
+    assert f"$.{action}.tenant" in message(answer)
+    assert projects(private.ask("GET", "/p/os-flavor-access")) == ["shop"]
+
+
 @pytest.mark.parametrize(
     ("body", "place"),
     [
@@ -83,6 +91,7 @@ def test_administrators_list_private_ones_of_their_own_project_too(private):
         ({"addTenantAccess": {"tenant": 5}}, "$.addTenantAccess.tenant"),
         ({"addTenantAccess": {"tenant": "x" * 256}}, "$.addTenantAccess.tenant"),
         ({"addTenantAccess": {"tenant": "a", "x": 1}}, "$.addTenantAccess"),
+        ({"addTenantAccess": {"tenant": " p"}}, "$.addTenantAccess.tenant"),
         ({"removeTenantAccess": {"tenant": None}}, "$.removeTenantAccess.tenant"),
         ({}, "the action"),
         ({"addTenantAccess": {"tenant": "a"}, "x": {}}, "the action"),

@@ -209,6 +209,7 @@ def test_zone_names_that_nova_takes(sqlite_api, zone):
         {"set_metadata": {"metadata": {"k\n": "v"}}},
         {"set_metadata": {"metadata": {"é": "v"}}},
         {"set_metadata": {"metadata": {"ok": "v", "k": 5}}},
+        {"set_metadata": {"metadata": {" k": "v"}}},
     ],
 )
 def test_malformed_action_is_400_and_does_nothing(sqlite_api, sqlite_database, body):
@@ -217,6 +218,14 @@ def test_malformed_action_is_400_and_does_nothing(sqlite_api, sqlite_database, b
     before = sqlite_api.show(number).json
     sqlite_api.act(number, body, status=400)
     assert sqlite_api.show(number).json == before
+
+
+@pytest.mark.parametrize("metadata", [{"k": "1", "k ": "2"}, {"k ": None}], ids=str)
+def test_metadata_keys_that_differ_by_a_blank_at_the_end_are_refused(api, metadata):
+    number = api.make("a")
+    api.set_metadata(number, k="kept")
+    api.act(number, {"set_metadata": {"metadata": metadata}}, status=400)
+    assert api.show(number).json["aggregate"]["metadata"] == {"k": "kept"}
 
 
 def test_unknown_action_is_named(sqlite_api):

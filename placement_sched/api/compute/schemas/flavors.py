@@ -9,6 +9,7 @@ from placement_sched.api.compute.schemas.parts import (
     wrapped,
 )
 from placement_sched.api.schema import Schemas
+from placement_sched.model.naming import FLAVOR_ID
 from placement_sched.store.flavor_list import SORT_KEYS
 
 _DESCRIPTION: Json = {"type": ["string", "null"], "maxLength": 65535, "format": "printable"}
@@ -18,7 +19,7 @@ _FLAVOR: Json = {
         "type": ["string", "integer", "null"],
         "minLength": 1,
         "maxLength": 255,
-        "pattern": r"^(?! )[a-zA-Z0-9. _-]+(?<! )$(?!\n)",
+        "pattern": FLAVOR_ID,
     },
     "ram": number(1),
     "vcpus": number(1),
@@ -49,7 +50,7 @@ UPDATE = wrapped(
     "flavor", an_object({"description": _DESCRIPTION}, required=["description"]), (2, 55)
 )
 
-_TENANT: Json = {"type": "string", "minLength": 1, "maxLength": 255}
+_TENANT: Json = NAME
 ADD_TENANT_ACCESS = wrapped("addTenantAccess", an_object({"tenant": _TENANT}, required=["tenant"]))
 REMOVE_TENANT_ACCESS = wrapped(
     "removeTenantAccess", an_object({"tenant": _TENANT}, required=["tenant"])

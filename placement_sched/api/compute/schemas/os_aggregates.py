@@ -3,17 +3,17 @@
 from typing import Any
 
 from placement_sched.api.schema import Schemas
+from placement_sched.model import naming
 
 _NAME = {"type": "string", "minLength": 1, "maxLength": 255, "format": "printable-name"}
-# A server is created in "zone:host:node", so a zone's name has no colon.
 _ZONE = {
     "type": ["string", "null"],
     "minLength": 1,
     "maxLength": 255,
     "format": "printable-name",
-    "pattern": "^[^:]*$",
+    "pattern": naming.ZONE,
 }
-_HOST = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[a-zA-Z0-9._-]*$(?!\n)"}
+_HOST = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": naming.HOST}
 
 
 def _object(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ REMOVE_HOST = _wrapped("remove_host", _object({"host": _HOST}, required=["host"]
 _VALUE = {"type": ["string", "null"], "maxLength": 255}
 _METADATA = {
     "type": "object",
-    "patternProperties": {r"^[a-zA-Z0-9:._ -]{1,255}$(?!\n)": _VALUE},
+    "patternProperties": {naming.KEY: _VALUE},
     "additionalProperties": False,
 }
 SET_METADATA = _wrapped("set_metadata", _object({"metadata": _METADATA}, required=["metadata"]))

@@ -2,12 +2,13 @@
 
 from placement_sched.api.compute.schemas.parts import Json, an_object
 from placement_sched.api.schema import Schemas
+from placement_sched.model import naming
 
 _HOST: Json = {
     "type": "string",
     "minLength": 1,
     "maxLength": 255,
-    "pattern": r"^[a-zA-Z0-9._-]*$(?!\n)",
+    "pattern": naming.HOST,
 }
 _TEXT: Json = {"type": "string", "minLength": 1, "maxLength": 255}
 #: Words for yes and no are taken as well; which, the reader says.

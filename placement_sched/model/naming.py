@@ -1,0 +1,26 @@
+"""How names may be written, whoever gives them: a request of a face or a fleet file.
+
+Sources: compute API reference ("Host aggregates", "Flavors", "Flavors extra-specs", "Compute
+services"). Names begin and end with no blank, as MariaDB takes ``a`` and ``a `` for the same.
+"""
+
+from unicodedata import category
+
+#: A host, where a request names it.
+HOST = r"^[a-zA-Z0-9._-]*$(?!\n)"
+#: An availability zone: a server is created in ``zone:host:node``, so its name has no colon.
+ZONE = "^[^:]*$"
+#: A key of an aggregate's metadata or of a flavor's extra specs.
+KEY = r"^(?! )[a-zA-Z0-9:_. -]{1,255}(?<! )$(?!\n)"
+#: The id of a flavor.
+FLAVOR_ID = r"^(?! )[a-zA-Z0-9. _-]+(?<! )$(?!\n)"
+
+
+def is_printable(text: str) -> bool:
+    """Return whether ``text`` is printable, spaces of all kinds included."""
+    return all(letter.isprintable() or category(letter) == "Zs" for letter in text)
+
+
+def is_printable_name(text: str) -> bool:
+    """Return whether ``text`` is printable, with no white space at either end (nova's names)."""
+    return is_printable(text) and text == text.strip()
