@@ -68,7 +68,13 @@ def remove(connection: Connection, uuids: Collection[str]) -> int:
     return freed
 
 
-def replace(connection: Connection, claims: Sequence[ConsumerClaim], now: datetime) -> None:
+def replace(
+    connection: Connection,
+    claims: Sequence[ConsumerClaim],
+    now: datetime,
+    *,
+    recorded: bool = False,
+) -> None:
     """Make each consumer hold exactly what its claim says: all claims, or (by an error) none.
 
     Runs inside one write transaction of the caller's, with a number of statements that does not
@@ -78,6 +84,9 @@ def replace(connection: Connection, claims: Sequence[ConsumerClaim], now: dateti
     writes. Raises the generations of the consumers and of the providers that are asked, and, as
     OpenStack placement does, of the providers of a consumer that gives up everything (not of those
     that one moves away from).
+
+    What is ``recorded`` is held already, whatever inventories have become since: that there is an
+    inventory is all that is asked of it.
 
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for another
     generation than the one given, and :class:`CapacityExceeded`.
@@ -96,7 +105,10 @@ def replace(connection: Connection, claims: Sequence[ConsumerClaim], now: dateti
     provider_ids = {uuid: number for (kind, uuid), number in ids.items() if kind == names.PROVIDER}
     _lock_providers(connection, asked, provider_ids, left)
     wants = _wants(connection, holding, provider_ids)
-    capacity.check(connection, wants, _sums(held))
+    if recorded:
+        capacity.check_stocked(connection, wants)
+    else:
+        capacity.check(connection, wants, _sums(held))
     _rewrite(connection, held, wants, now)
     holders.finish(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
     holders.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])

@@ -69,6 +69,13 @@ def check(connection: Connection, wants: Collection[Want], held: Mapping[Place, 
             )
 
 
+def check_stocked(connection: Connection, wants: Collection[Want]) -> None:
+    """Raise :class:`CapacityExceeded` where an amount is of a class that the provider has not."""
+    rooms = read(connection, {want.place for want in wants})
+    for want in wants:
+        _stocked(want, rooms.get(want.place))
+
+
 def read(connection: Connection, places: Iterable[Place]) -> dict[Place, Room]:
     """Return inventory and usage at these places, and perhaps at more of the same providers."""
     asked = set(places)
@@ -92,13 +99,17 @@ def read(connection: Connection, places: Iterable[Place]) -> dict[Place, Room]:
     }
 
 
-def _check_units(want: Want, room: Room | None) -> None:
+def _stocked(want: Want, room: Room | None) -> Room:
     if room is None:
         raise CapacityExceeded(
             f"Unable to allocate inventory: Inventory for '{want.resource_class}' on resource "
             f"provider '{want.provider_uuid}' invalid: it has none."
         )
-    inventory = room.inventory
+    return room
+
+
+def _check_units(want: Want, room: Room | None) -> None:
+    inventory = _stocked(want, room).inventory
     if not obeys_units(inventory, want.amount):
         raise CapacityExceeded(
             f"Unable to allocate inventory: {want.amount} {want.resource_class} on resource "

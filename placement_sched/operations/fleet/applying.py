@@ -198,7 +198,8 @@ def _write_allocations(connection: Connection, before: State, after: State, now:
         if uuid not in after.consumers
     ]
     if claims:
-        allocations.replace(connection, claims, now)
+        # The file says what is, not what is asked: a host may have shrunk under what it holds.
+        allocations.replace(connection, claims, now, recorded=True)
 
 
 def _write_instances(connection: Connection, before: State, after: State, now: datetime) -> None:

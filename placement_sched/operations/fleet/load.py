@@ -24,6 +24,14 @@ STEPS = 9
 _ATTEMPTS = 10
 
 
+class _UndoneError(Exception):
+    """Ends the transaction of a dry run, which tells what would have changed."""
+
+    def __init__(self, found: tuple[Change, ...]) -> None:
+        super().__init__("a dry run")
+        self.changes = found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """Loads and dumps a database's cloud, by the settings' ratios where a file tells none."""
@@ -35,19 +43,17 @@ class Fleet:
     def load(self, text: str, name: str, *, dry_run: bool, told: Told) -> tuple[Change, ...]:
         """Make of the cloud what a file (``text``, called ``name``) says; return what changes.
 
-        One transaction: all of it, or (by an error) nothing. Raises :class:`Invalid` with line and
+        One transaction: all of it, or (by an error) nothing. A dry run is the same, but undone at
+        the end, so that what it tells a load can do. Raises :class:`Invalid` with line and
         column for a file that cannot be, and :class:`Conflict` where the cloud is against it.
         """
         told("the file")
-        file = Marked(text, name)
-        if dry_run:
-            told("what there is")
-            terms = terms_of(self.settings, self.clock())
-            with self.database.snapshot() as connection:
-                return changes(*file.read(lambda document: laid(connection, document, terms)))
+        work = partial(self._load, file=Marked(text, name), dry_run=dry_run, told=told)
         for _ in range(_ATTEMPTS):
             try:
-                return self.database.write(partial(self._load, file=file, told=told))
+                return self.database.write(work)
+            except _UndoneError as undone:
+                return undone.changes
             except ConcurrentUpdate:
                 continue
         raise ConcurrentUpdate("others changed the same things again and again; try again")
@@ -58,11 +64,16 @@ class Fleet:
         with self.database.snapshot() as connection:
             return text_of(show(read(connection, terms.nobody), terms))
 
-    def _load(self, connection: Connection, file: Marked, told: Told) -> tuple[Change, ...]:
+    def _load(
+        self, connection: Connection, file: Marked, *, dry_run: bool, told: Told
+    ) -> tuple[Change, ...]:
         change_counters.bump(connection, SUBJECT)
         told("what there is")
         now = self.clock()
         terms = terms_of(self.settings, now)
         before, after = file.read(lambda document: laid(connection, document, terms))
         apply(connection, before, after, now, told)
-        return changes(before, after)
+        found = changes(before, after)
+        if dry_run:
+            raise _UndoneError(found)
+        return found

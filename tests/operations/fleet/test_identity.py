@@ -24,6 +24,38 @@ def test_dump_then_load_into_an_empty_database_is_the_identity(empty_cloud, docu
     assert one.load(text_of(document)) == one.load(dumped) == []
 
 
+def test_a_provider_that_is_fuller_than_its_inventory_is_loaded_again(app, cloud, empty_cloud):
+    at_placement = {"OpenStack-API-Version": "placement 1.39"}
+    cloud.load(
+        """
+        hosts: [{host: cn1, vcpus: 8, memory_mb: 4096}]
+        instances:
+          - {name: whole, host: cn1, flavor: {vcpus: 4, memory_mb: 1024}}
+          - {name: told, host: cn1, allocations: {cn1: {VCPU: 3}}}
+        """
+    )
+    (uuid,) = cloud.state.providers
+    address = f"/placement/resource_providers/{uuid}/inventories/VCPU"
+    generation = app.get(address, headers=at_placement).json["resource_provider_generation"]
+    app.put_json(
+        address,
+        {
+            "resource_provider_generation": generation,
+            "total": 4,
+            "min_unit": 2,
+            "step_size": 2,
+            "allocation_ratio": 1.0,
+        },
+        headers=at_placement,
+    )
+    dumped = cloud.dump()
+    other = empty_cloud()
+    other.load(dumped)
+    assert other.state == cloud.state
+    assert other.dump() == dumped
+    assert cloud.load(dumped) == []
+
+
 def test_a_cloud_made_through_the_faces_is_dumped_and_loaded_whole(app, cloud, empty_cloud):
     at_placement = {"OpenStack-API-Version": "placement 1.39"}
     app.post_json(
