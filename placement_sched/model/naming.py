@@ -4,6 +4,7 @@ Sources: compute API reference ("Host aggregates", "Flavors", "Flavors extra-spe
 services"). Names begin and end with no blank, as MariaDB takes ``a`` and ``a `` for the same.
 """
 
+import re
 from unicodedata import category
 
 #: A host, where a request names it.
@@ -14,6 +15,14 @@ ZONE = "^[^:]*$"
 KEY = r"^(?! )[a-zA-Z0-9:_. -]{1,255}(?<! )$(?!\n)"
 #: The id of a flavor.
 FLAVOR_ID = r"^(?! )[a-zA-Z0-9. _-]+(?<! )$(?!\n)"
+
+#: An image's id, in the properties that name an image.
+UUID = "^([0-9a-fA-F]){8}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){12}$"
+
+
+def is_zone(text: str) -> bool:
+    """Return whether ``text`` may name an availability zone."""
+    return is_printable_name(text) and re.search(ZONE, text) is not None
 
 
 def is_printable(text: str) -> bool:

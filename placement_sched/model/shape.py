@@ -27,16 +27,20 @@ _EARLIEST = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as the tables keep
 
 
 class Misfit(Exception):
-    """A value that does not have its shape: what is wrong, and the keys that lead to it."""
+    """A value that does not have its shape: what is wrong, and the keys that lead to it.
 
-    def __init__(self, what: str, *keys: str | int) -> None:
+    With ``at_key`` it is the last key itself that is wrong, whatever stands under it.
+    """
+
+    def __init__(self, what: str, *keys: str | int, at_key: bool = False) -> None:
         super().__init__(what)
         self.what = what
         self.keys = keys
+        self.at_key = at_key
 
     def under(self, *keys: str | int) -> "Misfit":
         """Return the same fault as seen from the value that holds the faulty one."""
-        return Misfit(self.what, *keys, *self.keys)
+        return Misfit(self.what, *keys, *self.keys, at_key=self.at_key)
 
 
 def read(shape: Shape[T], document: Any, at: str = "$") -> T:
@@ -201,7 +205,11 @@ def mapping_of(keys: Shape[str], inner: Shape[T]) -> Shape[dict[str, T]]:
         found: dict[str, T] = {}
         for key, item in _object(value).items():
             try:
-                found[keys(key)] = inner(item)
+                named = keys(key)
+            except Misfit as misfit:
+                raise Misfit(misfit.what, key, at_key=True) from None
+            try:
+                found[named] = inner(item)
             except Misfit as misfit:
                 raise misfit.under(key) from None
         return found
@@ -219,7 +227,7 @@ def record(
         for key, item in _object(value).items():
             inner = fields.get(key)
             if inner is None:
-                raise Misfit("the key is unknown", key)
+                raise Misfit("the key is unknown", key, at_key=True)
             try:
                 found[key] = inner(item)
             except Misfit as misfit:

@@ -12,6 +12,34 @@ from typing import Any
 QUEUED = "queued"
 ACTIVE = "active"
 DEACTIVATED = "deactivated"
+STATUSES = (
+    QUEUED,
+    "saving",
+    ACTIVE,
+    "killed",
+    "deleted",
+    "uploading",
+    "importing",
+    "pending_delete",
+    DEACTIVATED,
+)
+
+#: What the disk's data may be, and what may be around it.
+DISK_FORMATS = (
+    "ami",
+    "ari",
+    "aki",
+    "vhd",
+    "vhdx",
+    "vmdk",
+    "raw",
+    "qcow2",
+    "vdi",
+    "iso",
+    "ploop",
+    "luks",
+)
+CONTAINER_FORMATS = ("ami", "ari", "aki", "bare", "ovf", "ova", "docker", "compressed")
 
 PUBLIC = "public"
 COMMUNITY = "community"

@@ -1,6 +1,5 @@
 """What may stand in a fleet file: the shape of every entry. ``doc/source/fleet.rst`` tells it."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,13 +20,32 @@ from placement_sched.model.shape import (
     one_of,
     record,
 )
-from placement_sched.model.stored_image import MEMBER_STATUSES, VISIBILITIES
+from placement_sched.model.stored_image import (
+    CONTAINER_FORMATS,
+    DISK_FORMATS,
+    MEMBER_STATUSES,
+    STATUSES,
+    VISIBILITIES,
+)
 from placement_sched.operations.fleet.patterns import expand
+from placement_sched.operations.fleet.written import (
+    flavor_id,
+    host_name,
+    key,
+    label,
+    label_or_empty,
+    member_host,
+    named,
+    printable,
+    properties,
+    prose,
+    symbol,
+    word,
+    zone,
+)
 
 Json = dict[str, Any]
 
-_NEVER = re.compile("[\x00\ud800-\udfff]")
-_SYMBOL = re.compile(r"[A-Z0-9_]{1,255}")
 _MAX_RATIO = 3.40282e38
 #: Sizes of images are in bytes, in 64 bits.
 _MAX_BYTES = 2**63 - 1
@@ -42,48 +60,28 @@ def located(*keys: str | int) -> Iterator[None]:
         raise misfit.under(*keys) from None
 
 
-def prose(longest: int = 65535, shortest: int = 0) -> Shape[str]:
-    """Return the shape of texts; a whole number is the text of its digits."""
+def patterns_of(name: Shape[str]) -> Shape[list[str]]:
+    """Return the shape of patterns, or lists of them, for such names; it reads the names."""
 
-    def read(value: Any) -> str:
-        if type(value) is int:
-            value = str(value)
-        if not isinstance(value, str):
-            raise Misfit(f"{value!r} is not a text; quotes make it one")
-        if not shortest <= len(value) <= longest:
-            raise Misfit(f"it has {len(value)} characters, not {shortest} to {longest}")
-        if _NEVER.search(value):
-            raise Misfit("it has characters that no database keeps")
-        return value
+    def read(value: Any) -> list[str]:
+        if not isinstance(value, list):
+            return [name(one) for one in expand(named(value))]
+        found: list[str] = []
+        for index, pattern in enumerate(value):
+            with located(index):
+                found += [name(one) for one in expand(named(pattern))]
+        return found
 
     return read
 
 
-word = prose(255)
-named = prose(255, shortest=1)
-
-
-def patterns(value: Any) -> list[str]:
-    """Return what a pattern, or each of a list of them, stands for."""
-    if not isinstance(value, list):
-        return [named(name) for name in expand(named(value))]
-    found: list[str] = []
-    for index, one in enumerate(value):
-        with located(index):
-            found += [named(name) for name in expand(named(one))]
-    return found
+patterns = patterns_of(named)
+host_patterns = patterns_of(host_name)
 
 
 def uuids(value: Any) -> list[str]:
     """Return the uuids that patterns stand for."""
     return [shape.uuid(one) for one in patterns(value)]
-
-
-def symbol(value: Any) -> str:
-    """Return the name of a trait or a resource class."""
-    if not isinstance(value, str) or not _SYMBOL.fullmatch(value):
-        raise Misfit(f"{value!r} is no name: upper case letters, digits and _ make one")
-    return value
 
 
 def one_for_each(values: Sequence[str], count: int) -> Sequence[str]:
@@ -146,8 +144,8 @@ PROVIDER: Shape[Json] = record(
 )
 #: What an entry of a host has beside the fields of a report.
 HOST: Mapping[str, Shape[Any]] = {
-    "host": patterns,
-    "node": patterns,
+    "host": host_patterns,
+    "node": host_patterns,
     "uuid": uuids,
     "host_ip": nullable(patterns),
     "last_seen_up": moment,
@@ -159,11 +157,11 @@ HOST: Mapping[str, Shape[Any]] = {
 }
 SERVICE = record(
     {
-        "host": patterns,
-        "binary": named,
+        "host": host_patterns,
+        "binary": label,
         "uuid": uuids,
         "status": one_of(("enabled", "disabled")),
-        "disabled_reason": nullable(word),
+        "disabled_reason": nullable(named),
         "forced_down": boolean,
         "last_seen_up": nullable(moment),
     },
@@ -171,18 +169,18 @@ SERVICE = record(
 )
 FLAVOR = record(
     {
-        "name": named,
-        "id": named,
-        "vcpus": integer(),
-        "memory_mb": integer(),
+        "name": label,
+        "id": flavor_id,
+        "vcpus": integer(1),
+        "memory_mb": integer(1),
         "root_gb": integer(),
         "ephemeral_gb": integer(),
         "swap": integer(),
         "rxtx_factor": number(0.0, _MAX_RATIO),
         "is_public": boolean,
-        "description": nullable(prose()),
-        "extra_specs": mapping_of(named, word),
-        "projects": list_of(named),
+        "description": nullable(printable),
+        "extra_specs": mapping_of(key, word),
+        "projects": list_of(label),
     },
     required=("name",),
 )
@@ -190,25 +188,25 @@ IMAGE = record(
     {
         "name": nullable(word),
         "id": shape.uuid,
-        "status": prose(32, shortest=1),
+        "status": one_of(STATUSES),
         "visibility": one_of(VISIBILITIES),
         "owner": nullable(word),
         "size": nullable(integer(0, _MAX_BYTES)),
         "virtual_size": nullable(integer(0, _MAX_BYTES)),
-        "disk_format": nullable(prose(32)),
-        "container_format": nullable(prose(32)),
+        "disk_format": nullable(one_of(DISK_FORMATS)),
+        "container_format": nullable(one_of(CONTAINER_FORMATS)),
         "min_ram": integer(),
         "min_disk": integer(),
         "protected": boolean,
         "os_hidden": boolean,
-        "tags": list_of(word),
-        "properties": mapping_of(named, prose()),
-        "members": mapping_of(named, one_of(MEMBER_STATUSES)),
+        "tags": list_of(label_or_empty),
+        "properties": properties,
+        "members": mapping_of(label, one_of(MEMBER_STATUSES)),
     }
 )
 SERVER_GROUP = record(
     {
-        "name": named,
+        "name": label,
         "uuid": shape.uuid,
         "policy": one_of(POLICIES),
         "rules": record({MOST_PER_HOST: integer(1)}),
@@ -219,11 +217,11 @@ SERVER_GROUP = record(
 )
 AGGREGATE = record(
     {
-        "name": named,
+        "name": label,
         "uuid": shape.uuid,
-        "availability_zone": named,
-        "metadata": mapping_of(named, word),
-        "hosts": patterns,
+        "availability_zone": zone,
+        "metadata": mapping_of(key, word),
+        "hosts": patterns_of(member_host),
     },
     required=("name",),
 )

@@ -28,6 +28,7 @@ from placement_sched.operations.fleet.wanted_things import (
     lay_image,
     lay_server_group,
 )
+from placement_sched.operations.fleet.written import symbol
 from placement_sched.scheduler.question import resources_from_flavor
 from placement_sched.store import flavors
 
@@ -62,7 +63,7 @@ _LAID_BEFORE: tuple[tuple[str, Callable[[Draft, Json], None]], ...] = (
 _FILE = record(
     {
         "version": anything,
-        **dict.fromkeys(_NAMES, list_of(entries.symbol)),
+        **dict.fromkeys(_NAMES, list_of(symbol)),
         **{name: list_of(shape) for name, shape in _SECTIONS.items()},
         # What is there to be anchored, and used elsewhere by an alias.
         "templates": anything,

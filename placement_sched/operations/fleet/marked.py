@@ -8,7 +8,7 @@ import yaml
 from yaml.events import CollectionEndEvent, CollectionStartEvent
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from placement_sched.errors import Invalid
+from placement_sched.errors import Error, Invalid
 from placement_sched.model.shape import Misfit
 
 T = TypeVar("T")
@@ -76,7 +76,13 @@ class Marked:
         try:
             return shape(self.data)
         except Misfit as misfit:
-            self._refuse_mark(misfit.what, self._mark(misfit.keys), misfit.keys)
+            mark = self._mark(misfit.keys, at_key=misfit.at_key)
+            self._refuse_mark(misfit.what, mark, misfit.keys)
+
+    def told_at(self, error: Error, keys: Sequence[str | int]) -> Error:
+        """Return an error as one at the value that these keys lead to, or what is nearest to it."""
+        told = self._told(error.detail, self._mark(keys), keys)
+        return type(error)(told, code=error.code, extra=error.extra)
 
     def _value(self, node: Node) -> Any:
         """Return what a node says; a node that is anchored is decoded once."""
@@ -143,37 +149,49 @@ class Marked:
             return float(text)
         return text
 
-    def _mark(self, keys: Sequence[str | int]) -> yaml.Mark | None:
-        """Return where the value under these keys stands, or what is nearest above it."""
+    def _mark(self, keys: Sequence[str | int], *, at_key: bool = False) -> yaml.Mark | None:
+        """Return where the value under these keys stands, or what is nearest above it.
+
+        With ``at_key``, where the last key itself does.
+        """
         node: Node | None = self._root
         mark = None if node is None else node.start_mark
-        for key in keys:
+        for place, key in enumerate(keys, 1):
             found = None if node is None else _under(node, key)
             if found is None:
                 break
-            node, mark = found
+            node, of_value, of_key = found
+            mark = of_key if at_key and place == len(keys) else of_value
         return mark
 
     def _refuse_mark(
         self, what: str, mark: _Place | None, keys: Sequence[str | int] = ()
     ) -> NoReturn:
+        raise Invalid(self._told(what, mark, keys))
+
+    def _told(self, what: str, mark: _Place | None, keys: Sequence[str | int]) -> str:
         place = self._name if mark is None else f"{self._name}:{mark.line + 1}:{mark.column + 1}"
         path = ".".join(map(str, keys))
-        raise Invalid(f"{place}: {what}{f' (at {path})' if path else ''}")
+        return f"{place}: {what}{f' (at {path})' if path else ''}"
 
 
-def _under(node: Node, key: str | int) -> tuple[Node, yaml.Mark] | None:
-    """Return the node under a key, and where it stands; what is merged in stands elsewhere."""
+def _under(node: Node, key: str | int) -> tuple[Node, yaml.Mark, yaml.Mark] | None:
+    """Return the node under a key, where it stands, and where its key does.
+
+    What is merged in stands elsewhere.
+    """
     if isinstance(node, SequenceNode):
         if isinstance(key, int) and key < len(node.value):
-            return node.value[key], node.value[key].start_mark
+            value = node.value[key]
+            return value, value.start_mark, value.start_mark
         return None
     if not isinstance(node, MappingNode):
         return None
     for name, value in node.value:
         if isinstance(name, ScalarNode) and name.tag != _MERGE and name.value == str(key):
             # A key that is wrong is shown itself, and so is the beginning of what it holds.
-            return value, name.start_mark if isinstance(value, MappingNode) else value.start_mark
+            shown = name if isinstance(value, MappingNode) else value
+            return value, shown.start_mark, name.start_mark
     for name, value in node.value:
         if name.tag == _MERGE:
             parts = value.value if isinstance(value, SequenceNode) else [value]

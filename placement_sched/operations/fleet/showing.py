@@ -8,6 +8,7 @@ import yaml
 
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import ZONE_KEY
+from placement_sched.model.naming import is_zone
 from placement_sched.model.server_group import ServerGroup
 from placement_sched.model.stored_image import StoredImage
 from placement_sched.operations.fleet.patterns import fold
@@ -176,10 +177,10 @@ def _aggregate(one: AggregateState) -> Json:
         shown["uuid"] = one.uuid
     zone = one.metadata.get(ZONE_KEY)
     others = {key: short(value) for key, value in sorted(one.metadata.items()) if key != ZONE_KEY}
-    if zone:
+    if zone and is_zone(zone):
         shown[ZONE_KEY] = short(zone)
     elif zone is not None:
-        others[ZONE_KEY] = zone
+        others[ZONE_KEY] = short(zone)
     if others:
         shown["metadata"] = others
     if one.hosts:

@@ -19,13 +19,13 @@ from placement_sched.operations.fleet import entries
 from placement_sched.operations.fleet.entries import (
     anything,
     located,
-    named,
     no_fewer,
     one_for_each,
 )
 from placement_sched.operations.fleet.patterns import expand, filled
 from placement_sched.operations.fleet.state import ProviderState, ServiceState
 from placement_sched.operations.fleet.wanted import Draft, derived
+from placement_sched.operations.fleet.written import named
 
 Json = dict[str, Any]
 
@@ -72,8 +72,14 @@ def _names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
     count = max(len(hosts), len(names))
     with located("host"):
         hosts_of_each = one_for_each(hosts, count)
-    with located("node"):
+    with located("node" if "node" in entry else "host"):
+        _refuse_long(names)
         return hosts_of_each, no_fewer(names, count)
+
+
+def _refuse_long(names: Sequence[str]) -> None:
+    if wrong := next((name for name in names if not 0 < len(name) <= _LONGEST), None):
+        raise Misfit(f"{wrong!r} has {len(wrong)} characters, not 1 to {_LONGEST}")
 
 
 def _for_each(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any] | None:
@@ -206,8 +212,7 @@ def _names_below(given: Any, above: _Above | None) -> list[str]:
         if above is not None:
             text = filled(text, {"root": above.root, "parent": above.name})
         found += expand(text)
-    if wrong := next((name for name in found if not 0 < len(name) <= _LONGEST), None):
-        raise Misfit(f"{wrong!r} has {len(wrong)} characters, not 1 to {_LONGEST}")
+    _refuse_long(found)
     return found
 
 

@@ -247,4 +247,4 @@ def _blank(uuid: str) -> Instance:
 def _refuse_unknown(given: Json, known: frozenset[str]) -> None:
     for key in given:
         if key not in known:
-            raise Misfit("the key is unknown", key)
+            raise Misfit("the key is unknown", key, at_key=True)

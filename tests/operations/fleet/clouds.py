@@ -2,10 +2,14 @@
 
 from hypothesis import strategies as st
 
+from placement_sched.model.naming import is_printable_name
+
 _NAMES = st.sampled_from(["a", "b1", "b2", "b10", "x-[1]", "Ω {root}", "12", "yes", "~", "s p"])
-_TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=8).filter(
-    lambda text: text == text.strip()
-)
+_TEXTS = st.text(
+    st.characters(exclude_categories=("Cs", "Cc", "Cf", "Cn", "Co", "Zl", "Zp")),
+    min_size=1,
+    max_size=8,
+).filter(is_printable_name)
 _TRAITS = st.lists(
     st.sampled_from(["HW_CPU_X86_AVX", "CUSTOM_ONE", "CUSTOM_TWO"]), unique=True, max_size=3
 )
@@ -26,6 +30,9 @@ _STOCKS = st.dictionaries(
 )
 _MOMENTS = st.sampled_from(["2026-01-01T11:00:00", "2026-01-01T12:00:00", "2025-12-01T00:00:00"])
 _MAPS = st.dictionaries(_TEXTS, _TEXTS, max_size=2)
+_KEYED = st.dictionaries(st.from_regex(r"[a-zA-Z0-9:_.-]( ?[a-z0-9]){0,4}", fullmatch=True), _TEXTS)
+#: The hosts of which requests can speak, and so can be put into aggregates.
+_PLAIN = {"a", "b1", "b2", "b10", "12", "yes"}
 
 
 def escaped(name: str) -> str:
@@ -102,14 +109,14 @@ def documents(draw):
             "name": name,
             **draw(
                 st.fixed_dictionaries(
-                    {"vcpus": st.integers(0, 1), "memory_mb": st.integers(1, 5)},
+                    {"vcpus": st.integers(1, 2), "memory_mb": st.integers(1, 5)},
                     optional={
                         "id": _UUIDS | st.just(f"{name}-id"),
                         "swap": st.integers(0, 9),
                         "rxtx_factor": st.sampled_from([1.0, 0.5, 3.25]),
                         "is_public": st.booleans(),
-                        "description": _TEXTS | st.just("two\nlines"),
-                        "extra_specs": _MAPS,
+                        "description": _TEXTS,
+                        "extra_specs": _KEYED,
                         "projects": st.lists(_TEXTS, unique=True, max_size=2),
                     },
                 )
@@ -141,8 +148,8 @@ def documents(draw):
     aggregates = [
         {
             "name": name,
-            "metadata": draw(_MAPS),
-            "hosts": [escaped(one) for one in names if draw(st.booleans())],
+            "metadata": draw(_KEYED),
+            "hosts": [one for one in names if one in _PLAIN and draw(st.booleans())],
             **draw(
                 st.fixed_dictionaries({}, optional={"uuid": _UUIDS})
                 if name != "zone"

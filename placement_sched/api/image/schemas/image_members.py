@@ -5,8 +5,8 @@ Source: Image API reference, "Sharing".
 
 from typing import Any
 
-from placement_sched.api.image.schemas.images import UUID
 from placement_sched.api.schema import Schemas
+from placement_sched.model.naming import UUID
 from placement_sched.model.stored_image import MEMBER_STATUSES
 
 Json = dict[str, Any]

@@ -7,37 +7,15 @@ from typing import Any
 
 from placement_sched.api.schema import Schemas
 from placement_sched.model.inventory import MAX_INT
-from placement_sched.model.stored_image import VISIBILITIES
+from placement_sched.model.naming import UUID
+from placement_sched.model.stored_image import (
+    CONTAINER_FORMATS,
+    DISK_FORMATS,
+    STATUSES,
+    VISIBILITIES,
+)
 
 Json = dict[str, Any]
-
-UUID = "^([0-9a-fA-F]){8}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){12}$"
-_CONTAINERS = ("ami", "ari", "aki", "bare", "ovf", "ova", "docker", "compressed")
-_DISKS = (
-    "ami",
-    "ari",
-    "aki",
-    "vhd",
-    "vhdx",
-    "vmdk",
-    "raw",
-    "qcow2",
-    "vdi",
-    "iso",
-    "ploop",
-    "luks",
-)
-_STATUSES = (
-    "queued",
-    "saving",
-    "active",
-    "killed",
-    "deleted",
-    "uploading",
-    "importing",
-    "pending_delete",
-    "deactivated",
-)
 
 
 def _text(description: str, **more: Any) -> Json:
@@ -65,14 +43,14 @@ def _amount(description: str) -> Json:
 _ATTRIBUTES: Json = {
     "id": _text("The image's uuid.", pattern=UUID),
     "name": _null_or("string", "What people call the image.", maxLength=255),
-    "status": _told(_text("How far the image's data is.", enum=list(_STATUSES))),
+    "status": _told(_text("How far the image's data is.", enum=list(STATUSES))),
     "visibility": _text("Who may see the image.", enum=list(VISIBILITIES)),
     "owner": _null_or("string", "The project that the image is of.", maxLength=255),
     "protected": {"type": "boolean", "description": "Whether the image cannot be deleted."},
     "os_hidden": {"type": "boolean", "description": "Whether lists leave the image out."},
-    "disk_format": _null_or("string", "The format of the disk.", enum=[None, *_DISKS]),
+    "disk_format": _null_or("string", "The format of the disk.", enum=[None, *DISK_FORMATS]),
     "container_format": _null_or(
-        "string", "The format of what is around the disk.", enum=[None, *_CONTAINERS]
+        "string", "The format of what is around the disk.", enum=[None, *CONTAINER_FORMATS]
     ),
     "min_ram": _amount("The memory in MB without which the image does not boot."),
     "min_disk": _amount("The disk in GB without which the image does not boot."),
