@@ -10,6 +10,7 @@ from placement_sched.db.connection import Connection
 from placement_sched.model import shape
 from placement_sched.model.inventory import Inventory
 from placement_sched.operations.fleet.applying import apply
+from placement_sched.operations.fleet.blame import AgainstError
 from placement_sched.operations.fleet.laying import laid, terms_of
 from placement_sched.operations.fleet.patterns import escaped
 
@@ -65,7 +66,10 @@ def load(connection: Connection, cloud: Cloud, settings: Settings, now: datetime
     before, after = shape.read(
         lambda document: laid(connection, document, terms), document_of(cloud)
     )
-    apply(connection, before, after, now, lambda _what: None)
+    try:
+        apply(connection, before, after, now, lambda _what: None)
+    except AgainstError as against:
+        raise against.cause from None
 
 
 def document_of(cloud: Cloud) -> Json:

@@ -162,11 +162,13 @@ def _check_zone_of_added(
     """Raise :class:`Conflict` unless these hosts may be in the aggregate's zone."""
     prefix = f"Cannot add host to aggregate {aggregate.id}"
     zones = store.zones_of_hosts(connection, hosts)
-    others = {name for named in zones.values() for name in named.values()}
-    others.discard(aggregate.availability_zone or "")
+    mine = aggregate.availability_zone
+    others = {name for named in zones.values() for name in named.values()} - {mine}
     if others:
+        there = [host for host, named in zones.items() if others.intersection(named.values())]
         raise Conflict(
-            f"{prefix}: one or more hosts already in availability zone(s) {_list(others)}."
+            f"{prefix}: one or more hosts already in availability zone(s) {_list(others)}: "
+            f"{_list(there)}."
         )
     busy = store.hosts_with_instances(connection, set(hosts) - set(zones))
     if busy:

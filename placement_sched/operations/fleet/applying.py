@@ -5,15 +5,18 @@ aggregates, and the one write through which all allocations go. What is alike is
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
 from placement_sched.db.connection import Connection
 from placement_sched.model.allocation import ConsumerClaim
+from placement_sched.model.host_aggregate import ZONE_KEY
 from placement_sched.model.node_report import NodeReport
 from placement_sched.operations import host_aggregates, reports
 from placement_sched.operations.fleet.applying_providers import touched, write_providers
+from placement_sched.operations.fleet.blame import blamed
 from placement_sched.operations.fleet.state import ITS_ROW, AggregateState, State
 from placement_sched.store import (
     allocations,
@@ -37,7 +40,8 @@ Told = Callable[[str], None]
 def apply(connection: Connection, before: State, after: State, now: datetime, told: Told) -> None:
     """Write what differs between the two; the caller has read ``before`` in this transaction.
 
-    Raises what the operations raise: :class:`Invalid` and :class:`Conflict` in all their kinds.
+    Raises what the operations raise, :class:`Invalid` and :class:`Conflict` in all their kinds, and
+    :class:`AgainstError` of what they raise where one entry is to blame.
     """
     told("resource classes and traits")
     for name in sorted(after.resource_classes - before.resource_classes):
@@ -136,21 +140,30 @@ def _write_aggregates(connection: Connection, before: State, after: State, now: 
         return
     ids = {one.uuid: one.id for one in aggregate_rows.snapshot(connection)}
     pairs: list[tuple[int, AggregateState, AggregateState]] = []
+
+    def against(wanted: AggregateState, key: str) -> AbstractContextManager[None]:
+        place = after.told_at.get(("aggregate", wanted.uuid), ())
+        return blamed(f"aggregate {wanted.name}", *place, key)
+
     for uuid, wanted in changed.items():
         found = before.aggregates.get(uuid)
         if found is None:
             found = AggregateState(uuid=uuid, name=wanted.name)
-            ids[uuid] = host_aggregates.create(connection, uuid, wanted.name, None, now).id
+            with against(wanted, "name"):
+                ids[uuid] = host_aggregates.create(connection, uuid, wanted.name, None, now).id
         pairs.append((ids[uuid], found, wanted))
     # All hosts leave before any comes, so that none is in two zones meanwhile.
     for number, found, wanted in pairs:
         for host in sorted(found.hosts - wanted.hosts):
-            host_aggregates.remove_host(connection, number, host, now)
+            with against(wanted, "hosts"):
+                host_aggregates.remove_host(connection, number, host, now)
     for number, found, wanted in pairs:
-        _describe_aggregate(connection, number, found, wanted, now)
+        with against(wanted, ZONE_KEY):
+            _describe_aggregate(connection, number, found, wanted, now)
     for number, found, wanted in pairs:
         if coming := wanted.hosts - found.hosts:
-            host_aggregates.add_hosts(connection, number, coming, now)
+            with against(wanted, "hosts"):
+                host_aggregates.add_hosts(connection, number, coming, now)
 
 
 def _describe_aggregate(

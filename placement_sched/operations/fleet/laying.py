@@ -20,7 +20,7 @@ from placement_sched.operations.fleet.wanted_hosts import (
     lay_providers,
     lay_services,
 )
-from placement_sched.operations.fleet.wanted_instances import Instances
+from placement_sched.operations.fleet.wanted_instances import Instances, check_holdings
 from placement_sched.operations.fleet.wanted_things import (
     check_aggregate,
     lay_aggregate,
@@ -94,13 +94,16 @@ def laid(connection: Connection, document: Any, terms: Terms) -> tuple[State, St
         draft.know_traits(sections.get("traits", ()))
     for name, lay in _LAID_BEFORE:
         for index, entry in enumerate(sections.get(name, ())):
-            with located(name, index):
+            draft.entry = (name, index)
+            with located(*draft.entry):
                 lay(draft, entry)
     last = Instances(draft, flavors.ids_by_flavorid(connection))
     for name, lay_last in (("instances", last.lay), ("allocations", last.lay_allocations)):
         for index, entry in enumerate(sections.get(name, ())):
-            with located(name, index):
+            draft.entry = (name, index)
+            with located(*draft.entry):
                 lay_last(entry)
+    check_holdings(draft)
     return before, draft.settled()
 
 

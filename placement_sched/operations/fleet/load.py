@@ -9,6 +9,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
 from placement_sched.operations.fleet.applying import Told, apply
+from placement_sched.operations.fleet.blame import AgainstError
 from placement_sched.operations.fleet.changes import Change, changes
 from placement_sched.operations.fleet.laying import laid, terms_of
 from placement_sched.operations.fleet.marked import Marked
@@ -72,7 +73,10 @@ class Fleet:
         now = self.clock()
         terms = terms_of(self.settings, now)
         before, after = file.read(lambda document: laid(connection, document, terms))
-        apply(connection, before, after, now, told)
+        try:
+            apply(connection, before, after, now, told)
+        except AgainstError as against:
+            raise file.told_at(against.cause, against.keys) from None
         found = changes(before, after)
         if dry_run:
             raise _UndoneError(found)

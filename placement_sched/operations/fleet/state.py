@@ -104,3 +104,7 @@ class State:
     aggregates: Mapping[str, AggregateState] = field(default_factory=dict)
     instances: Mapping[str, Instance] = field(default_factory=dict)
     consumers: Mapping[str, ConsumerState] = field(default_factory=dict)
+    #: Where a file tells a thing: the keys of its entry, by kind and what tells one from the other.
+    told_at: Mapping[tuple[str, ...], tuple[str | int, ...]] = field(
+        default_factory=dict, compare=False
+    )

@@ -83,7 +83,9 @@ class Draft:
     settled_traits: set[str] = field(default_factory=set)
     provider_names: dict[str, str] = field(init=False)
     node_names: dict[tuple[str, str], str] = field(init=False)
-    _named: set[tuple[str, ...]] = field(default_factory=set)
+    #: The keys of the entry that is being laid, and of those that told things before it.
+    entry: tuple[str | int, ...] = ()
+    told_at: dict[tuple[str, ...], tuple[str | int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         before = self.before
@@ -105,9 +107,9 @@ class Draft:
 
     def once(self, kind: str, *names: str) -> None:
         """Raise :class:`Misfit` where the file has named this thing before."""
-        if (kind, *names) in self._named:
+        if (kind, *names) in self.told_at:
             raise Misfit(f"the {kind} {' '.join(names)} is in the file already")
-        self._named.add((kind, *names))
+        self.told_at[(kind, *names)] = self.entry
 
     def know_classes(self, names: Iterable[str]) -> None:
         """Make custom resource classes; raises :class:`Misfit` for one that cannot be."""
@@ -166,6 +168,7 @@ class Draft:
             aggregates=self.aggregates,
             instances=self.instances,
             consumers=self.consumers,
+            told_at=self.told_at,
         )
 
     def _join_aggregates(self) -> None:

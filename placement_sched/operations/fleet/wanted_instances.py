@@ -13,7 +13,12 @@ from placement_sched.model.instance import Instance
 from placement_sched.model.shape import Misfit
 from placement_sched.operations.fleet.entries import located, one_for_each
 from placement_sched.operations.fleet.reading import plain_flavor
-from placement_sched.operations.fleet.state import ITS_ROW, ConsumerState, FlavorState
+from placement_sched.operations.fleet.state import (
+    ITS_ROW,
+    ConsumerState,
+    FlavorState,
+    ProviderState,
+)
 from placement_sched.operations.fleet.wanted import Amounts, Draft, derived
 
 Json = dict[str, Any]
@@ -189,6 +194,34 @@ class Instances:
             self._draft.consumers[consumer.uuid] = consumer
         else:
             self._draft.consumers.pop(consumer.uuid, None)
+
+
+def check_holdings(draft: Draft) -> None:
+    """Raise :class:`Misfit` where a consumer holds of a class that its provider has not.
+
+    It is told at the entry of who comes to hold it, else of the provider that loses the class.
+    """
+    for one in draft.consumers.values():
+        for number, amounts in one.allocations.items():
+            provider = draft.providers.get(number)
+            lacking = amounts.keys() - (provider.inventories if provider else amounts).keys()
+            if provider and lacking:
+                _refuse_lacking(draft, one, provider, min(lacking))
+
+
+def _refuse_lacking(
+    draft: Draft, one: ConsumerState, provider: ProviderState, resource_class: str
+) -> None:
+    told = draft.told_at
+    instance = draft.instances.get(one.uuid)
+    who = one.uuid if instance is None else instance.display_name
+    holder = told.get(("instance", one.uuid)) or told.get(("consumer", one.uuid))
+    if holder and draft.before.consumers.get(one.uuid) != one:
+        what = f"{who} cannot hold {resource_class} of provider {provider.name}, which has none"
+        raise Misfit(what, *holder, "allocations")
+    if place := told.get(("provider", provider.uuid)):
+        what = f"provider {provider.name} cannot lose its {resource_class}, of which {who} has some"
+        raise Misfit(what, *place, "inventories")
 
 
 def usual_owner(draft: Draft, instance: Instance) -> ConsumerState:

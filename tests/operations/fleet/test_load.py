@@ -12,7 +12,7 @@ from placement_sched.db.tables import (
     resource_provider_traits,
     resource_providers,
 )
-from placement_sched.errors import CapacityExceeded, Conflict, Duplicate, InUse, Invalid
+from placement_sched.errors import Conflict, Duplicate, Invalid
 from placement_sched.operations.fleet import load as operation
 from tests.clouds import uuid_of
 from tests.statements import counted
@@ -403,10 +403,11 @@ def test_an_image_without_a_name_and_two_of_one_name_are_told_by_their_ids(small
     ("text", "error"),
     [
         ("aggregates: [{name: az3, availability_zone: z3, hosts: [cn1]}]", Conflict),
-        ("hosts: [{host: cn1, inventories: {VCPU: null}}]", InUse),
-        ("instances: [{name: odd, allocations: {storage: {VGPU: 1}}}]", CapacityExceeded),
+        ("aggregates: [{name: az1, availability_zone: z2}]", Invalid),
+        ("hosts: [{host: cn1, inventories: {VCPU: null}}]", Invalid),
+        ("instances: [{name: odd, allocations: {storage: {VGPU: 1}}}]", Invalid),
     ],
-    ids=["zone", "in use", "no inventory"],
+    ids=["zone", "zone of instances", "in use", "no inventory"],
 )
 def test_where_the_cloud_is_against_it_nothing_is_changed(small, text, error):
     small.load(WHOLE)
@@ -414,6 +415,45 @@ def test_where_the_cloud_is_against_it_nothing_is_changed(small, text, error):
     with pytest.raises(error):
         small.load("flavors: [{name: another, vcpus: 1, memory_mb: 1}]\n" + text)
     assert small.state == before
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "aggregates:\n- {name: az3, availability_zone: z3, hosts: [cn3, cn1]}",
+            "f.yaml:2:45: aggregate az3: Cannot add host to aggregate ",
+        ),
+        (
+            "aggregates:\n- {name: az1, availability_zone: z2}",
+            "f.yaml:2:34: aggregate az1: Cannot update aggregate ",
+        ),
+        (
+            "aggregates:\n- {name: az1, hosts: [cn2]}",
+            "f.yaml:2:22: aggregate az1: Cannot remove host from aggregate ",
+        ),
+        (
+            "hosts:\n- {host: cn1, inventories: {VCPU: null}}",
+            "f.yaml:2:15: provider cn1 cannot lose its VCPU, of which ",
+        ),
+        (
+            "instances:\n- {name: odd, allocations: {storage: {VGPU: 1}}}",
+            "f.yaml:2:15: odd cannot hold VGPU of provider storage, which has none",
+        ),
+    ],
+    ids=["zone", "zone of instances", "leaving", "in use", "no inventory"],
+)
+def test_a_rule_tells_whom_it_is_against_and_where(small, text, told):
+    small.load(WHOLE)
+    with pytest.raises((Conflict, Invalid)) as refused:
+        small.load(text)
+    assert str(refused.value).startswith(told)
+
+
+def test_a_zone_conflict_names_the_hosts(small):
+    small.load(WHOLE)
+    with pytest.raises(Conflict, match=r"already in availability zone\(s\) z1: cn1\."):
+        small.load("aggregates: [{name: az3, availability_zone: z3, hosts: [cn1, cn3]}]")
 
 
 def test_a_service_keeps_its_uuid_apart_from_others(small):
