@@ -41,9 +41,13 @@ def escaped(name: str) -> str:
 
 
 _REPORT = st.fixed_dictionaries(
-    {"vcpus": st.integers(0, 64), "memory_mb": st.integers(1000, 9000)},
+    # As much of each class as flavors may ask of.
+    {
+        "vcpus": st.integers(1, 64),
+        "memory_mb": st.integers(1000, 9000),
+        "local_gb": st.integers(1, 500),
+    },
     optional={
-        "local_gb": st.integers(0, 500),
         "memory_mb_used": st.integers(0, 900),
         "free_ram_mb": st.none() | st.integers(-5, 900),
         "free_disk_gb": st.none() | st.integers(-5, 900),
