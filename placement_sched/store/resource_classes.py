@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 import os_resource_classes
 from sqlalchemy import (
@@ -56,11 +57,7 @@ def all_by_id(connection: Connection) -> dict[int, str]:
 
 def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
     """Return the ids of those of ``names`` that are there; only for custom ones it asks."""
-    wanted = set(names)
-    ids = {name: _STANDARD_IDS[name] for name in wanted & _STANDARD_IDS.keys()}
-    for batch in batches(wanted - ids.keys()):
-        ids |= {row.name: row.id for row in connection.execute(_IDS, {"names": batch})}
-    return ids
+    return _ids(connection, _IDS, names)
 
 
 def names_by_id(connection: Connection, ids: Iterable[int]) -> dict[int, str]:
@@ -82,10 +79,16 @@ def held_ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, 
     Placement's inventories have no foreign key to their class. Who writes one holds the class by
     this lock, for which :func:`remove` waits; standard classes are never deleted.
     """
+    return _ids(connection, _HELD_IDS, names)
+
+
+def _ids(
+    connection: Connection, question: Select[*tuple[Any, ...]], names: Iterable[str]
+) -> dict[str, int]:
     wanted = set(names)
     ids = {name: _STANDARD_IDS[name] for name in wanted & _STANDARD_IDS.keys()}
     for batch in batches(wanted - ids.keys()):
-        ids |= {row.name: row.id for row in connection.execute(_HELD_IDS, {"names": batch})}
+        ids |= {row.name: row.id for row in connection.execute(question, {"names": batch})}
     return ids
 
 
