@@ -1,12 +1,13 @@
 """Flavors under the rules that span several rows."""
 
-from threading import Barrier, Thread
+from functools import partial
 
 import pytest
 
 from placement_sched.errors import Conflict, Duplicate, NotFound
 from placement_sched.model.flavor import Flavor
 from placement_sched.operations import flavors
+from tests.at_once import at_once
 from tests.hosts import NOW
 from tests.statements import counted
 
@@ -30,20 +31,13 @@ def test_id_and_name_are_each_given_once(database):
 
 
 def test_of_rivals_for_a_name_one_wins(database):
-    start, told = Barrier(4), []
-
     def rival(number):
-        start.wait()
         try:
-            told.append(create(database, f"f{number}").flavorid)
+            return create(database, f"f{number}").flavorid
         except Duplicate:
-            told.append(None)
+            return None
 
-    threads = [Thread(target=rival, args=[number]) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    told = at_once(*(partial(rival, number) for number in range(4)))
     assert sum(one is not None for one in told) == 1
 
 

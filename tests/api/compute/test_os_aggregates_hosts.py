@@ -1,6 +1,6 @@
 """Hosts of host aggregates: zones hold, instances keep theirs, provider aggregates follow."""
 
-from threading import Barrier, Thread
+from functools import partial
 
 import pytest
 from sqlalchemy import select
@@ -11,6 +11,7 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from tests.api.compute.conftest import URL
+from tests.at_once import at_once
 from tests.hosts import add_instance, add_node, add_service
 from tests.statements import counted
 
@@ -210,18 +211,8 @@ def test_refused_change_writes_nothing(api, database):
 def test_rival_zones_never_both_win_a_host(api, database):
     add_node(database, "h1")
     numbers = [api.make(zone, zone) for zone in ("za", "zb", "zc", "zd")]
-    start, statuses = Barrier(len(numbers)), []
-
-    def race(number):
-        start.wait()
-        statuses.append(api.add_host(number, "h1", status="*").status_int)
-
-    threads = [Thread(target=race, args=(number,)) for number in numbers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(statuses) == [200, 409, 409, 409]
+    answers = at_once(*(partial(api.add_host, number, "h1", status="*") for number in numbers))
+    assert sorted(answer.status_int for answer in answers) == [200, 409, 409, 409]
 
 
 def statements_with(api, database, size):

@@ -1,10 +1,11 @@
 """Images changed by JSON patch, of both media types."""
 
-from threading import Barrier, Thread
+from functools import partial
 
 import pytest
 
 from placement_sched.api.image.patch import DRAFT
+from tests.at_once import at_once
 
 
 def op(operation, path, *value):
@@ -176,15 +177,6 @@ def test_draft_has_its_own_faults(sqlite_api, one, operation, status):
 
 def test_patches_at_one_moment_are_all_kept(api, uuid):
     """Each is made of what the one before left, none of what was before both."""
-    barrier, names = Barrier(4), [f"p{number}" for number in range(4)]
-
-    def add(name):
-        barrier.wait()
-        api.patch(uuid, op("add", f"/{name}", name))
-
-    threads = [Thread(target=add, args=(name,)) for name in names]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    names = [f"p{number}" for number in range(4)]
+    at_once(*(partial(api.patch, uuid, op("add", f"/{name}", name)) for name in names))
     assert set(names) <= api.show(uuid).json.keys()
