@@ -6,10 +6,10 @@ from typing import Any
 
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-from placement_sched.api import face
 from placement_sched.api.compute.dialect import ComputeDialect
 from placement_sched.api.compute.face import ROUTES as COMPUTE_ROUTES
 from placement_sched.api.edge import edged
+from placement_sched.api.face import Face
 from placement_sched.api.health import Health
 from placement_sched.api.identity.dialect import IdentityDialect
 from placement_sched.api.identity.face import ROUTES as IDENTITY_ROUTES
@@ -67,10 +67,10 @@ class Application:
         self.services = services
         faces: dict[str, WSGI] = {
             "/placement": _placement(services),
-            "/compute": face.build("compute", COMPUTE_ROUTES, ComputeDialect(), services),
-            "/image": face.build("image", IMAGE_ROUTES, ImageDialect(), services),
-            "/identity": face.build("identity", IDENTITY_ROUTES, IdentityDialect(), services),
-            "/scheduler": face.build("scheduler", SCHEDULER_ROUTES, SchedulerDialect(), services),
+            "/compute": Face("compute", COMPUTE_ROUTES, ComputeDialect(), services),
+            "/image": Face("image", IMAGE_ROUTES, ImageDialect(), services),
+            "/identity": Face("identity", IDENTITY_ROUTES, IdentityDialect(), services),
+            "/scheduler": Face("scheduler", SCHEDULER_ROUTES, SchedulerDialect(), services),
         }
         self._outermost = _watched(DispatcherMiddleware(_nothing, faces), services)
 
@@ -102,7 +102,7 @@ def placement_app(services: Services) -> WSGI:
 
 
 def _placement(services: Services) -> WSGI:
-    return face.build("placement", PLACEMENT_ROUTES, PlacementDialect(PLACEMENT_VERSIONS), services)
+    return Face("placement", PLACEMENT_ROUTES, PlacementDialect(PLACEMENT_VERSIONS), services)
 
 
 def _watched(application: WSGI, services: Services) -> WSGI:

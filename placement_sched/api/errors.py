@@ -1,6 +1,6 @@
 """THE table: which domain exception is which HTTP status."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from types import MappingProxyType
 
@@ -14,7 +14,11 @@ class UnsupportedMediaType(errors.Error):
 
 
 class MethodNotAllowed(errors.Error):
-    """The path is served, but not with this method."""
+    """The path is served, but not with this method; ``allowed`` are those for the header Allow."""
+
+    def __init__(self, detail: str, allowed: Sequence[str] = ()) -> None:
+        super().__init__(detail)
+        self.allowed = tuple(allowed)
 
 
 class TooLarge(errors.Error):

@@ -5,7 +5,7 @@ import logging
 import pytest
 from webtest import TestApp
 
-from placement_sched.api import face
+from placement_sched.api.face import Face
 from placement_sched.api.placement.dialect import PlacementDialect
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.route import Route
@@ -133,7 +133,7 @@ def test_defect_is_told_with_its_traceback_and_hidden_from_the_caller(sqlite_set
 
     route = Route(method="GET", path="/", handler=broken, public=True)
     services = make_services(sqlite_settings)
-    application = face.build("broken", [route], PlacementDialect(VERSIONING), services)
+    application = Face("broken", [route], PlacementDialect(VERSIONING), services)
     answer = TestApp(application).get("/", status=500)
     services.database.dispose()
     assert "geheim" not in answer.text

@@ -1,0 +1,51 @@
+"""An answer as it goes out: status line, headers and body."""
+
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from werkzeug.http import http_date
+from werkzeug.urls import iri_to_uri
+
+from placement_sched.api.call import Answer
+
+StartResponse = Callable[..., Any]
+
+JSON = "application/json"
+
+#: Statuses whose answers have no body, and tell no length of one (RFC 9110).
+_BARE = frozenset((HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED))
+_LINES = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
+
+
+def content_of(answer: Answer) -> bytes:
+    """Return the body as it goes out."""
+    body = answer.body
+    if body is None:
+        return b""
+    return body if isinstance(body, bytes) else orjson.dumps(body)
+
+
+def send(
+    answer: Answer,
+    content: bytes,
+    stamps: Mapping[str, str],
+    method: str,
+    start_response: StartResponse,
+) -> Iterable[bytes]:
+    """Start the response (WSGI) and return its body; ``stamps`` are headers of every answer."""
+    headers: dict[str, str] = {}
+    if answer.body is not None:
+        headers["Content-Type"] = JSON
+    if answer.last_modified is not None:
+        headers["Last-Modified"] = http_date(answer.last_modified)
+        headers["Cache-Control"] = "no-cache"
+    headers.update(answer.headers)
+    headers.update(stamps)
+    if "Location" in headers:
+        headers["Location"] = iri_to_uri(headers["Location"])
+    if answer.status not in _BARE:
+        headers["Content-Length"] = str(len(content))
+    start_response(_LINES[answer.status], list(headers.items()))
+    return () if method == "HEAD" or answer.status in _BARE else (content,)

@@ -1,0 +1,69 @@
+"""Which routes a path and a method lead to."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from werkzeug import exceptions
+from werkzeug.routing import Map, Rule
+
+from placement_sched.api.errors import MethodNotAllowed
+from placement_sched.api.route import Route
+from placement_sched.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a path and a method lead to.
+
+    ``template`` is the path of the routes there, "" where there are none; then ``refusal`` tells
+    why. ``arguments`` are the variable parts of the path. An address that is ``open_to_all``
+    needs no token, by another method no more than by its own.
+    """
+
+    template: str = ""
+    routes: tuple[Route, ...] = ()
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    refusal: NotFound | MethodNotAllowed | None = None
+    open_to_all: bool = False
+
+
+class RouteTable:
+    """The routes of one face, found by path and method."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        there: dict[tuple[str, str], tuple[Route, ...]] = {}
+        for route in routes:
+            key = (route.path, route.method)
+            there[key] = (*there.get(key, ()), route)
+        self._public = {
+            path for (path, _), found in there.items() if all(route.public for route in found)
+        }
+        self._routes = {f"{method} {path}": found for (path, method), found in there.items()}
+        rules = [_rule(path, method) for path, method in there]
+        # Rules end as they are written: nobody is sent from one address to another.
+        self._addresses = Map(rules, merge_slashes=False, redirect_defaults=False).bind("")
+
+    def find(self, path: str, method: str) -> Found:
+        """Return the routes on a path by a method, or why there are none."""
+        try:
+            rule, arguments = self._addresses.match(path, method, return_rule=True)
+        except exceptions.MethodNotAllowed as other:
+            allowed = tuple(sorted(other.valid_methods or ()))
+            refusal = MethodNotAllowed(
+                f"The method {method} is not allowed for this resource. "
+                f"Allowed: {', '.join(allowed)}.",
+                allowed=allowed,
+            )
+            return Found(refusal=refusal, open_to_all=path in self._public)
+        except exceptions.NotFound:
+            refusal = NotFound("The resource could not be found.")
+            return Found(refusal=refusal, open_to_all=path in self._public)
+        open_to_all = rule.rule in self._public
+        routes = self._routes[rule.endpoint]
+        return Found(rule.rule, routes, arguments, open_to_all=open_to_all)
+
+
+def _rule(path: str, method: str) -> Rule:
+    rule = Rule(path, methods=[method], endpoint=f"{method} {path}")
+    rule.methods = {method}  # without HEAD, which is served only where a route says so
+    return rule
