@@ -49,15 +49,14 @@ class RouteTable:
             rule, arguments = self._addresses.match(path, method, return_rule=True)
         except exceptions.MethodNotAllowed as other:
             allowed = tuple(sorted(other.valid_methods or ()))
-            refusal = MethodNotAllowed(
-                f"The method {method} is not allowed for this resource. "
-                f"Allowed: {', '.join(allowed)}.",
-                allowed=allowed,
-            )
+            told = f"The method {method} is not allowed for this resource. "
+            refusal = MethodNotAllowed(f"{told}Allowed: {', '.join(allowed)}.", allowed)
             return Found(refusal=refusal, open_to_all=path in self._public)
         except exceptions.NotFound:
-            refusal = NotFound("The resource could not be found.")
-            return Found(refusal=refusal, open_to_all=path in self._public)
+            return Found(
+                refusal=NotFound("The resource could not be found."),
+                open_to_all=path in self._public,
+            )
         open_to_all = rule.rule in self._public
         routes = self._routes[rule.endpoint]
         return Found(rule.rule, routes, arguments, open_to_all=open_to_all)

@@ -78,6 +78,9 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
             url,
             isolation_level="AUTOCOMMIT" if autocommit else "READ COMMITTED",
             connect_args=_connect_args(url, options, reading=autocommit),
+            # Where each statement is committed there is nothing to roll back, which MariaDB would
+            # be asked to do all the same.
+            skip_autocommit_rollback=True,
             **pool,
         )
     if options.connection_trace:

@@ -66,6 +66,14 @@ _BUMP = (
     .where(_COLUMNS.id.in_(bindparam("ids", expanding=True)))
     .values(generation=func.coalesce(_COLUMNS.generation, 0) + 1, updated_at=bindparam("now"))
 )
+_BUMP_FROM = (
+    update(resource_providers)
+    .where(
+        _COLUMNS.id == bindparam("provider"),
+        func.coalesce(_COLUMNS.generation, 0) == bindparam("from"),
+    )
+    .values(generation=bindparam("from") + 1, updated_at=bindparam("now"))
+)
 
 
 def read_providers(
@@ -120,19 +128,41 @@ def locked_by_uuid(connection: Connection, uuid: str, generation: int | None = N
     Raises :class:`NotFound`, and :class:`ConcurrentUpdate` unless its generation is the one given.
     """
     provider = _exactly(uuid, read_providers(connection, _LOCKED_BY_UUID, {"uuid": uuid}))
-    if generation not in {None, provider.generation}:
-        raise ConcurrentUpdate(
-            f"resource provider generation conflict: {uuid} is at {provider.generation}, "
-            f"{generation} was given. Resource provider's generation already changed. Please "
-            "update the generation and try again."
-        )
+    if generation is not None:
+        refuse_other_generation(uuid, provider.generation, generation)
     return provider
+
+
+def refuse_other_generation(uuid: str, current: int, given: int) -> None:
+    """Raise :class:`ConcurrentUpdate` where a provider is not at the generation given."""
+    if current != given:
+        raise _at_other_generation(uuid, f"at {current}", given)
+
+
+def _at_other_generation(uuid: str, where: str, given: int) -> ConcurrentUpdate:
+    return ConcurrentUpdate(
+        f"resource provider generation conflict: {uuid} is {where}, {given} was given. Resource "
+        "provider's generation already changed. Please update the generation and try again."
+    )
 
 
 def bump_generations(connection: Connection, ids: Iterable[int], now: datetime) -> None:
     """Raise the generations of providers that the caller has locked."""
     for batch in batches(sorted(set(ids))):
         connection.execute(_BUMP, {"ids": batch, "now": now})
+
+
+def bump_generation_from(
+    connection: Connection, provider_id: int, uuid: str, generation: int, now: datetime
+) -> None:
+    """Raise a provider's generation, which holds its row until the transaction ends.
+
+    Nothing that counts in the generation has changed since ``generation`` was read, or
+    :class:`ConcurrentUpdate` is raised: so what was read with it needed no lock.
+    """
+    given = {"provider": provider_id, "from": generation, "now": now}
+    if not connection.execute(_BUMP_FROM, given).rowcount:
+        raise _at_other_generation(uuid, "somewhere else by now", generation)
 
 
 def create_many(

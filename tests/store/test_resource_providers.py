@@ -129,16 +129,23 @@ def test_another_generation_than_the_one_given_is_a_conflict(database):
         )
 
 
-def test_of_many_writers_with_one_generation_one_wins(database):
+def locked_and_bumped(connection, provider):
+    found = resource_providers.locked_by_uuid(connection, provider.uuid, 0)
+    resource_providers.bump_generations(connection, [found.id], LATER)
+
+
+def read_and_bumped(connection, provider):
+    found = resource_providers.by_uuid(connection, provider.uuid)
+    resource_providers.bump_generation_from(connection, found.id, found.uuid, 0, LATER)
+
+
+@pytest.mark.parametrize("work", [locked_and_bumped, read_and_bumped])
+def test_of_many_writers_with_one_generation_one_wins(database, work):
     provider = make(database, "host")
 
     def write(_number):
-        def work(connection):
-            found = resource_providers.locked_by_uuid(connection, provider.uuid, 0)
-            resource_providers.bump_generations(connection, [found.id], LATER)
-
         try:
-            database.write(work)
+            database.write(lambda connection: work(connection, provider))
         except ConcurrentUpdate:
             return 0
         return 1

@@ -68,7 +68,7 @@ def test_inventories_are_replaced_with_four_statements(app, provider, dialect):
     assert statements(app, "put_json", path, stock(1, VCPU=2, DISK_GB=3, MEMORY_MB=4)) == 4 + begin
 
 
-def test_traits_are_replaced_with_four_statements_and_one_for_those_that_go(app, provider, dialect):
+def test_traits_that_a_provider_has_already_are_not_looked_up_again(app, provider, dialect):
     begin, path = dialect == "sqlite", f"{provider}/traits"
 
     def having(generation, names):
@@ -77,4 +77,5 @@ def test_traits_are_replaced_with_four_statements_and_one_for_those_that_go(app,
 
     assert having(0, TRAITS[:2]) == 4
     assert having(1, TRAITS[1:]) == 5
-    assert having(2, TRAITS[1:]) == 2
+    assert having(2, TRAITS[1:]) == 1
+    assert having(2, TRAITS[1:2]) == 3

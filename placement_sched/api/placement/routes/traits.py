@@ -1,6 +1,7 @@
 """Routes of traits (Placement API reference, "Traits" and "Resource provider traits")."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from placement_sched.api.call import Answer, Call
@@ -92,25 +93,23 @@ def remove(call: Call, name: str) -> Answer:
 def of_provider(call: Call, uuid: str) -> Answer:
     """Return the traits of a provider."""
     with call.services.database.read() as connection:
-        provider = resource_providers.by_uuid(connection, uuid)
-        found = traits.of_provider(connection, provider.id)
-    return _answer(call, found, provider.generation)
+        found = traits.carried_by(connection, uuid)
+    return _answer(call, found.traits, found.generation)
 
 
 def replace(call: Call, uuid: str) -> Answer:
     """Make these the only traits of a provider."""
 
     def work(connection: Connection) -> Answer:
-        generation = call.body["resource_provider_generation"]
-        provider = resource_providers.locked_by_uuid(connection, uuid, generation)
-        names = call.body["traits"]
-        wanted, held = traits.named_or_held(connection, names, provider.id)
-        if missing := sorted(set(names) - {trait.name for trait in wanted}):
-            raise Invalid(f"No such trait(s): {', '.join(missing)}.")
-        generation = provider.generation
-        ids = [trait.id for trait in wanted]
-        if traits.replace(connection, provider.id, held, ids, call.now()):
-            resource_providers.bump_generations(connection, [provider.id], call.now())
+        given: int = call.body["resource_provider_generation"]
+        provider_id, generation, held = traits.carried_by(connection, uuid)
+        resource_providers.refuse_other_generation(uuid, generation, given)
+        wanted = _of_names(connection, call.body["traits"], held)
+        if wanted != held:
+            resource_providers.bump_generation_from(
+                connection, provider_id, uuid, generation, call.now()
+            )
+            traits.replace(connection, provider_id, _ids(held), _ids(wanted), call.now())
             generation += 1
         return _answer(call, wanted, generation)
 
@@ -122,12 +121,32 @@ def clear(call: Call, uuid: str) -> Answer:
 
     def work(connection: Connection) -> None:
         provider = resource_providers.locked_by_uuid(connection, uuid)
-        _, held = traits.named_or_held(connection, (), provider.id)
-        if traits.replace(connection, provider.id, held, (), call.now()):
+        held = traits.of_provider(connection, provider.id)
+        if traits.replace(connection, provider.id, _ids(held), (), call.now()):
             resource_providers.bump_generations(connection, [provider.id], call.now())
 
     call.services.database.write(work)
     return Answer(status=204)
+
+
+def _of_names(
+    connection: Connection, names: Iterable[str], held: Iterable[Trait]
+) -> tuple[Trait, ...]:
+    """Return the traits of these names, by id; those that are held need no looking up.
+
+    Raises :class:`Invalid` where there is none of a name.
+    """
+    names = set(names)
+    known = [trait for trait in held if trait.name in names]
+    unknown = names.difference(trait.name for trait in known)
+    found = traits.by_names(connection, unknown) if unknown else ()
+    if missing := sorted(unknown.difference(trait.name for trait in found)):
+        raise Invalid(f"No such trait(s): {', '.join(missing)}.")
+    return tuple(sorted([*known, *found], key=lambda trait: trait.id))
+
+
+def _ids(found: Iterable[Trait]) -> list[int]:
+    return [trait.id for trait in found]
 
 
 def _answer(call: Call, found: tuple[Trait, ...], generation: int) -> Answer:

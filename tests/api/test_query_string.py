@@ -1,0 +1,27 @@
+"""Query strings that are refused before anybody is asked, whatever bytes they are."""
+
+import pytest
+
+LATEST = {"OpenStack-API-Version": "placement 1.39", "X-Auth-Token": "admin"}
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("project_id=%FF", "not in UTF-8"),
+        ("project_id=\xff", "not in UTF-8"),  # WSGI hands bytes over as latin-1
+        ("project_id=a%00b", "NUL character"),
+        ("\xff=1", "not in UTF-8"),
+    ],
+)
+def test_what_is_not_text_is_refused_with_the_reason(sqlite_app, query, told):
+    request = sqlite_app.RequestClass.blank(
+        "/placement/usages", {"QUERY_STRING": query}, headers=LATEST
+    )
+    answer = sqlite_app.do_request(request, status=400)
+    assert told in answer.json["errors"][0]["detail"]
+
+
+def test_the_longest_query_is_an_option_and_named(sqlite_app):
+    answer = sqlite_app.get(f"/placement/traits?name=in:{'A' * 70_000}", headers=LATEST, status=400)
+    assert "[api] max_query_string_size allows" in answer.json["errors"][0]["detail"]
