@@ -10,7 +10,8 @@ writers.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from sys import intern
+from functools import lru_cache
+from itertools import chain
 from threading import Lock
 
 import orjson
@@ -51,28 +52,36 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """What a summary shows of a provider as long as it stays as it is.
+    """What a summary shows of a provider as long as it stays as it is, in pieces of JSON.
 
-    ``classes`` are the ids of its resource classes and ``resources`` the JSON of each, with %d
-    where the usage goes; ``whole`` is the newest form of its summary with %d for each of them.
+    The newest form is ``opening``, then each of ``resources`` with what is used of it behind, then
+    ``traits`` and ``tree``. ``classes`` are the ids of the resources. An opening begins with a
+    comma, and so do all resources but the first.
     """
 
     provider: CandidateProvider
     classes: tuple[int, ...]
-    resources: tuple[str, ...]
-    whole: str
-    traits: slice
+    opening: bytes
+    resources: tuple[bytes, ...]
+    traits: bytes
+    tree: bytes
 
-    def summary(self, used: Iterable[int], shape: Shape) -> str:
+    def summary(self, used: Iterable[int], shape: Shape) -> bytes:
         """Return the summary in an older form; ``used`` is what is used of each class."""
-        resources = ",".join(
-            text % amount
-            for one, text, amount in zip(self.classes, self.resources, used, strict=True)
+        resources = b",".join(
+            piece.lstrip(b",") + _amount(amount)
+            for one, piece, amount in zip(self.classes, self.resources, used, strict=True)
             if shape.classes is None or one in shape.classes
         )
-        traits = f',"traits":{self.whole[self.traits] % ()}' if shape.traits else ""
-        tree = _tree(self.provider) if shape.tree else ""
-        return f'"{self.provider.uuid}":{{"resources":{{{resources}}}{traits}{tree}}}'
+        traits = self.traits if shape.traits else _NO_TRAITS
+        tree = self.tree if shape.tree else b"}"
+        return b"".join((self.opening, resources, traits, tree))
+
+
+#: What ends the resources of a summary that tells no traits.
+_NO_TRAITS = b"}"
+#: Gives what is written of an amount that is used, in a resource.
+_amount = b"%d}".__mod__
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +111,27 @@ class Summaries:
         class_names: Mapping[int, str],
         shape: Shape,
         known: Usages,
-    ) -> bytes:
-        """Return the JSON object of summaries by provider uuid, in the order given.
+    ) -> list[bytes]:
+        """Return the JSON object of summaries by provider uuid, in the order given, in pieces.
 
-        Usages that are ``known`` are not asked for again.
+        Usages that are ``known`` are not asked for again. Joining pieces takes a tenth of what
+        filling templates does, since nobody looks for the places.
         """
         fragments = self._current(connection, providers, class_names)
         used = _used(connection, fragments, shape, known)
+        told = [b"{"]
         if shape.is_newest:
-            told = [one.whole % used[one.provider.id] for one in fragments]
+            for one in fragments:
+                told.append(one.opening)
+                amounts = map(_amount, used[one.provider.id])
+                told += chain.from_iterable(zip(one.resources, amounts, strict=True))
+                told += (one.traits, one.tree)
         else:
-            told = [one.summary(used[one.provider.id], shape) for one in fragments]
-        return f"{{{','.join(told)}}}".encode()
+            told += [one.summary(used[one.provider.id], shape) for one in fragments]
+        if fragments:
+            told[1] = told[1].removeprefix(b",")
+        told.append(b"}")
+        return told
 
     def _current(
         self,
@@ -156,7 +174,7 @@ def _load(
     class_names: Mapping[int, str],
 ) -> dict[int, Fragment]:
     by_id = {provider.id: provider for provider in providers}
-    resources: dict[int, dict[int, str]] = {key: {} for key in by_id}
+    resources: dict[int, dict[int, bytes]] = {key: {} for key in by_id}
     carried: dict[int, str] = dict.fromkeys(by_id, "")
     for batch in batches(by_id):
         for key, class_id, total, reserved, ratio in connection.execute(
@@ -172,7 +190,10 @@ def _load(
                 reserved=reserved,
                 allocation_ratio=ratio,
             )
-            resources[key][class_id] = _resource(inventory)
+            comma = b"," if resources[key] else b""
+            resources[key][class_id] = _resource(
+                comma, inventory.resource_class, inventory.capacity
+            )
         carried.update(row for row in connection.execute(_traits_of(connection, batch)).all())
     # Asked after the ids, so that each of them has a name.
     names = dict(connection.execute(_TRAIT_NAMES).all())
@@ -183,36 +204,28 @@ def _load(
     }
 
 
-def _trait_list(ids: str, names: Mapping[int, str]) -> str:
-    """Return the JSON list of the traits of these ids, which stand between commas."""
+def _trait_list(ids: str, names: Mapping[int, str]) -> bytes:
+    """Return the piece that tells the traits of these ids, which stand between commas."""
     found = (names.get(int(key)) for key in ids.split(",") if key)
-    return _in_template(orjson.dumps(sorted(name for name in found if name)).decode())
+    return b'},"traits":' + orjson.dumps(sorted(name for name in found if name))
 
 
-def _fragment(provider: CandidateProvider, resources: Mapping[int, str], told: str) -> Fragment:
-    opening = f'"{provider.uuid}":{{"resources":{{{",".join(resources.values())}}},"traits":'
+def _fragment(provider: CandidateProvider, resources: Mapping[int, bytes], told: bytes) -> Fragment:
+    parent = f'"{provider.parent_uuid}"' if provider.parent_uuid else "null"
+    tree = f',"parent_provider_uuid":{parent},"root_provider_uuid":"{provider.root_uuid}"}}'
     return Fragment(
         provider=provider,
         classes=tuple(resources),
+        opening=f',"{provider.uuid}":{{"resources":{{'.encode(),
         resources=tuple(resources.values()),
-        whole=f"{opening}{told}{_in_template(_tree(provider))}}}",
-        traits=slice(len(opening), len(opening) + len(told)),
+        traits=told,
+        tree=tree.encode(),
     )
 
 
-def _tree(provider: CandidateProvider) -> str:
-    parent = f'"{provider.parent_uuid}"' if provider.parent_uuid else "null"
-    return f',"parent_provider_uuid":{parent},"root_provider_uuid":"{provider.root_uuid}"'
-
-
-def _resource(inventory: Inventory) -> str:
-    name = _in_template(orjson.dumps(inventory.resource_class).decode())
-    # Hosts of one kind share the text.
-    return intern(f'{name}:{{"capacity":{inventory.capacity},"used":%d}}')
-
-
-def _in_template(text: str) -> str:
-    return text.replace("%", "%%")
+@lru_cache(maxsize=10_000)  # hosts of one kind share the pieces
+def _resource(comma: bytes, name: str, capacity: int) -> bytes:
+    return comma + orjson.dumps(name) + b':{"capacity":%d,"used":' % capacity
 
 
 def _inventories_of(

@@ -1,9 +1,9 @@
 """Allocation requests as JSON: written once for each layout, then filled in with providers."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from operator import itemgetter
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -19,10 +19,18 @@ _MARKED = re.compile(r"<(\d+)>")
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """The JSON of a layout with %s for each uuid, and who picks these from the places."""
+    """The JSON of a layout in pieces, and which place's uuid stands between each two of them."""
 
-    text: str
-    pick: Callable[[tuple[str, ...]], Any]
+    pieces: tuple[str, ...]
+    places: tuple[int, ...]
+
+    def filled(self, uuids: tuple[str, ...]) -> str:
+        """Return the JSON with the uuid of the provider in each place."""
+        if len(uuids) == 1:
+            return uuids[0].join(self.pieces)
+        first, *others = self.pieces
+        named = map(uuids.__getitem__, self.places)
+        return first + "".join(chain.from_iterable(zip(named, others, strict=True)))
 
 
 def render(requests: Iterable[AllocationRequest], version: Version) -> bytes:
@@ -33,16 +41,16 @@ def render(requests: Iterable[AllocationRequest], version: Version) -> bytes:
         template = templates.get(id(layout))
         if template is None:
             template = templates[id(layout)] = _template(layout, version)
-        told.append(template.text % template.pick(uuids))
+        told.append(template.filled(uuids))
     return f"[{','.join(told)}]".encode()
 
 
 def _template(layout: Layout, version: Version) -> _Template:
     marks = tuple(_MARK.format(place) for place in range(len(layout.amounts)))
     document = _as_json(AllocationRequest(layout, marks, marks[0]), version)
-    text = orjson.dumps(document).decode().replace("%", "%%")
-    places = [int(place) for place in _MARKED.findall(text)]
-    return _Template(_MARKED.sub("%s", text), itemgetter(*places))
+    # What the pattern captures stands at every other place.
+    pieces = _MARKED.split(orjson.dumps(document).decode())
+    return _Template(tuple(pieces[::2]), tuple(map(int, pieces[1::2])))
 
 
 def _as_json(request: AllocationRequest, version: Version) -> Mapping[str, Any]:

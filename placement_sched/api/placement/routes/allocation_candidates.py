@@ -28,7 +28,9 @@ def list_candidates(call: Call) -> Answer:
         )
     services.database.tally.candidates = len(found.requests)
     requests = render(found.requests, call.version)
-    body = b'{"allocation_requests":%s,"provider_summaries":%s}' % (requests, summaries)
+    body = b"".join(
+        (b'{"allocation_requests":', requests, b',"provider_summaries":', *summaries, b"}")
+    )
     modified = call.now() if call.version.has(mv.LAST_MODIFIED) else None
     return Answer(body=body, last_modified=modified)
 
