@@ -91,6 +91,10 @@ allocations = Table(
     ),
     Index("allocations_resource_class_id_idx", "resource_class_id"),
     Index("allocations_consumer_id_idx", "consumer_id"),
+    # Sums over a project look each consumer up: one step by a hash, four by the tree.
+    Index("sched_allocations_consumer_id_idx", "consumer_id", postgresql_using="hash").ddl_if(
+        dialect="postgresql"
+    ),
     mysql_engine="InnoDB",
 )
 
