@@ -3,8 +3,13 @@
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from time import monotonic
 
 from oslo_config import cfg
+
+#: Seconds between two looks at the files: a look at every request would take a twentieth of a short
+#: one, and whoever changes a rule does not notice.
+PAUSE = 0.5
 
 #: What tells one state of a file or directory from another; None where there is nothing.
 _Stamp = tuple[int, int, int] | None
@@ -25,13 +30,21 @@ class PolicyFiles:
         above = [place.parent for place in places]
         self._paths = tuple(dict.fromkeys(map(str, [*above, *there, *inside])))
         self._stamps = self._look()
+        self._look_again = 0.0
 
     def have_changed(self) -> bool:
         """Return whether a policy file appeared, changed or went since this object was made.
 
-        Other changes of the directories count too.
+        Other changes of the directories count too. Once nothing had changed, nobody looks again
+        for :data:`PAUSE` seconds.
         """
-        return self._look() != self._stamps
+        now = monotonic()
+        if now < self._look_again:
+            return False
+        if self._look() != self._stamps:
+            return True
+        self._look_again = now + PAUSE
+        return False
 
     def _look(self) -> list[_Stamp]:
         return [_stamp(path) for path in self._paths]

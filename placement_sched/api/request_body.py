@@ -19,12 +19,14 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 def refuse_unlabelled(request: Request) -> None:
     """Raise :class:`Invalid` for a body of no type, or of a length that is no number."""
-    length = request.environ.get("CONTENT_LENGTH") or "0"
+    length = request.environ.get("CONTENT_LENGTH")
+    if not length:
+        return
     try:
         int(length)
     except ValueError:  # where a server lets it by
         raise Invalid(f"content-length header must be an integer. Got: {length}") from None
-    if request.content_length and not request.content_type:
+    if not request.content_type and request.content_length:
         raise Invalid("content-type header required: the body is of no type.")
 
 

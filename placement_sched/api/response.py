@@ -1,6 +1,8 @@
 """An answer as it goes out: status line, headers and body."""
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
@@ -39,7 +41,7 @@ def send(
     if answer.body is not None:
         headers["Content-Type"] = JSON
     if answer.last_modified is not None:
-        headers["Last-Modified"] = http_date(answer.last_modified)
+        headers["Last-Modified"] = _date(answer.last_modified.replace(microsecond=0))
         headers["Cache-Control"] = "no-cache"
     headers.update(answer.headers)
     headers.update(stamps)
@@ -49,3 +51,8 @@ def send(
         headers["Content-Length"] = str(len(content))
     start_response(_LINES[answer.status], list(headers.items()))
     return () if method == "HEAD" or answer.status in _BARE else (content,)
+
+
+@lru_cache(maxsize=1000)  # most tell the second that it is
+def _date(moment: datetime) -> str:
+    return http_date(moment)

@@ -5,13 +5,14 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
 from oslo_policy._checks import registered_checks
 from oslo_policy.policy import Check, register
 
-from placement_sched.api import policies
+from placement_sched.api import policies, policy_files
 from placement_sched.api.auth import Identity
 from placement_sched.api.policies import Policy
 from placement_sched.app import create_app
@@ -21,6 +22,14 @@ LATEST = {"OpenStack-API-Version": "placement latest"}
 ADMIN = {**LATEST, "X-Auth-Token": "admin"}
 READER = {**LATEST, "X-Auth-Token": "bob:shop", "X-Roles": "reader"}
 SERVICE = {**LATEST, "X-Auth-Token": "nova:service", "X-Roles": "service"}
+
+
+@pytest.fixture(autouse=True)
+def moment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A clock on which so much time is between any two looks that files are looked at again."""
+    clock = count(0, policy_files.PAUSE)
+    monkeypatch.setattr(policy_files, "monotonic", lambda: next(clock))
+    yield
 
 
 @pytest.fixture
@@ -66,6 +75,20 @@ def test_changed_file_is_heeded_without_a_restart(configured_app, config, file):
     file.write_text('"placement:traits:list": "role:reader"\n')
     later = file.stat().st_mtime + 10
     os.utime(file, (later, later))
+    app.get("/placement/traits", headers=READER, status=200)
+
+
+def test_files_are_looked_at_again_after_a_pause(configured_app, config, file, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(policy_files, "monotonic", lambda: now[0])
+    app = configured_app(config)
+    # What the database leaves beside the file at first is a change of the directory, too.
+    for _ in range(3):
+        app.get("/placement/traits", headers=READER, status=403)
+    file.write_text('"placement:traits:list": "role:reader"\n')
+    now[0] += policy_files.PAUSE * 0.9
+    app.get("/placement/traits", headers=READER, status=403)
+    now[0] += policy_files.PAUSE * 0.2
     app.get("/placement/traits", headers=READER, status=200)
 
 
