@@ -25,11 +25,10 @@ SERVICE = {**LATEST, "X-Auth-Token": "nova:service", "X-Roles": "service"}
 
 
 @pytest.fixture(autouse=True)
-def moment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock on which so much time is between any two looks that files are looked at again."""
     clock = count(0, policy_files.PAUSE)
     monkeypatch.setattr(policy_files, "monotonic", lambda: next(clock))
-    yield
 
 
 @pytest.fixture
