@@ -60,7 +60,9 @@ class Scheduler:
         try:
             asked = self._whole(document)
         except (NotFound, Invalid):  # what it names may have gone since it was placed
-            earlier = self._earlier(_spec_of(_nameless(document)), document) if claiming else None
+            left = _spec_of(_nameless(document))
+            repeated = claiming and not left.is_rebuild
+            earlier = self._earlier(left, document) if repeated else None
             if earlier is None:
                 raise
             return earlier
@@ -212,8 +214,9 @@ def _spec_of(document: Mapping[str, Any]) -> RequestSpec:
 
 
 def _nameless(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return of a request what tells which instances it places."""
-    return {name: document[name] for name in ("instance_uuids",) if name in document}
+    """Return of a request what tells which instances it places, and whether they stay."""
+    telling = ("instance_uuids", "scheduler_hints")
+    return {name: document[name] for name in telling if name in document}
 
 
 def _with_uuids(spec: RequestSpec) -> RequestSpec:

@@ -120,6 +120,15 @@ def test_request_sent_again_finds_its_placement_though_the_flavor_is_gone(licens
         assert other["errors"][0]["detail"].startswith("There is no stored flavor 'f1'")
 
 
+def test_rebuild_by_a_flavor_that_is_gone_is_not_taken_for_a_request_sent_again(licensed):
+    select(licensed, "f1", instance(1))
+    licensed.delete(f"{FLAVORS}/f1")
+    rebuilt = {"_nova_check_type": ["rebuild"]}
+    asked = spec(instance(1), flavor="f1", scheduler_hints=rebuilt)
+    answer = licensed.post_json(SELECT, {"request_spec": asked}, status=404)
+    assert answer.json["errors"][0]["code"] == "scheduler.not_found"
+
+
 def test_naming_a_flavor_takes_one_statement_more(licensed):
     whole = {**spec()["flavor"], "extra_specs": {"trait:CUSTOM_LICENSED": "required"}}
     query_of(licensed, whole)
