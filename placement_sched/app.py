@@ -21,6 +21,7 @@ from placement_sched.api.placement.dialect import PlacementDialect
 from placement_sched.api.placement.face import ROUTES as PLACEMENT_ROUTES
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.policies import Policy
+from placement_sched.api.response import StartResponse
 from placement_sched.api.rules import RULES
 from placement_sched.api.scheduler.dialect import SchedulerDialect
 from placement_sched.api.scheduler.face import ROUTES as SCHEDULER_ROUTES
@@ -35,7 +36,6 @@ from placement_sched.scheduler.hosts import Memory
 from placement_sched.scheduler.loading import plugins_for
 from placement_sched.scheduler.service import Scheduler
 
-StartResponse = Callable[..., Any]
 WSGI = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
 
 
