@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
-from werkzeug.middleware.dispatcher import DispatcherMiddleware
-
 from placement_sched.api.compute.dialect import ComputeDialect
 from placement_sched.api.compute.face import ROUTES as COMPUTE_ROUTES
 from placement_sched.api.edge import edged
@@ -17,6 +15,7 @@ from placement_sched.api.image.dialect import ImageDialect
 from placement_sched.api.image.face import ROUTES as IMAGE_ROUTES
 from placement_sched.api.keystone import guarded
 from placement_sched.api.metrics import Metrics, Scrape, clocked
+from placement_sched.api.mounts import mounted
 from placement_sched.api.placement.dialect import PlacementDialect
 from placement_sched.api.placement.face import ROUTES as PLACEMENT_ROUTES
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
@@ -72,7 +71,7 @@ class Application:
             "/identity": Face("identity", IDENTITY_ROUTES, IdentityDialect(), services),
             "/scheduler": Face("scheduler", SCHEDULER_ROUTES, SchedulerDialect(), services),
         }
-        self._outermost = _watched(DispatcherMiddleware(_nothing, faces), services)
+        self._outermost = _watched(mounted(faces, _nothing), services)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (WSGI)."""
@@ -108,7 +107,7 @@ def _placement(services: Services) -> WSGI:
 def _watched(application: WSGI, services: Services) -> WSGI:
     """Return ``application`` behind tokens, and beside it what monitoring asks for without one."""
     beside: dict[str, WSGI] = {"/healthz": Health(services), "/metrics": Scrape(services.metrics)}
-    dispatch = DispatcherMiddleware(_authenticated(application, services), beside)
+    dispatch = mounted(beside, _authenticated(application, services))
     return clocked(edged(dispatch, services.settings))
 
 

@@ -35,7 +35,12 @@ class Finding:
         """Return what findings of the same cause have in common, more or less."""
         last = self.history[-1]
         told = [f"{key}:{value}" for key, value in self.differences.items() if key == "status"]
-        return (last.method, last.path.split("/")[1], *sorted(self.differences), *told)
+        return (
+            last.method,
+            last.path.lstrip("/").partition("/")[0],
+            *sorted(self.differences),
+            *told,
+        )
 
 
 @dataclass
