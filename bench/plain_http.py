@@ -9,8 +9,6 @@ import select
 import socket
 
 _TIMEOUT = 600.0
-#: Seconds in which a server that keeps no connection open has closed it after its first answer.
-_CLOSES_WITHIN = 1.0
 _NO_BODY = {204, 304}
 
 
@@ -22,8 +20,8 @@ class Client:
     """Asks one server of this machine, on one connection as long as the server leaves it open.
 
     That is what the sessions of nova, neutron and the ``openstack`` client do. A server that
-    closes after each answer, as uwsgi does without saying so, is known by its first one, and gets
-    a connection for each request.
+    closes after each answer, as uwsgi does without saying so, is known by what became of the first
+    connection, and from then on gets one for each request.
     """
 
     def __init__(self, port: int) -> None:
@@ -41,19 +39,26 @@ class Client:
 
     def ask(self, message: bytes) -> tuple[int, bytes]:
         """Send a request; return status and body. Raises :class:`Broken`."""
-        connection = self._take()
+        connection, again = self._take()
         try:
-            connection.sendall(message)
-            answer = _read(connection)
-            if self._keeps is None:
-                self._keeps = not _is_readable(connection, _CLOSES_WITHIN)
+            answer = _ask(connection, message)
+        except (Broken, ConnectionError):
+            connection.close()
+            if not again or self._keeps:
+                raise
+            # It was closing while it was taken for open.
+            self._keeps, again = False, False
+            connection = self._connect()
+            answer = _ask(connection, message)
         except BaseException:
             connection.close()
             raise
-        if self._keeps:
-            self._connection = connection
-        else:
+        if again:
+            self._keeps = True
+        if self._keeps is False:
             connection.close()
+        else:
+            self._connection = connection
         return answer
 
     def close(self) -> None:
@@ -62,14 +67,16 @@ class Client:
             self._connection.close()
             self._connection = None
 
-    def _take(self) -> socket.socket:
-        """Return the connection that was left open, unless it is no longer, or a new one."""
+    def _take(self) -> tuple[socket.socket, bool]:
+        """Return a connection, and whether it is the one that was left open before."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            if not _is_readable(connection, 0):
-                return connection
+            if not _is_readable(connection):
+                return connection, True
             connection.close()
-        return self._connect()
+            if self._keeps is None:
+                self._keeps = False
+        return self._connect(), False
 
     def _connect(self) -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", self._port), timeout=_TIMEOUT)
@@ -78,9 +85,14 @@ class Client:
         return connection
 
 
-def _is_readable(connection: socket.socket, seconds: float) -> bool:
-    """Return whether anything comes within that time; between two requests that is the end."""
-    return bool(select.select([connection], [], [], seconds)[0])
+def _ask(connection: socket.socket, message: bytes) -> tuple[int, bytes]:
+    connection.sendall(message)
+    return _read(connection)
+
+
+def _is_readable(connection: socket.socket) -> bool:
+    """Return whether there is anything to read; between two requests that is the end."""
+    return bool(select.select([connection], [], [], 0)[0])
 
 
 def _read(connection: socket.socket) -> tuple[int, bytes]:

@@ -54,6 +54,7 @@ def test_answer_is_read_whole(answering):
     client = Client(port)
     message = client.message("PUT /a HTTP/1.1\r\nX-Auth-Token: admin", b"{}")
     assert client.ask(message) == (200, body)
+    client.close()
     assert seen == [
         [
             b"PUT /a HTTP/1.1\r\nX-Auth-Token: admin\r\n"
