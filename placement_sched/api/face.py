@@ -20,9 +20,16 @@ from placement_sched.api.call import Answer, Call
 from placement_sched.api.errors import RETRY_AFTER, MethodNotAllowed, TooLarge, status_of
 from placement_sched.api.metrics import Asked
 from placement_sched.api.microversion import Headers, NotAcceptable, Version
+from placement_sched.api.origin import origin_of
 from placement_sched.api.query_string import Pairs
 from placement_sched.api.request_headers import RequestHeaders
-from placement_sched.api.response import JSON, StartResponse, content_of, send
+from placement_sched.api.response import (
+    JSON,
+    REQUEST_ID,
+    StartResponse,
+    content_of,
+    send,
+)
 from placement_sched.api.route import Route
 from placement_sched.api.routing import Found, RouteTable
 from placement_sched.api.schema import shortened
@@ -87,8 +94,10 @@ class Face:
         request = Request(environ)
         request.max_content_length = self._largest_body
         headers = RequestHeaders(environ)
+        # As it was sent: werkzeug's is in capitals, and "get" is another method (RFC 9110).
+        method: str = environ["REQUEST_METHOD"]
         seen = Seen(f"req-{uuid4()}", accept=headers.get("Accept") or "")
-        found = self._table.find(request.path, request.method)
+        found = self._table.find(request.path, method)
         try:
             self._enter(request, headers, found, seen)
             answer = self._answer(request, headers, found, seen)
@@ -96,11 +105,11 @@ class Face:
         except Exception as failure:  # noqa: BLE001 - no traceback reaches a user
             answer = self._told(failure, seen)
             content = content_of(answer)
-        stamps = {"X-Openstack-Request-Id": seen.request_id}
+        stamps = {REQUEST_ID: seen.request_id}
         if seen.version is not None:
             stamps.update(self._dialect.stamps(seen.version))
-        self._count(request, found, seen, answer.status)
-        return send(answer, content, stamps, request.method, start_response)
+        self._count(environ, found, seen, answer.status)
+        return send(answer, content, stamps, method, start_response)
 
     def _enter(self, request: Request, headers: Headers, found: Found, seen: Seen) -> None:
         """Check what is checked of every request, whether or not there is a route for it."""
@@ -145,7 +154,7 @@ class Face:
             query=pairs,
             body=request_body.body_of(request, route, version, services, arguments),
             base=request.script_root,
-            url=f"{request.scheme}://{request.host}{request.script_root}",
+            url=f"{origin_of(request.environ)}{request.script_root}",
             request_id=seen.request_id,
             headers=headers,
         )
@@ -189,11 +198,11 @@ class Face:
             headers["Allow"] = ", ".join(error.allowed)
         return replace(answer, headers=headers)
 
-    def _count(self, request: Request, found: Found, seen: Seen, status: int) -> None:
+    def _count(self, environ: dict[str, Any], found: Found, seen: Seen, status: int) -> None:
         tally = self._services.database.tally
-        asked = Asked(self._name, found.template, request.method)
+        asked = Asked(self._name, found.template, environ["REQUEST_METHOD"])
         version = str(seen.version) if seen.version else ""
-        self._services.metrics.request(asked, status, version, request.environ, tally)
+        self._services.metrics.request(asked, status, version, environ, tally)
         tally.reset()
 
 

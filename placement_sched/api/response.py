@@ -5,17 +5,21 @@ from datetime import datetime
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 from werkzeug.http import http_date
-from werkzeug.urls import iri_to_uri
 
 from placement_sched.api.call import Answer
 
 StartResponse = Callable[..., Any]
 
 JSON = "application/json"
+#: The header that tells the id of a request, which the log has as well.
+REQUEST_ID = "X-Openstack-Request-Id"
 
+#: What means something in a URL, or is encoded already; all else is encoded.
+_OF_URLS = "%/:?#[]@!$&'()*+,;=~"
 #: Statuses whose answers have no body, and tell no length of one (RFC 9110).
 _BARE = frozenset((HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED))
 _LINES = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
@@ -46,7 +50,7 @@ def send(
     headers.update(answer.headers)
     headers.update(stamps)
     if "Location" in headers:
-        headers["Location"] = iri_to_uri(headers["Location"])
+        headers["Location"] = quote(headers["Location"], safe=_OF_URLS)
     if answer.status not in _BARE:
         headers["Content-Length"] = str(len(content))
     start_response(_LINES[answer.status], list(headers.items()))

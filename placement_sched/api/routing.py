@@ -35,6 +35,9 @@ class RouteTable:
         for route in routes:
             key = (route.path, route.method)
             there[key] = (*there.get(key, ()), route)
+        self._methods = {
+            path: [method for other, method in there if other == path] for path, _ in there
+        }
         self._public = {
             path for (path, _), found in there.items() if all(route.public for route in found)
         }
@@ -48,18 +51,24 @@ class RouteTable:
         try:
             rule, arguments = self._addresses.match(path, method, return_rule=True)
         except exceptions.MethodNotAllowed as other:
-            allowed = tuple(sorted(other.valid_methods or ()))
-            told = f"The method {method} is not allowed for this resource. "
-            refusal = MethodNotAllowed(f"{told}Allowed: {', '.join(allowed)}.", allowed)
-            return Found(refusal=refusal, open_to_all=path in self._public)
+            return self._not_by(method, path, other.valid_methods or ())
         except exceptions.NotFound:
             return Found(
                 refusal=NotFound("The resource could not be found."),
                 open_to_all=path in self._public,
             )
-        open_to_all = rule.rule in self._public
-        routes = self._routes[rule.endpoint]
-        return Found(rule.rule, routes, arguments, open_to_all=open_to_all)
+        routes = self._routes.get(f"{method} {rule.rule}")
+        if routes is None:  # "get" is no GET (RFC 9110), which werkzeug takes it for
+            return self._not_by(method, path, self._methods[rule.rule])
+        return Found(rule.rule, routes, arguments, open_to_all=rule.rule in self._public)
+
+    def _not_by(self, method: str, path: str, served: Iterable[str]) -> Found:
+        allowed = tuple(sorted(served))
+        told = f"The method {method} is not allowed for this resource. "
+        return Found(
+            refusal=MethodNotAllowed(f"{told}Allowed: {', '.join(allowed)}.", allowed),
+            open_to_all=path in self._public,
+        )
 
 
 def _rule(path: str, method: str) -> Rule:

@@ -32,6 +32,7 @@ def test_preflight_needs_no_token(app, path):
     assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert answer.headers["Access-Control-Allow-Methods"] == "PUT"
     assert answer.headers["Access-Control-Allow-Credentials"] == "true"
+    assert answer.headers["X-Openstack-Request-Id"].startswith("req-")
 
 
 def test_preflight_allows_the_headers_of_openstack(app):

@@ -56,7 +56,10 @@ def test_what_was_changed_is_told_in_seconds_and_is_not_to_be_kept():
     [
         ("/placement/traits/CUSTOM_A", "/placement/traits/CUSTOM_A"),
         ("http://h:1/a b/\u00e9", "http://h:1/a%20b/%C3%A9"),
-        ("/a\r\nSet-Cookie: b", "/aSet-Cookie:%20b"),
+        ("/a\r\nSet-Cookie: b", "/a%0D%0ASet-Cookie:%20b"),
+        ("http://a..b/c%20d", "http://a..b/c%20d"),
+        (f"http://{'x' * 64}.org/", f"http://{'x' * 64}.org/"),
+        ("http://here_and_there:8778/a", "http://here_and_there:8778/a"),
     ],
 )
 def test_a_location_has_nothing_that_a_header_may_not_have(given, told):

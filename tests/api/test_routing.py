@@ -43,7 +43,7 @@ def test_other_paths_are_not_found(path):
     assert (found.template, found.routes) == ("", ())
 
 
-@pytest.mark.parametrize("method", ["HEAD", "DELETE", "OPTIONS", "BREW"])
+@pytest.mark.parametrize("method", ["HEAD", "DELETE", "OPTIONS", "BREW", "get"])
 def test_other_methods_are_refused_with_those_that_are_served(method):
     refusal = TABLE.find("/things/a", method).refusal
     assert isinstance(refusal, MethodNotAllowed)

@@ -14,7 +14,8 @@ def show(call: Call) -> Answer:
         "max_version": str(VERSIONING.newest),
         "min_version": str(VERSIONING.oldest),
         "status": "CURRENT",
-        "links": [{"rel": "self", "href": call.base}],
+        # Relative, and so right behind a proxy that knows this service by another prefix.
+        "links": [{"rel": "self", "href": ""}],
     }
     return Answer(body={"versions": [document]}, last_modified=latest_change(call))
 

@@ -1,0 +1,45 @@
+"""Links lead back to where the client says that it asks, whatever the name."""
+
+import pytest
+
+from placement_sched.api.origin import origin_of
+
+LATEST = {"OpenStack-API-Version": "placement 1.39", "X-Auth-Token": "admin"}
+SERVER = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8778"}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "host", "told"),
+    [
+        ("http", "placement_backend", "http://placement_backend"),
+        ("http", "Here:8778", "http://Here:8778"),
+        ("http", "here:80", "http://here"),
+        ("https", "here:443", "https://here"),
+        ("https", "here:80", "https://here:80"),
+        ("http", "[fe80::1%25eth0]:8778", "http://[fe80::1%25eth0]:8778"),
+        ("http", "[::1]", "http://[::1]"),
+        ("http", "a..b", "http://a..b"),
+        ("http", "", "http://127.0.0.1:8778"),
+        ("http", None, "http://127.0.0.1:8778"),
+    ],
+)
+def test_the_origin_is_told_as_it_was_named(scheme, host, told):
+    named = {} if host is None else {"HTTP_HOST": host}
+    assert origin_of({"wsgi.url_scheme": scheme, **SERVER, **named}) == told
+
+
+@pytest.mark.parametrize("host", ["a..b", "placement_backend", f"{'x' * 64}.example.com", "h,h2"])
+def test_a_write_is_answered_whatever_the_host_is_named(sqlite_app, host):
+    headers = {**LATEST, "Host": host}
+    answer = sqlite_app.put("/placement/traits/CUSTOM_X", headers=headers, status=201)
+    assert answer.headers["Location"] == f"http://{host}/placement/traits/CUSTOM_X"
+    body = {"name": "x"}
+    made = sqlite_app.post_json("/placement/resource_providers", body, headers=headers)
+    assert made.headers["Location"] == (
+        f"http://{host}/placement/resource_providers/{made.json['uuid']}"
+    )
+
+
+def test_the_version_document_links_to_itself_under_whatever_prefix(sqlite_app):
+    (version,) = sqlite_app.get("/placement/").json["versions"]
+    assert version["links"] == [{"rel": "self", "href": ""}]
