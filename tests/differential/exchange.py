@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import microversion_parse
+
 
 @dataclass(frozen=True)
 class Request:
@@ -51,11 +53,19 @@ class Request:
     @property
     def minor(self) -> int:
         """Return the minor part of the version asked, as far as it is one."""
-        asked = self.version or "1.0"
+        asked = self.version or self._spoiled_version() or "1.0"
         if asked == "latest":
             return 39
         _, _, minor = asked.partition(".")
         return int(minor) if minor.isdecimal() else -1
+
+    def _spoiled_version(self) -> str | None:
+        """Return the version that a header of odd spelling asks for, if it asks for one."""
+        named = {name.lower(): value for name, value in self.headers.items()}
+        return microversion_parse.get_version(
+            {"openstack-api-version": named.get("openstack-api-version") or ""},
+            service_type="placement",
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the form in which a case is kept."""
