@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 from uuid import uuid4
 
+from webob.acceptparse import create_accept_header
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from werkzeug.wrappers import Request
 
@@ -37,6 +38,9 @@ from placement_sched.api.services import Services
 from placement_sched.errors import Error, Invalid, NotFound
 
 LOG = logging.getLogger(__name__)
+
+#: What most clients send, which need not be taken apart.
+_TAKES_JSON = frozenset((JSON, "*/*"))
 
 #: The most that an error says, in characters: it may repeat what was asked, which may be long.
 DETAIL = 1500
@@ -166,12 +170,11 @@ class Face:
             return
         if HTTPStatus.OK not in route.statuses:
             return  # as OpenStack placement has it: only what is asked for to be read is refused
-        if not headers.get("Accept"):
+        accept = headers.get("Accept")
+        if not accept or accept in _TAKES_JSON:
             return
-        accept = request.accept_mimetypes
-        # What is no media type at all says nothing.
-        told = any("/" in kind for kind in accept.values())
-        if told and not accept.best_match([JSON]):
+        # WebOb reads it as OpenStack placement does: what is no such header says nothing.
+        if not create_accept_header(accept).acceptable_offers([JSON]):
             raise NotAcceptable(f"Only {JSON} is provided")
 
     def _authorize(self, route: Route, identity: Identity, pairs: Pairs) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
+from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Request
 
 from placement_sched.api.errors import UnsupportedMediaType
@@ -86,7 +87,7 @@ def _body(request: Request, route: Route, version: Version) -> Any:
 
 def _decoded(request: Request, *, keep: bool = False) -> Any:
     """Return the body as JSON; ``keep`` leaves its bytes to be read once more."""
-    data = request.get_data(cache=keep)
+    data = _data(request, keep=keep)
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError as fault:
@@ -95,6 +96,15 @@ def _decoded(request: Request, *, keep: bool = False) -> Any:
         # PostgreSQL keeps no such text, and no name has a use for it.
         raise Invalid("Malformed JSON: a NUL character (\\u0000) is not taken")
     return document
+
+
+def _data(request: Request, *, keep: bool) -> bytes:
+    try:
+        return request.get_data(cache=keep)
+    except HTTPException:
+        raise
+    except Exception as broken:
+        raise Invalid(f"Malformed request body: it cannot be read: {broken}") from broken
 
 
 def _amount_of_data(request: Request) -> int:

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 from webtest import TestApp
+from werkzeug.test import run_wsgi_app
 
 from placement_sched.api.face import Face
 from placement_sched.api.placement.dialect import PlacementDialect
@@ -18,6 +19,36 @@ PLAIN = {"Accept": "text/plain", "OpenStack-API-Version": "placement 1.39"}
 @pytest.mark.parametrize("path", ["/resource_providers", "/traits", "/resource_classes", "/usages"])
 def test_reading_as_plain_text_is_refused(sqlite_app, path):
     sqlite_app.get(f"/placement{path}", headers=PLAIN, status=406)
+
+
+@pytest.mark.parametrize(
+    "accept", ["/", "/json", "application/", "a/b/c", "junk, text/html", "junk"]
+)
+def test_what_is_no_accept_header_says_nothing(sqlite_app, accept):
+    sqlite_app.get("/placement/traits", headers={**PLAIN, "Accept": accept}, status=200)
+
+
+@pytest.mark.parametrize(
+    "accept", ["application/json;q=0", "text/*", "text/html, text/plain;q=0.5"]
+)
+def test_other_types_alone_are_refused(sqlite_app, accept):
+    sqlite_app.get("/placement/traits", headers={**PLAIN, "Accept": accept}, status=406)
+
+
+def test_a_body_that_its_server_cannot_read_is_the_callers_fault(sqlite_app):
+    class Torn:
+        def read(self, _size=-1):
+            raise ValueError("invalid chunk size")
+
+    request = sqlite_app.RequestClass.blank(
+        "/placement/resource_providers",
+        {"wsgi.input": Torn(), "REQUEST_METHOD": "POST", "CONTENT_LENGTH": "9"},
+        headers={"OpenStack-API-Version": "placement 1.39", "X-Auth-Token": "admin"},
+        content_type="application/json",
+    )
+    request.environ["wsgi.input"] = Torn()
+    _, status, _ = run_wsgi_app(sqlite_app.app, request.environ)
+    assert status == "400 Bad Request"
 
 
 def test_writing_heeds_no_accept(sqlite_app):
