@@ -15,7 +15,7 @@ from itertools import chain
 from threading import Lock
 
 import orjson
-from sqlalchemy import Connection, Integer, Select, String, cast, func, select
+from sqlalchemy import BigInteger, Connection, Select, String, cast, func, select
 
 from placement_sched.db.among import among
 from placement_sched.db.batches import batches
@@ -284,7 +284,9 @@ def _sums(
 ) -> dict[tuple[int, int], int]:
     held = allocations.c
     place = (held.resource_provider_id, held.resource_class_id)
-    statement = select(*place, func.sum(held.used).cast(Integer)).group_by(*place)
+    # MariaDB sums to a decimal; and several allocations may be more than a column of one holds.
+    summed = func.sum(held.used).cast(BigInteger)
+    statement = select(*place, summed).group_by(*place)
     if classes is not None:
         statement = statement.where(held.resource_class_id.in_(sorted(classes)))
     return {

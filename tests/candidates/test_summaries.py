@@ -4,6 +4,8 @@ from uuid import uuid4
 
 import pytest
 
+from placement_sched.model.inventory import MAX_INT
+
 VERSION = {"OpenStack-API-Version": "placement 1.39"}
 BEFORE_CLASS_RENAMES_WENT = {"OpenStack-API-Version": "placement 1.6"}
 BEFORE_ALL_CLASSES = {"OpenStack-API-Version": "placement 1.26"}
@@ -37,8 +39,8 @@ def allocate(app, consumer, uuid, amount):
     app.put_json(f"/placement/allocations/{consumer}", body, headers=VERSION)
 
 
-def summary(app, uuid, headers=VERSION):
-    found = app.get("/placement/allocation_candidates?resources=VCPU:1", headers=headers)
+def summary(app, uuid, headers=VERSION, asked="VCPU"):
+    found = app.get(f"/placement/allocation_candidates?resources={asked}:1", headers=headers)
     return found.json["provider_summaries"][uuid]
 
 
@@ -122,3 +124,22 @@ def test_usages_of_classes_that_were_not_asked_for_are_told_too(app, provider):
         },
         lone["uuid"]: {"VCPU": {"capacity": 4, "used": 0}},
     }
+
+
+def test_usage_beyond_the_largest_amount_is_told(app, provider):
+    path = f"/placement/resource_providers/{provider}"
+    body = {
+        "resource_provider_generation": app.get(path, headers=VERSION).json["generation"],
+        "inventories": {
+            "VCPU": {"total": MAX_INT, "allocation_ratio": 16.0},
+            "MEMORY_MB": {"total": 1},
+        },
+    }
+    app.put_json(f"{path}/inventories", body, headers=VERSION)
+    for _ in range(3):
+        allocate(app, str(uuid4()), provider, MAX_INT)
+    for asked in ("VCPU", "MEMORY_MB"):
+        assert summary(app, provider, asked=asked)["resources"]["VCPU"] == {
+            "capacity": 16 * MAX_INT,
+            "used": 3 * MAX_INT,
+        }
