@@ -27,7 +27,6 @@ from placement_sched.db.tables import (
     consumer_types,
     consumers,
     inventories,
-    metadata,
     projects,
     resource_providers,
     users,
@@ -36,10 +35,17 @@ from placement_sched.db.transaction import Database
 
 NEWEST = "a082b8bb98d0"
 
-_train = MetaData()
-for _table in PLACEMENT_TABLES:
-    if _table not in {consumer_types, consumers}:
-        _table.to_metadata(_train)
+
+def _as_theirs(*tables: SqlTable) -> MetaData:
+    """Return copies of our tables as that service makes them: SQLite gives ids again."""
+    theirs = MetaData()
+    for table in tables:
+        table.to_metadata(theirs).dialect_options["sqlite"]["autoincrement"] = False
+    return theirs
+
+
+_newest = _as_theirs(*PLACEMENT_TABLES)
+_train = _as_theirs(*(set(PLACEMENT_TABLES) - {consumer_types, consumers}))
 SqlTable(
     "consumers",
     _train,
@@ -61,10 +67,7 @@ def make_openstack(database: Database, revision: str | None = NEWEST) -> None:
     """Make the tables of the revision (those of Train or of today), and write it down."""
 
     def work(connection: Connection) -> None:
-        if revision == TRAIN:
-            _train.create_all(connection)
-        else:
-            metadata.create_all(connection, tables=PLACEMENT_TABLES)
+        (_train if revision == TRAIN else _newest).create_all(connection)
         if revision is not None:
             stamp(connection, revision)
 

@@ -2,10 +2,13 @@
 
 What a provider has (capacities, traits) is kept as a JSON fragment for as long as its generation
 is the same, since every change of it bumps the generation. What bumps none is compared: parent and
-root; the uuid, since an old SQLite database may give the id of a provider that is gone to a new
-one; and the names of resource classes, which before microversion 1.7 could be changed. Usages are
+root, and the names of resource classes, which before microversion 1.7 could be changed. Usages are
 read live, because deleting allocations bumps nothing. Bounded, per process, correct beside other
 writers.
+
+Nothing is kept where a provider may get the id of one that is gone (OpenStack placement's database
+on SQLite): made again, it may be the same in all that is compared, and its times may be, too, since
+they are kept to the second.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,8 +26,10 @@ from placement_sched.db.tables import (
     allocations,
     inventories,
     resource_provider_traits,
+    resource_providers,
     traits,
 )
+from placement_sched.db.used_ids import uses_ids_again
 from placement_sched.model.candidate import CandidateProvider, Usages
 from placement_sched.model.inventory import Inventory
 
@@ -103,6 +108,7 @@ class Summaries:
         self._most = kept
         self._kept = _Kept()
         self._lock = Lock()
+        self._ids_are_used_again: bool | None = None
 
     def render(
         self,
@@ -153,8 +159,15 @@ class Summaries:
         if lacking:
             loaded = _load(connection, lacking, class_names)
             found.update(loaded)
-            self._keep(loaded, class_names)
+            if self._may_keep(connection):
+                self._keep(loaded, class_names)
         return [found[provider.id] for provider in providers]
+
+    def _may_keep(self, connection: Connection) -> bool:
+        """Return whether an id names the same provider for ever; asked of the database once."""
+        if self._ids_are_used_again is None:
+            self._ids_are_used_again = uses_ids_again(connection, resource_providers)
+        return not self._ids_are_used_again
 
     def _keep(self, loaded: Mapping[int, Fragment], class_names: Mapping[int, str]) -> None:
         with self._lock:

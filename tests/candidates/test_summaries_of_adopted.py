@@ -1,0 +1,61 @@
+"""What is told of providers where a database of OpenStack placement was adopted."""
+
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.db.tables import resource_providers
+from placement_sched.db.transaction import Database
+from placement_sched.db.used_ids import uses_ids_again
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.adopt import adopt
+from tests.conftest import make_settings
+from tests.empty_databases import KINDS, empty_database
+from tests.openstack_databases import make_openstack
+
+PROVIDERS = "/placement/resource_providers"
+VERSION = {"OpenStack-API-Version": "placement 1.39"}
+
+
+@pytest.fixture(params=KINDS)
+def adopted(request, tmp_path, make_app):
+    """Return a client of a database as the other service makes it, once of each kind."""
+    with empty_database(request.param, tmp_path) as url:
+        settings = make_settings(url)
+        database = Database(settings)
+        make_openstack(database)
+        adopt(database, utcnow)
+        database.dispose()
+        yield make_app(settings)
+
+
+def _make(app, uuid, total, traits):
+    app.post_json(PROVIDERS, {"name": "cn1", "uuid": uuid}, headers=VERSION)
+    path = f"{PROVIDERS}/{uuid}"
+    stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": total}}}
+    app.put_json(f"{path}/inventories", stock, headers=VERSION)
+    carried = {"resource_provider_generation": 1, "traits": traits}
+    app.put_json(f"{path}/traits", carried, headers=VERSION)
+
+
+def _summary(app, uuid):
+    found = app.get("/placement/allocation_candidates?resources=VCPU:1", headers=VERSION)
+    told = found.json["provider_summaries"][uuid]
+    return told["resources"]["VCPU"]["capacity"], told["traits"]
+
+
+def test_a_provider_made_again_within_a_second_is_told_as_it_is_now(adopted):
+    uuid = str(uuid4())
+    for total, traits in ((8, ["HW_CPU_X86_AVX"]), (4, []), (6, ["STORAGE_DISK_SSD"])):
+        _make(adopted, uuid, total, traits)
+        assert _summary(adopted, uuid) == (total, traits)
+        adopted.delete(f"{PROVIDERS}/{uuid}", headers=VERSION)
+
+
+def test_whether_ids_are_used_again_is_told_of_the_table(adopted, sqlite_database):
+    database = adopted.app.services.database
+    with database.read() as connection:
+        is_sqlite = connection.dialect.name == "sqlite"
+        assert uses_ids_again(connection, resource_providers) == is_sqlite
+    with sqlite_database.read() as connection:
+        assert not uses_ids_again(connection, resource_providers)
