@@ -27,6 +27,7 @@ from placement_sched.model.stored_image import (
     STATUSES,
     VISIBILITIES,
 )
+from placement_sched.operations.fleet import recorded
 from placement_sched.operations.fleet.patterns import expand
 from placement_sched.operations.fleet.written import (
     flavor_id,
@@ -233,9 +234,13 @@ _OWNER: Mapping[str, Shape[Any]] = {
 }
 
 
-def _document(value: Any) -> Any:
-    """Return a flavor or image given whole, or what names a stored one."""
-    return value if isinstance(value, dict) else named(value)
+def _whole_or_named(whole: Shape[Json]) -> Shape[Json | str]:
+    """Return the shape of flavors or images given whole, or what names a stored one."""
+
+    def read(value: Any) -> Json | str:
+        return whole(value) if isinstance(value, dict) else named(value)
+
+    return read
 
 
 INSTANCE = record(
@@ -248,8 +253,8 @@ INSTANCE = record(
         "user": nullable(word),
         "vm_state": nullable(word),
         "task_state": nullable(word),
-        "flavor": nullable(_document),
-        "image": nullable(_document),
+        "flavor": nullable(_whole_or_named(recorded.FLAVOR)),
+        "image": nullable(_whole_or_named(recorded.IMAGE)),
         "server_group": nullable(named),
         "allocations": _AMOUNTS,
         "consumer": record(_OWNER),

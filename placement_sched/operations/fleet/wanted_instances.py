@@ -2,13 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from placement_sched.errors import Invalid
 from placement_sched.model.allocation import INSTANCE_TYPE, canonical
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.image import Image
 from placement_sched.model.instance import Instance
 from placement_sched.model.shape import Misfit
 from placement_sched.operations.fleet.entries import located, one_for_each
@@ -24,8 +23,6 @@ from placement_sched.operations.fleet.wanted import Amounts, Draft, derived
 Json = dict[str, Any]
 Held = dict[str, Amounts]
 
-_FLAVOR_KEYS = frozenset(one.name for one in fields(Flavor))
-_IMAGE_KEYS = frozenset(one.name for one in fields(Image))
 _PLAIN = {"project": "project_id", "user": "user_id"}
 _SAME = ("vm_state", "task_state")
 
@@ -122,7 +119,6 @@ class Instances:
         if given is None:
             return None
         if isinstance(given, dict):
-            _refuse_unknown(given, _FLAVOR_KEYS)
             return plain_flavor(given, self._rows)
         found = self._flavors.get(given)
         if found is None:
@@ -133,7 +129,6 @@ class Instances:
         if given is None:
             return None
         if isinstance(given, dict):
-            _refuse_unknown(given, _IMAGE_KEYS)
             return given
         found = [given] if given in self._draft.images else self._images.get(given, [])
         if len(found) != 1:
@@ -275,9 +270,3 @@ def _blank(uuid: str) -> Instance:
         server_group=None,
         decision_uuid=None,
     )
-
-
-def _refuse_unknown(given: Json, known: frozenset[str]) -> None:
-    for key in given:
-        if key not in known:
-            raise Misfit("the key is unknown", key, at_key=True)
