@@ -163,6 +163,29 @@ def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: dateti
         )
     except IntegrityError:
         raise Duplicate("a service's uuid is another's already") from None
+    _refuse_strangers(connection, rows)
+
+
+def _refuse_strangers(connection: Connection, rows: Collection[Mapping[str, Any]]) -> None:
+    """Raise :class:`Duplicate` where a row was written over another service, of the same uuid.
+
+    MariaDB does that, as it updates by whichever unique key is taken.
+    """
+    columns = (_COLUMNS.uuid, _COLUMNS.host, _COLUMNS.binary)
+    owners = {
+        uuid: (host, binary)
+        for batch in batches([row["uuid"] for row in rows])
+        for uuid, host, binary in connection.execute(
+            select(*columns).where(_COLUMNS.uuid.in_(batch))
+        )
+    }
+    for row in rows:
+        host, binary = owner = owners.get(row["uuid"], (row["host"], row["binary"]))
+        if owner != (row["host"], row["binary"]):
+            raise Duplicate(
+                f"{row['uuid']}, given for {row['binary']} of {row['host']}, is the uuid of "
+                f"{binary} of {host} already"
+            )
 
 
 def remove(connection: Connection, ids: Collection[int]) -> None:

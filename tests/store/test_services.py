@@ -2,7 +2,11 @@
 
 from datetime import timedelta
 
+import pytest
+
+from placement_sched.errors import Duplicate
 from placement_sched.store import services
+from tests.clouds import uuid_of
 from tests.reports import NOW
 from tests.statements import counted
 
@@ -76,3 +80,24 @@ def test_heartbeats_of_many_hosts_cost_the_same(database):
             beat(database, dict.fromkeys(hosts, LATER), LATER)
         counts[size] = len(seen)
     assert counts[20] == counts[600]
+
+
+def test_no_service_is_written_over_another_of_the_same_uuid(database):
+    rows = [
+        {
+            "uuid": uuid_of("one"),
+            "host": host,
+            "binary": "nova-compute",
+            "disabled": 1,
+            "disabled_reason": host,
+            "forced_down": 0,
+            "last_seen_up": NOW,
+        }
+        for host in ("cn1", "cn2")
+    ]
+    database.write(lambda connection: services.put(connection, rows[:1], NOW))
+    for given in (rows[1:], rows):
+        with pytest.raises(Duplicate):
+            database.write(lambda connection, given=given: services.put(connection, given, NOW))
+    found = by_host(database, "cn1", "cn2")
+    assert {host: one.disabled_reason for host, one in found.items()} == {"cn1": "cn1"}

@@ -83,6 +83,8 @@ class Draft:
     settled_traits: set[str] = field(default_factory=set)
     provider_names: dict[str, str] = field(init=False)
     node_names: dict[tuple[str, str], str] = field(init=False)
+    #: Whose the uuids of services are, those before included: two cannot change theirs at once.
+    service_uuids: dict[str, tuple[str, str]] = field(init=False)
     #: The keys of the entry that is being laid, and of those that told things before it.
     entry: tuple[str | int, ...] = ()
     told_at: dict[tuple[str, ...], tuple[str | int, ...]] = field(default_factory=dict)
@@ -104,6 +106,7 @@ class Draft:
         self.node_names = {
             (one.host, one.hypervisor_hostname): uuid for uuid, one in before.nodes.items()
         }
+        self.service_uuids = {one.uuid: key for key, one in before.services.items()}
 
     def once(self, kind: str, *names: str) -> None:
         """Raise :class:`Misfit` where the file has named this thing before."""
@@ -143,6 +146,14 @@ class Draft:
         if before is not None and (before.host, before.hypervisor_hostname) != names:
             self.node_names.pop((before.host, before.hypervisor_hostname), None)
         self.nodes[node.uuid] = node
+
+    def put_service(self, service: ServiceState) -> None:
+        """Keep a service as it shall be; raises :class:`Misfit` where its uuid is another's."""
+        key = (service.host, service.binary)
+        host, binary = owner = self.service_uuids.setdefault(service.uuid, key)
+        if owner != key:
+            raise Misfit(f"{service.uuid} is the uuid of {binary} of {host} already")
+        self.services[key] = service
 
     def provider_of(self, text: str) -> str:
         """Return the uuid of the provider of this uuid or name; raises :class:`Misfit`."""

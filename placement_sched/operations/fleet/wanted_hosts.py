@@ -122,7 +122,7 @@ def _heard_of(draft: Draft, host: str, seen: datetime) -> None:
         service = ServiceState(uuid=uuid, host=host, binary=COMPUTE_BINARY, last_seen_up=seen)
     elif service.last_seen_up is None or service.last_seen_up < seen:
         service = replace(service, last_seen_up=seen)
-    draft.services[key] = service
+    draft.put_service(service)
 
 
 def _lay_root(draft: Draft, entry: Json, node: ComputeNode, *, whole: bool) -> None:
@@ -236,4 +236,5 @@ def lay_services(draft: Draft, entry: Json) -> None:
             changes["disabled_reason"] = entry["disabled_reason"]
         if uuids:
             changes["uuid"] = uuids[index]
-        draft.services[key] = replace(before, **changes)
+        with located(*(("uuid",) if uuids else ())):
+            draft.put_service(replace(before, **changes))

@@ -12,7 +12,7 @@ from placement_sched.db.tables import (
     resource_provider_traits,
     resource_providers,
 )
-from placement_sched.errors import Conflict, Duplicate, Invalid
+from placement_sched.errors import Conflict, Invalid
 from placement_sched.operations.fleet import load as operation
 from tests.clouds import uuid_of
 from tests.statements import counted
@@ -458,7 +458,7 @@ def test_a_zone_conflict_names_the_hosts(small):
 
 def test_a_service_keeps_its_uuid_apart_from_others(small):
     small.load(f"services: [{{host: a, binary: nova-scheduler, uuid: {uuid_of('s')}}}]")
-    with pytest.raises(Duplicate):
+    with pytest.raises(Invalid, match=r"^f.yaml:1:.* is the uuid of nova-scheduler of a already"):
         small.load(f"services: [{{host: b, binary: nova-scheduler, uuid: {uuid_of('s')}}}]")
 
 
