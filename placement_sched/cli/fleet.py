@@ -16,6 +16,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.fleet.changes import CHANGED, GONE, NEW, Change
 from placement_sched.operations.fleet.load import STEPS, Fleet
+from placement_sched.operations.fleet.marked import End
 from placement_sched.operations.fleet.words import fold_words
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.loading import read_settings
@@ -111,7 +112,12 @@ def _read(file: str) -> tuple[str, str]:
     except OSError as failure:
         raise Invalid(f"{name}: {failure.strerror}") from None
     except UnicodeDecodeError as failure:
-        raise Invalid(f"{name}: byte {failure.start} is no UTF-8") from None
+        # The object is what was decoded, without a mark at its beginning.
+        before, wrong = failure.object[: failure.start], failure.object[failure.start]
+        end = End.of(before.decode())
+        raise Invalid(
+            f"{name}:{end.line + 1}:{end.column + 1}: the byte 0x{wrong:02X} is no UTF-8"
+        ) from None
 
 
 def _document(change: Change) -> dict[str, Any]:

@@ -83,14 +83,14 @@ def test_dump_writes_what_load_reads(fleet, tmp_path):
     [
         (("load", "wrong.yaml"), "wrong.yaml:2:10: 'x' is not an integer (at hosts.0.vcpus)"),
         (("load", "none.yaml"), "none.yaml: No such file or directory"),
-        (("load", "latin.yaml"), "latin.yaml: byte 1 is no UTF-8"),
+        (("load", "latin.yaml"), "latin.yaml:2:2: the byte 0xE4 is no UTF-8"),
         (("dump", "no/such/folder"), "no/such/folder: No such file or directory"),
     ],
     ids=["fault", "absent", "no text", "no folder"],
 )
 def test_what_cannot_be_is_one_line(fleet, tmp_path, arguments, told):
     (tmp_path / "wrong.yaml").write_text("hosts:\n- vcpus: x\n  host: a\n")
-    (tmp_path / "latin.yaml").write_bytes(b"#\xe4")
+    (tmp_path / "latin.yaml").write_bytes(b"\xef\xbb\xbf# \xc3\xa4\r\n#\xe4")
     assert fleet(*arguments) == (1, "", f"placement-sched: {told}\n")
 
 

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol, Self, TypeVar
 
 import yaml
 from yaml.events import CollectionEndEvent, CollectionStartEvent
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.reader import ReaderError
 
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.shape import Misfit
@@ -23,11 +25,14 @@ _KINDS = frozenset(
     {"map", "seq", "str", "null", "bool", "int", "float", "timestamp", "value", "merge"}
 )
 #: Only what reads the same everywhere is a whole number: YAML 1.1 would read 010 as 8, 1:30 as 90.
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,19})")
+#: Longer ones are texts: no database keeps them, nor does JSON that is read everywhere.
+_LEAST, _MOST = -(2**63), 2**64 - 1
 _FRACTION = re.compile(r"[-+]?[0-9]+\.[0-9]+([eE][-+]?[0-9]+)?")
 _CONSTANTS = {
     "true": True, "yes": True, "on": True, "false": False, "no": False, "off": False,
 }  # fmt: skip
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
 class _Place(Protocol):
@@ -40,6 +45,20 @@ class _Place(Protocol):
     @property
     def column(self) -> int:
         """Return how many characters are before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where a text ends: how many lines are above it there, and how many characters before it."""
+
+    line: int
+    column: int
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Return the end of a text, its lines counted as YAML counts them."""
+        *above, last = _LINE_BREAK.split(text)
+        return cls(len(above), len(last))
 
 
 class Marked:
@@ -55,8 +74,11 @@ class Marked:
             self._root = yaml.compose(text, Loader=yaml.CSafeLoader)
         except yaml.MarkedYAMLError as fault:
             self._refuse_mark(fault.problem or "this is no YAML", fault.problem_mark)
-        except yaml.YAMLError as fault:
-            raise Invalid(f"{name}: {' '.join(str(fault).split())}") from None
+        except ReaderError as fault:
+            # The parser in C counts bytes.
+            before = text.encode()[: fault.position].decode()
+            what = f"the character U+{fault.character:04X} cannot stand in YAML: {fault.reason}"
+            self._refuse_mark(what, End.of(before))
         #: What the document says, in dicts, lists, texts, numbers, booleans and None.
         self.data: Any = None if self._root is None else self._value(self._root)
 
@@ -142,8 +164,10 @@ class Marked:
         if kind == "null":
             return None
         if kind == "bool":
+            if text.lower() not in _CONSTANTS:
+                self._refuse_mark(f"{text!r} is not a boolean", node.start_mark)
             return _CONSTANTS[text.lower()]
-        if kind == "int" and _WHOLE.fullmatch(text):
+        if kind == "int" and _WHOLE.fullmatch(text) and _LEAST <= int(text) <= _MOST:
             return int(text)
         if kind == "float" and _FRACTION.fullmatch(text):
             return float(text)

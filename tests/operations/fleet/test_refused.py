@@ -1,4 +1,4 @@
-"""What no request could make is refused at its place, by a dry run as by a load, and is not made."""
+"""What no request could make is refused at its place, by a dry run as by a load."""
 
 import pytest
 
