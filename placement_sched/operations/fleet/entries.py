@@ -30,24 +30,27 @@ from placement_sched.model.stored_image import (
 from placement_sched.operations.fleet import recorded
 from placement_sched.operations.fleet.patterns import expand
 from placement_sched.operations.fleet.written import (
+    MAX_RATIO,
+    consumer,
+    factor,
     flavor_id,
-    host_name,
     key,
     label,
     label_or_empty,
     member_host,
     named,
+    phrase,
+    plain_name,
     printable,
     properties,
-    prose,
     symbol,
+    unpadded,
     word,
     zone,
 )
 
 Json = dict[str, Any]
 
-_MAX_RATIO = 3.40282e38
 #: Sizes of images are in bytes, in 64 bits.
 _MAX_BYTES = 2**63 - 1
 
@@ -77,7 +80,7 @@ def patterns_of(name: Shape[str]) -> Shape[list[str]]:
 
 
 patterns = patterns_of(named)
-host_patterns = patterns_of(host_name)
+plain_names = patterns_of(plain_name)
 
 
 def uuids(value: Any) -> list[str]:
@@ -108,7 +111,7 @@ _STOCK = record(
         "min_unit": integer(1),
         "max_unit": integer(1),
         "step_size": integer(1),
-        "allocation_ratio": number(0.0, _MAX_RATIO),
+        "allocation_ratio": number(0.0, MAX_RATIO),
     },
     required=("total",),
 )
@@ -118,7 +121,10 @@ def stocks(value: Any) -> dict[str, Inventory | None]:
     """Return inventories by class; None is for a class of which there is none."""
     found: dict[str, Inventory | None] = {}
     for name, given in mapping_of(symbol, nullable(_STOCK))(value).items():
-        found[name] = None if given is None else Inventory(resource_class=name, **given)
+        one = None if given is None else Inventory(resource_class=name, **given)
+        if one is not None and one.capacity < 0:
+            raise Misfit(f"{one.reserved} is more than the total, {one.total}", name, "reserved")
+        found[name] = one
     return found
 
 
@@ -145,8 +151,8 @@ PROVIDER: Shape[Json] = record(
 )
 #: What an entry of a host has beside the fields of a report.
 HOST: Mapping[str, Shape[Any]] = {
-    "host": host_patterns,
-    "node": host_patterns,
+    "host": plain_names,
+    "node": plain_names,
     "uuid": uuids,
     "host_ip": nullable(patterns),
     "last_seen_up": moment,
@@ -158,7 +164,7 @@ HOST: Mapping[str, Shape[Any]] = {
 }
 SERVICE = record(
     {
-        "host": host_patterns,
+        "host": plain_names,
         "binary": label,
         "uuid": uuids,
         "status": one_of(("enabled", "disabled")),
@@ -177,7 +183,7 @@ FLAVOR = record(
         "root_gb": integer(),
         "ephemeral_gb": integer(),
         "swap": integer(),
-        "rxtx_factor": number(0.0, _MAX_RATIO),
+        "rxtx_factor": factor,
         "is_public": boolean,
         "description": nullable(printable),
         "extra_specs": mapping_of(key, word),
@@ -211,8 +217,8 @@ SERVER_GROUP = record(
         "uuid": shape.uuid,
         "policy": one_of(POLICIES),
         "rules": record({MOST_PER_HOST: integer(1)}),
-        "project": nullable(word),
-        "user": nullable(word),
+        "project": nullable(unpadded),
+        "user": nullable(unpadded),
     },
     required=("name",),
 )
@@ -228,8 +234,8 @@ AGGREGATE = record(
 )
 _AMOUNTS = mapping_of(named, mapping_of(symbol, integer(1)))
 _OWNER: Mapping[str, Shape[Any]] = {
-    "project": named,
-    "user": named,
+    "project": unpadded,
+    "user": unpadded,
     "type": nullable(symbol),
 }
 
@@ -245,14 +251,14 @@ def _whole_or_named(whole: Shape[Json]) -> Shape[Json | str]:
 
 INSTANCE = record(
     {
-        "name": patterns,
+        "name": plain_names,
         "uuid": uuids,
-        "host": nullable(patterns),
-        "node": nullable(patterns),
-        "project": nullable(word),
-        "user": nullable(word),
-        "vm_state": nullable(word),
-        "task_state": nullable(word),
+        "host": nullable(plain_names),
+        "node": nullable(plain_names),
+        "project": nullable(plain_name),
+        "user": nullable(plain_name),
+        "vm_state": nullable(phrase),
+        "task_state": nullable(phrase),
         "flavor": nullable(_whole_or_named(recorded.FLAVOR)),
         "image": nullable(_whole_or_named(recorded.IMAGE)),
         "server_group": nullable(named),
@@ -261,6 +267,6 @@ INSTANCE = record(
     }
 )
 CONSUMER = record(
-    {"consumer": prose(36, shortest=1), **_OWNER, "allocations": _AMOUNTS},
+    {"consumer": consumer, **_OWNER, "allocations": _AMOUNTS},
     required=("consumer", "project", "user", "allocations"),
 )

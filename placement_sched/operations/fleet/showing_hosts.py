@@ -293,7 +293,7 @@ def _service(one: ServiceState, seen: Mapping[str, Any]) -> tuple[Json, list[str
         entry["binary"] = short(one.binary)
     if one.disabled:
         entry["status"] = "disabled"
-    if one.disabled_reason is not None:
+    if one.disabled and one.disabled_reason is not None:
         entry["disabled_reason"] = short(one.disabled_reason)
     if one.forced_down:
         entry["forced_down"] = True

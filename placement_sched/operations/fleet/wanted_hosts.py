@@ -25,7 +25,7 @@ from placement_sched.operations.fleet.entries import (
 from placement_sched.operations.fleet.patterns import expand, filled
 from placement_sched.operations.fleet.state import ProviderState, ServiceState
 from placement_sched.operations.fleet.wanted import Draft, derived
-from placement_sched.operations.fleet.written import named
+from placement_sched.operations.fleet.written import named, unpadded
 
 Json = dict[str, Any]
 
@@ -211,7 +211,7 @@ def _names_below(given: Any, above: _Above | None) -> list[str]:
         text = named(pattern)
         if above is not None:
             text = filled(text, {"root": above.root, "parent": above.name})
-        found += expand(text)
+        found += [unpadded(name) for name in expand(text)]
     _refuse_long(found)
     return found
 
@@ -236,5 +236,8 @@ def lay_services(draft: Draft, entry: Json) -> None:
             changes["disabled_reason"] = entry["disabled_reason"]
         if uuids:
             changes["uuid"] = uuids[index]
+        service = replace(before, **changes)
+        if service.disabled_reason is not None and not service.disabled:
+            raise Misfit("only a service of the status disabled has a reason", "disabled_reason")
         with located(*(("uuid",) if uuids else ())):
-            draft.put_service(replace(before, **changes))
+            draft.put_service(service)

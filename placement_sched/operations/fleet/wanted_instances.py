@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from placement_sched.errors import Invalid
-from placement_sched.model.allocation import INSTANCE_TYPE, canonical
+from placement_sched.model.allocation import INSTANCE_TYPE
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import Instance
 from placement_sched.model.shape import Misfit
@@ -65,7 +65,7 @@ class Instances:
 
     def lay_allocations(self, entry: Json) -> None:
         """Make what a consumer holds that is no instance; raises :class:`Misfit`."""
-        uuid = canonical(entry["consumer"])
+        uuid = entry["consumer"]
         self._draft.once("consumer", uuid)
         self._hold(
             ConsumerState(

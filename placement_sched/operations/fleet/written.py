@@ -5,11 +5,17 @@ from typing import Any
 
 from placement_sched.errors import Forbidden
 from placement_sched.model import naming
+from placement_sched.model.allocation import canonical
 from placement_sched.model.image_change import SETTABLE, check_settable
-from placement_sched.model.shape import Misfit, Shape, mapping_of, name
+from placement_sched.model.shape import Misfit, Shape, mapping_of, name, number, text, uuid
 
 _NEVER = re.compile("[\x00\ud800-\udfff]")
 _SYMBOL = re.compile(r"[A-Z0-9_]{1,255}")
+
+
+#: As large as the FLOAT columns of the placement schema take on MySQL.
+MAX_RATIO = 3.40282e38
+_from_zero = number(0.0, MAX_RATIO)
 
 
 def prose(longest: int = 65535, shortest: int = 0) -> Shape[str]:
@@ -70,12 +76,49 @@ def printable(value: Any) -> str:
     return found
 
 
+def unpadded(value: Any) -> str:
+    """Return a name of any characters, no blank at either end: MariaDB heeds none at the end."""
+    found = named(value)
+    if found != found.strip():
+        raise Misfit(f"{found!r} begins or ends with a blank")
+    return found
+
+
+_on_one_line = text()
 _reported = name()
 
 
-def host_name(value: Any) -> str:
-    """Return the name of a host or a node, as reports may give it."""
+def phrase(value: Any) -> str:
+    """Return a text without control characters."""
+    return _on_one_line(word(value))
+
+
+def plain_name(value: Any) -> str:
+    """Return the name of a host, a node or an instance, as the scheduler's requests give it."""
     return _reported(named(value))
+
+
+_LIKE_UUID = re.compile("[0-9a-fA-F-]{36}")
+
+
+def consumer(value: Any) -> str:
+    """Return a consumer's uuid as it is kept: what requests for allocations take for one."""
+    found = named(value)
+    try:
+        return uuid(found)
+    except Misfit:
+        # As POST /placement/allocations takes it.
+        if not _LIKE_UUID.fullmatch(found):
+            raise
+    return canonical(found)
+
+
+def factor(value: Any) -> float:
+    """Return what a flavor multiplies bandwidth by, which is above 0."""
+    found = _from_zero(value)
+    if not found:
+        raise Misfit("0 is not above 0")
+    return found
 
 
 key = matching(naming.KEY, "a key: letters, digits, :_.- and, but at its ends, spaces make one")

@@ -17,7 +17,7 @@ _UUIDS = st.uuids(version=4).map(str)
 _STOCKS = st.dictionaries(
     st.sampled_from(["VGPU", "PCPU", "CUSTOM_THING"]),
     st.fixed_dictionaries(
-        {"total": st.integers(1, 100)},
+        {"total": st.integers(2, 100)},
         optional={
             "reserved": st.integers(0, 2),
             "min_unit": st.integers(1, 2),

@@ -102,7 +102,7 @@ UUID = uuid_of("one")
         ),
         ("instances:\n- {name: a}\n- {name: a}", "f.yaml:3:3: the instance"),
         ("instances:\n- {name: a, uuid: x}", "f.yaml:2:19: 'x' is not a uuid"),
-        ("allocations:\n- {consumer: a}", "f.yaml:2:3: 'project' is required"),
+        (f"allocations:\n- {{consumer: {UUID}}}", "f.yaml:2:3: 'project' is required"),
         ("services:\n- {host: a, status: up}", "f.yaml:2:21: 'up' is not one of"),
         ("services:\n- {host: a, last_seen_up: now}", "f.yaml:2:27: 'now' is not an ISO 8601"),
         ("a: [", "f.yaml:2:1: "),
@@ -136,6 +136,49 @@ UUID = uuid_of("one")
         (
             f"hosts:\n- {{host: [a, {'b' * 201}], vcpus: 1, memory_mb: 1}}",
             f"f.yaml:2:10: '{'b' * 201}' has 201 characters, not 1 to 200",
+        ),
+        ("allocations:\n- {consumer: a}", "f.yaml:2:14: 'a' is not a uuid"),
+        (f"allocations:\n- {{consumer: '{UUID} '}}", f"f.yaml:2:14: '{UUID} ' is not a uuid"),
+        (f"allocations:\n- {{consumer: {UUID}, user: ' u'}}", "f.yaml:2:58: ' u' begins or ends"),
+        (f"allocations:\n- {{consumer: {UUID}, project: ''}}", "f.yaml:2:61: it has 0 char"),
+        ("instances:\n- {name: 'a '}", "f.yaml:2:10: 'a ' begins or ends with a blank"),
+        ('instances:\n- {name: "a\\tb"}', "f.yaml:2:10: 'a\\tb' has control characters"),
+        ("instances:\n- {name: a, project: ''}", "f.yaml:2:22: it has 0 characters, not 1"),
+        ("instances:\n- {name: a, user: 'u '}", "f.yaml:2:19: 'u ' begins or ends"),
+        ("instances:\n- {name: a, host: ' h'}", "f.yaml:2:19: ' h' begins or ends"),
+        ('instances:\n- {name: a, vm_state: "\\t"}', "f.yaml:2:23: '\\t' has control"),
+        (
+            "instances:\n- {name: a, consumer: {project: 'p '}}",
+            "f.yaml:2:33: 'p ' begins or ends",
+        ),
+        (
+            "server_groups:\n- {name: a, policy: affinity, project: ' p'}",
+            "f.yaml:2:40: ' p' begins or ends",
+        ),
+        ("server_groups:\n- {name: a, policy: affinity, user: ''}", "f.yaml:2:37: it has 0"),
+        ("providers:\n- {name: 'a '}", "f.yaml:2:10: 'a ' begins or ends with a blank"),
+        ("providers:\n- {name: [a, '[1-2] ']}", "f.yaml:2:10: '1 ' begins or ends"),
+        (
+            "providers:\n- {name: a, providers: [{name: ' {root}'}]}",
+            "f.yaml:2:32: ' a' begins or ends with a blank",
+        ),
+        (
+            "providers:\n- {name: a, inventories: {VCPU: {total: 2, reserved: 3}}}",
+            "f.yaml:2:54: 3 is more than the total, 2",
+        ),
+        (
+            "hosts:\n- {host: a, inventories: {VGPU: {total: 1, reserved: 2}}}",
+            "f.yaml:2:52: 2 is more than the total, 1",
+        ),
+        ("flavors:\n- {name: a, rxtx_factor: 0}", "f.yaml:2:26: 0 is not above 0"),
+        ("flavors:\n- {name: a, rxtx_factor: -0.5}", "f.yaml:2:26: -0.5 is not within 0.0 and"),
+        (
+            "services:\n- {host: a, disabled_reason: x}",
+            "f.yaml:2:30: only a service of the status disabled has a reason",
+        ),
+        (
+            "services:\n- {host: a, status: enabled, disabled_reason: x}",
+            "f.yaml:2:47: only a service of the status disabled has a reason",
         ),
     ],
 )
