@@ -44,3 +44,10 @@ def ids(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
             _QUESTION, dict(zip(COLUMNS, some, strict=True))
         )
     }
+
+
+def as_kept(connection: Connection, kind: str, name: str) -> str | None:
+    """Return the name that the database takes for this one, as it is kept there."""
+    column = COLUMNS[kind]
+    kept: str | None = connection.scalar(select(column).where(column == name))
+    return kept

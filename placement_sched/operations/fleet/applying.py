@@ -17,6 +17,7 @@ from placement_sched.model.node_report import NodeReport
 from placement_sched.operations import host_aggregates, reports
 from placement_sched.operations.fleet.applying_providers import touched, write_providers
 from placement_sched.operations.fleet.blame import blamed
+from placement_sched.operations.fleet.same_names import refuse_merged_owners
 from placement_sched.operations.fleet.state import ITS_ROW, AggregateState, State
 from placement_sched.store import (
     allocations,
@@ -56,7 +57,7 @@ def apply(connection: Connection, before: State, after: State, now: datetime, to
     told("aggregates")
     _write_aggregates(connection, before, after, now)
     told("providers")
-    written = write_providers(connection, touched(before, after), now)
+    written = write_providers(connection, touched(before, after), after, now)
     told("allocations")
     _write_allocations(connection, before, after, now)
     inventories.remove_many(connection, written.superfluous)
@@ -213,6 +214,7 @@ def _write_allocations(connection: Connection, before: State, after: State, now:
     if claims:
         # The file says what is, not what is asked: a host may have shrunk under what it holds.
         allocations.replace(connection, claims, now, recorded=True)
+        refuse_merged_owners(connection, claims, after.told_at)
 
 
 def _write_instances(connection: Connection, before: State, after: State, now: datetime) -> None:

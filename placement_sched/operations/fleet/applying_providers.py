@@ -1,11 +1,13 @@
 """Writes providers, and what they have, as a fleet file wants them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from placement_sched.db.connection import Connection
 from placement_sched.errors import Invalid
+from placement_sched.model.provider import Provider
+from placement_sched.operations.fleet.same_names import write_named
 from placement_sched.operations.fleet.state import ProviderState, State
 from placement_sched.store import (
     aggregates,
@@ -16,6 +18,8 @@ from placement_sched.store import (
     traits,
 )
 from placement_sched.store.resource_providers import NewProvider
+
+Parents = Mapping[str, Provider]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +51,24 @@ def touched(before: State, after: State) -> tuple[ProviderState, ...]:
 
 
 def write_providers(
-    connection: Connection, wanted: Collection[ProviderState], now: datetime
+    connection: Connection, wanted: Collection[ProviderState], after: State, now: datetime
 ) -> Written:
-    """Make these providers as they are wanted, but for inventories that are to go."""
+    """Make these providers as they are ``after`` the load, but for inventories that are to go.
+
+    Raises :class:`AgainstError` where a name is taken.
+    """
     if not wanted:
         return Written({})
     known = resource_providers.by_uuids(connection, [one.uuid for one in wanted])
-    _create(connection, [one for one in wanted if one.uuid not in known], now)
-    resource_providers.rename_many(
-        connection,
-        {
-            known[one.uuid].id: one.name
-            for one in wanted
-            if one.uuid in known and known[one.uuid].name != one.name
-        },
-        now,
-    )
+    _create(connection, [one for one in wanted if one.uuid not in known], after, now)
+
+    def rename(some: Sequence[ProviderState]) -> None:
+        resource_providers.rename_many(
+            connection, {known[one.uuid].id: one.name for one in some}, now
+        )
+
+    renamed = [one for one in wanted if one.uuid in known and known[one.uuid].name != one.name]
+    write_named(connection, renamed, rename, after.told_at)
     for one in wanted:
         if one.uuid in known and known[one.uuid].parent_uuid != one.parent:
             provider_trees.move(connection, one.uuid, one.parent, anywhere=True, now=now)
@@ -72,7 +78,9 @@ def write_providers(
     return _fill(connection, {ids[one.uuid]: one for one in wanted}, now)
 
 
-def _create(connection: Connection, new: Collection[ProviderState], now: datetime) -> None:
+def _create(
+    connection: Connection, new: Collection[ProviderState], after: State, now: datetime
+) -> None:
     """Create providers, parents before those below them, each depth together."""
     left = {one.uuid: one for one in new}
     while left:
@@ -82,11 +90,12 @@ def _create(connection: Connection, new: Collection[ProviderState], now: datetim
         )
         if not ready or any(one.parent and one.parent not in parents for one in ready):
             raise Invalid("a provider has a parent that is not there")
-        resource_providers.create_many(
-            connection,
-            [NewProvider(one.uuid, one.name, parents.get(one.parent or "")) for one in ready],
-            now,
-        )
+
+        def create(some: Sequence[ProviderState], parents: Parents = parents) -> None:
+            rows = [NewProvider(one.uuid, one.name, parents.get(one.parent or "")) for one in some]
+            resource_providers.create_many(connection, rows, now)
+
+        write_named(connection, ready, create, after.told_at)
         for one in ready:
             del left[one.uuid]
 

@@ -177,9 +177,12 @@ def lay_providers(draft: Draft, entry: Json) -> None:
 
 
 def _lay_below(draft: Draft, below: Sequence[Json], parents: Sequence[_Above]) -> None:
+    above = draft.entry
     for index, entry in enumerate(below):
+        draft.entry = (*above, "providers", index)
         with located(index):
             _lay_entry(draft, entry, parents)
+    draft.entry = above
 
 
 def _lay_entry(draft: Draft, entry: Json, parents: Sequence[_Above | None]) -> None:

@@ -168,7 +168,7 @@ UUID = uuid_of("one")
         ),
         (
             "hosts:\n- {host: a, inventories: {VGPU: {total: 1, reserved: 2}}}",
-            "f.yaml:2:52: 2 is more than the total, 1",
+            "f.yaml:2:54: 2 is more than the total, 1",
         ),
         ("flavors:\n- {name: a, rxtx_factor: 0}", "f.yaml:2:26: 0 is not above 0"),
         ("flavors:\n- {name: a, rxtx_factor: -0.5}", "f.yaml:2:26: -0.5 is not within 0.0 and"),

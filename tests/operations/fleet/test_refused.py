@@ -6,6 +6,14 @@ from placement_sched.errors import Error
 from tests.clouds import uuid_of
 
 UUID = uuid_of("one")
+OWNED = """\
+providers: [{{name: s, inventories: {{VCPU: {{total: 9}}}}}}]
+allocations:
+- {{consumer: aaaaaaaa-0000-4000-8000-000000000001, project: {project}, user: {user},
+   allocations: {{s: {{VCPU: 1}}}}}}
+- {{consumer: aaaaaaaa-0000-4000-8000-000000000002, project: p, user: u,
+   allocations: {{s: {{VCPU: 1}}}}}}
+"""
 
 
 def refuse(cloud, text, told):
@@ -40,3 +48,47 @@ def test_the_uuid_that_a_service_would_get_by_itself_is_refused_for_another(smal
         f"services:\n- {{host: sv2, uuid: {service.uuid}}}",
         f"f.yaml:2:21: {service.uuid} is the uuid of nova-compute of sv1 already",
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "told"),
+    [
+        (
+            "",
+            "providers:\n- {name: pr}\n- {name: other}\n- {name: PR}",
+            "f.yaml:4:3: provider PR: its name is the same as pr to the database",
+        ),
+        (
+            "providers: [{name: pr}]",
+            "providers:\n- name: other\n  providers:\n  - {name: PR}",
+            "f.yaml:4:5: provider PR: its name is the same as pr to the database",
+        ),
+        (
+            f"providers: [{{name: pr}}, {{name: other, uuid: {UUID}}}]",
+            f"providers:\n- {{name: PR, uuid: {UUID}}}",
+            "f.yaml:2:3: provider PR: its name is the same as pr to the database",
+        ),
+        (
+            "",
+            "hosts:\n- {host: h1, vcpus: 1, memory_mb: 1}\n- {host: H1, vcpus: 1, memory_mb: 1}",
+            "f.yaml:3:3: provider H1: its name is the same as h1 to the database",
+        ),
+        (
+            "",
+            OWNED.format(project="P", user="u"),
+            "f.yaml:5:3: project p: its name is the same as P to the database",
+        ),
+        (
+            "",
+            OWNED.format(project="p", user="U"),
+            "f.yaml:5:3: user u: its name is the same as U to the database",
+        ),
+    ],
+)
+def test_names_that_a_database_takes_for_one_are_refused_with_both(cloud, before, text, told):
+    cloud.load(before)
+    if cloud.database.url.get_backend_name() == "mysql":
+        refuse(cloud, text, told)
+    else:
+        cloud.load(text)
+        assert cloud.load(text) == []
