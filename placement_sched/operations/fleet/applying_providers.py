@@ -7,6 +7,7 @@ from datetime import datetime
 from placement_sched.db.connection import Connection
 from placement_sched.errors import Invalid
 from placement_sched.model.provider import Provider
+from placement_sched.operations.fleet.blame import blamed
 from placement_sched.operations.fleet.same_names import write_named
 from placement_sched.operations.fleet.state import ProviderState, State
 from placement_sched.store import (
@@ -55,7 +56,7 @@ def write_providers(
 ) -> Written:
     """Make these providers as they are ``after`` the load, but for inventories that are to go.
 
-    Raises :class:`AgainstError` where a name is taken.
+    Raises :class:`AgainstError` where a name is taken, or a provider would be below itself.
     """
     if not wanted:
         return Written({})
@@ -71,11 +72,19 @@ def write_providers(
     write_named(connection, renamed, rename, after.told_at)
     for one in wanted:
         if one.uuid in known and known[one.uuid].parent_uuid != one.parent:
-            provider_trees.move(connection, one.uuid, one.parent, anywhere=True, now=now)
+            _move(connection, one, after, now)
     found = resource_providers.by_uuids(connection, [one.uuid for one in wanted])
     ids = {uuid: provider.id for uuid, provider in found.items()}
     resource_providers.lock(connection, ids.values())
     return _fill(connection, {ids[one.uuid]: one for one in wanted}, now)
+
+
+def _move(connection: Connection, one: ProviderState, after: State, now: datetime) -> None:
+    place = after.told_at.get(("provider", one.uuid), ())
+    parent = after.providers.get(one.parent or "")
+    below = "" if parent is None else f" below {parent.name}"
+    with blamed(f"provider {one.name}{below}", *place):
+        provider_trees.move(connection, one.uuid, one.parent, anywhere=True, now=now)
 
 
 def _create(

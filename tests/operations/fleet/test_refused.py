@@ -92,3 +92,12 @@ def test_names_that_a_database_takes_for_one_are_refused_with_both(cloud, before
     else:
         cloud.load(text)
         assert cloud.load(text) == []
+
+
+def test_a_provider_that_would_be_below_itself_is_refused_by_its_name(cloud):
+    cloud.load("providers: [{name: loopa, providers: [{name: loopb}]}]")
+    refuse(
+        cloud,
+        "providers:\n- name: loopb\n  providers:\n  - {name: loopa}",
+        "f.yaml:4:5: provider loopa below loopb: ",
+    )
