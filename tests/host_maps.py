@@ -6,7 +6,13 @@ from uuid import NAMESPACE_DNS, uuid5
 from placement_sched.db.transaction import Database
 from placement_sched.model.host_map import HostMap
 from placement_sched.operations.sync_here import DirectoryHere, PlacementHere
-from placement_sched.store import host_aggregates, memberships
+from placement_sched.store import (
+    host_aggregates,
+    memberships,
+    provider_trees,
+    resource_providers,
+    traits,
+)
 from tests.hosts import NOW
 
 LICENSED = "CUSTOM_LICENSED"
@@ -52,6 +58,28 @@ def carriers(database: Database, trait: str = LICENSED) -> frozenset[str]:
     """The uuids of the providers with the trait."""
     with database.read() as connection:
         return memberships.carriers(connection, [trait]).get(trait, frozenset())
+
+
+def put_by_hand(database: Database, provider: str, trait: str = LICENSED) -> None:
+    """Put a trait on a provider that the record knows nothing of."""
+
+    def work(connection):
+        number = resource_providers.by_uuid(connection, provider).id
+        traits.put_on(connection, trait, [number], NOW)
+
+    database.write(work)
+
+
+def make_anew(database: Database, provider: str) -> None:
+    """Delete a provider and make it again: same uuid, same name, none of its traits."""
+
+    def work(connection):
+        name = resource_providers.by_uuid(connection, provider).name
+        provider_trees.remove_whole(connection, [provider])
+        again = resource_providers.NewProvider(provider, name)
+        resource_providers.create_many(connection, [again], NOW)
+
+    database.write(work)
 
 
 def here(database: Database) -> tuple[DirectoryHere, PlacementHere]:

@@ -56,6 +56,18 @@ class Changed:
     failed: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class TraitRecord:
+    """What ``sync_traits`` has put where: pairs of provider uuid and trait.
+
+    ``pairs`` tell the uuid of the aggregate for which. ``outlived`` are those whose provider is
+    gone: another that was made under its uuid has nothing of it.
+    """
+
+    pairs: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    outlived: frozenset[tuple[str, str]] = frozenset()
+
+
 def gravest(problems: Iterable[Problem]) -> Code:
     """Return the code that several problems are told with; :attr:`Code.DONE` for none."""
     found = {problem.code for problem in problems}

@@ -1,12 +1,12 @@
 """The ports of synchronising on this service's own database."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from placement_sched.db.connection import Connection
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock
 from placement_sched.model.host_map import HostMap
-from placement_sched.model.sync import Changed
+from placement_sched.model.sync import Changed, TraitRecord
 from placement_sched.operations.sync_ports import Pair
 from placement_sched.operations.wanted_traits import wanted_traits
 from placement_sched.store import (
@@ -61,8 +61,8 @@ class PlacementHere:
             hosts = self._held(connection)
             wanted = set(providers) & _nodes_in(hosts, aggregate) if hosts else set(providers)
             return _change(
-                connection,
                 wanted,
+                _ids(connection, wanted),
                 lambda ids: aggregates.add_members(connection, aggregate, ids, self._clock()),
             )
 
@@ -75,8 +75,8 @@ class PlacementHere:
             hosts = self._held(connection)
             unwanted = set(providers) - _nodes_in(hosts, aggregate) if hosts else set(providers)
             return _change(
-                connection,
                 unwanted,
+                _ids(connection, unwanted),
                 lambda ids: aggregates.remove_members(connection, aggregate, ids, self._clock()),
             )
 
@@ -105,26 +105,31 @@ class PlacementHere:
             hosts = self._held(connection)
             asked = _asking(hosts, trait) if hosts else providers
             wanted = providers.keys() & asked.keys()
+            found = _ids(connection, wanted)
             changed = _change(
-                connection,
-                wanted,
-                lambda ids: traits.put_on(connection, trait, ids, self._clock()),
+                wanted, found, lambda ids: traits.put_on(connection, trait, ids, self._clock())
             )
             pairs = {(uuid, trait): asked[uuid] for uuid in changed.done}
-            synced_traits.remember(connection, pairs, self._clock())
+            synced_traits.remember(connection, pairs, found, self._clock())
             return changed
 
         return self._database.write(work)
 
     def take_off(self, trait: str, providers: Collection[str]) -> Changed:
-        """Take a trait from providers, and forget that it was put there."""
+        """Take a trait from providers, and forget that it was put there.
+
+        It stays on those that were made anew since.
+        """
 
         def work(connection: Connection) -> Changed:
             hosts = self._held(connection)
             unwanted = set(providers) - _asking(hosts, trait).keys() if hosts else set(providers)
+            found = _ids(connection, unwanted)
+            noted = synced_traits.provider_ids(connection, trait, unwanted)
+            anew = {uuid for uuid, number in found.items() if noted.get(uuid, number) != number}
             changed = _change(
-                connection,
-                unwanted,
+                unwanted - anew,
+                {uuid: number for uuid, number in found.items() if uuid not in anew},
                 lambda ids: traits.take_off(connection, trait, ids, self._clock()),
             )
             synced_traits.forget(connection, [(uuid, trait) for uuid in unwanted])
@@ -132,15 +137,22 @@ class PlacementHere:
 
         return self._database.write(work)
 
-    def put_there(self) -> Mapping[Pair, str]:
-        """Return the aggregate for which each trait was put on a provider."""
+    def put_there(self) -> TraitRecord:
+        """Return what was put where, told by the providers' ids from what they were made anew."""
         with self._database.read() as connection:
-            return synced_traits.all_pairs(connection)
+            return synced_traits.read(connection)
+
+    def settle(self, outlived: Collection[Pair]) -> None:
+        """Take out of the record what its providers are gone of."""
+        if outlived:
+            self._database.write(
+                lambda connection: synced_traits.forget_outlived(connection, outlived)
+            )
 
     def remember(self, pairs: Mapping[Pair, str]) -> None:
         """Note for these pairs of the record another aggregate."""
         self._database.write(
-            lambda connection: synced_traits.remember(connection, pairs, self._clock())
+            lambda connection: synced_traits.rebind(connection, pairs, self._clock())
         )
 
     def forget(self, pairs: Collection[Pair]) -> None:
@@ -166,14 +178,18 @@ def _asking(hosts: HostMap, trait: str) -> Mapping[str, str]:
     return {provider: aggregate for (provider, name), aggregate in pairs if name == trait}
 
 
+def _ids(connection: Connection, providers: Collection[str]) -> dict[str, int]:
+    """Return the ids of the providers that are there, by uuid."""
+    found = resource_providers.by_uuids(connection, providers)
+    return {uuid: provider.id for uuid, provider in found.items()}
+
+
 def _change(
-    connection: Connection,
-    providers: Iterable[str],
+    providers: Collection[str],
+    found: Mapping[str, int],
     change: Callable[[Collection[int]], Collection[int]],
 ) -> Changed:
-    """Change the providers that are there, all at once, and return which were changed."""
-    wanted = frozenset(providers)
-    found = resource_providers.by_uuids(connection, wanted)
-    uuids = {provider.id: uuid for uuid, provider in found.items()}
+    """Change the providers that were found, all at once, and return which were changed."""
+    uuids = {number: uuid for uuid, number in found.items()}
     done = frozenset(uuids[number] for number in change(uuids.keys()))
-    return Changed(done=done, missing=wanted - found.keys())
+    return Changed(done=done, missing=frozenset(providers) - found.keys())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from placement_sched.model.host_map import HostMap
-from placement_sched.model.sync import Changed
+from placement_sched.model.sync import Changed, TraitRecord
 
 #: A trait on a provider: the provider's uuid and the trait's name.
 Pair = tuple[str, str]
@@ -71,7 +71,10 @@ class Placement(Protocol):
         ...
 
     def take_off(self, trait: str, providers: Collection[str]) -> Changed:
-        """Take a trait from providers, and forget that it was put there."""
+        """Take a trait from providers, and forget that it was put there.
+
+        It stays on those that are known not to be the ones it was put on.
+        """
         ...
 
     @property
@@ -79,8 +82,12 @@ class Placement(Protocol):
         """Whether there is a record of what was put where, without which nothing is taken off."""
         ...
 
-    def put_there(self) -> Mapping[Pair, str]:
-        """Return the record: the aggregate for which each trait was put on a provider."""
+    def put_there(self) -> TraitRecord:
+        """Return the record of what was put where."""
+        ...
+
+    def settle(self, outlived: Collection[Pair]) -> None:
+        """Take out of the record what its providers are gone of, as it was read."""
         ...
 
     def remember(self, pairs: Mapping[Pair, str]) -> None:

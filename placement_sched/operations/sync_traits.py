@@ -5,7 +5,7 @@
 nowhere: the spec leaves it to operators, or to a utility tool, which this is.
 
 What it put on providers it keeps a record of, and takes off again once nobody asks for it. What was
-there without it, it never takes off.
+there without it, it never takes off; nor what somebody put on a provider that was made anew.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -99,7 +99,11 @@ class _Run:
         self.taken_off.update(plan.taken_off)
 
     def carry_out(self, plan: TraitPlan) -> None:
-        """Do what is planned: what lets requests in comes before what is cleared away."""
+        """Do what is planned: what lets requests in comes before what is cleared away.
+
+        Before all, what is not so any more leaves the record, in which the same may be noted again.
+        """
+        self.placement.settle(plan.outlived)
         for trait in plan.created:
             self.placement.create_trait(trait)
             self.created.append(trait)

@@ -20,8 +20,8 @@ class TraitPlan:
     """What is to be done; pairs are of provider uuid and trait.
 
     ``put`` and ``rebound`` tell the uuid of the aggregate that asks: rebound ones were put for
-    another, which does not ask any more. ``forgotten`` are on their providers no more. ``refused``
-    tells of traits that cannot be created.
+    another, which does not ask any more. ``forgotten`` are on their providers no more, of
+    ``outlived`` ones these providers are gone. ``refused`` tells of traits that cannot be created.
     """
 
     created: tuple[str, ...]
@@ -29,6 +29,7 @@ class TraitPlan:
     taken_off: frozenset[Pair]
     rebound: Mapping[Pair, str]
     forgotten: frozenset[Pair]
+    outlived: frozenset[Pair]
     refused: tuple[Problem, ...]
 
 
@@ -39,7 +40,8 @@ def make_plan(
 
     With ``everything``, what was put for aggregates that are gone is looked at as well.
     """
-    record = _record_of(scope, placement, everything=everything)
+    told = placement.put_there()
+    record = told.pairs if everything else _put_for(scope, told.pairs)
     asked = {trait for one in scope for trait in reserved_for(one)}
     named = asked | {trait for _, trait in record}
     known = placement.known_traits(named) if named else frozenset[str]()
@@ -60,16 +62,12 @@ def make_plan(
         taken_off=frozenset(carried),
         rebound=_rebound(hosts, record, by_anyone),
         forgotten=frozenset(over - carried),
+        outlived=told.outlived,
         refused=tuple(_refusals(scope, refused)),
     )
 
 
-def _record_of(
-    scope: Collection[HostAggregate], placement: Placement, *, everything: bool
-) -> Mapping[Pair, str]:
-    record = placement.put_there()
-    if everything:
-        return record
+def _put_for(scope: Iterable[HostAggregate], record: Mapping[Pair, str]) -> Mapping[Pair, str]:
     uuids = {one.uuid for one in scope}
     return {pair: aggregate for pair, aggregate in record.items() if aggregate in uuids}
 

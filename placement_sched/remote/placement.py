@@ -7,12 +7,14 @@ and where somebody was faster, begin again.
 import random
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from placement_sched.model.sync import Changed
+from placement_sched.errors import ServiceFailed
+from placement_sched.model.sync import Changed, TraitRecord
 from placement_sched.remote.service import Service
-from placement_sched.remote.trait_file import TraitFile
+from placement_sched.remote.trait_file import Seen, TraitFile
 
 #: Aggregates are written with a generation since 1.19 (placement API, "Microversion history").
 VERSION, SINCE = "1.19", "Rocky"
@@ -39,6 +41,7 @@ class RemotePlacement:
         self._service = service
         self._record = record
         self._pause = pause
+        self._seen: dict[str, Seen] = {}
 
     def members(self, aggregates: Collection[str]) -> Mapping[str, frozenset[str]]:
         """Return the uuids of the providers in each of these aggregates, a request for each."""
@@ -71,6 +74,9 @@ class RemotePlacement:
         changed = self._each(providers, "traits", lambda found: found | {trait})
         if self._record is not None:
             self._record.remember({(uuid, trait): providers[uuid] for uuid in changed.done})
+            # What was put is noted already; of who does not answer now, the next request tells.
+            with suppress(ServiceFailed):
+                self._record.see(self._look(changed.done))
         return changed
 
     def take_off(self, trait: str, providers: Collection[str]) -> Changed:
@@ -86,9 +92,27 @@ class RemotePlacement:
         """Whether there is a record, without which nothing is taken off."""
         return self._record is not None
 
-    def put_there(self) -> Mapping[Pair, str]:
-        """Return the aggregate for which each trait was put on a provider."""
-        return {} if self._record is None else self._record.pairs
+    def put_there(self) -> TraitRecord:
+        """Return what was put where; each provider is looked at, a request for each."""
+        if self._record is None:
+            return TraitRecord()
+        pairs, before = self._record.pairs, self._record.seen
+        self._seen = self._look({uuid for uuid, _ in pairs})
+        outlived = frozenset(
+            pair
+            for pair in pairs
+            if pair[0] not in self._seen
+            or (pair in before and not before[pair].followed_by(self._seen[pair[0]]))
+        )
+        return TraitRecord(
+            {pair: aggregate for pair, aggregate in pairs.items() if pair not in outlived}, outlived
+        )
+
+    def settle(self, outlived: Collection[Pair]) -> None:
+        """Take out of the record what its providers are gone of; note how the others are now."""
+        if self._record is not None:
+            self._record.forget(outlived)
+            self._record.see(self._seen)
 
     def remember(self, pairs: Mapping[Pair, str]) -> None:
         """Note for these pairs of the record another aggregate."""
@@ -99,6 +123,20 @@ class RemotePlacement:
         """Take these pairs out of the record."""
         if self._record is not None:
             self._record.forget(pairs)
+
+    def _look(self, providers: Collection[str]) -> dict[str, Seen]:
+        """Return how the providers that are there are now."""
+        found = {}
+        for uuid in sorted(providers):
+            path = f"/resource_providers/{quote(uuid, safe='')}"
+            answer = self._service.ask("GET", path, taken=(200, 404))
+            if answer.status == 404:
+                continue
+            try:
+                found[uuid] = Seen(int(answer.document["generation"]), answer.modified)
+            except (LookupError, TypeError, ValueError):
+                raise _strange(self._service, path) from None
+        return found
 
     def _providers(self, **params: str) -> frozenset[str]:
         document = self._service.ask("GET", "/resource_providers", params=params).document

@@ -25,11 +25,12 @@ _QUIET.propagate = False
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a service answered: the status, and the JSON document, or None."""
+    """What a service answered: the status, the JSON document, or None, and when it last changed."""
 
     status: int
     document: Any
     text: str
+    modified: str
 
 
 class Service:
@@ -94,7 +95,8 @@ class Service:
             raise self.failed(
                 f"{place} answered {_told(response)} to {method} {path}{_hint(response)}"
             )
-        return Answer(response.status_code, _document(response), _told(response))
+        modified = response.headers.get("Last-Modified", "")
+        return Answer(response.status_code, _document(response), _told(response), modified)
 
     def failed(self, detail: str) -> ServiceFailed:
         """Return an error of this service."""

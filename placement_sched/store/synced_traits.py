@@ -3,33 +3,77 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
+from placement_sched.db.batches import batches
 from placement_sched.db.insert import insert_or_update
-from placement_sched.db.tables import synced_traits
+from placement_sched.db.tables import resource_providers, synced_traits
+from placement_sched.model.sync import TraitRecord
 
 _COLUMNS = synced_traits.c
 
-_FORGET = delete(synced_traits).where(
-    _COLUMNS.provider_uuid == bindparam("provider"), _COLUMNS.trait == bindparam("name")
+_OF_PAIR = (_COLUMNS.provider_uuid == bindparam("provider"), _COLUMNS.trait == bindparam("name"))
+_FORGET = delete(synced_traits).where(*_OF_PAIR)
+# The id of a provider is never given to another: where it is gone, the uuid is another's, if any.
+_FORGET_OUTLIVED = _FORGET.where(
+    _COLUMNS.provider_id.is_not(None),
+    ~exists().where(resource_providers.c.id == _COLUMNS.provider_id),
+)
+_REBIND = (
+    update(synced_traits)
+    .where(*_OF_PAIR)
+    .values(aggregate_uuid=bindparam("aggregate"), updated_at=bindparam("now"))
 )
 
 
-def all_pairs(connection: Connection) -> dict[tuple[str, str], str]:
-    """Return the aggregate for which each trait was put, by provider uuid and trait."""
-    query = select(_COLUMNS.provider_uuid, _COLUMNS.trait, _COLUMNS.aggregate_uuid)
+def read(connection: Connection) -> TraitRecord:
+    """Return what was put where, and for which aggregate."""
+    query = select(
+        _COLUMNS.provider_uuid,
+        _COLUMNS.trait,
+        _COLUMNS.aggregate_uuid,
+        _COLUMNS.provider_id,
+        resource_providers.c.id,
+    ).outerjoin_from(
+        synced_traits, resource_providers, resource_providers.c.id == _COLUMNS.provider_id
+    )
+    pairs, outlived = {}, set()
+    for provider, trait, aggregate, noted, there in connection.execute(query):
+        if noted == there:
+            pairs[provider, trait] = aggregate
+        else:
+            outlived.add((provider, trait))
+    return TraitRecord(pairs, frozenset(outlived))
+
+
+def provider_ids(connection: Connection, trait: str, providers: Collection[str]) -> dict[str, int]:
+    """Return the ids of the providers that a trait was put on, by uuid, where they are known."""
+    query = select(_COLUMNS.provider_uuid, _COLUMNS.provider_id).where(
+        _COLUMNS.trait == trait, _COLUMNS.provider_id.is_not(None)
+    )
     return {
-        (provider, trait): aggregate for provider, trait, aggregate in connection.execute(query)
+        uuid: number
+        for batch in batches(providers)
+        for uuid, number in connection.execute(query.where(_COLUMNS.provider_uuid.in_(batch)))
     }
 
 
-def remember(connection: Connection, pairs: Mapping[tuple[str, str], str], now: datetime) -> None:
-    """Note for which aggregate traits are put on providers; a pair noted before gets this one."""
+def remember(
+    connection: Connection,
+    pairs: Mapping[tuple[str, str], str],
+    ids: Mapping[str, int],
+    now: datetime,
+) -> None:
+    """Note for which aggregate traits are put on providers; a pair noted before is noted anew.
+
+    ``ids`` are the providers', by uuid.
+    """
     rows = [
         {
             "provider_uuid": provider,
             "trait": trait,
             "aggregate_uuid": aggregate,
+            "provider_id": ids[provider],
             "created_at": now,
             "updated_at": now,
         }
@@ -40,12 +84,33 @@ def remember(connection: Connection, pairs: Mapping[tuple[str, str], str], now: 
         synced_traits,
         rows,
         key=("provider_uuid", "trait"),
-        changing=("aggregate_uuid", "updated_at"),
+        changing=("aggregate_uuid", "provider_id", "updated_at"),
     )
+
+
+def rebind(connection: Connection, pairs: Mapping[tuple[str, str], str], now: datetime) -> None:
+    """Note another aggregate for pairs of the record."""
+    rows = [
+        {"provider": provider, "name": trait, "aggregate": aggregate, "now": now}
+        for (provider, trait), aggregate in sorted(pairs.items())
+    ]
+    if rows:
+        connection.execute(_REBIND, rows)
 
 
 def forget(connection: Connection, pairs: Collection[tuple[str, str]]) -> None:
     """Take pairs of provider uuid and trait out of the record."""
-    rows = [{"provider": provider, "name": trait} for provider, trait in sorted(pairs)]
+    rows = _named(pairs)
     if rows:
         connection.execute(_FORGET, rows)
+
+
+def forget_outlived(connection: Connection, pairs: Collection[tuple[str, str]]) -> None:
+    """Take pairs out of the record, but for those whose provider is there."""
+    rows = _named(pairs)
+    if rows:
+        connection.execute(_FORGET_OUTLIVED, rows)
+
+
+def _named(pairs: Collection[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"provider": provider, "name": trait} for provider, trait in sorted(pairs)]

@@ -7,6 +7,7 @@ import pytest
 from placement_sched.cli.main import main
 from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, carriers, members, tag
 from tests.hosts import add_node
+from tests.reports import a_report, node_uuid
 
 ASKING = {f"trait:{LICENSED}": "required"}
 
@@ -120,6 +121,24 @@ def test_sync_traits_tells_what_it_would_do_and_then_what_it_did(cloud, answer):
         f"trait {LICENSED} taken off win1 (provider {node})",
         f"{LICENSED}: taken off 1 (win1)",
     ]
+
+
+def test_sync_traits_leaves_what_the_operator_put_on_a_host_reborn(cloud, answer, sqlite_app):
+    path = f"/scheduler/v1/compute_nodes/{node_uuid(2)}"
+    provider = f"/placement/resource_providers/{node_uuid(2)}"
+    sqlite_app.put_json(path, a_report(2))
+    add_aggregate(cloud, "lic", ["cn2"], ASKING)
+    assert answer("sync_traits")[1].endswith(f"{LICENSED}: put on 1 (cn2)\n")
+    sqlite_app.delete(path)
+    sqlite_app.put_json(path, a_report(2))
+    generation = sqlite_app.get(provider).json["generation"]
+    by_hand = {"resource_provider_generation": generation, "traits": [LICENSED]}
+    version = {"OpenStack-API-Version": "placement 1.39"}
+    sqlite_app.put_json(f"{provider}/traits", by_hand, headers=version)
+    tag(cloud, "lic", {f"trait:{LICENSED}": None})
+    status, told, _ = answer("sync_traits", "--verbose")
+    assert (status, told) == (0, "all traits are where aggregates ask for them\n")
+    assert carriers(cloud) == {node_uuid(2)}
 
 
 def test_sync_traits_has_a_document_for_machines(cloud, answer):

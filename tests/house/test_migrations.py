@@ -22,12 +22,15 @@ from placement_sched.db.tables import (
     instances,
     metadata,
     resource_providers,
+    synced_traits,
 )
 from placement_sched.db.transaction import Database
 from tests.conftest import REQUIRED, SERVERS, make_settings
 
 #: The revision before instances were kept with the ids that servers are listed by.
 BEFORE_SERVERS = "0005"
+#: The revision before the record of traits that were put told providers from those made anew.
+BEFORE_PROVIDER_IDS = "0007"
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mysql"])
@@ -158,3 +161,35 @@ def test_what_was_recorded_before_servers_were_listed_is_filled_in(empty):
         (None, None),
         (None, "i2"),
     ]
+
+
+def test_traits_put_before_are_taken_to_be_on_the_providers_that_are_there(empty):
+    """More of them than are written at once; one provider is gone."""
+    uuids = [str(UUID(int=number)) for number in range(1, 1003)]
+    providers = [{"uuid": uuid, "name": uuid, "generation": 0} for uuid in uuids[1:]]
+    rows = [
+        {"provider_uuid": uuid, "trait": trait, "aggregate_uuid": uuid}
+        for uuid in uuids
+        for trait in ("CUSTOM_A", "CUSTOM_B")
+    ]
+
+    def as_it_was(connection):
+        connection.execute(insert(resource_providers), providers)
+        connection.execute(insert(synced_traits), rows)
+        connection.execute(text("ALTER TABLE sched_synced_traits DROP COLUMN provider_id"))
+        connection.execute(
+            text(f"UPDATE {VERSION_TABLE} SET version_num = '{BEFORE_PROVIDER_IDS}'")
+        )
+
+    sync_schema(empty)
+    empty.write(as_it_was)
+    sync_schema(empty)
+    assert differences(empty) == []
+    with empty.read() as connection:
+        ids = dict(
+            connection.execute(select(resource_providers.c.uuid, resource_providers.c.id)).all()
+        )
+        query = select(synced_traits.c.provider_uuid, synced_traits.c.provider_id)
+        found = connection.execute(query).all()
+    assert len(found) == len(rows)
+    assert all(number == ids.get(uuid) for uuid, number in found)

@@ -90,7 +90,7 @@ def test_nothing_is_lost_and_in_the_end_all_is_as_asked(kind, request):
     check_members(database, nodes)
     assert carriers(database) == asked
     with database.read() as connection:
-        assert {uuid for uuid, _ in synced_traits.all_pairs(connection)} == asked
+        assert {uuid for uuid, _ in synced_traits.read(connection).pairs} == asked
     put: dict[str, set[str]] = defaultdict(set)
     for node, trait in theirs:
         put[trait].add(node)

@@ -20,6 +20,7 @@ from tests.host_maps import (
     carriers,
     here,
     members,
+    put_by_hand,
     tag,
 )
 from tests.hosts import NOW, add_node, add_service
@@ -27,14 +28,6 @@ from tests.statements import counted
 
 ASKING = {f"trait:{LICENSED}": "required"}
 NOT_ASKING = {f"trait:{LICENSED}": None}
-
-
-def put_by_hand(database, provider, trait=LICENSED):
-    def work(connection):
-        number = resource_providers.by_uuid(connection, provider).id
-        traits.put_on(connection, trait, [number], NOW)
-
-    database.write(work)
 
 
 def take_off_by_hand(database, provider, trait=LICENSED):
@@ -47,7 +40,7 @@ def take_off_by_hand(database, provider, trait=LICENSED):
 
 def record(database):
     with database.read() as connection:
-        return synced_traits.all_pairs(connection)
+        return synced_traits.read(connection).pairs
 
 
 def test_the_trait_is_made_and_put_on_the_hosts_providers_alone(database):

@@ -12,10 +12,18 @@ from placement_sched.operations.sync_aggregates import sync_aggregates
 from placement_sched.operations.sync_here import DirectoryHere
 from placement_sched.operations.sync_traits import sync_traits
 from placement_sched.remote.placement import TRIES, RemotePlacement
-from placement_sched.remote.trait_file import TraitFile, opened
-from placement_sched.store import resource_providers, traits
-from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, carriers, members, tag
-from tests.hosts import NOW, add_node
+from placement_sched.remote.trait_file import Seen, TraitFile, opened
+from tests.host_maps import (
+    LICENSED,
+    add_aggregate,
+    aggregate_uuid,
+    carriers,
+    make_anew,
+    members,
+    put_by_hand,
+    tag,
+)
+from tests.hosts import add_node
 from tests.remote.in_process import InProcess, answering, placement_service, wsgi
 
 URL = "http://elsewhere/placement"
@@ -75,7 +83,7 @@ def test_without_a_record_traits_are_put_and_never_taken_off(placement, sqlite_d
 def test_with_a_record_what_was_put_is_taken_off_and_nothing_else(door, sqlite_database, tmp_path):
     ours, theirs = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1", "cn2"], ASKING)
-    put(sqlite_database, theirs)
+    put_by_hand(sqlite_database, theirs)
     directory, file = DirectoryHere(sqlite_database), tmp_path / "put.json"
     service = placement_service(door, URL)
     with opened(file, service.place) as record:
@@ -93,7 +101,7 @@ def test_another_aggregate_is_noted_and_what_is_gone_forgotten(door, sqlite_data
     node, deleted = add_node(sqlite_database, "cn1"), "00000000-0000-4000-8000-000000000000"
     add_aggregate(sqlite_database, "a", ["cn1"])
     add_aggregate(sqlite_database, "b", ["cn1"], ASKING)
-    put(sqlite_database, node)
+    put_by_hand(sqlite_database, node)
     record = TraitFile(tmp_path / "put.json", URL)
     record.remember(
         {(node, LICENSED): aggregate_uuid("a"), (deleted, LICENSED): aggregate_uuid("a")}
@@ -104,12 +112,84 @@ def test_another_aggregate_is_noted_and_what_is_gone_forgotten(door, sqlite_data
     assert record.pairs == {(node, LICENSED): aggregate_uuid("b")}
 
 
-def put(database, provider, trait=LICENSED):
-    def work(connection):
-        number = resource_providers.by_uuid(connection, provider).id
-        traits.put_on(connection, trait, [number], NOW)
+@pytest.mark.parametrize("runs_meanwhile", [0, 1])
+@pytest.mark.parametrize("changed_before", [True, False])
+def test_what_was_put_by_hand_on_a_provider_made_anew_stays(
+    door, sqlite_database, tmp_path, runs_meanwhile, changed_before
+):
+    """Its generation is lower; or where it is the same, the last change was at another time."""
+    node = add_node(sqlite_database, "cn1")
+    if changed_before:
+        put_by_hand(sqlite_database, node, "CUSTOM_OTHER")
+    add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
+    directory, service = DirectoryHere(sqlite_database), placement_service(door, URL)
 
-    database.write(work)
+    def run(*, dry_run=False):
+        with opened(tmp_path / "put.json", service.place) as record:
+            return sync_traits(directory, RemotePlacement(service, record), dry_run=dry_run)
+
+    assert run().put == {(node, LICENSED)}
+    make_anew(sqlite_database, node)
+    put_by_hand(sqlite_database, node)
+    for _ in range(runs_meanwhile):
+        assert run().put == frozenset()
+        assert TraitFile(tmp_path / "put.json", service.place).pairs == {}
+    tag(sqlite_database, "a", {f"trait:{LICENSED}": None})
+    assert run(dry_run=True).taken_off == frozenset()
+    assert run().taken_off == frozenset()
+    assert carriers(sqlite_database) == {node}
+    assert TraitFile(tmp_path / "put.json", service.place).pairs == {}
+
+
+def test_a_provider_is_noted_as_it_was_seen_last(door, sqlite_database, tmp_path):
+    """So one made anew has to be changed more often than that before it passes for it."""
+    node = add_node(sqlite_database, "cn1")
+    add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
+    record = TraitFile(tmp_path / "put.json", URL)
+    placement = RemotePlacement(placement_service(door, URL), record)
+    sync_traits(DirectoryHere(sqlite_database), placement)
+    assert record.seen[node, LICENSED].generation == 1
+    put_by_hand(sqlite_database, node, "CUSTOM_OTHER")
+    sync_traits(DirectoryHere(sqlite_database), placement)
+    again = TraitFile(tmp_path / "put.json", URL)
+    assert again.seen == {(node, LICENSED): Seen(2, "Thu, 01 Jan 2026 12:00:00 GMT")}
+    make_anew(sqlite_database, node)
+    sync_traits(DirectoryHere(sqlite_database), RemotePlacement(placement._service, again))
+    assert again.seen[node, LICENSED].generation == 1
+    assert carriers(sqlite_database) == {node}
+
+
+def test_what_was_noted_without_generation_is_taken_off_as_ever(door, sqlite_database, tmp_path):
+    node = add_node(sqlite_database, "cn1")
+    add_aggregate(sqlite_database, "a", ["cn1"])
+    put_by_hand(sqlite_database, node)
+    record = TraitFile(tmp_path / "put.json", URL)
+    record.remember({(node, LICENSED): aggregate_uuid("a")})
+    placement = RemotePlacement(placement_service(door, URL), record)
+    synced = sync_traits(DirectoryHere(sqlite_database), placement)
+    assert synced.taken_off == {(node, LICENSED)}
+
+
+class Unseen(InProcess):
+    """A door at which nobody answers who looks at one provider."""
+
+    def send(self, request, **options):
+        if request.url.rpartition("/")[0].endswith("/resource_providers"):
+            raise requests.ConnectionError("gone")
+        return super().send(request, **options)
+
+
+def test_what_was_put_is_noted_though_the_provider_cannot_be_seen(
+    sqlite_app, sqlite_database, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("placement_sched.remote.service.RETRIES", 0)
+    node = add_node(sqlite_database, "cn1")
+    add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
+    record = TraitFile(tmp_path / "put.json", URL)
+    service = placement_service(Unseen(wsgi(sqlite_app.app)), URL)
+    synced = sync_traits(DirectoryHere(sqlite_database), RemotePlacement(service, record))
+    assert synced.put == {(node, LICENSED)}
+    assert TraitFile(tmp_path / "put.json", URL).pairs == {(node, LICENSED): aggregate_uuid("a")}
 
 
 class Rival(InProcess):
@@ -123,7 +203,7 @@ class Rival(InProcess):
     def send(self, request, **options):
         if request.method == "PUT" and "/resource_providers/" in request.url and self.times:
             self.times -= 1
-            put(self.database, self.provider, f"{self.prefix}_{self.times}")
+            put_by_hand(self.database, self.provider, f"{self.prefix}_{self.times}")
         return super().send(request, **options)
 
 
