@@ -71,6 +71,8 @@ class Tree:
 class Budget:
     """How much work one request may make: a step for each provider tried for a slot.
 
+    Where there are many rules, to look at each few of them is a step, too.
+
     Who keeps a combination, to tell and send it, spends more on it: see ``gather``.
     """
 
@@ -89,6 +91,8 @@ class Budget:
             )
 
 
+#: So many slots of rules of subtrees, or sets of traits, are looked at for one more step.
+_TIED = 6
 #: From so many combinations on it pays to count seats before they are tried.
 _MANY = 1000
 
@@ -170,6 +174,7 @@ class _Chooser:
         # The slot with the fewest choices first: what cannot be is found out early.
         self._order = sorted(range(len(rules.slots)), key=lambda slot: len(tree.options[slot]))
         self._alone = [rules.isolate and bool(rules.slots[slot].suffix) for slot in self._order]
+        budget.spend(sum(map(len, rules.subtrees)) // _TIED)
         self._completed = _completed(self._order, rules)
         self._chosen: dict[int, int] = {}
         self._isolated: set[int] = set()
@@ -246,7 +251,12 @@ class _Chooser:
     def _subtrees_hold(self, depth: int, provider: int) -> bool:
         """Return whether each rule of subtrees that this choice completes holds."""
         lines = self._tree.lines
+        looked_at = 0
         for others in self._completed[depth]:
+            looked_at += 1 + len(others)
+            if looked_at > _TIED:
+                self._budget.spend(1)
+                looked_at = 0
             providers = {provider, *(self._chosen[slot] for slot in others)}
             if len(providers) > 1 and not providers.intersection(
                 *(lines[one] for one in providers)
@@ -257,6 +267,7 @@ class _Chooser:
     def _has_traits(self) -> bool:
         if not self._rules.trait_choices:
             return True
+        self._budget.spend(len(self._rules.trait_choices) // _TIED)
         together = frozenset().union(
             *(
                 self._tree.traits.get(provider, frozenset())

@@ -23,6 +23,7 @@ from placement_sched.candidates.members import described, trees_of
 from placement_sched.candidates.names import Names, resolve
 from placement_sched.candidates.narrow import describe, narrow, sample
 from placement_sched.candidates.parts import Part, parts_of, serves_alone
+from placement_sched.candidates.simplify import distinct_ties, least_sets
 from placement_sched.candidates.sums import sums_of
 from placement_sched.candidates.topology import Topology
 from placement_sched.config.settings import Settings
@@ -182,11 +183,11 @@ def _rules(search: Search, parts: tuple[Part, ...], *, one_of_a_tree: bool) -> R
     return Rules(
         slots=tuple(part.slot for part in parts),
         isolate=query.isolates,
-        trait_choices=tuple(
+        trait_choices=least_sets(
             frozenset(trait_ids[name] for name in any_of)
             for any_of in (group.traits.required if group and not serves_alone(group) else ())
         ),
-        subtrees=tuple(
+        subtrees=distinct_ties(
             tuple(positions[suffix] for suffix in suffixes) for suffixes in query.same_subtrees
         ),
         one_of_a_tree=one_of_a_tree,

@@ -1,5 +1,7 @@
 """What would take too long is refused or ends, and what is merely much is answered."""
 
+from itertools import chain, islice, pairwise
+from itertools import combinations as choose
 from json import dumps
 from random import Random
 from time import monotonic
@@ -129,6 +131,40 @@ def test_search_without_an_end_is_stopped():
     tree = _tree(13, 14, 4)
     with pytest.raises(TooComplex):
         list(combinations(tree, Rules(slots=slots), Budget(10_000)))
+
+
+def _spent(subtrees):
+    """Return within what budget ten slots with these ties have a thousand combinations."""
+    options = (tuple(range(8)),) * 10
+    lines = {number: frozenset(range(number + 1)) for number in range(8)}
+    slots = tuple(Slot(suffix=str(number), amounts=()) for number in range(10))
+    rules = Rules(slots=slots, subtrees=subtrees)
+    tree = Tree(options=options, lines=lines)
+    for steps in (2_000 * 2**doubled for doubled in range(12)):
+        try:
+            found = list(islice(combinations(tree, rules, Budget(steps)), 1000))
+        except TooComplex:
+            continue
+        assert len(found) == 1000
+        return steps
+    return None
+
+
+def test_a_few_ties_cost_nothing_and_many_cost_in_proportion():
+    pairs = tuple(pairwise(range(10)))
+    assert _spent(pairs[:3]) == _spent(pairs) == 2_000
+    every = tuple(chain(*(choose(range(10), size) for size in (2, 3, 4))))
+    assert len(every) == 375
+    assert _spent(every) >= 2_000 * 32
+
+
+@pytest.mark.parametrize("again", ["same_subtree=1,2", "same_subtree=2,1"])
+def test_a_tie_told_a_thousand_times_costs_as_much_as_told_once(equal, again):
+    app = equal(**{BUDGET: 1_500})
+    once = _get(app, f"{_asking(3, 'none')}&same_subtree=1,2").json
+    assert len(once["allocation_requests"]) == 64
+    told = _get(app, "&".join([_asking(3, "none"), "same_subtree=1,2", *[again] * 1000])).json
+    assert told == once
 
 
 LONG = "&".join(f"resources_{'A' * 50}{number}=SRIOV_NET_VF:1" for number in range(9))

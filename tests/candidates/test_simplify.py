@@ -1,0 +1,31 @@
+"""Rules that follow from others are left out, and no others."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_sched.candidates.simplify import distinct_ties, least_sets
+
+SETS = st.lists(st.frozensets(st.integers(0, 4), min_size=1))
+
+
+@given(sets=SETS, held=st.frozensets(st.integers(0, 4)))
+def test_who_has_something_of_the_least_sets_has_something_of_all(sets, held):
+    least = least_sets(sets)
+    assert all(one & held for one in least) == all(one & held for one in sets)
+    assert not any(one < other for one in least for other in least)
+    assert len(set(least)) == len(least)
+
+
+@pytest.mark.parametrize(
+    ("ties", "left"),
+    [
+        ([(5, 6)] * 1000, [(5, 6)]),
+        ([(5, 6, 7), (7, 5, 6), (6, 5, 7)], [(5, 6, 7)]),
+        ([(5, 6), (5, 6, 7)], [(5, 6), (5, 6, 7)]),
+        ([(5,), (5, 5), (6, 5)], [(6, 5)]),
+        ([], []),
+    ],
+)
+def test_a_tie_is_heeded_once_in_whatever_order_its_slots_are(ties, left):
+    assert list(distinct_ties(ties)) == left
