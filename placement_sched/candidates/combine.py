@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import inf, prod
 
+from placement_sched.candidates.coverage import Coverage
 from placement_sched.candidates.matching import can_be_seated
 from placement_sched.errors import TooComplex
 
@@ -58,12 +59,13 @@ class Tree:
     """A tree and the providers (its own, and those that share with it) that serve each slot.
 
     ``rooms`` by provider and class is needed only for classes that several slots may take of one
-    provider. ``lines`` are a provider and all above it, where a rule of subtrees asks for them.
+    provider. ``met`` are the ``trait_choices`` that a provider has a trait of, as bits. ``lines``
+    are a provider and all above it, where a rule of subtrees asks for them.
     """
 
     options: tuple[Sequence[int], ...]
     rooms: Mapping[tuple[int, int], Room] = field(default_factory=dict)
-    traits: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    met: Mapping[int, int] = field(default_factory=dict)
     lines: Mapping[int, frozenset[int]] = field(default_factory=dict)
     roots: Mapping[int, int] = field(default_factory=dict)
 
@@ -91,7 +93,7 @@ class Budget:
             )
 
 
-#: So many slots of rules of subtrees, or sets of traits, are looked at for one more step.
+#: So many slots of rules of subtrees are looked at for one more step.
 _TIED = 6
 #: From so many combinations on it pays to count seats before they are tried.
 _MANY = 1000
@@ -176,16 +178,21 @@ class _Chooser:
         self._alone = [rules.isolate and bool(rules.slots[slot].suffix) for slot in self._order]
         budget.spend(sum(map(len, rules.subtrees)) // _TIED)
         self._completed = _completed(self._order, rules)
+        self._coverage = _coverage(self._order, tree, rules) if rules.trait_choices else None
         self._chosen: dict[int, int] = {}
         self._isolated: set[int] = set()
         self._taken: dict[tuple[int, int], int] = defaultdict(int)
+
+    @property
+    def _is_possible(self) -> bool:
+        return self._coverage is None or self._coverage.is_possible
 
     def choose(self) -> Iterator[Combination]:
         """Yield each combination; the providers tried at each depth wait in a stack."""
         order, options = self._order, self._tree.options
         slots = range(len(order))
         chosen, spend = self._chosen, self._budget.spend
-        untried = [iter(options[order[0]])]
+        untried = [iter(options[order[0]])] if self._is_possible else []
         while untried:
             depth = len(untried) - 1
             slot = order[depth]
@@ -201,7 +208,7 @@ class _Chooser:
                 continue
             if depth + 1 < len(order):
                 untried.append(iter(options[order[depth + 1]]))
-            elif self._has_traits():
+            else:
                 yield tuple([chosen[one] for one in slots])
 
     def _fits(self, depth: int, provider: int) -> bool:
@@ -209,12 +216,15 @@ class _Chooser:
             not (self._alone[depth] and provider in self._isolated)
             and (not self._rules.one_of_a_tree or self._is_alone_in_its_tree(provider))
             and (not self._tree.rooms or self._has_room(self._order[depth], provider))
+            and (self._coverage is None or self._coverage.allows(depth, provider))
             and (not self._completed[depth] or self._subtrees_hold(depth, provider))
         )
 
     def _put(self, depth: int, provider: int) -> None:
         slot = self._order[depth]
         self._chosen[slot] = provider
+        if self._coverage is not None:
+            self._coverage.put(depth, provider)
         if self._alone[depth]:
             self._isolated.add(provider)
         if self._tree.rooms:
@@ -264,18 +274,18 @@ class _Chooser:
                 return False
         return True
 
-    def _has_traits(self) -> bool:
-        if not self._rules.trait_choices:
-            return True
-        self._budget.spend(len(self._rules.trait_choices) // _TIED)
-        together = frozenset().union(
-            *(
-                self._tree.traits.get(provider, frozenset())
-                for position, provider in self._chosen.items()
-                if not self._rules.slots[position].suffix
-            )
-        )
-        return all(choices & together for choices in self._rules.trait_choices)
+
+def _coverage(order: Sequence[int], tree: Tree, rules: Rules) -> Coverage:
+    """Return how far the slots without suffix, in this order, have the traits required."""
+    counted = [() if rules.slots[slot].suffix else tree.options[slot] for slot in order]
+    return Coverage(len(rules.trait_choices), tree.met, counted)
+
+
+def lacks_traits(tree: Tree, rules: Rules) -> bool:
+    """Return whether a trait required is nowhere in a tree, whoever serves."""
+    if not rules.trait_choices:
+        return False
+    return not _coverage(range(len(rules.slots)), tree, rules).is_possible
 
 
 def _completed(order: Sequence[int], rules: Rules) -> list[list[list[int]]]:

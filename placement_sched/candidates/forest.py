@@ -15,6 +15,8 @@ from placement_sched.model.query import TraitTerms
 
 #: So many slots are asked at once; a planner joins the tables of each.
 _JOINED = 3
+#: So many sets of traits that must be somewhere in a tree are asked for.
+_SETS = 16
 
 _itself = resource_providers.c
 #: A root provider, whatever other providers a statement looks at.
@@ -83,15 +85,19 @@ def serving_roots(
 
 
 def _traits_somewhere(forest: Forest) -> Iterator[Condition]:
-    """Yield that the tree has each trait required of several providers together.
+    """Yield that the tree has the traits required of several providers together.
 
-    Which of them bring it, the combination tells; a provider that shares might, too.
+    Which of them bring it, the combination tells; a provider that shares might, too. The first
+    sets, which are the smallest, leave the fewest trees; to ask for a thousand would take longer
+    than to look at the trees.
     """
-    if not forest.topology.sharing:
-        for choices in forest.rules.trait_choices:
-            yield exists().where(
-                _itself.root_provider_id == ROOT.c.id, _itself.id.in_(carriers_of(choices))
-            )
+    if forest.topology.sharing:
+        return
+    for number, choices in enumerate(forest.rules.trait_choices[:_SETS]):
+        condition = exists().where(
+            _itself.root_provider_id == ROOT.c.id, _itself.id.in_(carriers_of(choices))
+        )
+        yield condition if number < _JOINED else apart(condition)
 
 
 def _servers_somewhere(forest: Forest, pairs: CTE | None) -> Iterator[Condition]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from placement_sched.candidates.combine import Room, Slot, Tree
+from placement_sched.candidates.combine import Room, Slot, Tree, lacks_traits
+from placement_sched.candidates.coverage import bits_of
 from placement_sched.candidates.forest import Forest
 from placement_sched.candidates.members import Member, members_of, members_of_first
 from placement_sched.candidates.sharers import Sharing, sharing_with
@@ -20,8 +21,8 @@ from placement_sched.store import capacity
 class Stand:
     """Some trees of a forest: ``roots`` of those looked at, in their order.
 
-    ``trees``, by root, are those that have a provider for every slot; ``members`` all providers
-    that may serve, by id.
+    ``trees``, by root, are those that have a provider for every slot, and among them the traits
+    required together; ``members`` all providers that may serve, by id.
     """
 
     roots: Sequence[int]
@@ -41,7 +42,7 @@ def read_trees(
     """Return the trees of these roots, in this order.
 
     ``all_rooms`` tells what is free wherever several slots ask for a class, also where the rules
-    leave a provider to one of them: an explanation tries other rules.
+    leave a provider to one of them, and trees that lack a trait: an explanation tries other rules.
     """
     members = members_of(connection, forest, roots)
     return _stand(connection, forest, roots, members, all_rooms=all_rooms)
@@ -63,19 +64,21 @@ def _stand(
         for key in {key for slots in options.values() for slot in slots for key in slot}
     ]
     rooms = _rooms(connection, forest, serving, all_rooms=all_rooms)
-    traits = _traits(connection, forest, [member.id for member in serving])
+    met = _met(connection, forest, [member.id for member in serving])
     lines = _lines(connection, forest, members, sharing)
     own_roots = {member.id: member.root for member in serving}
     trees = {
         root: Tree(
             options=slots,
             rooms=rooms,
-            traits=traits,
+            met=met,
             lines=lines,
             roots=own_roots,
         )
         for root, slots in options.items()
     }
+    if not all_rooms:
+        trees = {root: tree for root, tree in trees.items() if not lacks_traits(tree, forest.rules)}
     return Stand(roots=roots, trees=trees, members=everybody)
 
 
@@ -148,22 +151,21 @@ def _crowded(slots: Sequence[Slot], *, alone: bool) -> frozenset[int]:
     )
 
 
-def _traits(
-    connection: Connection, forest: Forest, providers: Iterable[int]
-) -> dict[int, frozenset[int]]:
-    """Return which of the traits required together each provider has."""
-    wanted = sorted(frozenset().union(*forest.rules.trait_choices))
-    if not wanted:
+def _met(connection: Connection, forest: Forest, providers: Iterable[int]) -> dict[int, int]:
+    """Return which of the sets of traits required together each provider has one of, as bits."""
+    bits = bits_of(forest.rules.trait_choices)
+    if not bits:
         return {}
     carried = resource_provider_traits.c
-    found: dict[int, set[int]] = defaultdict(set)
+    found: dict[int, int] = defaultdict(int)
     for batch in batches(providers):
         statement = select(carried.resource_provider_id, carried.trait_id).where(
-            among(connection, carried.resource_provider_id, batch), carried.trait_id.in_(wanted)
+            among(connection, carried.resource_provider_id, batch),
+            carried.trait_id.in_(sorted(bits)),
         )
         for provider, trait in connection.execute(statement).all():
-            found[provider].add(trait)
-    return {provider: frozenset(held) for provider, held in found.items()}
+            found[provider] |= bits[trait]
+    return found
 
 
 def _lines(
