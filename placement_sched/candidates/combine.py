@@ -73,7 +73,7 @@ class Tree:
 class Budget:
     """How much work one request may make: a step for each provider tried for a slot.
 
-    Where there are many rules, to look at each few of them is a step, too.
+    Where many rules of subtrees are to be looked at, each few of them are a step, too.
 
     Who keeps a combination, to tell and send it, spends more on it: see ``gather``.
     """

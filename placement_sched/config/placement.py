@@ -38,10 +38,11 @@ OPTIONS = (
         default=5_000_000,
         min=0,
         help="How much work one request for candidates may make where groups, trees and sharing "
-        "providers are combined: a step for each provider tried for a group, and one for every 20 "
-        "characters of a candidate found (the more groups and providers it names, the more: 10 "
-        "for one of one group). A request that needs more is answered with 400; 0 no bound. A "
-        "million steps take one to three seconds, or 20 MB of candidates.",
+        "providers are combined: a step for each provider tried for a group (more where it "
+        "completes many rules of same_subtree), and one for every 20 characters of a candidate "
+        "found (the more groups and providers it names, the more: 10 for one of one group). A "
+        "request that needs more is answered with 400; 0 no bound. A million steps take one to "
+        "three seconds, or 20 MB of candidates.",
     ),
     cfg.IntOpt(
         "max_request_groups",
