@@ -5,7 +5,7 @@ import pytest
 from placement_sched.errors import Error
 from tests.clouds import uuid_of
 
-UUID = uuid_of("one")
+UUID, TWO = uuid_of("one"), uuid_of("two")
 OWNED = """\
 providers: [{{name: s, inventories: {{VCPU: {{total: 9}}}}}}]
 allocations:
@@ -25,19 +25,17 @@ def refuse(cloud, text, told):
         assert cloud.state == before
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"services:\n- {{host: sv1, uuid: {UUID}}}\n- {{host: sv2, uuid: {UUID}}}",
-        f"services:\n- {{host: sv1, uuid: {UUID}}}\n- {{host: [sv2], uuid: [{UUID.upper()}]}}",
-        f"services:\n- {{host: sv1}}\n- {{host: sv2, uuid: {UUID}}}",
-        f"hosts:\n- {{host: sv1}}\nservices: [{{host: sv2, uuid: {UUID}}}]",
-    ],
-)
-def test_two_services_of_one_uuid_are_refused(cloud, text):
+def test_two_services_of_one_uuid_are_refused(cloud):
     hosts = "hosts: [{host: sv1, vcpus: 1, memory_mb: 1}]\n"
     cloud.load(f"{hosts}services: [{{host: sv1, uuid: {UUID}, status: disabled}}]")
-    refuse(cloud, text, "f.yaml:3:")
+    for text in (
+        f"services:\n- {{host: sv2, uuid: {UUID}}}",
+        f"services:\n- {{host: sv1, uuid: {UUID}}}\n- {{host: sv2, uuid: {UUID}}}",
+        f"services:\n- {{host: sv1}}\n- {{host: [sv2], uuid: [{UUID.upper()}]}}",
+        f"services: [{{host: sv3, uuid: {TWO}}},\n {{host: sv4, uuid: {TWO}}}]",
+    ):
+        line = text.count("\n") + 1
+        refuse(cloud, text, f"f.yaml:{line}:")
 
 
 def test_the_uuid_that_a_service_would_get_by_itself_is_refused_for_another(small):
