@@ -101,6 +101,7 @@ def _adoption_document(database: str, adoption: Adoption) -> dict[str, object]:
         "revision": adoption.own_revision,
         "created_tables": list(adoption.created_tables),
         "added_columns": list(adoption.added_columns),
+        "created_indexes": list(adoption.created_indexes),
         "added_traits": list(adoption.added.traits),
         "added_resource_classes": list(adoption.added.resource_classes),
         "found": asdict(adoption.census),
@@ -119,11 +120,16 @@ def _adoption_lines(database: str, adoption: Adoption) -> Iterator[str]:
         yield f"tables created: {', '.join(adoption.created_tables)}"
     if adoption.added_columns:
         yield f"columns added: {', '.join(adoption.added_columns)}"
+    if adoption.created_indexes:
+        yield f"indexes created: {', '.join(adoption.created_indexes)}"
     if adoption.added.traits:
         yield f"standard traits added: {len(adoption.added.traits)}"
     if adoption.added.resource_classes:
         yield f"standard resource classes added: {', '.join(adoption.added.resource_classes)}"
-    yield f"own schema: revision {adoption.own_revision}"
+    if adoption.before in {None, adoption.own_revision}:
+        yield f"own schema: revision {adoption.own_revision}"
+    else:
+        yield f"own schema: brought from revision {adoption.before} to {adoption.own_revision}"
     counted = adoption.census
     yield (
         f"found: {counted.providers} resource providers ({counted.root_providers} roots), "

@@ -75,11 +75,6 @@ def look(connection: Connection) -> Found:
     )
 
 
-def table_names(connection: Connection) -> frozenset[str]:
-    """Return the names of all tables that the database has."""
-    return frozenset(inspect(connection).get_table_names())
-
-
 def add_consumer_types(connection: Connection) -> None:
     """Make the step from Train's revision to Xena's, as Xena's ``placement-manage db sync`` does.
 

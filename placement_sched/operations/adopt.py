@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from placement_sched.db import openstack_schema
+from placement_sched.db import layout, openstack_schema
 from placement_sched.db.migrate import current_revision, sync_schema
 from placement_sched.db.openstack_schema import REVISIONS, TOO_OLD, TRAIN, XENA, Found
 from placement_sched.db.transaction import Database
@@ -26,7 +26,8 @@ class Adoption:
     """What :func:`adopt` found, and what it did.
 
     ``found`` and ``revision`` are OpenStack placement's revision before and after, ``before`` and
-    ``own_revision`` ours. ``created_tables`` are named, ours and theirs alike.
+    ``own_revision`` ours. Of tables, columns and indexes ours and theirs are told alike: columns as
+    ``table.column``, and both only of tables that were there before.
     """
 
     found: str
@@ -36,6 +37,7 @@ class Adoption:
     own_revision: str | None
     created_tables: tuple[str, ...]
     added_columns: tuple[str, ...]
+    created_indexes: tuple[str, ...]
     added: Standards
     census: Census
 
@@ -45,6 +47,7 @@ class Adoption:
         return bool(
             self.created_tables
             or self.added_columns
+            or self.created_indexes
             or self.added.traits
             or self.added.resource_classes
             or self.before != self.own_revision
@@ -60,23 +63,24 @@ def adopt(database: Database, clock: Clock) -> Adoption:
     _refuse_absent_file(database)
     with database.read() as connection:
         found = openstack_schema.look(connection)
-        tables = openstack_schema.table_names(connection)
+        earlier = layout.look(connection)
     revision = _known(found, ours=current_revision(database) is not None)
-    columns = tuple(name for name in found.missing_columns if name in _XENA_ADDS)
     before = current_revision(database)
     if revision == TRAIN:
         database.write(openstack_schema.add_consumer_types)
     sync_schema(database)
     added = sync_standards(database, clock)
     with database.read() as connection:
+        now = layout.look(connection)
         return Adoption(
             found=revision,
             releases=REVISIONS[revision],
             revision=openstack_schema.look(connection).revision or revision,
             before=before,
             own_revision=current_revision(database),
-            created_tables=tuple(sorted(openstack_schema.table_names(connection) - tables)),
-            added_columns=columns,
+            created_tables=tuple(sorted(now.tables - earlier.tables)),
+            added_columns=now.columns_since(earlier),
+            created_indexes=now.indexes_since(earlier),
             added=added,
             census=census.take(connection),
         )

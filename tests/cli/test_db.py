@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from sqlalchemy import text
 
 from placement_sched.cli.main import main
 from placement_sched.db.migrate import newest_revision
@@ -85,9 +86,43 @@ def test_adopt_tells_what_it_did(train, capsys):
     told = "\n".join(rest)
     assert "tables created: consumer_types, placement_sched_alembic_version, sched_agg" in told
     assert "columns added: consumers.consumer_type_id" in told
+    hashed = "sched_allocations_consumer_id_idx, " if train.startswith("postgresql") else ""
+    assert f"indexes created: {hashed}consumers_consumer_type_id_idx\n" in told
     assert "standard resource classes added: VCPU, MEMORY_MB" in told
     assert "found: 0 resource providers (0 roots)" in told
     assert "note: its schema is at 422ece571366 (Xena) now" in told
+
+
+def test_adopt_tells_what_an_earlier_release_of_ours_lacked(train, capsys):
+    main(["db", "adopt"])
+    back_to_0006(train)
+    capsys.readouterr()
+    assert main(["db", "adopt"]) == 0
+    indexes = ["sched_allocations_consumer_id_idx"] if train.startswith("postgresql") else []
+    assert capsys.readouterr().out.splitlines()[1:-1] == [
+        "columns added: sched_synced_traits.provider_id",
+        *(f"indexes created: {name}" for name in indexes),
+        f"own schema: brought from revision 0006 to {newest_revision()}",
+    ]
+    back_to_0006(train)
+    assert main(["db", "adopt", "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["changed"], report["created_indexes"]) == (True, indexes)
+    assert report["added_columns"] == ["sched_synced_traits.provider_id"]
+
+
+def back_to_0006(url):
+    """Take away what revisions of ours after 0006 add."""
+
+    def work(connection):
+        connection.execute(text("ALTER TABLE sched_synced_traits DROP COLUMN provider_id"))
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("DROP INDEX sched_allocations_consumer_id_idx"))
+        connection.execute(text("UPDATE placement_sched_alembic_version SET version_num = '0006'"))
+
+    database = Database(make_settings(url))
+    database.write(work)
+    database.dispose()
 
 
 def test_adopt_again_says_that_nothing_was_to_do(train, capsys):

@@ -65,6 +65,45 @@ def test_ours_is_added_and_told(empty, revision):
     assert current_revision(empty) == newest_revision()
 
 
+HASH = "sched_allocations_consumer_id_idx"
+
+
+def hashed(database: Database) -> tuple[str, ...]:
+    """The index on OpenStack placement's allocations, where the database has such."""
+    return (HASH,) if database.url.get_backend_name() == "postgresql" else ()
+
+
+@pytest.mark.parametrize(
+    ("revision", "theirs"),
+    [(TRAIN, ("consumers_consumer_type_id_idx",)), (XENA, ()), (NEWEST, ())],
+)
+def test_indexes_on_tables_that_were_there_are_told(empty, revision, theirs):
+    make_openstack(empty, revision)
+    assert adopt(empty, utcnow).created_indexes == (*hashed(empty), *theirs)
+    assert adopt(empty, utcnow).created_indexes == ()
+
+
+def test_what_an_earlier_release_of_ours_lacked_is_told(empty):
+    make_openstack(empty)
+    adopt(empty, utcnow)
+
+    def as_it_was(connection):
+        connection.execute(text("ALTER TABLE sched_synced_traits DROP COLUMN provider_id"))
+        for name in hashed(empty):
+            connection.execute(text(f"DROP INDEX {name}"))
+        connection.execute(text("UPDATE placement_sched_alembic_version SET version_num = '0006'"))
+
+    empty.write(as_it_was)
+    adoption = adopt(empty, utcnow)
+    assert (adoption.before, adoption.own_revision) == ("0006", newest_revision())
+    assert (adoption.created_tables, adoption.added_columns, adoption.created_indexes) == (
+        (),
+        ("sched_synced_traits.provider_id",),
+        hashed(empty),
+    )
+    assert adoption.changed
+
+
 def test_what_is_in_it_is_counted_and_kept(empty):
     make_openstack(empty)
     uuid = fill(empty)
