@@ -112,7 +112,6 @@ class Summaries:
         self._most = kept
         self._kept = _Kept()
         self._lock = Lock()
-        self._ids_are_used_again: bool | None = None
 
     def render(
         self,
@@ -161,15 +160,8 @@ class Summaries:
         if lacking:
             loaded = _load(connection, lacking, class_names)
             found.update(loaded)
-            if self._may_keep(connection):
-                self._keep(loaded, class_names)
+            self._keep(loaded, class_names)
         return [found[provider.id] for provider in providers]
-
-    def _may_keep(self, connection: Connection) -> bool:
-        """Return whether an id names the same provider for ever; asked of the database once."""
-        if self._ids_are_used_again is None:
-            self._ids_are_used_again = uses_ids_again(connection, resource_providers)
-        return not self._ids_are_used_again
 
     def _keep(self, loaded: Mapping[int, Fragment], class_names: Mapping[int, str]) -> None:
         with self._lock:
@@ -208,7 +200,11 @@ def _load(
             resources[key][class_id] = (inventory.resource_class, inventory.capacity)
         carried.update(row for row in connection.execute(_traits_of(connection, batch)).all())
     # Asked after the ids, so that each of them has a name.
-    names = dict(connection.execute(_TRAIT_NAMES).all())
+    used_again = uses_ids_again(connection, resource_providers)
+    rows = connection.execute(_TRAIT_NAMES.add_columns(used_again)).all()
+    if any(again for *_, again in rows):
+        by_id = {key: provider._replace(generation=_NEVER) for key, provider in by_id.items()}
+    names = {key: name for key, name, _ in rows}
     told = {ids: _trait_list(ids, names) for ids in set(carried.values())}
     return {
         key: _fragment(provider, resources[key], told[carried[key]])
