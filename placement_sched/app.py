@@ -1,6 +1,6 @@
 """The only place where parts are joined: settings in, one WSGI application out."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
@@ -20,11 +20,11 @@ from placement_sched.api.placement.dialect import PlacementDialect
 from placement_sched.api.placement.face import ROUTES as PLACEMENT_ROUTES
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.policies import Policy
-from placement_sched.api.response import StartResponse
 from placement_sched.api.rules import RULES
 from placement_sched.api.scheduler.dialect import SchedulerDialect
 from placement_sched.api.scheduler.face import ROUTES as SCHEDULER_ROUTES
 from placement_sched.api.services import Services
+from placement_sched.api.wsgi_types import WSGI, StartResponse
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
@@ -34,8 +34,6 @@ from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.hosts import Memory
 from placement_sched.scheduler.loading import plugins_for
 from placement_sched.scheduler.service import Scheduler
-
-WSGI = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
 
 
 def make_services(

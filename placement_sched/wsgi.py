@@ -11,7 +11,8 @@ from threading import Lock
 from typing import Any
 
 from placement_sched.api.access_log import AccessLog
-from placement_sched.app import WSGI, create_app, make_services, placement_app
+from placement_sched.api.wsgi_types import WSGI
+from placement_sched.app import create_app, make_services, placement_app
 from placement_sched.config import logs
 from placement_sched.config.environment import files_named
 from placement_sched.config.process import CONF

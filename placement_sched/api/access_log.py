@@ -7,9 +7,9 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-LOG = logging.getLogger(__name__)
+from placement_sched.api.wsgi_types import WSGI
 
-WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+LOG = logging.getLogger(__name__)
 
 
 class AccessLog:

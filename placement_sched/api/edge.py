@@ -8,9 +8,8 @@ from oslo_middleware.cors import CORS
 from oslo_middleware.http_proxy_to_wsgi import HTTPProxyToWSGI
 
 from placement_sched.api.response import REQUEST_ID
+from placement_sched.api.wsgi_types import WSGI
 from placement_sched.config.settings import Settings
-
-WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def edged(application: WSGI, settings: Settings) -> WSGI:

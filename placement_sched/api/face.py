@@ -27,7 +27,6 @@ from placement_sched.api.request_headers import RequestHeaders
 from placement_sched.api.response import (
     JSON,
     REQUEST_ID,
-    StartResponse,
     content_of,
     send,
 )
@@ -35,6 +34,7 @@ from placement_sched.api.route import Route
 from placement_sched.api.routing import Found, RouteTable
 from placement_sched.api.schema import shortened
 from placement_sched.api.services import Services
+from placement_sched.api.wsgi_types import StartResponse
 from placement_sched.errors import Error, Invalid, NotFound
 
 LOG = logging.getLogger(__name__)

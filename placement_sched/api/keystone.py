@@ -5,7 +5,6 @@ is decided behind it, where it is known whether the address needs a token at all
 each face's own shape.
 """
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import webob
@@ -16,9 +15,8 @@ from oslo_config import cfg
 from webob.exc import HTTPServiceUnavailable
 
 from placement_sched.api.auth import UNREACHABLE
+from placement_sched.api.wsgi_types import WSGI
 from placement_sched.errors import ConfigurationError
-
-WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 _GROUP = "keystone_authtoken"
 

@@ -16,12 +16,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, values
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from placement_sched.api.wsgi_types import WSGI
 from placement_sched.db.tally import Tally
 from placement_sched.errors import ConfigurationError
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
-
-WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 #: When a request came in, by ``time.perf_counter()``, in its WSGI environment.
 _BEGAN = "placement_sched.began"

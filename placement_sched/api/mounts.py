@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+from placement_sched.api.wsgi_types import WSGI
 
 
 def mounted(applications: Mapping[str, WSGI], otherwise: WSGI) -> WSGI:

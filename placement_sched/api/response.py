@@ -1,18 +1,16 @@
 """An answer as it goes out: status line, headers and body."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import quote
 
 import orjson
 from werkzeug.http import http_date
 
 from placement_sched.api.call import Answer
-
-StartResponse = Callable[..., Any]
+from placement_sched.api.wsgi_types import StartResponse
 
 JSON = "application/json"
 #: The header that tells the id of a request, which the log has as well.

@@ -22,7 +22,7 @@ from granian.log import LogLevels
 from granian.server.mp import MPServer
 
 from placement_sched.api import metrics
-from placement_sched.api.access_log import WSGI
+from placement_sched.api.wsgi_types import WSGI
 from placement_sched.app import create_app
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.config.settings import Settings, is_explicit
