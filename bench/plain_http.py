@@ -106,18 +106,23 @@ def _read(connection: socket.socket) -> tuple[int, bytes]:
     status = int(line.split()[1])
     if b"transfer-encoding" in told or (b"content-length" not in told and status not in _NO_BODY):
         raise Broken(f"in a form that is not read here: {bytes(head)!r}")
-    parts = [bytes(head[end + 4 :])]
-    missing = int(told.get(b"content-length", 0)) - len(parts[0])
-    while missing > 0:
-        parts.append(_more(connection, head))
-        missing -= len(parts[-1])
-    if missing:
-        raise Broken(f"{-missing} bytes too many after {bytes(head[:end])!r}")
-    return status, b"".join(parts)
+    body = bytearray(int(told.get(b"content-length", 0)))
+    begun = head[end + 4 :]
+    if len(begun) > len(body):
+        raise Broken(f"{len(begun) - len(body)} bytes too many after {bytes(head[:end])!r}")
+    body[: len(begun)] = begun
+    rest = memoryview(body)[len(begun) :]
+    while rest:
+        # A part that is read where it belongs is neither kept nor joined.
+        number = connection.recv_into(rest)
+        if not number:
+            raise Broken(f"ended after {bytes(head[:end])!r}, {len(rest)} bytes of it missing")
+        rest = rest[number:]
+    return status, bytes(body)
 
 
 def _more(connection: socket.socket, head: bytearray) -> bytes:
-    part = connection.recv(1 << 20)
+    part = connection.recv(1 << 14)
     if not part:
         raise Broken(f"ended in or after {bytes(head[:500])!r}")
     return part

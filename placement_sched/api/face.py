@@ -95,7 +95,8 @@ class Face:
         """Answer one request (WSGI)."""
         # The prefix itself (``/placement``) is served as its root (``/placement/``).
         environ["PATH_INFO"] = environ.get("PATH_INFO") or "/"
-        request = Request(environ)
+        # Not kept in its own environ: the cycle would hold its body until the collector comes.
+        request = Request(environ, populate_request=False)
         request.max_content_length = self._largest_body
         headers = RequestHeaders(environ)
         # As it was sent: werkzeug's is in capitals, and "get" is another method (RFC 9110).

@@ -10,6 +10,7 @@ from placement_sched.candidates.constraints import Condition
 from placement_sched.candidates.sums import Sums
 from placement_sched.db.among import among
 from placement_sched.db.batches import batches
+from placement_sched.db.plans import PLANNED_BY_VALUE
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.candidate import CandidateProvider, Usages
 
@@ -18,15 +19,18 @@ _root = resource_providers.alias("root").c
 _parent = resource_providers.alias("parent").c
 
 # The uuids of root and parent are looked up row by row, and only for a provider that is not a
-# root itself: a join would be two more tables for the planner to try in every order.
+# root itself: a join would be two more tables for the planner to try in every order. A root's own
+# uuid is not sent twice.
 _PROVIDERS = select(
     _itself.id,
     _itself.uuid,
     _itself.generation,
     case(
-        (_itself.root_provider_id == _itself.id, _itself.uuid),
-        else_=select(_root.uuid).where(_root.id == _itself.root_provider_id).scalar_subquery(),
-    ).label("root_uuid"),
+        (
+            _itself.root_provider_id != _itself.id,
+            select(_root.uuid).where(_root.id == _itself.root_provider_id).scalar_subquery(),
+        )
+    ).label("other_root_uuid"),
     case(
         (
             _itself.parent_provider_id.is_not(None),
@@ -36,6 +40,11 @@ _PROVIDERS = select(
 ).where(_itself.root_provider_id.is_not(None))
 
 _COLUMNS = len(CandidateProvider._fields)
+#: Rows made Python objects at once: those of a whole cloud would spread over the heap what a
+#: process keeps for long, and leave it larger each time.
+AT_ONCE = 1000
+#: From so many on it pays to plan a statement anew each time.
+MANY = 500
 
 
 def narrow(
@@ -49,11 +58,15 @@ def narrow(
     if sums is None:
         return _candidates(connection.execute(statement).all()), Usages()
     beside = statement.add_columns(*sums.columns.values()).join(sums.beside, true())
-    rows = connection.execute(beside).all()
-    usages = Usages(
-        classes=tuple(sums.columns), amounts={row[0]: tuple(row[_COLUMNS:]) for row in rows}
-    )
-    return _candidates(rows), usages
+    providers: list[CandidateProvider] = []
+    amounts: dict[int, tuple[int, ...]] = {}
+    many = limit is None or limit >= MANY
+    options = PLANNED_BY_VALUE if many else {}
+    found = connection.execute(beside, execution_options=options)
+    for rows in found.partitions(AT_ONCE):
+        providers += _candidates(rows)
+        amounts.update((row[0], tuple(row[_COLUMNS:])) for row in rows)
+    return tuple(providers), Usages(classes=tuple(sums.columns), amounts=amounts)
 
 
 def sample(
@@ -105,5 +118,9 @@ def whole_trees(
 
 
 def _candidates(rows: Sequence[Row[*tuple[Any, ...]]]) -> tuple[CandidateProvider, ...]:
-    make = CandidateProvider._make
-    return tuple([make(row[:_COLUMNS]) for row in rows])
+    return tuple(
+        [
+            CandidateProvider(key, uuid, generation, root or uuid, parent)
+            for key, uuid, generation, root, parent in [row[:_COLUMNS] for row in rows]
+        ]
+    )

@@ -11,6 +11,7 @@ on SQLite): made again, it may be the same in all that is compared, and its time
 they are kept to the second.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,6 +35,9 @@ from placement_sched.model.inventory import Inventory
 
 #: How many providers' fragments a process keeps (some kilobytes each).
 KEPT = 100_000
+#: Rows read and providers told at once: the small objects of a whole cloud would spread over
+#: the heap what is kept.
+AT_ONCE = 1000
 #: A generation that no provider has.
 _NEVER = -1
 
@@ -128,17 +132,13 @@ class Summaries:
         """
         fragments = self._current(connection, providers, class_names)
         used = _used(connection, fragments, shape, known)
-        told = [b"{"]
-        if shape.is_newest:
-            for one in fragments:
-                resources = one.resources.all % used[one.provider.id]
-                told += (one.opening, resources, one.traits, one.tree)
-        else:
-            told += [one.summary(used[one.provider.id], shape) for one in fragments]
-        if fragments:
-            told[1] = told[1].removeprefix(b",")
-        told.append(b"}")
-        return told
+        told: list[bytes] = []
+        for some in batches(fragments, AT_ONCE):
+            pieces = _told(some, used, shape)
+            told += pieces if len(fragments) <= AT_ONCE else [b"".join(pieces)]
+        if told:
+            told[0] = told[0].removeprefix(b",")
+        return [b"{", *told, b"}"]
 
     def _current(
         self,
@@ -173,6 +173,19 @@ class Summaries:
                 kept = _Kept(class_names)
             kept.fragments.update(loaded)
             self._kept = kept
+
+
+def _told(
+    fragments: Iterable[Fragment], used: Mapping[int, tuple[int, ...]], shape: Shape
+) -> list[bytes]:
+    """Return the summaries of these, each of which begins with a comma, in pieces."""
+    if not shape.is_newest:
+        return [one.summary(used[one.provider.id], shape) for one in fragments]
+    told: list[bytes] = []
+    for one in fragments:
+        resources = one.resources.all % used[one.provider.id]
+        told += (one.opening, resources, one.traits, one.tree)
+    return told
 
 
 def _load(
@@ -287,7 +300,7 @@ def _used(
     return {
         **known.amounts,
         **{
-            key: tuple([summed.get((key, one), 0) for one in fragment.classes])
+            key: tuple([summed[one].get(key, 0) for one in fragment.classes])
             for key, fragment in rest.items()
         },
     }
@@ -295,7 +308,8 @@ def _used(
 
 def _sums(
     connection: Connection, ids: Sequence[int], classes: Iterable[int] | None
-) -> dict[tuple[int, int], int]:
+) -> Mapping[int, Mapping[int, int]]:
+    """Return what is used of each class, by provider id."""
     held = allocations.c
     place = (held.resource_provider_id, held.resource_class_id)
     # MariaDB sums to a decimal; and several allocations may be more than a column of one holds.
@@ -303,10 +317,12 @@ def _sums(
     statement = select(*place, summed).group_by(*place)
     if classes is not None:
         statement = statement.where(held.resource_class_id.in_(sorted(classes)))
-    return {
-        (provider, key): used
-        for batch in batches(ids)
-        for provider, key, used in connection.execute(
+    found: dict[int, dict[int, int]] = defaultdict(dict)
+    for batch in batches(ids):
+        some = connection.execute(
             statement.where(among(connection, held.resource_provider_id, batch))
-        ).all()
-    }
+        )
+        for rows in some.partitions(AT_ONCE):
+            for provider, key, used in rows:
+                found[key][provider] = used
+    return found

@@ -13,6 +13,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from placement_sched.config.settings import Settings
 from placement_sched.db.characters import unkept, unsent
 from placement_sched.db.engine import database_url, make_engine
+from placement_sched.db.plans import plan_by_value
 from placement_sched.db.tally import Tally, count_statements
 from placement_sched.db.write_gate import LOCKED, WriteGate
 from placement_sched.errors import Conflict, Invalid, TooComplex, Unavailable
@@ -71,6 +72,7 @@ class Database:
         #: What the current thread has done here since it last called ``tally.reset()``.
         self.tally = Tally()
         count_statements((self.reader, self.writer), self.tally)
+        plan_by_value(self.reader)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

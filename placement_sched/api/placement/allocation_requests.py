@@ -1,7 +1,7 @@
 """Allocation requests as JSON: written once for each layout, then filled in with providers."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -10,11 +10,14 @@ import orjson
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement import microversions as mv
+from placement_sched.db.batches import batches
 from placement_sched.model.candidate import AllocationRequest, Layout
 
 #: Stands in a template for the provider in a place; no name of anything has such signs.
 _MARK = "<{}>"
 _MARKED = re.compile(r"<(\d+)>")
+#: Requests held as strings of their own at once.
+AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +36,23 @@ class _Template:
 
 def render(requests: Iterable[AllocationRequest], version: Version) -> bytes:
     """Return the JSON list of requests in the form of a microversion."""
+    told = _each(requests, version)
+    # Few small strings at a time, for the sake of the heap.
+    joined = [",".join(some).encode() for some in batches(told, AT_ONCE)]
+    return b"[%b]" % b",".join(joined)
+
+
+def _each(requests: Iterable[AllocationRequest], version: Version) -> Iterator[str]:
     templates: dict[int, _Template] = {}
-    told = []
     for layout, uuids, _ in requests:
         template = templates.get(id(layout))
         if template is None:
             template = templates[id(layout)] = _template(layout, version)
         # One provider alone is the usual case, and comes in thousands.
         if len(uuids) == 1:
-            told.append(uuids[0].join(template.pieces))
+            yield uuids[0].join(template.pieces)
         else:
-            told.append(template.filled(uuids))
-    return f"[{','.join(told)}]".encode()
+            yield template.filled(uuids)
 
 
 def _template(layout: Layout, version: Version) -> _Template:
