@@ -56,7 +56,8 @@ _CLASSES = (
 REPORTED_CLASSES = tuple(one.resource_class for one in _CLASSES)
 
 
-def _address(value: Any) -> str:
+def address(value: Any) -> str:
+    """Return an IP address in its usual form."""
     try:
         return str(ip_address(value if isinstance(value, str) else ""))
     except ValueError:
@@ -81,7 +82,7 @@ _REPORT = shape.record(
         "cell_uuid": nullable(shape.uuid),
         "hypervisor_type": text(),
         "hypervisor_version": integer(),
-        "host_ip": nullable(_address),
+        "host_ip": nullable(address),
         "cpu_info": report_forms.cpu_info,
         "supported_hv_specs": nullable(list_of(report_forms.hv_spec)),
         "vcpus": _amount,

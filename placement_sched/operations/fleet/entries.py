@@ -6,6 +6,7 @@ from typing import Any
 
 from placement_sched.model import shape
 from placement_sched.model.inventory import Inventory
+from placement_sched.model.node_report import address
 from placement_sched.model.server_group import MOST_PER_HOST, POLICIES
 from placement_sched.model.shape import (
     Misfit,
@@ -43,8 +44,9 @@ from placement_sched.operations.fleet.written import (
     plain_name,
     printable,
     properties,
+    prose,
+    recorded_name,
     symbol,
-    unpadded,
     word,
     zone,
 )
@@ -64,16 +66,20 @@ def located(*keys: str | int) -> Iterator[None]:
         raise misfit.under(*keys) from None
 
 
+#: A pattern may be longer than the names it stands for.
+pattern = prose()
+
+
 def patterns_of(name: Shape[str]) -> Shape[list[str]]:
     """Return the shape of patterns, or lists of them, for such names; it reads the names."""
 
     def read(value: Any) -> list[str]:
         if not isinstance(value, list):
-            return [name(one) for one in expand(named(value))]
+            return [name(one) for one in expand(pattern(value))]
         found: list[str] = []
-        for index, pattern in enumerate(value):
+        for index, item in enumerate(value):
             with located(index):
-                found += [name(one) for one in expand(named(pattern))]
+                found += [name(one) for one in expand(pattern(item))]
         return found
 
     return read
@@ -81,6 +87,7 @@ def patterns_of(name: Shape[str]) -> Shape[list[str]]:
 
 patterns = patterns_of(named)
 plain_names = patterns_of(plain_name)
+recorded_names = patterns_of(recorded_name)
 
 
 def uuids(value: Any) -> list[str]:
@@ -154,7 +161,7 @@ HOST: Mapping[str, Shape[Any]] = {
     "host": plain_names,
     "node": plain_names,
     "uuid": uuids,
-    "host_ip": nullable(patterns),
+    "host_ip": nullable(patterns_of(address)),
     "last_seen_up": moment,
     "provider": boolean,
     "inventories": stocks,
@@ -217,8 +224,8 @@ SERVER_GROUP = record(
         "uuid": shape.uuid,
         "policy": one_of(POLICIES),
         "rules": record({MOST_PER_HOST: integer(1)}),
-        "project": nullable(unpadded),
-        "user": nullable(unpadded),
+        "project": nullable(word),
+        "user": nullable(word),
     },
     required=("name",),
 )
@@ -234,8 +241,8 @@ AGGREGATE = record(
 )
 _AMOUNTS = mapping_of(named, mapping_of(symbol, integer(1)))
 _OWNER: Mapping[str, Shape[Any]] = {
-    "project": unpadded,
-    "user": unpadded,
+    "project": named,
+    "user": named,
     "type": nullable(symbol),
 }
 
@@ -251,12 +258,12 @@ def _whole_or_named(whole: Shape[Json]) -> Shape[Json | str]:
 
 INSTANCE = record(
     {
-        "name": plain_names,
+        "name": recorded_names,
         "uuid": uuids,
-        "host": nullable(plain_names),
-        "node": nullable(plain_names),
-        "project": nullable(plain_name),
-        "user": nullable(plain_name),
+        "host": nullable(recorded_names),
+        "node": nullable(recorded_names),
+        "project": nullable(recorded_name),
+        "user": nullable(recorded_name),
         "vm_state": nullable(phrase),
         "task_state": nullable(phrase),
         "flavor": nullable(_whole_or_named(recorded.FLAVOR)),

@@ -1,4 +1,4 @@
-"""Refuses names that a database takes for one, at their place: MariaDB does so with ``p``, ``P``.
+"""Refuses names that a database takes for one, at their place: MariaDB takes ``p``, ``P``, ``p ``.
 
 Which ones these are depends on the collation of its columns, so it is the database that is asked.
 """
@@ -38,8 +38,8 @@ def write_named(
     *before, last = wanted[:count]
     write(before)
     others = {one.name for one in resource_providers.by_names(connection, [last.name])}
-    same = f"as {min(others)} to the database" if others - {last.name} else "as another's"
-    with blamed(f"provider {last.name}", *told_at.get(("provider", last.uuid), ())):
+    same = f"as {_seen(min(others))} to the database" if others - {last.name} else "as another's"
+    with blamed(f"provider {_seen(last.name)}", *told_at.get(("provider", last.uuid), ())):
         raise Duplicate(f"its {'name is the same' if others else 'uuid is the same'} {same}")
 
 
@@ -72,9 +72,14 @@ def refuse_merged_owners(
         for kind, name in ((PROJECT, claim.project_id), (USER, claim.user_id)):
             if (kind, name) in found:
                 continue
-            other = names.as_kept(connection, kind, name)
+            other = names.as_kept(connection, kind, name) or ""
             place = told_at.get(("instance", claim.consumer)) or told_at.get(
                 ("consumer", claim.consumer), ()
             )
-            with blamed(f"{kind} {name}", *place):
-                raise Duplicate(f"its name is the same as {other} to the database")
+            with blamed(f"{kind} {_seen(name)}", *place):
+                raise Duplicate(f"its name is the same as {_seen(other)} to the database")
+
+
+def _seen(name: str) -> str:
+    """Return a name as it is told; a blank at an end wants quotes to be seen."""
+    return name if name and name == name.strip() else repr(name)

@@ -21,11 +21,12 @@ from placement_sched.operations.fleet.entries import (
     located,
     no_fewer,
     one_for_each,
+    pattern,
 )
 from placement_sched.operations.fleet.patterns import expand, filled
 from placement_sched.operations.fleet.state import ProviderState, ServiceState
 from placement_sched.operations.fleet.wanted import Draft, derived
-from placement_sched.operations.fleet.written import named, unpadded
+from placement_sched.operations.fleet.written import provider_name
 
 Json = dict[str, Any]
 
@@ -34,7 +35,7 @@ _OWN = frozenset({"uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_u
 _REPORTED = REPORT_KEYS - _OWN
 #: The shape of an entry; what a report has is read by the report's own shape.
 HOST = record({**dict.fromkeys(_REPORTED, anything), **entries.HOST}, required=("host",))
-#: The most characters of a provider's name.
+#: The most characters of the name of a node, and so of its provider.
 _LONGEST = 200
 
 
@@ -78,7 +79,7 @@ def _names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _refuse_long(names: Sequence[str]) -> None:
-    if wrong := next((name for name in names if not 0 < len(name) <= _LONGEST), None):
+    if wrong := next((name for name in names if len(name) > _LONGEST), None):
         raise Misfit(f"{wrong!r} has {len(wrong)} characters, not 1 to {_LONGEST}")
 
 
@@ -210,12 +211,11 @@ def _only(told: Mapping[str, Inventory | None]) -> dict[str, Inventory]:
 
 def _names_below(given: Any, above: _Above | None) -> list[str]:
     found: list[str] = []
-    for pattern in given if isinstance(given, list) else [given]:
-        text = named(pattern)
+    for item in given if isinstance(given, list) else [given]:
+        text = pattern(item)
         if above is not None:
             text = filled(text, {"root": above.root, "parent": above.name})
-        found += [unpadded(name) for name in expand(text)]
-    _refuse_long(found)
+        found += [provider_name(name) for name in expand(text)]
     return found
 
 

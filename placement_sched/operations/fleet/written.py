@@ -37,6 +37,8 @@ def prose(longest: int = 65535, shortest: int = 0) -> Shape[str]:
 
 word = prose(255)
 named = prose(255, shortest=1)
+#: A provider's name, which one that is there may lose.
+provider_name = prose(200)
 
 
 def matching(pattern: str, what: str) -> Shape[str]:
@@ -76,16 +78,9 @@ def printable(value: Any) -> str:
     return found
 
 
-def unpadded(value: Any) -> str:
-    """Return a name of any characters, no blank at either end: MariaDB heeds none at the end."""
-    found = named(value)
-    if found != found.strip():
-        raise Misfit(f"{found!r} begins or ends with a blank")
-    return found
-
-
 _on_one_line = text()
 _reported = name()
+_recorded = text(shortest=1)
 
 
 def phrase(value: Any) -> str:
@@ -94,8 +89,13 @@ def phrase(value: Any) -> str:
 
 
 def plain_name(value: Any) -> str:
-    """Return the name of a host, a node or an instance, as the scheduler's requests give it."""
+    """Return the name of a host or a node, as reports give it."""
     return _reported(named(value))
+
+
+def recorded_name(value: Any) -> str:
+    """Return a name of an instance, or of what it is on or of, as records give it."""
+    return _recorded(named(value))
 
 
 _LIKE_UUID = re.compile("[0-9a-fA-F-]{36}")
@@ -156,11 +156,12 @@ def symbol(value: Any) -> str:
 
 
 _image_id = matching(naming.UUID, "a uuid")
+_of_any_length = prose(2**31)
 
 
 def properties(value: Any) -> dict[str, str]:
     """Return an image's properties; those that name another image have its id."""
-    found = mapping_of(property_name, prose())(value)
+    found = mapping_of(property_name, _of_any_length)(value)
     for one in ("kernel_id", "ramdisk_id"):
         if one in found:
             try:

@@ -81,6 +81,26 @@ def test_the_uuid_that_a_service_would_get_by_itself_is_refused_for_another(smal
             OWNED.format(project="p", user="U"),
             "f.yaml:5:3: user u: its name is the same as U to the database",
         ),
+        (
+            "",
+            "providers:\n- {name: pr}\n- {name: 'pr '}",
+            "f.yaml:3:3: provider 'pr ': its name is the same as pr to the database",
+        ),
+        (
+            "providers: [{name: 'pr '}]",
+            "providers:\n- name: other\n  providers:\n  - {name: pr}",
+            "f.yaml:4:5: provider pr: its name is the same as 'pr ' to the database",
+        ),
+        (
+            "",
+            OWNED.format(project="'p '", user="u"),
+            "f.yaml:3:3: project 'p ': its name is the same as p to the database",
+        ),
+        (
+            "",
+            OWNED.format(project="p", user="'u  '"),
+            "f.yaml:3:3: user 'u  ': its name is the same as u to the database",
+        ),
     ],
 )
 def test_names_that_a_database_takes_for_one_are_refused_with_both(cloud, before, text, told):
