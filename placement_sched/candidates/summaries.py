@@ -226,9 +226,12 @@ def _load(
 
 
 def _trait_list(ids: str, names: Mapping[int, str]) -> bytes:
-    """Return the piece that tells the traits of these ids, which stand between commas."""
-    found = (names.get(int(key)) for key in ids.split(",") if key)
-    return b'},"traits":' + orjson.dumps(sorted(name for name in found if name))
+    """Return the piece that tells the traits of these ids, which stand between commas.
+
+    They are in the order of their ids, as OpenStack placement usually has them.
+    """
+    found = (names.get(key) for key in sorted(int(key) for key in ids.split(",") if key))
+    return b'},"traits":' + orjson.dumps([name for name in found if name])
 
 
 def _fragment(

@@ -9,6 +9,7 @@ from sqlalchemy.exc import ArgumentError
 
 from placement_sched.config.placement_database import EMBEDDED
 from placement_sched.config.settings import Group, Settings
+from placement_sched.db.closed import replace_closed_connections
 from placement_sched.db.deadline import stop_late_statements
 from placement_sched.db.sql_log import log_statements, sign_statements
 from placement_sched.errors import ConfigurationError
@@ -62,6 +63,7 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
     left: a snapshot older than the lock would let two claims both see the same free space.
     """
     options = settings.placement_database
+    read_timeout: int = options.read_timeout if autocommit else 0
     log_statements(options.connection_debug)
     pool = {
         "pool_size": options.max_pool_size,
@@ -77,25 +79,46 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
         engine = create_engine(
             url,
             isolation_level="AUTOCOMMIT" if autocommit else "READ COMMITTED",
-            connect_args=_connect_args(url, options, reading=autocommit),
+            connect_args=_connect_args(url, options, read_timeout),
             # Where each statement is committed there is nothing to roll back, which MariaDB would
             # be asked to do all the same.
             skip_autocommit_rollback=True,
             **pool,
         )
+        replace_closed_connections(engine)
+        if url.get_backend_name() == "mysql":
+            _begin_with(engine, _mysql_session(options, read_timeout))
     if options.connection_trace:
         sign_statements(engine)
     return engine
 
 
-def _connect_args(url: URL, options: Group, *, reading: bool) -> dict[str, Any]:
-    seconds: int = options.read_timeout if reading else 0
-    if url.get_backend_name() == "postgresql":
-        return {"connect_timeout": 10, "options": _postgresql_options(options, seconds)}
-    arguments = {"connect_timeout": 10, "init_command": _mysql_session(options, seconds)}
-    if options.mysql_sql_mode:
+def _connect_args(url: URL, options: Group, read_timeout: int) -> dict[str, Any]:
+    """Return what a connection is made with beside what the URL says, which comes first."""
+    arguments: dict[str, Any] = {"connect_timeout": 10}
+    if url.get_backend_name() != "postgresql" and options.mysql_sql_mode:
         arguments["sql_mode"] = options.mysql_sql_mode
+    arguments = {key: value for key, value in arguments.items() if key not in url.query}
+    if url.get_backend_name() == "postgresql":
+        told = _postgresql_options(options, read_timeout)
+        # Of two, PostgreSQL heeds the second.
+        arguments["options"] = f"{told} {_said(url, 'options')}".rstrip()
     return arguments
+
+
+def _begin_with(engine: Engine, statement: str) -> None:
+    """Let each connection begin with a statement, after the URL's ``init_command``."""
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+
+
+def _said(url: URL, key: str) -> str:
+    """Return what the URL says under a key, the last of several."""
+    said = url.query.get(key, "")
+    return said if isinstance(said, str) else said[-1]
 
 
 def _postgresql_options(options: Group, seconds: int) -> str:

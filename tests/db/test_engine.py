@@ -126,3 +126,22 @@ def test_log_has_as_much_sql_as_told(opened, sql_log, sqlite_url, verbosity, sta
 def test_unknown_database_is_refused():
     with pytest.raises(ConfigurationError, match="not served"):
         database_url(options("oracle://u@h/db"))
+
+
+def test_options_of_a_postgresql_url_stand_beside_ours(opened, postgresql_server):
+    url = f"{postgresql_server}?options=-csearch_path%3Delsewhere&connect_timeout=3"
+    database = opened(url, lock_timeout=7)
+    assert asked(database, "SHOW search_path") == "elsewhere"
+    assert asked(database, "SHOW lock_timeout") == "7s"
+    with database.reader.connect() as connection:
+        assert (
+            connection.connection.driver_connection.info.get_parameters()["connect_timeout"] == "3"
+        )
+
+
+def test_options_of_a_mariadb_url_stand_beside_ours(opened, mysql_server):
+    more = "init_command=SET%20SESSION%20wait_timeout%3D99&sql_mode=ANSI"
+    database = opened(f"{mysql_server}{'&' if '?' in mysql_server else '?'}{more}", lock_timeout=7)
+    assert asked(database, "SELECT @@SESSION.wait_timeout") == 99
+    assert asked(database, "SELECT @@SESSION.innodb_lock_wait_timeout") == 7
+    assert "ANSI_QUOTES" in asked(database, "SELECT @@SESSION.sql_mode")

@@ -181,6 +181,7 @@ def _check_conflicts(groups: Iterable[RequestGroup]) -> None:
 
 
 def _both(terms: TraitTerms) -> list[str]:
-    """Return the traits that are required, by themselves, and forbidden."""
-    plainly = {name for any_of in terms.required if len(any_of) == 1 for name in any_of}
-    return sorted(plainly & terms.forbidden)
+    """Return the traits that are forbidden, and of which one is required."""
+    return sorted(
+        {name for any_of in terms.required if any_of <= terms.forbidden for name in any_of}
+    )

@@ -1,0 +1,70 @@
+"""Connections that the database closed while they waited in the pool are replaced unnoticed."""
+
+from time import monotonic, sleep
+
+import pytest
+from sqlalchemy import text
+
+from placement_sched.db.transaction import Database
+from tests.conftest import make_settings
+
+IDS = {
+    "postgresql": "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+    "AND pid <> pg_backend_pid()",
+    "mysql": "SELECT id FROM information_schema.processlist WHERE db = DATABASE() "
+    "AND id <> CONNECTION_ID()",
+}
+KILL = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
+
+
+@pytest.fixture(params=["postgresql_server", "mysql_server"])
+def url(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def opened():
+    made = []
+
+    def opened(url):
+        made.append(Database(make_settings(url)))
+        return made[-1]
+
+    yield opened
+    for database in made:
+        database.dispose()
+
+
+def close_others(database):
+    """Close all connections but the one that does it, and wait until they are gone."""
+    backend = database.url.get_backend_name()
+    with database.read() as connection:
+        for number in connection.scalars(text(IDS[backend])).all():
+            connection.exec_driver_sql(KILL[backend].format(number))
+        deadline = monotonic() + 10
+        while connection.scalars(text(IDS[backend])).all() and monotonic() < deadline:
+            sleep(0.02)
+
+
+def ask(connection):
+    return connection.exec_driver_sql("SELECT 1").scalar_one()
+
+
+def test_reads_go_on_after_the_database_closed_idle_connections(opened, url):
+    database, other = opened(url), opened(url)
+    for _ in range(2):
+        with database.read() as one, database.read() as another:
+            assert (ask(one), ask(another)) == (1, 1)
+        close_others(other)
+        with database.read() as one, database.read() as another:
+            assert (ask(one), ask(another)) == (1, 1)
+        assert database.write(ask) == 1
+
+
+def test_no_statement_asks_whether_a_connection_is_alive(database):
+    with database.read() as connection:
+        ask(connection)
+    database.tally.reset()
+    with database.read() as connection:
+        ask(connection)
+    assert database.tally.statements == 1
