@@ -22,6 +22,12 @@ def history_of(path):
     return [request_from(kept) for kept in json.loads(path.read_text())]
 
 
+def telling(reply, candidates):
+    """Return a reply that tells other candidates, and is else as it was."""
+    body = json.dumps({**reply.document, "allocation_requests": candidates}).encode()
+    return replace(reply, body=body, headers={**reply.headers, "content-length": str(len(body))})
+
+
 def test_random_requests_are_answered_alike(duel):
     tally = duel.run(SEED, REQUESTS)
     assert tally.requests == REQUESTS
@@ -64,8 +70,7 @@ def test_a_candidate_that_we_lose_is_found_whatever_the_peer_does(duel, monkeypa
         if request.path != "/allocation_candidates" or not reply.document["allocation_requests"]:
             return reply
         dropped.append(request)
-        less = {**reply.document, "allocation_requests": reply.document["allocation_requests"][1:]}
-        return replace(reply, body=json.dumps(less).encode())
+        return telling(reply, reply.document["allocation_requests"][1:])
 
     honest = Ours.ask
     monkeypatch.setattr(Ours, "ask", lossy)
