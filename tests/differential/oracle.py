@@ -12,8 +12,8 @@ from placement_sched.api.call import Call
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.granular import query_of
-from placement_sched.model.query import CandidatesQuery, RequestGroup
-from tests.candidates.reference import Found, all_candidates
+from placement_sched.model.query import AggregateTerms, CandidatesQuery, RequestGroup
+from tests.candidates.reference import Found, all_candidates, candidates_of
 from tests.clouds import Cloud, Host, uuid_of
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
@@ -45,30 +45,63 @@ def asked(request: Request) -> CandidatesQuery:
     )
 
 
-def judged(cloud: Cloud, request: Request, query: CandidatesQuery) -> Candidates:
-    """Return the candidates for a question, in the form of the version of a request."""
+def judged(
+    cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: bool = True
+) -> Candidates:
+    """Return the candidates for a question, in the form of the version of a request.
+
+    ``spans`` is whether aggregates of a root forbid its providers to other trees as well.
+    """
     names = {uuid_of(host.name): host.name for host in cloud.hosts}
     mapped = _version(request).has(mv.MAPPINGS)
-    return Counter(_named(one, names, mapped=mapped) for one in _found(cloud, request, query))
+    found = _found(cloud, request, query, spans=spans)
+    return Counter(_named(one, names, mapped=mapped) for one in found)
 
 
 def served_by(
-    cloud: Cloud, request: Request, query: CandidatesQuery, providers: set[str]
+    cloud: Cloud,
+    request: Request,
+    query: CandidatesQuery,
+    providers: set[str],
+    *,
+    spans: bool = True,
 ) -> Candidates:
     """Return the candidates of which only such providers serve the group without a suffix."""
     names = {uuid_of(host.name): host.name for host in cloud.hosts}
     mapped = _version(request).has(mv.MAPPINGS)
     return Counter(
         _named(one, names, mapped=mapped)
-        for one in _found(cloud, request, query)
+        for one in _found(cloud, request, query, spans=spans)
         if {names[uuid] for uuid in dict(one.mappings).get("", ())} <= providers
         and "" in dict(one.mappings)
     )
 
 
-def _found(cloud: Cloud, request: Request, query: CandidatesQuery) -> set[Found]:
+def _found(cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: bool) -> set[Found]:
     one_of_a_tree = not _version(request).has(mv.NESTED_CANDIDATES)
-    return all_candidates(cloud, _renamed(query), one_of_a_tree=one_of_a_tree)
+    asked_for = _renamed(query)
+    if spans or asked_for.group is None:
+        return all_candidates(cloud, asked_for, one_of_a_tree=one_of_a_tree)
+    forbidden = asked_for.group.aggregates.forbidden
+    barred = {host.uuid for host in cloud.hosts if {*map(uuid_of, host.aggregates)} & forbidden}
+    of_trees = candidates_of(cloud, _forbidding_none(asked_for), one_of_a_tree=one_of_a_tree)
+    return {
+        one
+        for root, candidates in of_trees.items()
+        for one in candidates
+        if barred.isdisjoint({root, *dict(one.mappings)[""]})
+    }
+
+
+def _forbidding_none(query: CandidatesQuery) -> CandidatesQuery:
+    """Return the question in which the group without a suffix forbids no aggregate."""
+    groups = tuple(
+        group
+        if group.suffix
+        else replace(group, aggregates=AggregateTerms(group.aggregates.member_of))
+        for group in query.groups
+    )
+    return replace(query, groups=groups)
 
 
 def told(document: Any) -> Candidates:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.differential.exchange import Reply, Request, request_from
 from tests.differential.explained import EXPLANATIONS, Seen, explain
-from tests.differential.sides import Ours
+from tests.differential.sides import Ours, Peer
 
 CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
@@ -60,6 +60,7 @@ def test_a_difference_that_is_not_meant_is_found(duel, monkeypatch):
         "group-without-resources",
         "limit-and-summaries-before-trees",
         "sharer-that-only-a-mapping-names",
+        "sharer-whose-root-is-forbidden",
     ],
 )
 def test_a_candidate_that_we_lose_is_found_whatever_the_peer_does(duel, monkeypatch, case):
@@ -76,6 +77,29 @@ def test_a_candidate_that_we_lose_is_found_whatever_the_peer_does(duel, monkeypa
     monkeypatch.setattr(Ours, "ask", lossy)
     found = [left for left in duel.replay(history_of(CASES_FOLDER / f"{case}.json")) if left]
     assert len(found) == len(dropped) > 0
+
+
+def test_a_candidate_that_the_peer_makes_up_is_found_whomever_it_lets_in(duel, monkeypatch):
+    forbidden = "a0000000-0000-4000-8000-000000000001"
+    made_up = set()
+
+    def inventive(side, request):
+        reply = honest(side, request)
+        if request.path != "/allocation_candidates" or reply.status != 200:
+            return reply
+        candidates = reply.document["allocation_requests"]
+        text = json.dumps(candidates[0])
+        for uuid in candidates[0]["allocations"]:
+            text = text.replace(uuid, forbidden)
+        made_up.add(request.target)
+        return telling(reply, [*candidates, json.loads(text)])
+
+    honest = Peer.ask
+    monkeypatch.setattr(Peer, "ask", inventive)
+    history = history_of(CASES_FOLDER / "sharer-whose-root-is-forbidden.json")
+    steps = list(zip(history, duel.replay(history), strict=False))
+    assert made_up
+    assert [one for one, left in steps if one.target in made_up and not left] == []
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)

@@ -1,11 +1,12 @@
 """Differences in candidates: defects of the peer, each proved by a naive search of the cloud."""
 
 from dataclasses import replace
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from placement_sched.model.query import CandidatesQuery
 from tests.candidates.reference import SHARES
 from tests.differential.compare import Differences, normal
+from tests.differential.exchange import Request
 from tests.differential.explained.seen import Explanation, Seen
 from tests.differential.oracle import Candidate, Candidates, asked, judged, served_by, told
 
@@ -47,9 +48,7 @@ def _piled_up(seen: Seen, found: Differences) -> set[str]:
     wrong = told(seen.theirs.document) - anywhere
     if wrong:
         return {"body"} if all(_without(one, shared) in known for one in wrong) else set()
-    tolerant = replace(query, group_policy="none", limit=None)
-    target = f"{seen.request.path}?{tolerant.querystring()}"
-    kindly = seen.their_side.ask(replace(seen.request, target=target))
+    kindly = seen.their_side.ask(_with(seen.request, group_policy="none", limit=None))
     if kindly.status != 200:
         return set()
     lost = anywhere - told(kindly.document)
@@ -74,17 +73,52 @@ def _treeless(query: CandidatesQuery) -> CandidatesQuery:
     return replace(query, groups=groups)
 
 
+def _with(request: Request, **terms: str | None) -> Request:
+    """Return a request with other terms, or without those that are None, and else as it is.
+
+    The groups stay in their order, which is not all one to the peer.
+    """
+    asked_for = parse_qsl(request.query, keep_blank_values=True)
+    pairs = [(key, value) for key, value in asked_for if key not in terms]
+    pairs += [(key, value) for key, value in terms.items() if value is not None]
+    return replace(request, target=f"{request.path}?{urlencode(pairs)}")
+
+
 def _anywhere(seen: Seen) -> Candidates:
-    """Return what is right but for the trees of groups without resources."""
+    """Return what is right but for what the peer takes the question for.
+
+    It passes over the trees of groups without resources, and lets in who shares though the root
+    above is in a forbidden aggregate.
+    """
     query = asked(seen.request)
-    treeless = _treeless(query)
-    return seen.right if treeless == query else judged(seen.cloud, seen.request, treeless)
+    treeless, spans = _treeless(query), not _lets_in(seen)
+    if spans and treeless == query:
+        return seen.right
+    return judged(seen.cloud, seen.request, treeless, spans=spans)
 
 
 def _of_sharers(seen: Seen) -> Candidates:
     """Return the candidates whose group without a suffix is served by sharing providers alone."""
     sharers = {host.name for host in seen.cloud.hosts if SHARES in host.traits}
-    return served_by(seen.cloud, seen.request, _treeless(asked(seen.request)), sharers)
+    treeless, spans = _treeless(asked(seen.request)), not _lets_in(seen)
+    return served_by(seen.cloud, seen.request, treeless, sharers, spans=spans)
+
+
+def _lets_in(seen: Seen) -> bool:
+    """Return whether somebody shares who is in a forbidden aggregate by the root alone.
+
+    The peer looks at the roots of the trees that are helped, not at that of who helps. It has no
+    summary of him then, and fails for want of it, but where a group with a suffix stands before
+    the one without and a provider of his tree can serve it.
+    """
+    plain = asked(seen.request).group
+    forbidden = plain.aggregates.forbidden if plain else frozenset()
+    return any(
+        SHARES in host.traits
+        and seen.cloud.root(host).aggregates & forbidden
+        and not host.aggregates & forbidden
+        for host in seen.cloud.hosts
+    )
 
 
 def _without(candidate: Candidate, classes: set[str]) -> Candidate:
@@ -106,8 +140,7 @@ def _lost(seen: Seen, found: Differences) -> set[str]:
     query, answer, anywhere = asked(seen.request), told(seen.theirs.document), _anywhere(seen)
     every = answer
     if query.limit is not None:
-        target = f"{seen.request.path}?{replace(query, limit=None).querystring()}"
-        every = told(seen.their_side.ask(replace(seen.request, target=target)).document)
+        every = told(seen.their_side.ask(_with(seen.request, limit=None)).document)
     cut = every.total() if query.limit is None else min(query.limit, every.total())
     several = any(group.suffix for group in query.groups)
     lost = several and every < anywhere and anywhere - every <= _of_sharers(seen)
@@ -127,6 +160,21 @@ def _tree_heeded(seen: Seen, found: Differences) -> set[str]:
     if not _disputed(seen) or _treeless(asked(seen.request)) == asked(seen.request):
         return set()
     return {"body"} if told(seen.theirs.document) == _anywhere(seen) else set()
+
+
+def _let_in(seen: Seen, found: Differences) -> set[str]:
+    """The peer lets somebody in, and else answers as it should: all, up to the limit.
+
+    Its summaries are those that belong to that.
+    """
+    if not _disputed(seen) or not _lets_in(seen):
+        return set()
+    every, answer, limit = _anywhere(seen), told(seen.theirs.document), asked(seen.request).limit
+    cut = every.total() if limit is None else min(limit, every.total())
+    summaries = normal(seen.theirs.document["provider_summaries"])
+    whole = seen.belonging(answer).items() <= summaries.items() <= seen.belonging(every).items()
+    strange = bool(answer - seen.right) and answer <= every and answer.total() == cut
+    return {"body"} if strange and whole else set()
 
 
 def _mapped_only(seen: Seen, found: Differences) -> set[str]:
@@ -176,6 +224,13 @@ CANDIDATES = (
         "The peer passes over in_tree of such a group, and answers with providers of other trees. "
         "A naive search finds what we find.",
         _tree_heeded,
+    ),
+    Explanation(
+        "a root in a forbidden aggregate keeps out its whole tree",
+        "A provider that shares is kept out with its tree. The peer lets it serve other trees "
+        "where a group with a suffix comes first, and fails (500) elsewhere. A naive search finds "
+        "what we find, which is what the specification of forbidden aggregates says.",
+        _let_in,
     ),
     Explanation(
         "whoever a candidate names is summarised",
