@@ -54,7 +54,7 @@ def make_plan(
         if trait not in refused and provider not in carriers.get(trait, ())
     }
     by_anyone = wanted_traits(hosts)
-    over = record.keys() - by_anyone.keys()
+    over = record.keys() - by_anyone.keys() - _out_of_sight(hosts, record)
     carried = {(uuid, trait) for uuid, trait in over if uuid in carriers.get(trait, ())}
     return TraitPlan(
         created=tuple(sorted(asked - known - refused)),
@@ -70,6 +70,25 @@ def make_plan(
 def _put_for(scope: Iterable[HostAggregate], record: Mapping[Pair, str]) -> Mapping[Pair, str]:
     uuids = {one.uuid for one in scope}
     return {pair: aggregate for pair, aggregate in record.items() if aggregate in uuids}
+
+
+def _out_of_sight(hosts: HostMap, record: Collection[Pair]) -> frozenset[Pair]:
+    """Return the recorded pairs that may still be asked for, though no host has their providers.
+
+    Whose provider it is tells the list of compute nodes alone. Where a host of an asking aggregate
+    has none in it, a provider that is not in it either may be that host's.
+    """
+    hidden = {
+        trait
+        for one in hosts.aggregates
+        if any(not hosts.nodes.get(host) for host in one.hosts)
+        for trait in reserved_for(one)
+    }
+    return frozenset(
+        (provider, trait)
+        for provider, trait in record
+        if trait in hidden and provider not in hosts.host_of
+    )
 
 
 def _rebound(

@@ -12,7 +12,8 @@ T = TypeVar("T")
 
 #: Aggregates have uuids since 2.41, hypervisors since 2.53 (compute API, "Microversion history").
 VERSION, SINCE = "2.53", "Pike"
-#: How many hypervisors are asked for at a time: the most that nova gives by default.
+#: How many hypervisors are asked for at a time: the most that nova gives by default. Its operator
+#: may let it give fewer ([api] max_limit), and it does so without a word.
 PAGE = 1000
 
 
@@ -36,14 +37,21 @@ class RemoteDirectory:
         )
 
     def _hypervisors(self) -> Iterator[tuple[str, str]]:
-        """Yield host and uuid of each compute node, page by page."""
+        """Yield host and uuid of each compute node, page by page.
+
+        However short a page is, another may follow; the last is one that brings nothing new. nova
+        and this service give every other list whole.
+        """
         path = "/os-hypervisors/detail"
+        seen: set[str] = set()
         after: dict[str, str] = {}
         while True:
             page = self._list(path, "hypervisors", _node, limit=PAGE, **after)
-            yield from page
-            if len(page) < PAGE:
+            fresh = [(host, uuid) for host, uuid in page if uuid not in seen]
+            if not fresh:
                 return
+            yield from fresh
+            seen.update(uuid for _, uuid in fresh)
             after = {"marker": page[-1][1]}
 
     def _list(

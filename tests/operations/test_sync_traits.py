@@ -1,5 +1,7 @@
 """Traits that aggregates ask for are put on their hosts' providers, and taken off afterwards."""
 
+import dataclasses
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -140,6 +142,29 @@ def test_a_host_that_left_loses_it(sqlite_database):
 
     sqlite_database.write(leave)
     assert sync_traits(*here(sqlite_database)).taken_off == {(node, LICENSED)}
+
+
+def without_nodes(hosts, *names):
+    """The same hosts, but nobody tells the compute nodes of these."""
+    nodes = {host: uuids for host, uuids in hosts.nodes.items() if host not in names}
+    return dataclasses.replace(hosts, nodes=nodes)
+
+
+def test_a_host_in_the_aggregate_keeps_it_though_its_node_is_not_told(database):
+    """What is not in a list may be missing from the list."""
+    node, other = add_node(database, "win1"), add_node(database, "win2")
+    add_aggregate(database, "windows", ["win1", "win2"], ASKING)
+    directory, placement = here(database)
+    sync_traits(directory, placement)
+    novas = PlacementHere(database, lambda: NOW, own_hosts=False)
+    synced = sync_traits(Told(without_nodes(directory.read(), "win1")), novas)
+    assert synced.taken_off == frozenset()
+    assert [(each.code, each.about) for each in synced.problems] == [(Code.NO_NODE, "win1")]
+    assert carriers(database) == {node, other}
+    assert record(database).keys() == {(node, LICENSED), (other, LICENSED)}
+    tag(database, "windows", NOT_ASKING)
+    synced = sync_traits(Told(without_nodes(directory.read(), "win1")), novas)
+    assert synced.taken_off == {(node, LICENSED), (other, LICENSED)}
 
 
 def test_one_that_was_taken_off_by_hand_is_put_again_while_asked_for(sqlite_database):

@@ -25,12 +25,12 @@ def hypervisor(number: int, host: str | None = None) -> dict:
     }
 
 
-def paged(hypervisors: list[dict]):
-    """Answer as nova does with ``limit`` and ``marker``."""
+def paged(hypervisors: list[dict], max_limit: int = PAGE):
+    """Answer as nova does with ``limit`` and ``marker``, at most ``max_limit`` at a time."""
 
     def answer(target: str) -> dict:
         query = parse_qs(urlsplit(target).query)
-        limit, start = int(query["limit"][0]), 0
+        limit, start = min(int(query["limit"][0]), max_limit), 0
         if marker := query.get("marker"):
             start = [one["id"] for one in hypervisors].index(marker[0]) + 1
         return {"hypervisors": hypervisors[start : start + limit]}
@@ -86,6 +86,22 @@ def test_aggregates_hosts_and_their_nodes_are_read():
 def test_hypervisors_are_read_page_by_page(number):
     hosts = read(nova([hypervisor(each) for each in range(number)]))
     assert len(hosts.nodes) == number
+
+
+@pytest.mark.parametrize("max_limit", [1, 3, 7, 10])
+def test_a_nova_that_gives_fewer_at_a_time_is_asked_until_all_are_told(max_limit):
+    hypervisors = [hypervisor(each) for each in range(7)]
+    documents = nova([]) | {"/v2.1/os-hypervisors/detail": paged(hypervisors, max_limit)}
+    assert len(read(documents).nodes) == 7
+
+
+def test_a_nova_that_heeds_no_marker_is_not_asked_for_ever():
+    hypervisors = [hypervisor(each) for each in range(3)]
+    documents = nova([]) | {"/v2.1/os-hypervisors/detail": {"hypervisors": hypervisors}}
+    door = InProcess(answering(documents))
+    hosts = RemoteDirectory(compute_service(door, URL)).read()
+    assert len(hosts.nodes) == 3
+    assert len([seen for seen in door.seen if "os-hypervisors" in seen]) == 2
 
 
 @pytest.mark.parametrize(
