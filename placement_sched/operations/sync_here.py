@@ -98,6 +98,11 @@ class PlacementHere:
         with self._database.read() as connection:
             return memberships.carriers(connection, names)
 
+    def existing(self, providers: Collection[str]) -> frozenset[str]:
+        """Return which of these providers there are."""
+        with self._database.read() as connection:
+            return frozenset(_ids(connection, providers))
+
     def put_on(self, trait: str, providers: Mapping[str, str]) -> Changed:
         """Put a trait on providers, and keep the record of those that lacked it."""
 

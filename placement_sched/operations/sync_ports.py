@@ -62,6 +62,10 @@ class Placement(Protocol):
         """Return the uuids of the providers that have each of these traits, which there are."""
         ...
 
+    def existing(self, providers: Collection[str]) -> frozenset[str]:
+        """Return which of these providers there are."""
+        ...
+
     def put_on(self, trait: str, providers: Mapping[str, str]) -> Changed:
         """Put a trait on providers, and keep the record that it was put there.
 

@@ -93,9 +93,14 @@ class _Run:
     taken_off: set[Pair] = field(default_factory=set)
 
     def pretend(self, plan: TraitPlan) -> None:
-        """Take for done what is planned."""
+        """Take for done what is planned; what nothing can be put on is told as when it is done."""
         self.created.extend(plan.created)
-        self.put.update(plan.put)
+        asked = {provider for provider, _ in plan.put}
+        found = self.placement.existing(asked) if asked else frozenset[str]()
+        self.put.update(pair for pair in plan.put if pair[0] in found)
+        self.problems.extend(
+            of_changes(Changed(missing=frozenset(asked - found)), self._named, "traits")
+        )
         self.taken_off.update(plan.taken_off)
 
     def carry_out(self, plan: TraitPlan) -> None:

@@ -69,6 +69,10 @@ class RemotePlacement:
         """Return the uuids of the providers that have each of these traits, a request for each."""
         return {name: self._providers(required=name) for name in sorted(traits)}
 
+    def existing(self, providers: Collection[str]) -> frozenset[str]:
+        """Return which of these providers there are, a request for each."""
+        return frozenset(self._look(providers))
+
     def put_on(self, trait: str, providers: Mapping[str, str]) -> Changed:
         """Put a trait on providers, and note it in the record once it is there."""
         changed = self._each(providers, "traits", lambda found: found | {trait})

@@ -280,6 +280,18 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(sqlite_database):
     assert (done.put, done.taken_off) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
 
 
+def test_a_dry_run_tells_which_hosts_have_no_provider(database):
+    node = add_node(database, "cn1")
+    add_node(database, "gone", provider=False)
+    asking = {**ASKING, "trait:CUSTOM_B": "required"}
+    add_aggregate(database, "a", ["cn1", "gone"], asking)
+    told = sync_traits(*here(database), dry_run=True)
+    done = sync_traits(*here(database))
+    assert dataclasses.replace(told, dry_run=False) == done
+    assert done.put == {(node, LICENSED), (node, "CUSTOM_B")}
+    assert [(each.code, each.about) for each in told.problems] == [(Code.NO_PROVIDER, "gone")]
+
+
 def test_own_metadata_are_read_again_under_their_lock(database):
     node = add_node(database, "cn1")
     add_aggregate(database, "a", ["cn1"], ASKING)

@@ -80,6 +80,18 @@ def test_without_a_record_traits_are_put_and_never_taken_off(placement, sqlite_d
     assert carriers(sqlite_database) == {node}
 
 
+def test_a_dry_run_tells_what_the_run_would(door, placement, sqlite_database):
+    node = add_node(sqlite_database, "cn1")
+    add_node(sqlite_database, "gone", provider=False)
+    add_aggregate(sqlite_database, "a", ["cn1", "gone"], ASKING)
+    directory = DirectoryHere(sqlite_database)
+    told = sync_traits(directory, placement, dry_run=True)
+    assert (told.code, told.put) == (Code.NO_PROVIDER, {(node, LICENSED)})
+    assert {seen.partition(" ")[0] for seen in door.seen} == {"GET"}
+    done = sync_traits(directory, placement)
+    assert (done.code, done.put, done.problems) == (told.code, told.put, told.problems)
+
+
 def test_with_a_record_what_was_put_is_taken_off_and_nothing_else(door, sqlite_database, tmp_path):
     ours, theirs = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1", "cn2"], ASKING)
