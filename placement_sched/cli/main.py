@@ -23,8 +23,9 @@ BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that ``argv`` names and return its exit status."""
-    arguments = _arguments(argv)
+    arguments = argparse.Namespace(failure=1, wrong_input=None, debug=False)
     try:
+        arguments = _arguments(argv)
         done: int = arguments.run(arguments)
         sys.stdout.flush()
     except Error as error:
@@ -32,7 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        return _stdout_gone()
+        _drop_stdout()
+        return BROKEN_PIPE
+    except OSError as failure:
+        if arguments.debug:
+            traceback.print_exc()
+        return _fail(_told_by_system(failure), arguments.failure)
     except Exception as failure:  # noqa: BLE001 - the last door: nobody is shown a traceback unasked
         if arguments.debug:
             traceback.print_exc()
@@ -47,7 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Return what ``argv`` says; leaves where it says what cannot be."""
     parser = make_parser()
-    arguments, unknown = parser.parse_known_args(argv)
+    try:
+        arguments, unknown = parser.parse_known_args(argv)
+    finally:
+        # --help and --version print and leave.
+        sys.stdout.flush()
     if unknown:
         # Only now is it known which command was meant, and how it leaves.
         parser.complaint = arguments.wrong_input or parser.complaint
@@ -82,8 +92,19 @@ def _fail(sentence: str, status: int) -> int:
     return status
 
 
-def _stdout_gone() -> int:
-    """Leave quietly when whoever read our output went away (``| head``)."""
-    # Python flushes stdout once more at exit, which would complain of the same pipe.
+def _told_by_system(failure: OSError) -> str:
+    """Return what the operating system refused, and of what: a full disk under our output, say."""
+    reason = failure.strerror or one_line(failure)
+    try:
+        # What could not be written is kept, and refused again.
+        sys.stdout.flush()
+    except OSError:
+        _drop_stdout()
+        return f"standard output: {reason}"
+    return reason if failure.filename is None else f"{failure.filename}: {reason}"
+
+
+def _drop_stdout() -> None:
+    """Let go of what nobody takes, as where whoever read our output went away (``| head``)."""
+    # Python flushes stdout once more at exit, which would complain of the same.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return BROKEN_PIPE

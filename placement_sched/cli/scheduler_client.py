@@ -4,9 +4,9 @@ import json
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from placement_sched.cli.addresses import check_address, check_token
 from placement_sched.errors import Error, Invalid, NoValidHost, Unavailable
 
 Json = dict[str, Any]
@@ -19,8 +19,8 @@ class SchedulerClient:
     """Asks the server at ``base`` (``http://127.0.0.1:8778``) with ``token``."""
 
     def __init__(self, base: str, token: str) -> None:
-        if urlsplit(base).scheme not in {"http", "https"}:
-            raise Invalid(f"--url {base}: an http:// or https:// address is wanted")
+        check_address("--url", base)
+        check_token(token)
         self._base = base.rstrip("/")
         self._token = token
 
@@ -68,6 +68,8 @@ class SchedulerClient:
                 return _decoded(answer.read(), self._base)
         except HTTPError as refusal:
             raise _error(refusal, self._base) from None
+        except UnicodeError:
+            raise Invalid(f"--url {self._base}: write it as it is sent, in ASCII") from None
         except (URLError, HTTPException, OSError) as failure:
             reason = getattr(failure, "reason", failure)
             raise Unavailable(f"{self._base} does not answer: {reason}") from None

@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from keystoneauth1.adapter import Adapter
 
+from placement_sched.cli.addresses import check_address, check_token
 from placement_sched.cli.database import open_database, refuse_absent_file
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
@@ -19,7 +19,7 @@ from placement_sched.operations.sync_here import DirectoryHere, PlacementHere
 from placement_sched.operations.sync_ports import Directory, Placement
 from placement_sched.remote import directory as compute_api
 from placement_sched.remote import placement as placement_api
-from placement_sched.remote.access import Cloud, by_token
+from placement_sched.remote.access import Cloud, by_token, one_voice
 from placement_sched.remote.directory import RemoteDirectory
 from placement_sched.remote.placement import RemotePlacement
 from placement_sched.remote.service import Service
@@ -73,10 +73,11 @@ def opened_places(arguments: argparse.Namespace) -> Iterator[Places]:
     Raises :class:`Invalid` for arguments that contradict, :class:`Unavailable` without a database.
     """
     state: Path | None = getattr(arguments, "state", None)
-    placement, compute = _adapters(arguments)
-    if state is not None and placement is None:
-        raise Invalid("--state is for another placement; of the own one the database keeps it")
     with ExitStack() as stack:
+        stack.enter_context(one_voice())
+        placement, compute = _adapters(arguments)
+        if state is not None and placement is None:
+            raise Invalid("--state is for another placement; of the own one the database keeps it")
 
         @cache
         def database() -> Database:
@@ -96,9 +97,10 @@ def _adapters(arguments: argparse.Namespace) -> tuple[Adapter | None, Adapter | 
     """Return who asks placement and the compute API, None for what is in the database."""
     urls = {"placement": arguments.url, "compute": arguments.compute_url}
     for flag, url in (("--url", arguments.url), ("--compute-url", arguments.compute_url)):
-        if url is not None and urlsplit(url).scheme not in {"http", "https"}:
-            raise Invalid(f"{flag} {url}: an http:// or https:// address is wanted")
+        if url is not None:
+            check_address(flag, url)
     if arguments.os_cloud is None:
+        check_token(arguments.token)
         placement, compute = (
             None if url is None else by_token(url, arguments.token) for url in urls.values()
         )

@@ -1,5 +1,8 @@
 """How other services are reached: by address and token, or as clouds.yaml tells."""
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -9,6 +12,29 @@ from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
 from placement_sched.errors import Invalid
+
+#: Who else tells of a cloud that cannot be read or reached, in lines of its own.
+_SPEAKING = ("keystoneauth", "openstack", "stevedore")
+
+#: What openstacksdk raises, of clouds.yaml files that are not of the shape it reads them in.
+_SHAPELESS = (TypeError, AttributeError, ValueError, LookupError)
+
+
+@contextmanager
+def one_voice() -> Iterator[None]:
+    """Keep the libraries below from telling as well what our one line of error tells."""
+    loggers = [logging.getLogger(name) for name in _SPEAKING]
+    before = [logger.propagate for logger in loggers]
+    silence = logging.NullHandler()
+    for logger in loggers:
+        logger.addHandler(silence)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, propagated in zip(loggers, before, strict=True):
+            logger.removeHandler(silence)
+            logger.propagate = propagated
 
 
 def by_token(url: str, token: str) -> Adapter:
@@ -32,14 +58,12 @@ class Cloud:
                 "--os-cloud needs openstacksdk: pip install 'placement_sched[clouds]'"
             ) from None
         self._failures = (ClientException, import_module("openstack.exceptions").SDKException)
-        try:
+        with self._read():
             self._region: Any = config.OpenStackConfig().get_one(cloud=name)
-        except self._failures as failure:
-            raise self._wrong(failure) from None
 
     def adapter(self, service: str) -> Adapter:
         """Return who asks a service of the cloud, ``placement`` or ``compute``."""
-        try:
+        with self._read():
             return Adapter(
                 self._region.get_session(),
                 service_type=self._region.get_service_type(service),
@@ -48,8 +72,35 @@ class Cloud:
                 region_name=self._region.get_region_name(service),
                 endpoint_override=self._region.get_endpoint(service),
             )
-        except self._failures as failure:
-            raise self._wrong(failure) from None
 
-    def _wrong(self, failure: Exception) -> Invalid:
-        return Invalid(f"--os-cloud {self._name}: {' '.join(str(failure).split())}")
+    @contextmanager
+    def _read(self) -> Iterator[None]:
+        """Raise :class:`Invalid` for what cannot be read, with what openstacksdk says of it."""
+        said = _Said()
+        logger = logging.getLogger("openstack")
+        logger.addHandler(said)
+        try:
+            yield
+        except self._failures as failure:
+            raise self._wrong(" ".join([str(failure), *said.lines])) from None
+        except _SHAPELESS as failure:
+            raise self._wrong(
+                f"openstacksdk cannot read clouds.yaml, or what it says of this cloud: {failure}"
+            ) from None
+        finally:
+            logger.removeHandler(said)
+
+    def _wrong(self, words: str) -> Invalid:
+        return Invalid(f"--os-cloud {self._name}: {' '.join(words.split())}")
+
+
+class _Said(logging.Handler):
+    """Keeps what is logged as a warning or worse, for instance that a file is skipped, and why."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it."""
+        self.lines.append(record.getMessage())

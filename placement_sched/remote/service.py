@@ -90,6 +90,9 @@ class Service:
             )
         except ClientException as failure:
             raise self.failed(f"{place} does not answer: {_words(failure)}") from None
+        except ValueError as failure:
+            # Address, token or time of waiting of clouds.yaml: requests looks at them only now.
+            raise self.failed(f"{place} cannot be asked: {_words(failure)}") from None
         self._refuse_other_version(response, place)
         if response.status_code not in taken:
             raise self.failed(

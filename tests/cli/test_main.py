@@ -1,5 +1,6 @@
 """What every command does alike: one line on failure, never a traceback, clean exits."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -58,6 +59,24 @@ def test_output_cut_off_by_its_reader_is_no_error(tmp_path):
         )
     assert done.returncode == 141
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", ["--version", "config sample", "config sample --help", "db version --format json"]
+)
+def test_output_that_the_disk_does_not_take_is_one_line(arguments, tmp_path):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [PROGRAM, *arguments.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env=environment(PYTHONUNBUFFERED=""),
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "placement-sched: standard output: No space left on device\n"
 
 
 def test_interrupt_is_one_line(tmp_path):
@@ -121,6 +140,13 @@ def test_defect_is_one_line_that_says_how_to_see_more(failing):
     assert told == (
         "placement-sched: unexpected RuntimeError: a b (a defect; --debug shows where)\n"
     )
+
+
+def test_what_the_system_refuses_is_no_defect(failing):
+    denied = PermissionError(errno.EACCES, "Permission denied", "some/file")
+    assert failing(denied) == (1, "placement-sched: some/file: Permission denied\n")
+    assert failing(TimeoutError("timed\nout")) == (1, "placement-sched: timed out\n")
+    assert "Traceback" in failing(denied, "--debug")[1]
 
 
 def test_debug_shows_where_a_defect_is(failing):

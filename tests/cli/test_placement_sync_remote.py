@@ -119,6 +119,35 @@ def test_by_clouds_yaml_as_a_process_of_its_own(placed, tmp_path, run):
     assert told(placed, "traits") == [LICENSED]
 
 
+AT_NOBODY = {"auth_url": "http://127.0.0.1:1/v3", "username": "a", "password": "b"}
+UNSENDABLE = {"endpoint": "http://127.0.0.1:1", "token": "ü€"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("clouds: 5", "--os-cloud here: openstacksdk cannot read clouds.yaml, or what"),
+        ("clouds: {here: 5}", "--os-cloud here: openstacksdk cannot read clouds.yaml, or what"),
+        ("clouds: {here: {auth: 5}}", "--os-cloud here: openstacksdk cannot read clouds.yaml"),
+        ("clouds: {here: {auth_type: none such}}", "--os-cloud here: The plugin none such could"),
+        ("clouds: [", "was not found. Skipping config file {}: while parsing a flow node"),
+        (yaml.safe_dump({"clouds": {"here": {"auth": AT_NOBODY}}}), "compute: Connection refused"),
+        (
+            yaml.safe_dump({"clouds": {"here": {"auth_type": "admin_token", "auth": UNSENDABLE}}}),
+            "http://127.0.0.1:1 cannot be asked: 'latin-1' codec can't encode",
+        ),
+    ],
+    ids=["no clouds", "no cloud", "no auth", "no plugin", "no YAML", "nobody", "token"],
+)
+def test_a_cloud_that_cannot_be_read_or_reached_is_one_line(text, words, tmp_path, run):
+    (tmp_path / "clouds.yaml").write_text(text)
+    done = run("placement", "sync_traits", "--os-cloud", "here")
+    assert (done.returncode, done.stdout) == (255, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("placement-sched: ")
+    assert words.format(tmp_path / "clouds.yaml") in line
+
+
 @pytest.mark.filterwarnings("ignore:Support for InfluxDB")  # openstacksdk's own
 def test_an_address_goes_before_that_of_clouds_yaml(placed, tmp_path, monkeypatch):
     clouds = {"here": cloud(placed, placement_endpoint_override="http://127.0.0.1:1")}
