@@ -3,12 +3,20 @@
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import open_database, refuse_absent_file, shown
+from placement_sched.cli.database import (
+    empty_database,
+    is_embedded,
+    is_yet_to_be_made,
+    open_database,
+    refuse_absent_file,
+    shown,
+)
 from placement_sched.cli.terminal import print_json, stepping, waiting
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
@@ -57,16 +65,14 @@ def run_load(arguments: argparse.Namespace) -> int:
     name, text = _read(arguments.file)
     settings = read_settings(arguments.config_file)
     with open_database(settings) as database:
-        if arguments.dry_run:
-            refuse_absent_file(database)
-        elif database.url.get_backend_name() == "sqlite":
-            # An embedded database is prepared by whoever comes first, as a server does.
-            sync(database, utcnow)
-        with stepping(STEPS) as told:
-            changes = _fleet(database, settings).load(
+        place = shown(database)
+        with (
+            _loaded_into(database, settings, dry_run=arguments.dry_run) as target,
+            stepping(STEPS) as told,
+        ):
+            changes = _fleet(target, settings).load(
                 text, name, dry_run=arguments.dry_run, told=told
             )
-        place = shown(database)
     if arguments.format == "json":
         print_json(
             {
@@ -97,6 +103,20 @@ def run_dump(arguments: argparse.Namespace) -> int:
     except OSError as failure:
         raise Invalid(f"{arguments.file}: {failure.strerror}") from None
     return 0
+
+
+@contextmanager
+def _loaded_into(database: Database, settings: Settings, *, dry_run: bool) -> Iterator[Database]:
+    """Give the database to load into, prepared; for a dry run an empty one where none is yet."""
+    if dry_run and is_yet_to_be_made(database):
+        with empty_database(settings) as empty:
+            yield empty
+        return
+    if dry_run:
+        refuse_absent_file(database)
+    elif is_embedded(database):
+        sync(database, utcnow)
+    yield database
 
 
 def _fleet(database: Database, settings: Settings) -> Fleet:

@@ -198,7 +198,7 @@ def _scheduler(arguments: argparse.Namespace) -> Iterator[Scheduler]:
         return
     services = make_services(read_settings(arguments.config_file))
     try:
-        refuse_absent_file(services.database)
+        refuse_absent_file(services.database, "--url asks a server")
         services.ready()
         yield DirectScheduler(services.scheduler)
     finally:

@@ -82,7 +82,7 @@ def opened_places(arguments: argparse.Namespace) -> Iterator[Places]:
         @cache
         def database() -> Database:
             opened = stack.enter_context(open_database(read_settings(arguments.config_file)))
-            refuse_absent_file(opened)
+            refuse_absent_file(opened, "--url, --compute-url and --os-cloud ask services")
             return opened
 
         yield Places(

@@ -101,13 +101,29 @@ def test_a_first_load_makes_the_embedded_database(run, tmp_path):
     assert (tmp_path / "placement_sched.db").is_file()
 
 
-@pytest.mark.parametrize("arguments", [("dump",), ("load", "--dry-run", "f.yaml")], ids=str)
-def test_an_absent_database_is_not_made_by_who_only_looks(arguments, tmp_path, monkeypatch, capsys):
+def test_a_dry_run_of_a_first_load_shows_all_of_it_and_makes_no_database(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "f.yaml").write_text(FILE)
-    assert main(["fleet", *arguments]) == 1
-    assert capsys.readouterr().err.startswith("placement-sched: there is no database")
-    assert list(tmp_path.glob("*.db*")) == []
+    assert main(["fleet", "load", "--dry-run", "f.yaml"]) == 0
+    told = capsys.readouterr()
+    assert [file.name for file in tmp_path.iterdir()] == ["f.yaml"]
+    assert main(["fleet", "load", "f.yaml"]) == 0
+    assert told.err == ""
+    assert told.out.replace("would change", "changed") == capsys.readouterr().out
+    assert told.out.endswith("sqlite:///placement_sched.db: 6 would change\n")
+
+
+def test_a_dry_run_where_no_database_can_be_made_is_refused_as_the_load_is(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", f"sqlite:///{tmp_path}/no/such.db")
+    (tmp_path / "f.yaml").write_text(FILE)
+    for dry_run in ([], ["--dry-run"]):
+        assert main(["fleet", "load", *dry_run, str(tmp_path / "f.yaml")]) == 1
+        assert capsys.readouterr().out == ""
 
 
 def test_a_value_that_is_long_is_cut_in_a_diff(fleet, tmp_path):

@@ -162,3 +162,31 @@ def test_absent_server_tells_what_the_driver_said(run):
     assert "refused" in refused.stderr
     assert "geheim" not in refused.stderr
     assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "instead"),
+    [
+        (["fleet", "dump"], 1, ""),
+        (["aggregate", "check"], 255, ""),
+        (["placement", "audit"], 1, ""),
+        (["placement", "heal_allocations"], 255, ""),
+        (["explain", "--vcpus", "1"], 1, "--url asks a server, "),
+        (
+            ["placement", "sync_traits"],
+            255,
+            "--url, --compute-url and --os-cloud ask services, ",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_an_absent_database_is_not_made_by_who_only_looks(
+    arguments, status, instead, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert program.main(arguments) == status
+    assert capsys.readouterr().err == (
+        f"placement-sched: there is no database placement_sched.db here; {instead}--config-file "
+        "names another database, and placement-sched db sync makes it\n"
+    )
+    assert list(tmp_path.iterdir()) == []
