@@ -3,18 +3,22 @@
 Each page is played in a directory of its own, from top to bottom: a code block with a caption
 becomes the file of that name, and a ``commands`` block is a session. Lines after ``$`` are run by a
 shell; what follows is what they print, with ``...`` for whatever differs. ``placement-sched serve``
-runs until the page ends or starts another.
+runs until the page ends or starts another, and what is exported holds until the page ends.
+
+Nothing else is set but where programs and home are, and the reader is a slow one: after each
+``curl``, by which hosts report, an hour passes in which none does.
 """
 
 import doctest
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import urlopen
@@ -31,6 +35,11 @@ _BLOCK = re.compile(
     r"(?P<content>(?:   .*\n|\n)+)",
     re.MULTILINE,
 )
+
+
+#: The tables that tell when a host was last heard of, and how that becomes longer ago.
+_HEARD_OF = "SELECT name FROM sqlite_master WHERE name IN ('sched_compute_nodes', 'sched_services')"
+_AN_HOUR = "UPDATE {} SET last_seen_up = strftime('%Y-%m-%d %H:%M:%f000', last_seen_up, '-1 hour')"
 
 
 @dataclass(frozen=True)
@@ -88,10 +97,6 @@ class Console:
         self._environment = {
             "PATH": f"{BIN}{os.pathsep}/usr/bin:/bin",
             "HOME": str(folder),
-            "OS_CLOUD": "sched",
-            "COLUMNS": "100",
-            # A slow machine may take longer for a page than hosts may be silent.
-            "OS_DEFAULT__SERVICE_DOWN_TIME": "86400",
         }
 
     def write(self, file: File) -> None:
@@ -99,16 +104,27 @@ class Console:
         (self._folder / file.name).write_text(self._here(file.content))
 
     def play(self, command: Command) -> None:
+        if exported := re.fullmatch(r"export (\w+)=(\S+)", command.line):
+            self._environment[exported[1]] = self._here(exported[2])
+            return
         if command.line.startswith("placement-sched serve") and not command.status:
             printed = self._serve(command.line)
         else:
             printed = self._run(command)
+        if command.line.startswith("curl "):
+            self._let_time_pass()
         flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
         if command.printed:
             checker = doctest.OutputChecker()
             assert checker.check_output(command.printed, self._there(printed), flags), (
                 f"$ {command.line}\n{self._there(printed)}"
             )
+
+    def _let_time_pass(self) -> None:
+        for path in self._folder.rglob("*.db"):
+            with closing(sqlite3.connect(path, timeout=30)) as database, database:
+                for (table,) in database.execute(_HEARD_OF).fetchall():
+                    database.execute(_AN_HOUR.format(table))
 
     def _run(self, command: Command) -> str:
         done = subprocess.run(
