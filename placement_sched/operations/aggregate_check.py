@@ -1,13 +1,15 @@
 """Finds what is wrong with aggregates that are reserved by traits, before requests run into it.
 
 Metadata ``trait:X=required`` keep out who does not require X. To let in who does, X must be a
-trait, be on the providers of the aggregate's hosts and on no others, be required by a flavor or an
-image, and the provider aggregate must have the hosts that the host aggregate has.
+trait, be on the providers of the aggregate's hosts and on no others that hosts are served by, be
+required by a flavor or an image, and the provider aggregate must have the hosts that the host
+aggregate has.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from placement_sched.candidates.topology import SHARES
 from placement_sched.config.settings import Settings
 from placement_sched.db.connection import Connection
 from placement_sched.model.aggregate_check import AggregateCheck, Finding, Kind
@@ -15,7 +17,7 @@ from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.host_map import HostMap
 from placement_sched.model.provider import Provider
 from placement_sched.operations.reservations import Reservations
-from placement_sched.operations.wanted_traits import wanted_traits
+from placement_sched.operations.trait_reach import Reach
 from placement_sched.scheduler.request_filters.forbidden_aggregates import reserved_for
 from placement_sched.store import (
     flavor_list,
@@ -27,6 +29,9 @@ from placement_sched.store import (
 )
 
 _PREFIX = "trait:"
+_OUTSIDE = (
+    "but in no aggregate that it reserves: who requires it may land there, beside who does not"
+)
 
 
 def check_aggregates(connection: Connection, settings: Settings) -> AggregateCheck:
@@ -59,6 +64,7 @@ class _World:
     known: frozenset[str]
     members: Mapping[str, frozenset[str]]
     carriers: Mapping[str, frozenset[str]]
+    reach: Reach
     providers: Mapping[str, Provider]
 
     def named(self, provider: str) -> str:
@@ -73,14 +79,21 @@ class _World:
 
 def _read(connection: Connection, hosts: HostMap, reserved: Iterable[HostAggregate]) -> _World:
     asked = {trait for one in reserved for trait in reserved_for(one)}
-    carriers = memberships.carriers(connection, asked)
+    carriers = dict(memberships.carriers(connection, {*asked, SHARES}))
+    sharing = carriers.pop(SHARES, frozenset())
     of_traits = {uuid for some in carriers.values() for uuid in some}
+    joined = memberships.joined(connection, of_traits & sharing)
+    shared = {aggregate for some in joined.values() for aggregate in some}
+    members = memberships.members(connection, {*shared, *(one.uuid for one in hosts.aggregates)})
+    served = {uuid for one in shared for uuid in members.get(one, ())}
+    providers = resource_providers.by_uuids(connection, of_traits | served | hosts.host_of.keys())
     return _World(
         hosts=hosts,
         known=frozenset(trait.name for trait in traits.by_names(connection, asked)),
-        members=memberships.members(connection, [one.uuid for one in hosts.aggregates]),
+        members=members,
         carriers=carriers,
-        providers=resource_providers.by_uuids(connection, of_traits | hosts.host_of.keys()),
+        reach=Reach(hosts, members, joined, providers),
+        providers=providers,
     )
 
 
@@ -174,7 +187,6 @@ def _of_membership(world: _World) -> Iterator[Finding]:
 
 def _of_providers(world: _World, reserved: Iterable[HostAggregate]) -> Iterator[Finding]:
     """Yield where providers lack traits, or have them where nobody else is kept out."""
-    inside = wanted_traits(world.hosts)
     for one in reserved:
         for trait in sorted(reserved_for(one)):
             nodes = world.hosts.nodes_in(one) & world.providers.keys()
@@ -188,14 +200,18 @@ def _of_providers(world: _World, reserved: Iterable[HostAggregate]) -> Iterator[
                     world.names(lacking),
                 )
     for trait, carriers in sorted(world.carriers.items()):
-        outside = [
-            uuid for uuid in carriers if (world.providers[uuid].root_uuid, trait) not in inside
-        ]
-        if outside:
+        if outside := world.reach.outside(trait, carriers):
             yield Finding(
                 Kind.TRAIT_OUTSIDE,
-                f"with trait {trait}, but in no aggregate that it reserves: who requires it may "
-                "land there, beside who does not",
+                f"with trait {trait}, {_OUTSIDE}",
                 trait=trait,
                 names=world.names(outside),
+            )
+        served, by = world.reach.served_outside(trait, carriers)
+        if served:
+            yield Finding(
+                Kind.TRAIT_OUTSIDE,
+                f"served by {', '.join(world.names(by))} with trait {trait}, {_OUTSIDE}",
+                trait=trait,
+                names=world.names(served),
             )

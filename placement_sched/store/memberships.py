@@ -44,6 +44,17 @@ def members(connection: Connection, aggregates: Iterable[str]) -> dict[str, froz
     )
 
 
+def joined(connection: Connection, providers: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Return the uuids of the aggregates that each of these providers is in, where it is in any."""
+    return _gathered(
+        (provider, aggregate)
+        for batch in batches(set(providers))
+        for aggregate, provider in connection.execute(
+            _MEMBERS.where(resource_providers.c.uuid.in_(batch))
+        )
+    )
+
+
 def carriers(connection: Connection, names: Iterable[str]) -> dict[str, frozenset[str]]:
     """Return the uuids of the providers that have each of these traits, where any has it."""
     return _gathered(
@@ -53,7 +64,7 @@ def carriers(connection: Connection, names: Iterable[str]) -> dict[str, frozense
     )
 
 
-def _gathered(rows: Iterable[Row[str, str]]) -> dict[str, frozenset[str]]:
+def _gathered(rows: Iterable[Row[str, str] | tuple[str, str]]) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for key, provider in rows:
         found[key].add(provider)

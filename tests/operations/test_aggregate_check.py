@@ -12,11 +12,12 @@ from placement_sched.store import flavors, host_aggregates, images, resource_pro
 from placement_sched.store.resource_providers import NewProvider
 from tests.clouds import uuid_of
 from tests.conftest import make_settings
-from tests.host_maps import LICENSED, add_aggregate, here, tag
+from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, here, tag
 from tests.hosts import NOW, add_node
 from tests.statements import counted
 
 ASKING = {f"trait:{LICENSED}": "required"}
+NEWEST = {"OpenStack-API-Version": "placement 1.39"}
 ON = {"scheduler__enable_isolated_aggregate_filtering": True}
 
 
@@ -171,13 +172,10 @@ def test_a_provider_with_the_trait_outside_is_found_with_its_hosts_name(cloud):
 def test_a_provider_within_the_tree_of_a_reserved_host_is_not_outside(cloud):
     with cloud.read() as connection:
         (root,) = resource_providers.by_names(connection, ["win1-win1"])
-    rows = [NewProvider(uuid_of("pgpu"), "win1_pgpu", root), NewProvider(uuid_of("nfs"), "nfs")]
+    rows = [NewProvider(uuid_of("pgpu"), "win1_pgpu", root)]
     cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
     put_on(cloud, uuid_of("pgpu"))
     assert kinds(cloud) == []
-    put_on(cloud, uuid_of("nfs"))
-    (finding,) = check(cloud).findings
-    assert (finding.kind, finding.names) == (Kind.TRAIT_OUTSIDE, ("nfs",))
 
 
 def put_on(database, provider):
@@ -186,6 +184,72 @@ def put_on(database, provider):
         traits.put_on(connection, LICENSED, [number], NOW)
 
     database.write(work)
+
+
+def test_a_node_in_the_provider_aggregate_alone_is_kept_from_others_and_not_outside(cloud):
+    stale = add_node(cloud, "stale")
+    put_on(cloud, stale)
+    add_to(cloud, "windows", "stale")
+    sync_aggregates(*here(cloud))
+    cloud.write(lambda connection: leave(connection, "windows", "stale"))
+    assert kinds(cloud) == [Kind.STALE_IN_PLACEMENT]
+
+
+def share(app, name, *aggregates):
+    """Have a provider with the trait share storage with these host aggregates."""
+    uuid = uuid_of(name)
+    provider = f"/placement/resource_providers/{uuid}"
+    given = [aggregate_uuid(one) for one in aggregates]
+    app.post_json("/placement/resource_providers", {"uuid": uuid, "name": name}, headers=NEWEST)
+    for noun, value in (
+        ("inventories", {"inventories": {"DISK_GB": {"total": 1000}}}),
+        ("traits", {"traits": [LICENSED, "MISC_SHARES_VIA_AGGREGATE"]}),
+        ("aggregates", {"aggregates": given}),
+    ):
+        generation = app.get(provider).json["generation"]
+        app.put_json(
+            f"{provider}/{noun}",
+            {"resource_provider_generation": generation, **value},
+            headers=NEWEST,
+        )
+
+
+def found_with_the_trait(app):
+    """Return the compute nodes on which a request that requires the trait may land."""
+    path = f"/placement/allocation_candidates?resources=VCPU:1,DISK_GB:1&required={LICENSED}"
+    summaries = app.get(path, headers=NEWEST).json["provider_summaries"]
+    return {uuid for uuid, one in summaries.items() if "VCPU" in one["resources"]}
+
+
+def report(app, cloud, host):
+    with cloud.read() as connection:
+        (node,) = resource_providers.by_names(connection, [f"{host}-{host}"])
+    figures = {"vcpus": 4, "memory_mb": 4096, "local_gb": 0}
+    named = {"host": host, "hypervisor_hostname": f"{host}-{host}"}
+    app.put_json(f"/scheduler/v1/compute_nodes/{node.uuid}", {**named, **figures})
+    return node.uuid
+
+
+def test_storage_shared_with_reserved_hosts_is_not_outside(cloud, sqlite_app):
+    nodes = {host: report(sqlite_app, cloud, host) for host in ("win1", "cn1")}
+    share(sqlite_app, "storage", "windows")
+    assert found_with_the_trait(sqlite_app) == {nodes["win1"]}
+    assert kinds(cloud) == []
+
+
+def test_hosts_outside_that_storage_gives_the_trait_are_found(cloud, sqlite_app):
+    nodes = {host: report(sqlite_app, cloud, host) for host in ("win1", "cn1")}
+    share(sqlite_app, "storage", "windows", "all")
+    assert found_with_the_trait(sqlite_app) == set(nodes.values())
+    (finding,) = check(cloud).findings
+    assert (finding.kind, finding.trait, finding.names) == (Kind.TRAIT_OUTSIDE, LICENSED, ("cn1",))
+    assert "served by storage with trait" in finding.detail
+
+
+def test_a_provider_that_serves_no_host_is_not_told_of(cloud, sqlite_app):
+    share(sqlite_app, "storage")
+    assert found_with_the_trait(sqlite_app) == set()
+    assert kinds(cloud) == []
 
 
 def test_hosts_without_a_provider_are_found(cloud):
