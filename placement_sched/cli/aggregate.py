@@ -56,8 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _lines(check: AggregateCheck) -> Iterator[str]:
     for one in check.reserved:
-        yield f"{one.aggregate.name} is reserved by {', '.join(one.traits)}"
-        yield from _who(one)
+        is_ = "is" if check.filtering else "would be, with the filter on,"
+        yield f"{one.aggregate.name} {is_} reserved by {', '.join(one.traits)}"
+        yield from _who(one, "" if check.filtering else "would be ")
     if not check.reserved:
         yield "no host aggregate is reserved by traits"
     for finding in check.findings:
@@ -67,12 +68,13 @@ def _lines(check: AggregateCheck) -> Iterator[str]:
     yield "nothing is wrong" if not number else f"{number} finding{'s'[: number > 1]}"
 
 
-def _who(one: Reserved) -> Iterator[str]:
+def _who(one: Reserved, would_be: str) -> Iterator[str]:
     for noun, open_to, forbidden in (
         ("flavors", one.open_flavors, one.forbidden_flavors),
         ("images", one.open_images, one.forbidden_images),
     ):
-        yield f"    {noun}: open to {_counted(open_to)}; forbidden to {_counted(forbidden)}"
+        who = f"open to {_counted(open_to)}; forbidden to {_counted(forbidden)}"
+        yield f"    {noun}: {would_be}{who}"
 
 
 def _who_first(finding: Finding) -> str:
@@ -93,6 +95,7 @@ def _shown(names: Sequence[str]) -> str:
 def _document(check: AggregateCheck) -> Json:
     return {
         "code": FOUND if check.findings else 0,
+        "filtering": check.filtering,
         "aggregates": [
             {
                 "uuid": one.aggregate.uuid,

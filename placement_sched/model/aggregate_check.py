@@ -53,7 +53,12 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCheck:
-    """What a check of all host aggregates says."""
+    """What a check of all host aggregates says.
+
+    While not ``filtering``, the request filter is off: everybody may use everything, and what is
+    ``reserved`` is how it would be.
+    """
 
     reserved: tuple[Reserved, ...]
     findings: tuple[Finding, ...]
+    filtering: bool

@@ -53,7 +53,7 @@ def check_aggregates(connection: Connection, settings: Settings) -> AggregateChe
         *_of_membership(world),
         *_of_providers(world, reservations.aggregates),
     )
-    return AggregateCheck(reservations.each(), findings)
+    return AggregateCheck(reservations.each(), findings, reservations.filtering)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +134,20 @@ def _of_asking(
                 aggregate.name,
                 trait,
             )
+    so = "so nobody may" if reservations.filtering else "so once the filter is on nobody may"
     unasked = [trait for trait in reserved if trait not in reservations.asked]
     for trait in unasked:
         yield Finding(
             Kind.TRAIT_UNASKED,
-            f"no stored flavor and no stored image requires {trait}, so nobody may use the hosts",
+            f"no stored flavor and no stored image requires {trait}, {so} use the hosts",
             aggregate.name,
             trait,
         )
     if not unasked and not reservations.open_to_any_pair(aggregate):
         yield Finding(
             Kind.OPEN_TO_NOBODY,
-            f"no stored flavor requires, even with an image, all of {', '.join(reserved)}",
+            f"no stored flavor requires, even with an image, all of {', '.join(reserved)}, {so} "
+            "use the hosts",
             aggregate.name,
         )
 

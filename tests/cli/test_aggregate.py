@@ -41,10 +41,24 @@ def test_who_may_use_it_and_what_is_wrong_are_told(cloud, capsys):
     assert f"windows: win1 is without trait {LICENSED}" in told[6]
 
 
+def test_while_the_filter_is_off_it_tells_how_it_would_be(cloud, capsys, monkeypatch):
+    monkeypatch.setenv("OS_SCHEDULER__ENABLE_FORBIDDEN_AGGREGATES_FILTER", "false")
+    assert main(["aggregate", "check"]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[:3] == [
+        f"windows would be, with the filter on, reserved by {LICENSED}",
+        "    flavors: would be open to 1 (m1.windows); forbidden to 1 (m1.small)",
+        "    images: would be open to none; forbidden to none",
+    ]
+    assert told[3].startswith("filter_off: ")
+    assert main(["aggregate", "check", "--format", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["filtering"] is False
+
+
 def test_there_is_a_document_for_machines(cloud, capsys):
     assert main(["aggregate", "check", "--format", "json"]) == 1
     document = json.loads(capsys.readouterr().out)
-    assert document["code"] == 1
+    assert (document["code"], document["filtering"]) == (1, True)
     assert document["aggregates"] == [
         {
             "uuid": aggregate_uuid("windows"),

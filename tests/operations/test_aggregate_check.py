@@ -117,6 +117,7 @@ def test_a_trait_that_nobody_asks_for_is_found(cloud):
     sync_traits(*here(cloud))
     (finding,) = check(cloud).findings
     assert (finding.kind, finding.trait) == (Kind.TRAIT_UNASKED, "CUSTOM_OTHER")
+    assert finding.detail.endswith(", so nobody may use the hosts")
 
 
 def test_traits_that_are_asked_for_by_different_flavors_only_are_found(cloud):
@@ -125,7 +126,23 @@ def test_traits_that_are_asked_for_by_different_flavors_only_are_found(cloud):
     add_flavor(cloud, "m1.other", "CUSTOM_OTHER")
     assert kinds(cloud) == []  # with the image that requires the first one
     drop_image(cloud, "windows")
-    assert kinds(cloud) == [Kind.OPEN_TO_NOBODY]
+    (finding,) = check(cloud).findings
+    assert finding.kind is Kind.OPEN_TO_NOBODY
+    assert finding.detail.endswith(", so nobody may use the hosts")
+
+
+@pytest.mark.parametrize(
+    ("asking", "kind"), [(LICENSED, Kind.TRAIT_UNASKED), ("CUSTOM_OTHER", Kind.OPEN_TO_NOBODY)]
+)
+def test_while_the_filter_is_off_nobody_is_said_to_be_kept_out(cloud, asking, kind):
+    tag(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
+    sync_traits(*here(cloud))
+    drop_image(cloud, "windows")
+    add_flavor(cloud, "m1.other", asking)
+    off, found = check(cloud, scheduler__enable_isolated_aggregate_filtering=False).findings
+    assert off.kind is Kind.FILTER_OFF
+    assert found.kind is kind
+    assert found.detail.endswith(", so once the filter is on nobody may use the hosts")
 
 
 def drop_image(database, name):
