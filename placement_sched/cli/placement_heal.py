@@ -44,7 +44,7 @@ def register(commands: Commands) -> None:
             "  1    --max-count was reached, and there are more instances to be healed\n"
             "  2    the compute node of an instance was not found\n"
             "  3    the allocations of an instance could not be created\n"
-            "  4    all went well and no allocations were created (always so with --dry-run)\n"
+            "  4    all went well and no allocations were created (--dry-run never creates any)\n"
             "  5-8  never: nova-manage's for neutron's ports\n"
             "  127  the input is wrong\n"
             "  255  an unexpected error occurred"

@@ -139,6 +139,14 @@ def test_an_instance_whose_node_is_not_there_is_2_and_does_not_hinder_others(clo
     assert heal(cloud) == 2
 
 
+def test_a_dry_run_ends_with_2_for_an_unknown_node_and_does_not_try_for_room(small):
+    small.record(1, flavor={**FLAVOR, "vcpus": 33})
+    assert heal(small, "--dry-run") == 4
+    small.record(2, 7)
+    assert heal(small, "--dry-run") == 2
+    assert heal(small) == 3
+
+
 def test_an_instance_that_does_not_fit_is_3_and_does_not_hinder_others(cloud):
     cloud.record(1)
     cloud.record(2, flavor={**FLAVOR, "vcpus": 33})
