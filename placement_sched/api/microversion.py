@@ -1,10 +1,13 @@
 """Microversions: which version of a face a request speaks (API-SIG guideline "Microversions")."""
 
+import re
 from typing import NamedTuple, Protocol
 
 import microversion_parse
 
 from placement_sched.errors import Error, Invalid
+
+_PLAIN = re.compile(r"[1-9][0-9]*\.(0|[1-9][0-9]*)")
 
 
 class Headers(Protocol):
@@ -44,6 +47,8 @@ class Versioning(NamedTuple):
     service: str
     oldest: Version
     newest: Version
+    #: Whether numbers with a sign, a leading zero or an underscore are none. placement takes them.
+    plain: bool = False
 
     def negotiate(self, headers: Headers, legacy: str | None = None) -> Version:
         """Return the version that the request headers ask for; without one, the oldest.
@@ -58,14 +63,20 @@ class Versioning(NamedTuple):
             return self.oldest
         if asked == "latest":
             return self.newest
-        try:
-            major, minor = (int(part) for part in asked.split("."))
-        except ValueError:
-            raise Invalid(f"Invalid microversion: invalid version string: {asked}") from None
-        version = Version(major, minor)
+        version = self._read(asked)
         if not self.oldest <= version <= self.newest:
             raise NotAcceptable(
                 f"Invalid microversion: Unacceptable version header: {asked}",
                 extra={"max_version": str(self.newest), "min_version": str(self.oldest)},
             )
         return version
+
+    def _read(self, asked: str) -> Version:
+        refusal = Invalid(f"Invalid microversion: invalid version string: {asked}")
+        if self.plain and not _PLAIN.fullmatch(asked):
+            raise refusal
+        try:
+            major, minor = (int(part) for part in asked.split("."))
+        except ValueError:
+            raise refusal from None
+        return Version(major, minor)

@@ -5,7 +5,7 @@ Source: "REST API Version History" of the nova documentation.
 
 from placement_sched.api.microversion import Version, Versioning
 
-VERSIONING = Versioning("compute", Version(2, 1), Version(2, 96))
+VERSIONING = Versioning("compute", Version(2, 1), Version(2, 96), plain=True)
 
 SERVER_ATTRIBUTES = Version(2, 3)
 NO_ACCESS_TO_PUBLIC_FLAVORS = Version(2, 7)

@@ -73,7 +73,9 @@ def test_version_documents_tell_the_range_at_every_version(sqlite_app):
             assert (document["min_version"], document["version"]) == ("2.1", "2.96")
 
 
-@pytest.mark.parametrize("text", ["abc", "2", "2.x", "2.1.1"])
+@pytest.mark.parametrize(
+    "text", ["abc", "2", "2.x", "2.1.1", "2.01", "02.1", "+2.1", "2.+1", "2.1_0", "2.", "2.00"]
+)
 def test_version_that_is_none_is_400(sqlite_app, text):
     headers = {"OpenStack-API-Version": f"compute {text}"}
     answer = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers, status=400)
