@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from placement_sched.api.microversion import Headers
-from placement_sched.errors import Error, Unavailable
+from placement_sched.errors import Error, Invalid, Unavailable
 
 
 class Unauthorized(Error):
@@ -47,6 +47,27 @@ class Identity:
     def key(self) -> tuple[object, ...]:
         """Return what is equal for callers of whom policy rules see the same."""
         return (self.user_id, self.project_id, self.roles, *self.further.items())
+
+    def owning_project(self) -> str:
+        """Return the project, to be stored as owner; raises :class:`Invalid` if it is too long."""
+        return _storable("project", self.project_id)
+
+    def owning_user(self) -> str:
+        """Return the user, to be stored as owner; raises :class:`Invalid` if it is too long."""
+        return _storable("user", self.user_id)
+
+
+#: Characters of a project's or user's id in a table.
+_LONGEST = 255
+
+
+def _storable(noun: str, name: str) -> str:
+    if len(name) > _LONGEST:
+        raise Invalid(
+            f"The caller's {noun} id has {len(name)} characters, and can own nothing: {_LONGEST} "
+            "can be stored"
+        )
+    return name
 
 
 ANONYMOUS = Identity("", "")

@@ -49,8 +49,8 @@ def create(call: Call) -> Answer:
         name=given["name"],
         policy=given["policy"] if "policy" in given else given["policies"][0],
         rules={key: _bounded(value) for key, value in given.get("rules", {}).items()},
-        project_id=call.identity.project_id,
-        user_id=call.identity.user_id,
+        project_id=call.identity.owning_project(),
+        user_id=call.identity.owning_user(),
     )
     call.services.database.write(
         lambda connection: server_groups.create(connection, group, call.now())

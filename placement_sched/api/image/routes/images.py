@@ -35,7 +35,7 @@ def index(call: Call) -> Answer:
 def create(call: Call) -> Answer:
     """Create an image; its data, of which there is none, may be sent afterwards."""
     viewer = viewer_of(call)
-    image = _image(call.body, viewer.project_id, call)
+    image = _image(call.body, call)
     made = call.services.database.write(lambda connection: images.create(connection, image, viewer))
     headers = {"Location": f"{call.url}/v2/images/{made.uuid}"}
     return Answer(status=201, body=image_document(made), headers=headers)
@@ -86,7 +86,7 @@ def reactivate(call: Call, image_id: str) -> Answer:
     return Answer(status=204)
 
 
-def _image(body: dict[str, Any], project_id: str, call: Call) -> StoredImage:
+def _image(body: dict[str, Any], call: Call) -> StoredImage:
     """Return the image that a request describes.
 
     Raises :class:`Forbidden` for attributes that nobody may set.
@@ -95,6 +95,8 @@ def _image(body: dict[str, Any], project_id: str, call: Call) -> StoredImage:
         if name != "id":  # which may be chosen, but not changed
             check_settable(name)
     given = {name: body[name] for name in SETTABLE & body.keys()}
+    if "owner" not in given:
+        given["owner"] = call.identity.owning_project()
     given["tags"] = frozenset(given.get("tags", ()))
     return StoredImage(
         uuid=body.get("id", str(uuid4())).lower(),
@@ -105,7 +107,7 @@ def _image(body: dict[str, Any], project_id: str, call: Call) -> StoredImage:
         },
         created_at=call.now(),
         updated_at=call.now(),
-        **{"owner": project_id, **given},
+        **given,
     )
 
 

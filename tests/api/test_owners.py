@@ -1,0 +1,52 @@
+"""Who calls becomes the owner of what is made, on every database alike."""
+
+import pytest
+
+GROUP = {"server_group": {"name": "g", "policies": ["affinity"]}}
+
+
+def headers(project: str, user: str = "bob") -> dict[str, str]:
+    return {
+        "X-Auth-Token": f"{user}:{project}",
+        "X-Roles": "member,reader",
+        "OpenStack-API-Version": "compute 2.13",
+    }
+
+
+def test_an_id_of_255_characters_owns_what_is_made(app):
+    project, user = "p" * 255, "u" * 255
+    given = headers(project, user)
+    group = app.post_json("/compute/v2.1/os-server-groups", GROUP, headers=given).json
+    assert group["server_group"]["project_id"] == project
+    assert group["server_group"]["user_id"] == user
+    image = app.post_json("/image/v2/images", {"name": "i"}, headers=given).json
+    assert image["owner"] == project
+
+
+@pytest.mark.parametrize(
+    ("noun", "project", "user"), [("project", "p" * 256, "bob"), ("user", "shop", "u" * 256)]
+)
+def test_a_server_group_of_a_longer_one_is_400(app, noun, project, user):
+    given = headers(project, user)
+    answer = app.post_json("/compute/v2.1/os-server-groups", GROUP, headers=given, status=400)
+    assert f"{noun} id has 256 characters" in answer.json["badRequest"]["message"]
+    listed = app.get("/compute/v2.1/os-server-groups", headers=given)
+    assert listed.json == {"server_groups": []}
+
+
+def test_an_image_of_a_longer_project_is_400(app):
+    given = headers("p" * 256)
+    answer = app.post_json("/image/v2/images", {"name": "i"}, headers=given, status=400)
+    assert "project id has 256 characters" in answer.text
+    assert app.get("/image/v2/images", headers=given).json["images"] == []
+
+
+def test_an_image_is_its_projects_however_its_user_is_called(app):
+    given = headers("shop", "u" * 256)
+    assert app.post_json("/image/v2/images", {}, headers=given).json["owner"] == "shop"
+
+
+def test_an_image_with_an_owner_of_its_own_may_be_made_by_anybody(sqlite_app):
+    given = headers("p" * 256) | {"X-Roles": "admin"}
+    body = {"name": "i", "owner": "shop"}
+    assert sqlite_app.post_json("/image/v2/images", body, headers=given).json["owner"] == "shop"
