@@ -92,7 +92,7 @@ def _read(connection: Connection, hosts: HostMap, reserved: Iterable[HostAggrega
         known=frozenset(trait.name for trait in traits.by_names(connection, asked)),
         members=members,
         carriers=carriers,
-        reach=Reach(hosts, members, joined, providers),
+        reach=Reach(hosts, members, sharing & of_traits, joined, providers),
         providers=providers,
     )
 

@@ -16,18 +16,25 @@ class Reach:
     """Who is outside of the aggregates that ask for a trait, by provider uuid.
 
     A request lands on a compute node for what the providers in its tree have, and for what those
-    have that share with it; it never lands on a provider that is no compute node's. ``members``
-    are the providers in aggregates, ``joined`` the aggregates of those that share.
+    have that share with it. A provider of which no host is known may be a host's yet, but for those
+    that share: nothing lands on them. ``members`` are the providers in aggregates, ``sharing``
+    those that share, ``joined`` the aggregates these are in.
     """
 
     hosts: HostMap
     members: Mapping[str, frozenset[str]]
+    sharing: frozenset[str]
     joined: Mapping[str, frozenset[str]]
     providers: Mapping[str, Provider]
 
     def outside(self, trait: str, carriers: Iterable[str]) -> set[str]:
-        """Return those of the carriers of a trait that are in trees of hosts outside."""
-        return {uuid for uuid in carriers if self._is_outside(uuid, trait)}
+        """Return those of the carriers of a trait that no aggregate reserves, nor their trees."""
+        return {
+            uuid
+            for uuid in carriers
+            if self._is_outside(uuid, trait)
+            and (self._is_of_a_host(uuid) or uuid not in self.sharing)
+        }
 
     def served_outside(self, trait: str, carriers: Iterable[str]) -> tuple[set[str], set[str]]:
         """Return the compute nodes outside that others share the trait with, and these others.
@@ -43,18 +50,19 @@ class Reach:
                 self.providers[member].root_uuid
                 for aggregate in self.joined[uuid]
                 for member in self.members.get(aggregate, ())
-                if self._is_outside(member, trait)
+                if self._is_outside(member, trait) and self._is_of_a_host(member)
             } - having
             served |= found
             sharing |= {uuid} if found else set()
         return served, sharing
 
     def _is_outside(self, uuid: str, trait: str) -> bool:
-        """Return whether a provider is in the tree of a compute node that no trait reserves."""
+        """Return whether neither a provider nor its root is reserved for a trait."""
         root = self.providers[uuid].root_uuid
-        if root not in self.hosts.host_of:
-            return False
         return not {(root, trait), (uuid, trait)} & self._inside
+
+    def _is_of_a_host(self, uuid: str) -> bool:
+        return self.providers[uuid].root_uuid in self.hosts.host_of
 
     @cached_property
     def _inside(self) -> frozenset[Pair]:

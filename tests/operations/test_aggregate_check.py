@@ -263,7 +263,15 @@ def test_hosts_outside_that_storage_gives_the_trait_are_found(cloud, sqlite_app)
     assert "served by storage with trait" in finding.detail
 
 
-def test_a_provider_that_serves_no_host_is_not_told_of(cloud, sqlite_app):
+def test_a_provider_that_is_no_hosts_yet_is_outside(cloud):
+    rows = [NewProvider(uuid_of("new"), "new")]
+    cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
+    put_on(cloud, uuid_of("new"))
+    (finding,) = check(cloud).findings
+    assert (finding.kind, finding.names) == (Kind.TRAIT_OUTSIDE, ("new",))
+
+
+def test_storage_that_serves_no_host_is_not_told_of(cloud, sqlite_app):
     share(sqlite_app, "storage")
     assert found_with_the_trait(sqlite_app) == set()
     assert kinds(cloud) == []
