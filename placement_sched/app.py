@@ -14,7 +14,7 @@ from placement_sched.api.identity.face import ROUTES as IDENTITY_ROUTES
 from placement_sched.api.image.dialect import ImageDialect
 from placement_sched.api.image.face import ROUTES as IMAGE_ROUTES
 from placement_sched.api.keystone import guarded
-from placement_sched.api.metrics import Metrics, Scrape, clocked
+from placement_sched.api.metrics import Metrics, Scrape, counted
 from placement_sched.api.mounts import mounted
 from placement_sched.api.placement.dialect import PlacementDialect
 from placement_sched.api.placement.face import ROUTES as PLACEMENT_ROUTES
@@ -106,7 +106,8 @@ def _watched(application: WSGI, services: Services) -> WSGI:
     """Return ``application`` behind tokens, and beside it what monitoring asks for without one."""
     beside: dict[str, WSGI] = {"/healthz": Health(services), "/metrics": Scrape(services.metrics)}
     dispatch = mounted(beside, _authenticated(application, services))
-    return clocked(edged(dispatch, services.settings))
+    outermost = edged(dispatch, services.settings)
+    return counted(outermost, services.metrics, services.database.tally)
 
 
 def _authenticated(application: WSGI, services: Services) -> WSGI:

@@ -19,7 +19,7 @@ from placement_sched.api import query_string, request_body
 from placement_sched.api.auth import ANONYMOUS, STRATEGIES, Identity
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.errors import RETRY_AFTER, MethodNotAllowed, TooLarge, status_of
-from placement_sched.api.metrics import Asked
+from placement_sched.api.metrics import Asked, note
 from placement_sched.api.microversion import Headers, NotAcceptable, Version
 from placement_sched.api.origin import origin_of
 from placement_sched.api.query_string import Pairs
@@ -113,7 +113,8 @@ class Face:
         stamps = {REQUEST_ID: seen.request_id}
         if seen.version is not None:
             stamps.update(self._dialect.stamps(seen.version))
-        self._count(environ, found, seen, answer.status)
+        asked = Asked(self._name, found.template, method)
+        note(environ, asked, str(seen.version) if seen.version else "")
         return send(answer, content, stamps, method, start_response)
 
     def _enter(self, request: Request, headers: Headers, found: Found, seen: Seen) -> None:
@@ -201,13 +202,6 @@ class Face:
         if isinstance(error, MethodNotAllowed) and error.allowed:
             headers["Allow"] = ", ".join(error.allowed)
         return replace(answer, headers=headers)
-
-    def _count(self, environ: dict[str, Any], found: Found, seen: Seen, status: int) -> None:
-        tally = self._services.database.tally
-        asked = Asked(self._name, found.template, environ["REQUEST_METHOD"])
-        version = str(seen.version) if seen.version else ""
-        self._services.metrics.request(asked, status, version, environ, tally)
-        tally.reset()
 
 
 def _target(identity: Identity, project_key: str | None, pairs: Pairs) -> dict[str, str]:

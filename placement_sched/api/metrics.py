@@ -22,8 +22,8 @@ from placement_sched.errors import ConfigurationError
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
-#: When a request came in, by ``time.perf_counter()``, in its WSGI environment.
-_BEGAN = "placement_sched.began"
+#: What of a request is counted, beside its status, in its WSGI environment.
+_NOTED = "placement_sched.noted"
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _STATEMENTS = (0, 1, 2, 3, 5, 8, 12, 20, 40, 80)
@@ -84,9 +84,9 @@ class Metrics:
         )
 
     def request(
-        self, asked: Asked, status: int, microversion: str, environ: dict[str, Any], tally: Tally
+        self, asked: Asked, status: int, microversion: str, seconds: float, tally: Tally
     ) -> None:
-        """Count an answered request, its time since :func:`clocked` saw it, and its tally."""
+        """Count an answered request, its time and its tally."""
         if asked.method not in _METHODS:
             asked = asked._replace(method="other")
         key = (asked, status, microversion)
@@ -99,9 +99,8 @@ class Metrics:
         if measured is None:
             measured = (self._seconds.labels(*asked), self._statements.labels(*asked))
             self._measured[asked] = measured
-        seconds, statements = measured
-        now = time.perf_counter()
-        seconds.observe(now - environ.get(_BEGAN, now))
+        durations, statements = measured
+        durations.observe(seconds)
         statements.observe(tally.statements)
         if tally.candidates is not None:
             self._candidates.labels(*asked).observe(tally.candidates)
@@ -152,14 +151,32 @@ class Scrape:
         return HTTPStatus.OK, [("Content-Type", content_type)], content
 
 
-def clocked(application: WSGI) -> WSGI:
-    """Return ``application``, noting when each request comes in; to be put before all else."""
+def note(environ: dict[str, Any], asked: Asked, microversion: str) -> None:
+    """Leave word for :func:`counted` of what was asked, and at which version."""
+    environ[_NOTED] = (asked, microversion)
 
-    def note(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        environ[_BEGAN] = time.perf_counter()
-        return application(environ, start_response)
 
-    return note
+def counted(application: WSGI, metrics: Metrics, tally: Tally) -> WSGI:
+    """Return ``application``, counting the answers of what was noted; to be put before all else.
+
+    A status that a client never receives is not counted: CORS answers in a face's stead.
+    """
+
+    def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        began = time.perf_counter()
+
+        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            noted = environ.pop(_NOTED, None)
+            if noted is not None:
+                asked, microversion = noted
+                seconds = time.perf_counter() - began
+                metrics.request(asked, int(status[:3]), microversion, seconds, tally)
+                tally.reset()
+            return start_response(status, headers, *rest)
+
+        return application(environ, start)
+
+    return serve
 
 
 def share(directory: str) -> None:

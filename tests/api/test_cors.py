@@ -1,6 +1,9 @@
 """``[cors]``: browsers of the configured origins may read answers, on every face."""
 
+from collections import Counter
+
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 ORIGIN = "https://horizon.example.com"
 CONFIG = f"[cors]\nallowed_origin = {ORIGIN}\n"
@@ -23,6 +26,16 @@ def app(configured_app):
 def preflight(app, path, method="PUT", **headers):
     asked = {"Origin": ORIGIN, "Access-Control-Request-Method": method, **headers}
     return app.options(path, headers=asked)
+
+
+def statuses(app, method):
+    """Return how often requests of a method were counted, by status."""
+    found = Counter()
+    for family in text_string_to_metric_families(app.get("/metrics").text):
+        for one in family.samples:
+            if one.name.endswith("requests_total") and one.labels["method"] == method:
+                found[one.labels["status"]] += int(one.value)
+    return found
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -72,6 +85,29 @@ def test_version_and_request_id_may_be_read(app):
 def test_refusal_may_be_read_too(app):
     answer = app.get(PATHS[0], headers={"Origin": ORIGIN}, status=401)
     assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
+
+
+@pytest.mark.parametrize(
+    ("token", "path"),
+    [({}, PATHS[0]), (ADMIN, PATHS[0]), ({}, "/compute/v2.1/os-aggregates")],
+    ids=["no token", "token", "compute"],
+)
+def test_metrics_count_the_status_that_a_preflight_receives(app, token, path):
+    preflight(app, path, **token)
+    app.options(path, headers=token, status=200)
+    assert statuses(app, "OPTIONS") == {"200": 2}
+
+
+def test_metrics_count_refusals_of_what_no_preflight_is(app):
+    app.get(PATHS[0], headers={"Origin": ORIGIN}, status=401)
+    app.get(PATHS[0], headers={**ADMIN, "Origin": ORIGIN})
+    assert statuses(app, "GET") == {"401": 1, "200": 1}
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/metrics"])
+def test_monitoring_has_a_request_id_beside_cors_alone(app, sqlite_app, path):
+    assert app.get(path).headers["X-Openstack-Request-Id"].startswith("req-")
+    assert "X-Openstack-Request-Id" not in sqlite_app.get(path).headers
 
 
 def test_other_origin_may_read_nothing(app):
