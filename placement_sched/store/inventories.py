@@ -3,11 +3,11 @@
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, select
+from sqlalchemy import Connection, Row, Select, bindparam, delete, select, tuple_, update
 
-from placement_sched.db.batches import batches
+from placement_sched.db.batches import SIZE, batches
 from placement_sched.db.insert import insert_or_update
 from placement_sched.db.tables import allocations, inventories, resource_classes, resource_providers
 from placement_sched.errors import InUse, Invalid
@@ -21,6 +21,7 @@ _AMOUNTS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocatio
 _OF_PROVIDERS: Select[Any] = (
     select(
         _COLUMNS.resource_provider_id,
+        _COLUMNS.resource_class_id,
         resource_classes.c.name,
         *(_COLUMNS[name] for name in _AMOUNTS),
         _COLUMNS.created_at,
@@ -30,6 +31,16 @@ _OF_PROVIDERS: Select[Any] = (
     .where(_COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True)))
     .order_by(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
 )
+
+
+class _Held(NamedTuple):
+    """An inventory that is there, to be compared: without its times."""
+
+    class_id: int
+    inventory: Inventory
+
+
+_HeldByPlace = Mapping[tuple[int, str], _Held]
 
 
 def of_provider(connection: Connection, provider_id: int) -> tuple[Inventory, ...]:
@@ -44,19 +55,31 @@ def replace(
 ) -> None:
     """Make these the only inventories of a provider that the caller has locked.
 
-    Raises :class:`InUse` where one that would go has allocations.
+    Those that are there as they are wanted count as written now, like the others. Raises
+    :class:`InUse` where one that would go has allocations.
     """
     found = _found(connection, [provider.id])
     kept = {(provider.id, one.resource_class) for one in wanted}
     _remove(connection, [place for place in found if place not in kept])
-    _put(connection, found, {provider.id: wanted}, now)
+    _write(connection, found, {provider.id: wanted}, now)
 
 
 def put(
     connection: Connection, provider: Provider, wanted: Sequence[Inventory], now: datetime
 ) -> None:
     """Insert or update inventories of a provider that the caller has locked."""
-    replace_many(connection, {provider.id: wanted}, now)
+    put_many(connection, {provider.id: wanted}, now)
+
+
+def put_many(
+    connection: Connection, by_provider_id: Mapping[int, Sequence[Inventory]], now: datetime
+) -> None:
+    """Insert or update inventories of providers that the caller has locked.
+
+    One that is there as it is wanted counts as written now, like the others. The number of
+    statements does not depend on how many there are.
+    """
+    _write(connection, _found(connection, by_provider_id), by_provider_id, now)
 
 
 def remove(connection: Connection, provider: Provider, names: Collection[str]) -> None:
@@ -76,39 +99,67 @@ def replace_many(
     generations of those that changed. The number of statements does not depend on how many
     providers there are.
     """
-    return _put(connection, _found(connection, by_provider_id), by_provider_id, now)
+    found = _found(connection, by_provider_id)
+    different = _different(connection, found, by_provider_id)
+    _put(connection, different, now)
+    return frozenset(number for number, _ in different)
 
 
-def _put(
+def _write(
     connection: Connection,
-    found: Mapping[tuple[int, str], Inventory],
+    found: _HeldByPlace,
     by_provider_id: Mapping[int, Sequence[Inventory]],
     now: datetime,
-) -> frozenset[int]:
-    """Write the inventories that differ from those found; return the providers that changed.
+) -> None:
+    """Write these inventories; where none of them differs from those found, their time alone."""
+    if _different(connection, found, by_provider_id):
+        _put(connection, _placed(by_provider_id), now)
+        return
+    places = [(number, one.resource_class) for number, one in _placed(by_provider_id)]
+    rows = [(number, found[number, name].class_id) for number, name in places]
+    for batch in batches(rows, SIZE // 2):
+        key = tuple_(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
+        connection.execute(update(inventories).where(key.in_(batch)).values(updated_at=now))
+
+
+def _placed(
+    by_provider_id: Mapping[int, Sequence[Inventory]],
+) -> list[tuple[int, Inventory]]:
+    return [(number, one) for number, wanted in by_provider_id.items() for one in wanted]
+
+
+def _different(
+    connection: Connection,
+    found: _HeldByPlace,
+    by_provider_id: Mapping[int, Sequence[Inventory]],
+) -> list[tuple[int, Inventory]]:
+    """Return the inventories that are not among those found, each with its provider's id."""
+    return [
+        (number, inventory)
+        for number, inventory in _placed(by_provider_id)
+        if (held := found.get((number, inventory.resource_class))) is None
+        or held.inventory != _comparable(connection, inventory)
+    ]
+
+
+def _put(connection: Connection, placed: Sequence[tuple[int, Inventory]], now: datetime) -> None:
+    """Insert or update inventories, each beside its provider's id.
 
     Raises :class:`Invalid` where a class is not there, or not any more.
     """
-    different = [
-        (number, inventory)
-        for number, wanted in by_provider_id.items()
-        for inventory in wanted
-        if found.get((number, inventory.resource_class)) != _comparable(connection, inventory)
-    ]
-    if not different:
-        return frozenset()
-    names = {one.resource_class for _, one in different}
+    if not placed:
+        return
+    names = {one.resource_class for _, one in placed}
     class_ids = classes.held_ids_by_name(connection, names)
     if missing := sorted(names - class_ids.keys()):
         raise Invalid(f"No such resource class {', '.join(missing)}.")
     insert_or_update(
         connection,
         inventories,
-        [_values(number, class_ids, inventory, now) for number, inventory in different],
+        [_values(number, class_ids, inventory, now) for number, inventory in placed],
         key=("resource_provider_id", "resource_class_id"),
         changing=(*_AMOUNTS, "updated_at"),
     )
-    return frozenset(number for number, _ in different)
 
 
 def remove_many(
@@ -177,10 +228,12 @@ def _refuse_used(
         )
 
 
-def _found(connection: Connection, provider_ids: Iterable[int]) -> dict[tuple[int, str], Inventory]:
-    """Return the providers' inventories without their times, to be compared."""
+def _found(connection: Connection, provider_ids: Iterable[int]) -> _HeldByPlace:
+    """Return the providers' inventories, by the providers' ids and the classes' names."""
     return {
-        (row.resource_provider_id, row.name): _comparable(connection, _inventory(row))
+        (row.resource_provider_id, row.name): _Held(
+            row.resource_class_id, _comparable(connection, _inventory(row))
+        )
         for batch in batches(sorted(provider_ids))
         for row in connection.execute(_OF_PROVIDERS, {"providers": batch})
     }

@@ -64,7 +64,7 @@ def write(
     still has allocations.
     """
     before = _classes(connection, wanted)
-    inventories.replace_many(connection, wanted, now)
+    inventories.put_many(connection, wanted, now)
     filled = [number for number, stock in wanted.items() if stock]
     resource_providers.bump_generations(connection, filled, now)
     allocations.replace(connection, claims, now)

@@ -186,8 +186,11 @@ def create_many(
 def rename(connection: Connection, provider: Provider, *, name: str, now: datetime) -> None:
     """Rename a provider; raises :class:`Duplicate` where the name is taken.
 
-    A provider's generation tells of what it has, not of what it is called, and stays.
+    A provider's generation tells of what it has, not of what it is called, and stays. One that has
+    the name already does not change.
     """
+    if provider.name == name:
+        return
     try:
         connection.execute(
             update(resource_providers)

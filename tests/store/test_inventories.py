@@ -1,6 +1,7 @@
 """Inventories: written in bulk where they differ, kept where they are used."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.providers import NOW, make_provider, make_providers
 from tests.statements import counted
 from tests.store.test_room import use
 
+LATER = NOW + timedelta(hours=1)
 VCPU = Inventory(resource_class="VCPU", total=8, allocation_ratio=4.0)
 DISK = Inventory(resource_class="DISK_GB", total=100)
 
@@ -26,6 +28,14 @@ def held(database, uuid):
         provider = resource_providers.by_uuid(connection, uuid)
         found = inventories.of_provider(connection, provider.id)
     return {one.resource_class: replace(one, created_at=None, updated_at=None) for one in found}
+
+
+def times(database, uuid):
+    """Return when each of a provider's inventories was made and written last, by class."""
+    with database.read() as connection:
+        provider = resource_providers.by_uuid(connection, uuid)
+        found = inventories.of_provider(connection, provider.id)
+    return {one.resource_class: (one.created_at, one.updated_at) for one in found}
 
 
 def replace_many(database, by_uuid):
@@ -72,6 +82,28 @@ def test_all_are_replaced(database):
         lambda connection: inventories.replace(connection, provider, [DISK, memory], NOW)
     )
     assert held(database, uuid) == {"DISK_GB": DISK, "MEMORY_MB": memory}
+
+
+@pytest.mark.parametrize("ratio", [4.0, 16.123456])
+@pytest.mark.parametrize("more", [[], [Inventory(resource_class="MEMORY_MB", total=1)]])
+def test_what_is_put_as_it_was_is_written_now(database, ratio, more):
+    same = replace(VCPU, allocation_ratio=ratio)
+    uuid, other = make_providers(database, [[same, DISK], [same]])
+    provider = provider_of(database, uuid)
+    database.write(lambda connection: inventories.put(connection, provider, [same, *more], LATER))
+    now = times(database, uuid)
+    assert (now["VCPU"], now["DISK_GB"]) == ((NOW, LATER), (NOW, NOW))
+    wanted = [same, DISK, *more]
+    database.write(lambda connection: inventories.replace(connection, provider, wanted, LATER))
+    assert {written for _, written in times(database, uuid).values()} == {LATER}
+    assert times(database, other) == {"VCPU": (NOW, NOW)}
+
+
+def test_what_differs_nowhere_keeps_its_time(database):
+    uuid = make_provider(database, VCPU)
+    before = times(database, uuid)
+    assert replace_many(database, {uuid: [VCPU]}) == set()
+    assert times(database, uuid) == before
 
 
 def test_what_is_used_stays_with_all_the_rest(database):

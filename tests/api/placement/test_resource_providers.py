@@ -69,6 +69,15 @@ def test_last_modified_is_the_latest_change_of_what_is_shown(clocked):
     assert when(clocked.get(PATH, headers=NEWEST)) > times[-1]
 
 
+def test_a_provider_put_under_its_own_name_keeps_its_time(clocked):
+    made = clocked.post_json(PATH, {"name": "host"}, headers=NEWEST)
+    path = f"{PATH}/{made.json['uuid']}"
+    same = clocked.put_json(path, {"name": "host"}, headers=NEWEST)
+    assert when(same) == when(clocked.get(path, headers=NEWEST)) == when(made)
+    renamed = clocked.put_json(path, {"name": "other"}, headers=NEWEST)
+    assert when(renamed) == when(clocked.get(path, headers=NEWEST)) > when(made)
+
+
 def test_of_nothing_last_modified_is_now(clocked):
     first, second = (when(clocked.get(PATH, headers=NEWEST)) for _ in range(2))
     assert second == first + timedelta(hours=1)
