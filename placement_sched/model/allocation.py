@@ -70,16 +70,16 @@ class ConsumerClaim:
     generation: int | Literal[Generation.UNCHECKED] | None = UNCHECKED
 
 
-def canonical(consumer: str) -> str:
-    """Return the one spelling under which a consumer is kept: lower case, with hyphens.
+def canonical(uuid: str) -> str:
+    """Return the one spelling under which consumers and providers are kept: lower, with hyphens.
 
     The API takes 36 hexadecimal digits and hyphens that are no UUID as well; only their case is
     changed.
     """
     try:
-        return str(UUID(consumer))
+        return str(UUID(uuid))
     except ValueError:
-        return consumer.lower()
+        return uuid.lower()
 
 
 def may_hold(inventory: Inventory, others: int, held: int, asked: int) -> bool:

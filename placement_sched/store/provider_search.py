@@ -16,7 +16,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.provider import Provider
 from placement_sched.model.query import AggregateTerms, TraitTerms
 from placement_sched.store import resource_classes, traits
-from placement_sched.store.resource_providers import PROVIDERS, read_providers
+from placement_sched.store.resource_providers import PROVIDERS, read_providers, spelled
 from placement_sched.store.room import has_room
 
 Condition = ColumnElement[bool]
@@ -58,17 +58,23 @@ def _named(query: ProviderQuery) -> list[Condition]:
     if query.name:
         conditions.append(_PROVIDERS.name == query.name)
     if query.uuid:
-        conditions.append(_PROVIDERS.uuid == query.uuid)
+        conditions.append(_PROVIDERS.uuid.in_(_spellings(query.uuid)))
     if query.in_tree:
         member = resource_providers.alias()
-        root = select(member.c.root_provider_id).where(member.c.uuid == query.in_tree)
+        uuids = _spellings(query.in_tree)
+        roots = select(member.c.root_provider_id).where(member.c.uuid.in_(uuids))
         conditions.append(
             or_(
-                _PROVIDERS.root_provider_id == root.scalar_subquery(),
-                _PROVIDERS.uuid == query.in_tree,
+                _PROVIDERS.root_provider_id.in_(roots),
+                _PROVIDERS.uuid.in_(uuids),
             )
         )
     return conditions
+
+
+def _spellings(uuid: str) -> list[str]:
+    """Return a uuid as it is written and as we keep it."""
+    return sorted(set(spelled(uuid).values()))
 
 
 def _with_resources(connection: Connection, amounts: Mapping[str, int]) -> list[Condition]:

@@ -14,12 +14,14 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.errors import ConcurrentUpdate, InUse, Invalid, NotFound
+from placement_sched.model.allocation import canonical
 from placement_sched.model.provider import Provider
 from placement_sched.store.resource_providers import (
     NewProvider,
     by_uuid,
     by_uuids,
     create_many,
+    find,
     lock,
     locked_by_uuid,
 )
@@ -36,16 +38,23 @@ def create(
     :class:`Duplicate` for a name or uuid that is taken.
     """
     subject = f'Unable to create resource provider "{name}", {uuid}'
-    if parent_uuid == uuid:
+    if _is_same(parent_uuid, uuid):
         raise Invalid(f"{subject}: parent provider UUID cannot be same as UUID.")
     parent = None if parent_uuid is None else _held_parent(connection, parent_uuid, subject)
     create_many(connection, [NewProvider(uuid, name, parent)], now)
     return by_uuid(connection, uuid)
 
 
+def _is_same(uuid: str | None, other: str | None) -> bool:
+    """Return whether two name the same provider, however they are spelled; None names nobody."""
+    if uuid is None or other is None:
+        return uuid is other
+    return canonical(uuid) == canonical(other)
+
+
 def _held_parent(connection: Connection, uuid: str, subject: str) -> Provider:
     """Return a parent that can neither go nor move to another tree before we are done."""
-    parent = by_uuids(connection, [uuid]).get(uuid)
+    parent = find(connection, uuid)
     if parent is not None:
         lock(connection, [parent.id, parent.root_id])
         _refuse_stale(connection, [parent])
@@ -73,13 +82,13 @@ def move(
     :class:`Invalid` for a move that is not allowed or would make a loop.
     """
     provider = by_uuid(connection, uuid)
-    if provider.parent_uuid == parent_uuid:
+    if _is_same(provider.parent_uuid, parent_uuid):
         return
     subject = f"Unable to save resource provider {uuid}"
     if provider.parent_uuid is not None and not anywhere:
         what = "un-parenting" if parent_uuid is None else "re-parenting"
         raise Invalid(f"{subject}: {what} a provider is not currently allowed.")
-    parent = None if parent_uuid is None else by_uuids(connection, [parent_uuid]).get(parent_uuid)
+    parent = None if parent_uuid is None else find(connection, parent_uuid)
     if parent_uuid is not None and parent is None:
         raise Invalid(f"{subject}: parent provider UUID does not exist.")
     affected = [provider] if parent is None else [provider, parent]

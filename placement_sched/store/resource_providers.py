@@ -1,7 +1,7 @@
 """Resource providers: the rows, their trees, their generations and their locks."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from placement_sched.db.batches import batches
 from placement_sched.db.tables import resource_providers
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
+from placement_sched.model.allocation import canonical
 from placement_sched.model.provider import Provider
 
 _ROOT = resource_providers.alias("root")
@@ -51,9 +52,36 @@ PROVIDERS: Select[Any] = select(
     _COLUMNS.updated_at,
 ).order_by(_COLUMNS.id)
 
+
+@dataclass(frozen=True, slots=True)
+class BySpelling:
+    """A query of what belongs to a provider, by its uuid however it is spelled.
+
+    As it is commonly written it is an equality: MariaDB may read, and lock, a small table whole
+    to find one of two.
+    """
+
+    plain: Select[Any]
+    either: Select[Any]
+
+    @classmethod
+    def of(cls, query: Select[Any]) -> "BySpelling":
+        """Return both forms of a query of providers."""
+        column, uuid = _COLUMNS.uuid, bindparam("uuid", type_=_COLUMNS.uuid.type)
+        either = column.in_([uuid, bindparam("canonical", type_=column.type)])
+        return cls(query.where(column == uuid), query.where(either))
+
+    def asked(self, uuid: str) -> tuple[Select[Any], dict[str, str]]:
+        """Return the query of this uuid, and its parameters; :func:`meant` chooses of the found."""
+        uuids = spelled(uuid)
+        if uuids["canonical"] == uuid:
+            return self.plain, {"uuid": uuid}
+        return self.either, uuids
+
+
 # Statements that every request needs are built once: building one takes longer than sending it.
-_BY_UUID = PROVIDERS.where(_COLUMNS.uuid == bindparam("uuid"))
-_LOCKED_BY_UUID = _BY_UUID.with_for_update()
+_BY_UUID = BySpelling.of(PROVIDERS)
+_LOCKED_BY_UUID = BySpelling.of(PROVIDERS.with_for_update())
 _BY_UUIDS = PROVIDERS.where(_COLUMNS.uuid.in_(bindparam("uuids", expanding=True)))
 _LOCK = (
     select(_COLUMNS.id, _COLUMNS.generation)
@@ -85,14 +113,39 @@ def read_providers(
 
 def by_uuid(connection: Connection, uuid: str) -> Provider:
     """Return the provider of this uuid; raises :class:`NotFound`."""
-    return _exactly(uuid, read_providers(connection, _BY_UUID, {"uuid": uuid}))
+    return _of_spelling(uuid, read_providers(connection, *_BY_UUID.asked(uuid)))
 
 
-def _exactly(uuid: str, found: Sequence[Provider]) -> Provider:
-    """Return the one of this uuid as it is written: MariaDB finds it in capitals as well."""
-    if not found or found[0].uuid != uuid:
-        raise not_found(uuid)
-    return found[0]
+def _of_spelling(uuid: str, found: Sequence[Provider]) -> Provider:
+    by_uuid = {provider.uuid: provider for provider in found}
+    return by_uuid[meant(uuid, by_uuid)]
+
+
+def find(connection: Connection, uuid: str) -> Provider | None:
+    """Return the provider of this uuid, None where there is none."""
+    try:
+        return by_uuid(connection, uuid)
+    except NotFound:
+        return None
+
+
+def spelled(uuid: str) -> dict[str, str]:
+    """Return a uuid as it is written, as OpenStack placement may keep it, and as we keep it."""
+    return {"uuid": uuid, "canonical": canonical(uuid)}
+
+
+def meant(uuid: str, kept: Collection[str]) -> str:
+    """Return which of the uuids that were found is meant: the very same, or another spelling.
+
+    Raises :class:`NotFound`: MariaDB finds it in any case, but with a blank at its end as well.
+    """
+    if uuid in kept:
+        return uuid
+    wanted = canonical(uuid)
+    for one in sorted(kept):
+        if canonical(one) == wanted:
+            return one
+    raise not_found(uuid)
 
 
 def by_uuids(connection: Connection, uuids: Iterable[str]) -> dict[str, Provider]:
@@ -127,7 +180,7 @@ def locked_by_uuid(connection: Connection, uuid: str, generation: int | None = N
 
     Raises :class:`NotFound`, and :class:`ConcurrentUpdate` unless its generation is the one given.
     """
-    provider = _exactly(uuid, read_providers(connection, _LOCKED_BY_UUID, {"uuid": uuid}))
+    provider = _of_spelling(uuid, read_providers(connection, *_LOCKED_BY_UUID.asked(uuid)))
     if generation is not None:
         refuse_other_generation(uuid, provider.generation, generation)
     return provider

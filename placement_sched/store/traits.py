@@ -37,7 +37,7 @@ _OF_PROVIDER = _TRAITS.join(resource_provider_traits, _ON_PROVIDERS.trait_id == 
 )
 _PROVIDERS = tables.resource_providers.c
 # One question for the provider and its traits: asking twice takes nearly twice as long.
-_CARRIED = (
+_CARRIED = resource_providers.BySpelling.of(
     select(
         _PROVIDERS.id.label("provider_id"),
         _PROVIDERS.uuid,
@@ -47,7 +47,6 @@ _CARRIED = (
     .select_from(tables.resource_providers)
     .outerjoin(resource_provider_traits, _ON_PROVIDERS.resource_provider_id == _PROVIDERS.id)
     .outerjoin(traits, traits.c.id == _ON_PROVIDERS.trait_id)
-    .where(_PROVIDERS.uuid == bindparam("uuid"))
     .order_by(traits.c.id)
 )
 _TAKE_OFF = delete(resource_provider_traits).where(
@@ -94,10 +93,9 @@ def by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
 
 def carried_by(connection: Connection, uuid: str) -> Carried:
     """Return the traits of the provider of this uuid; raises :class:`NotFound`."""
-    rows = connection.execute(_CARRIED, {"uuid": uuid}).all()
-    # As it is written: MariaDB finds it in capitals as well.
-    if not rows or rows[0].uuid != uuid:
-        raise resource_providers.not_found(uuid)
+    found = connection.execute(*_CARRIED.asked(uuid)).all()
+    kept = resource_providers.meant(uuid, {row.uuid for row in found})
+    rows = [row for row in found if row.uuid == kept]
     held = tuple(Trait._make(row[3:]) for row in rows if row.id is not None)
     return Carried(rows[0].provider_id, rows[0].generation, held)
 

@@ -29,11 +29,11 @@ from placement_sched.db.tables import (
     users,
 )
 from placement_sched.model.allocation import UNKNOWN_TYPE
-from placement_sched.store.resource_providers import not_found
+from placement_sched.store.resource_providers import BySpelling, meant
 from placement_sched.store.room import used_of
 
 # One question for the provider and its usages: asking twice takes nearly twice as long.
-_OF_PROVIDER = (
+_OF_PROVIDER = BySpelling.of(
     select(
         resource_providers.c.uuid,
         func.coalesce(resource_providers.c.generation, 0),
@@ -43,7 +43,6 @@ _OF_PROVIDER = (
     .select_from(resource_providers)
     .outerjoin(inventories, inventories.c.resource_provider_id == resource_providers.c.id)
     .outerjoin(resource_classes, resource_classes.c.id == inventories.c.resource_class_id)
-    .where(resource_providers.c.uuid == bindparam("uuid"))
     .order_by(resource_classes.c.id)
 )
 
@@ -62,10 +61,9 @@ def of_provider(connection: Connection, uuid: str) -> tuple[int, dict[str, int]]
 
     Raises :class:`NotFound`.
     """
-    rows = connection.execute(_OF_PROVIDER, {"uuid": uuid}).all()
-    # As it is written: MariaDB finds it in capitals as well.
-    if not rows or rows[0].uuid != uuid:
-        raise not_found(uuid)
+    found = connection.execute(*_OF_PROVIDER.asked(uuid)).all()
+    kept = meant(uuid, {row.uuid for row in found})
+    rows = [row for row in found if row.uuid == kept]
     used = {name: int(amount) for _, _, name, amount in rows if name is not None}
     return rows[0][1], used
 

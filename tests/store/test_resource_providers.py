@@ -9,7 +9,14 @@ import pytest
 
 from placement_sched.errors import ConcurrentUpdate, Duplicate, InUse, Invalid, NotFound
 from placement_sched.model.inventory import Inventory
-from placement_sched.store import aggregates, inventories, provider_trees, resource_providers
+from placement_sched.store import (
+    aggregates,
+    inventories,
+    provider_trees,
+    resource_providers,
+    traits,
+    usages,
+)
 from placement_sched.store.resource_providers import NewProvider
 from tests.providers import NOW
 from tests.statements import counted
@@ -109,16 +116,41 @@ def test_a_lock_tells_the_generations_of_those_that_are_there(database):
     assert read(database, two).updated_at == LATER
 
 
-def test_a_uuid_in_capitals_is_another_one_on_every_database(database):
+def spellings(uuid):
+    return [uuid.upper(), uuid.replace("-", ""), f"{{{uuid}}}", f"urn:uuid:{uuid}", uuid]
+
+
+def test_a_provider_is_found_in_any_spelling_on_every_database(database):
     provider = make(database, "one")
-    capitals = provider.uuid.upper()
-    assert capitals != provider.uuid
-    with pytest.raises(NotFound), database.read() as connection:
-        resource_providers.by_uuid(connection, capitals)
-    with pytest.raises(NotFound):
-        database.write(lambda connection: resource_providers.locked_by_uuid(connection, capitals))
+    make(database, "another")
+    for uuid in spellings(provider.uuid):
+        with database.read() as connection:
+            assert resource_providers.by_uuid(connection, uuid) == provider
+        locked = database.write(
+            lambda connection, uuid=uuid: resource_providers.locked_by_uuid(connection, uuid)
+        )
+        assert locked == provider
+
+
+def test_what_only_looks_like_the_spelling_of_a_uuid_is_not_found(database):
+    provider = make(database, "one")
+    for text in (f"{provider.uuid} ", provider.uuid[:-1], "ONE", ""):
+        with pytest.raises(NotFound), database.read() as connection:
+            resource_providers.by_uuid(connection, text)
+
+
+def test_a_provider_kept_in_capitals_is_found_as_it_is_kept(database):
+    uuid = str(uuid4()).upper()
+    database.write(
+        lambda connection: resource_providers.create_many(
+            connection, [NewProvider(uuid, "theirs")], NOW
+        )
+    )
     with database.read() as connection:
-        assert resource_providers.by_uuids(connection, [capitals]).get(capitals) is None
+        found = resource_providers.by_uuid(connection, uuid)
+        assert traits.carried_by(connection, uuid).provider_id == found.id
+        assert usages.of_provider(connection, uuid) == (0, {})
+    assert (found.uuid, found.name) == (uuid, "theirs")
 
 
 def test_another_generation_than_the_one_given_is_a_conflict(database):

@@ -48,6 +48,39 @@ def test_mounted_alone_links_have_no_prefix(sqlite_settings):
     services.database.dispose()
 
 
+def test_every_path_finds_a_provider_in_any_spelling(app):
+    [uuid] = make_providers(app.app.services.database, [[]])
+    capitals = f"{PATH}/{uuid.upper()}"
+    stock = {"resource_class": "VCPU", "total": 1}
+    made = app.post_json(f"{capitals}/inventories", stock, headers=NEWEST, status=201)
+    assert made.headers["Location"].endswith(f"{PATH}/{uuid}/inventories/VCPU")
+    for rest in ("", *("/inventories", "/usages", "/aggregates", "/traits", "/allocations")):
+        plain = app.get(f"{PATH}/{uuid}{rest}", headers=NEWEST)
+        for spelling in (uuid.upper(), uuid.replace("-", ""), f"urn:uuid:{uuid}"):
+            assert app.get(f"{PATH}/{spelling}{rest}", headers=NEWEST).json == plain.json
+    body = {"resource_provider_generation": 1, "traits": ["HW_CPU_X86_AVX"]}
+    app.put_json(f"{capitals}/traits", body, headers=NEWEST)
+    for name in ("uuid", "in_tree"):
+        listed = app.get(f"{PATH}?{name}={uuid.upper()}", headers=NEWEST)
+        assert [one["uuid"] for one in listed.json["resource_providers"]] == [uuid]
+    app.delete(capitals, headers=NEWEST, status=204)
+
+
+def test_a_parent_is_found_in_any_spelling(app):
+    parent, other = make_providers(app.app.services.database, [[], []])
+    for spelling in (parent.upper(), parent.replace("-", "")):
+        body = {"name": f"below {spelling}", "parent_provider_uuid": spelling}
+        assert app.post_json(PATH, body, headers=NEWEST).json["parent_provider_uuid"] == parent
+        body = {"name": "moved", "parent_provider_uuid": spelling}
+        moved = app.put_json(f"{PATH}/{other.upper()}", body, headers=NEWEST)
+        assert moved.json["parent_provider_uuid"] == parent
+    itself = {"name": "loop", "parent_provider_uuid": parent.upper()}
+    app.put_json(f"{PATH}/{parent}", itself, headers=NEWEST, status=400)
+    own = str(uuid4())
+    body = {"name": "own", "uuid": own, "parent_provider_uuid": own.upper()}
+    app.post_json(PATH, body, headers=NEWEST, status=400)
+
+
 @pytest.fixture
 def clocked(sqlite_settings, make_app):
     """An application whose clock goes on by an hour with each look at it."""

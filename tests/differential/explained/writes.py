@@ -36,7 +36,8 @@ LEFT_BEHIND = Explanation(
 SPELLING = Explanation(
     "a uuid is the same however it is spelled",
     "A uuid in capitals, in braces, as a URN or without hyphens names the same thing, so it is "
-    "found, and not kept twice.",
+    "found in a path, as a parent and, in capitals at least, in a filter, on every database, and "
+    "not kept twice.",
     told_elsewhere,
 )
 

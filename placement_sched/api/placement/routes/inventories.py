@@ -50,7 +50,7 @@ def create(call: Call, uuid: str) -> Answer:
     """Add an inventory of a class that the provider has none of; a generation is not heeded."""
     name = call.body["resource_class"]
 
-    def work(connection: Connection) -> Answer:
+    def work(connection: Connection) -> tuple[Provider, Answer]:
         provider = resource_providers.locked_by_uuid(connection, uuid)
         inventory = inventory_from(name, call.body)
         words = f"Unable to create inventory for resource provider {uuid}"
@@ -59,10 +59,10 @@ def create(call: Call, uuid: str) -> Answer:
         if _of_class(inventories.of_provider(connection, provider.id), name):
             raise ConcurrentUpdate(f"Update conflict: {uuid} has an inventory of {name} already.")
         inventories.put(connection, provider, [inventory], call.now())
-        return _written(connection, call, provider, inventory)
+        return provider, _written(connection, call, provider, inventory)
 
-    answer = call.services.database.write(work)
-    location = f"{call.url}/resource_providers/{uuid}/inventories/{name}"
+    provider, answer = call.services.database.write(work)
+    location = f"{call.url}/resource_providers/{provider.uuid}/inventories/{name}"
     return Answer(
         status=201,
         body=answer.body,
