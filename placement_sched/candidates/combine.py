@@ -73,7 +73,8 @@ class Tree:
 class Budget:
     """How much work one request may make: a step for each provider tried for a slot.
 
-    Where many rules of subtrees are to be looked at, each few of them are a step, too.
+    What is done before, for each tree, is paid as well: see ``trees`` and ``matching``. Where many
+    rules of subtrees are to be looked at, each few of them are a step, too.
 
     Who keeps a combination, to tell and send it, spends more on it: see ``gather``.
     """
@@ -109,7 +110,7 @@ def combinations(tree: Tree, rules: Rules, budget: Budget) -> Iterator[Combinati
         for combination in product(*tree.options):
             budget.spend(1)
             yield combination
-    elif ways and (ways < _MANY or _has_seats(tree, rules)):
+    elif ways and (ways < _MANY or _has_seats(tree, rules, budget)):
         yield from _Chooser(tree, rules, budget).choose()
 
 
@@ -137,20 +138,37 @@ def can_serve(tree: Tree, rules: Rules, budget: Budget) -> bool:
     return next(combinations(tree, rules, budget), None) is not None
 
 
-def _has_seats(tree: Tree, rules: Rules) -> bool:
+def verdicts(trees: Mapping[int, Tree], rules: Rules, budget: Budget) -> Iterator[tuple[int, bool]]:
+    """Yield each root, and whether there is a combination in its tree.
+
+    What is the same tree for several roots is decided once.
+    """
+    known: dict[int, bool] = {}
+    for root, tree in trees.items():
+        if id(tree) not in known:
+            known[id(tree)] = can_serve(tree, rules, budget)
+        yield root, known[id(tree)]
+
+
+def _has_seats(tree: Tree, rules: Rules, budget: Budget) -> bool:
     """Return whether there are providers for all isolated groups, and room for each class.
 
     A no is final; a yes is not, since seats are counted for one class at a time.
     """
     suffixed = [position for position, slot in enumerate(rules.slots) if slot.suffix]
-    if rules.isolate and not can_be_seated([tree.options[slot] for slot in suffixed], {}):
+    isolated = [tree.options[slot] for slot in suffixed]
+    if rules.isolate and not can_be_seated(isolated, {}, budget.spend):
         return False
     asking: dict[int, dict[int, int]] = defaultdict(dict)
     for position, slot in enumerate(rules.slots):
         for class_id, amount in slot.amounts:
             asking[class_id][position] = amount
     return all(
-        can_be_seated([tree.options[slot] for slot in amounts], _seats(tree, class_id, amounts))
+        can_be_seated(
+            [tree.options[slot] for slot in amounts],
+            _seats(tree, class_id, amounts),
+            budget.spend,
+        )
         for class_id, amounts in asking.items()
         if len(amounts) > 1
     )
@@ -159,10 +177,13 @@ def _has_seats(tree: Tree, rules: Rules) -> bool:
 def _seats(tree: Tree, class_id: int, amounts: Mapping[int, int]) -> dict[int, int]:
     """Return how many of the slots with these amounts each provider can serve at most."""
     least = min(amounts.values())
+    # Only of this tree: the rooms are those of all trees that were read with it.
+    providers = set().union(*(tree.options[slot] for slot in amounts))
+    rooms = {provider: tree.rooms.get((provider, class_id)) for provider in providers}
     return {
         provider: min(room.free, room.max_unit) // least
-        for (provider, of_class), room in tree.rooms.items()
-        if of_class == class_id
+        for provider, room in rooms.items()
+        if room is not None
     }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from placement_sched.candidates.allowance import allowance
-from placement_sched.candidates.combine import Budget, Rules, Tree, can_serve
+from placement_sched.candidates.combine import Budget, Rules, Tree, can_serve, verdicts
 from placement_sched.candidates.near_misses import near_misses
 from placement_sched.candidates.search import Search, forest_of
 from placement_sched.candidates.shortages import shortage, stocks_of
@@ -127,7 +127,8 @@ def _whole(connection: Connection, search: Search, standing: Sequence[Grove]) ->
     One that was changed since it was sifted, and lacks a provider for a slot now, is not there.
     """
     roots = [grove.root.id for grove in standing]
-    trees = read_trees(connection, forest_of(search), roots, all_rooms=True).trees
+    # Not bounded: no more is read than was looked at already, when the trees were sifted.
+    trees = read_trees(connection, forest_of(search), roots, Budget(0), all_rooms=True).trees
     return {
         grove.root.id: _Whole(grove, trees[grove.root.id])
         for grove in standing
@@ -145,11 +146,11 @@ def _serving_too(
     """
     rules = forest_of(search).rules
     budget = allowance(settings, len(whole))
-    untried = [root for root in whole if root not in served]
+    untried = {root: one.tree for root, one in whole.items() if root not in served}
     refused = set()
     try:
-        for root in untried:
-            if not can_serve(whole[root].tree, rules, budget):
+        for root, serves in verdicts(untried, rules, budget):
+            if not serves:
                 refused.add(root)
     except TooComplex:
         pass

@@ -53,11 +53,18 @@ def _told(part: Part) -> int:
 def _sources(
     connection: Connection, forest: Forest, harvest: Harvest, basket: Basket
 ) -> Iterator[Iterator[Served]]:
-    """Yield the combinations of each tree; trees are read as they are asked for."""
+    """Yield the combinations of each tree; trees are read as they are asked for.
+
+    What is the same tree for several roots has nothing new to give a second time.
+    """
     lot = harvest.random
     for stand in stands(connection, forest, harvest, basket):
         basket.members.update(stand.members)
+        seen: set[int] = set()
         for root, tree in stand.trees.items():
+            if id(tree) in seen:
+                continue
+            seen.add(id(tree))
             drawn = tree if lot is None else replace(tree, options=_shuffled(tree.options, lot))
             yield _served(root, combinations(drawn, forest.rules, harvest.budget))
 

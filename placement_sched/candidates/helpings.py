@@ -11,6 +11,7 @@ from random import Random
 
 from sqlalchemy import Connection
 
+from placement_sched.candidates.combine import Budget
 from placement_sched.candidates.forest import Forest, roots_of, serving_roots
 from placement_sched.candidates.harvest import Basket, Harvest
 from placement_sched.candidates.trees import Stand, read_first, read_trees
@@ -38,7 +39,7 @@ def stands(
         return
     looked, after, size = 0, 0, _first(harvest)
     while True:
-        stand = read_first(connection, forest, size, after)
+        stand = read_first(connection, forest, size, after, harvest.budget)
         yield stand
         if len(stand.roots) < size:
             return
@@ -78,7 +79,8 @@ def _serving(
     size = harvest.limit
     while roots := serving_roots(connection, forest, size, after):
         for first in range(0, len(roots), _MANY):
-            yield read_trees(connection, forest, roots[first : first + _MANY])
+            helping = roots[first : first + _MANY]
+            yield read_trees(connection, forest, helping, harvest.budget)
         if size is None or len(roots) < size:
             return
         after, size = roots[-1], size * _GROWTH
@@ -95,21 +97,22 @@ def _drawn(
     lot.shuffle(roots)
     looked, size = 0, _first(harvest)
     while helping := roots[looked : looked + size]:
-        stand = read_trees(connection, forest, helping)
+        stand = read_trees(connection, forest, helping, harvest.budget)
         yield stand
         looked += len(helping)
         if looked < len(roots) and _is_sparse(stand):
             rest = set(serving_roots(connection, forest, None)).difference(roots[:looked])
-            yield from _in_helpings(connection, forest, lot.sample(sorted(rest), len(rest)), size)
+            drawn = lot.sample(sorted(rest), len(rest))
+            yield from _in_helpings(connection, forest, drawn, size, harvest.budget)
             return
         size = _next(basket, looked)
 
 
 def _in_helpings(
-    connection: Connection, forest: Forest, roots: Sequence[int], size: int
+    connection: Connection, forest: Forest, roots: Sequence[int], size: int, budget: Budget
 ) -> Iterator[Stand]:
     """Yield the trees of these roots, a few at first."""
     rest = iter(roots)
     while helping := list(islice(rest, size)):
-        yield read_trees(connection, forest, helping)
+        yield read_trees(connection, forest, helping, budget)
         size = min(size * _GROWTH, _MANY)

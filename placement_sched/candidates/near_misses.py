@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from placement_sched.candidates.combine import Budget, can_serve
+from placement_sched.candidates.combine import Budget, verdicts
 from placement_sched.candidates.hindrances import Hindrances
 from placement_sched.candidates.loosening import Term, terms_of, without
 from placement_sched.candidates.search import Search, forest_of
@@ -57,8 +57,8 @@ def _serving(connection: Connection, search: Search, roots: Sequence[int], budge
     """Return how many of these trees serve a request."""
     forest = forest_of(search)
     budget.spend(_ASKED + _SLOT * len(forest.parts) + _READ * len(roots))
-    stand = read_trees(connection, forest, roots)
-    return sum(can_serve(tree, forest.rules, budget) for tree in stand.trees.values())
+    stand = read_trees(connection, forest, roots, budget)
+    return sum(serves for _, serves in verdicts(stand.trees, forest.rules, budget))
 
 
 def _miss(dropped: Sequence[Term], trees: int) -> NearMiss:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from placement_sched.candidates.combine import Room, Slot, Tree, lacks_traits
+from placement_sched.candidates.combine import Budget, Room, Slot, Tree, lacks_traits
 from placement_sched.candidates.coverage import bits_of
 from placement_sched.candidates.forest import Forest
 from placement_sched.candidates.members import Member, members_of, members_of_first
-from placement_sched.candidates.sharers import Sharing, sharing_with
+from placement_sched.candidates.sharers import Pool, Sharing, sharing_with
 from placement_sched.db.among import among
 from placement_sched.db.batches import batches
 from placement_sched.db.tables import resource_provider_traits, resource_providers
@@ -22,7 +22,8 @@ class Stand:
     """Some trees of a forest: ``roots`` of those looked at, in their order.
 
     ``trees``, by root, are those that have a provider for every slot, and among them the traits
-    required together; ``members`` all providers that may serve, by id.
+    required together; where the same sharing providers serve all slots, several roots have the
+    very same tree. ``members`` are all providers that may serve, by id.
     """
 
     roots: Sequence[int]
@@ -30,14 +31,25 @@ class Stand:
     members: Mapping[int, Member]
 
 
-def read_first(connection: Connection, forest: Forest, size: int, after: int) -> Stand:
-    """Return the first ``size`` trees by id behind ``after``."""
+def read_first(
+    connection: Connection, forest: Forest, size: int, after: int, budget: Budget
+) -> Stand:
+    """Return the first ``size`` trees by id behind ``after``.
+
+    Raises :class:`TooComplex` where the budget does not suffice, as :func:`read_trees` does.
+    """
     members = members_of_first(connection, forest, size, after)
-    return _stand(connection, forest, sorted({member.root for member in members}), members)
+    roots = sorted({member.root for member in members})
+    return _stand(connection, forest, roots, members, budget)
 
 
 def read_trees(
-    connection: Connection, forest: Forest, roots: Sequence[int], *, all_rooms: bool = False
+    connection: Connection,
+    forest: Forest,
+    roots: Sequence[int],
+    budget: Budget,
+    *,
+    all_rooms: bool = False,
 ) -> Stand:
     """Return the trees of these roots, in this order.
 
@@ -45,7 +57,7 @@ def read_trees(
     leave a provider to one of them, and trees that lack a trait: an explanation tries other rules.
     """
     members = members_of(connection, forest, roots)
-    return _stand(connection, forest, roots, members, all_rooms=all_rooms)
+    return _stand(connection, forest, roots, members, budget, all_rooms=all_rooms)
 
 
 def _stand(
@@ -53,32 +65,36 @@ def _stand(
     forest: Forest,
     roots: Sequence[int],
     members: Sequence[Member],
+    budget: Budget,
     *,
     all_rooms: bool = False,
 ) -> Stand:
-    sharing = sharing_with(connection, forest, roots)
-    options = dict(_options(forest, roots, members, sharing))
+    sharing = sharing_with(connection, forest, roots, budget)
+    options = dict(_options(forest, roots, members, sharing, budget))
     everybody = _everybody(members, sharing)
+    # Each once, by identity: to compare them would take as long as to make them.
+    different = {id(slots): slots for slots in options.values()}
     serving = [
         everybody[key]
-        for key in {key for slots in options.values() for slot in slots for key in slot}
+        for key in {key for slots in different.values() for slot in slots for key in slot}
     ]
     rooms = _rooms(connection, forest, serving, all_rooms=all_rooms)
     met = _met(connection, forest, [member.id for member in serving])
     lines = _lines(connection, forest, members, sharing)
     own_roots = {member.id: member.root for member in serving}
-    trees = {
-        root: Tree(
+    made = {
+        key: Tree(
             options=slots,
             rooms=rooms,
             met=met,
             lines=lines,
             roots=own_roots,
         )
-        for root, slots in options.items()
+        for key, slots in different.items()
     }
     if not all_rooms:
-        trees = {root: tree for root, tree in trees.items() if not lacks_traits(tree, forest.rules)}
+        made = {key: tree for key, tree in made.items() if not lacks_traits(tree, forest.rules)}
+    trees = {root: made[id(slots)] for root, slots in options.items() if id(slots) in made}
     return Stand(roots=roots, trees=trees, members=everybody)
 
 
@@ -92,20 +108,62 @@ def _everybody(members: Iterable[Member], sharing: Sharing) -> dict[int, Member]
     return found
 
 
+#: Who serves each slot of a tree, by id.
+_Options = tuple[tuple[int, ...], ...]
+#: So many providers that may serve a slot are noted for one step.
+_NOTED = 20
+
+
 def _options(
-    forest: Forest, roots: Sequence[int], members: Iterable[Member], sharing: Sharing
-) -> Iterator[tuple[int, tuple[tuple[int, ...], ...]]]:
-    """Yield who serves each slot of a tree, by id, where there is somebody for all of them."""
-    serving: dict[int, list[list[int]]] = {root: [[] for _ in forest.parts] for root in roots}
+    forest: Forest,
+    roots: Sequence[int],
+    members: Iterable[Member],
+    sharing: Sharing,
+    budget: Budget,
+) -> Iterator[tuple[int, _Options]]:
+    """Yield who serves each slot of a tree, by id, where there is somebody for all of them.
+
+    It is the very same value for all trees that only the same sharing providers serve.
+    """
+    serving: dict[int, list[list[int]]] = {}
     for member in members:
-        slots = serving[member.root]
-        for slot in member.serves:
-            slots[slot].append(member.id)
-    for root, slot, sharer in sharing.offers():
-        serving[root][slot].append(sharer)
-    for root, slots in serving.items():
-        if all(slots):
-            yield root, tuple([tuple(sorted(slot)) for slot in slots])
+        if member.serves:
+            slots = serving.get(member.root)
+            if slots is None:
+                slots = serving[member.root] = [[] for _ in forest.parts]
+            for slot in member.serves:
+                slots[slot].append(member.id)
+    pools = sharing.pools()
+    offered: dict[Pool, _Options] = {}
+    for root in roots:
+        own, pool = serving.get(root), pools.get(root)
+        options: _Options | None = None
+        if pool is not None:
+            options = offered.get(pool)
+            if options is None:
+                options = offered[pool] = _paid(sharing.offers(pool, len(forest.parts)), budget)
+        if own is not None:
+            options = _paid(_with_own(own, options), budget)
+        if options is not None and all(options):
+            yield root, options
+
+
+def _with_own(own: Sequence[Sequence[int]], offered: _Options | None) -> _Options:
+    """Return who serves each slot of a tree: its own, by slot, and who shares with it."""
+    if offered is None:
+        return tuple([tuple(sorted(slot)) for slot in own])
+    return tuple(
+        [
+            tuple(sorted((*slot, *more))) if slot else more
+            for slot, more in zip(own, offered, strict=True)
+        ]
+    )
+
+
+def _paid(options: _Options, budget: Budget) -> _Options:
+    """Return what was noted of a tree, once the budget has paid for it."""
+    budget.spend(sum(map(len, options)) // _NOTED)
+    return options
 
 
 def _rooms(

@@ -19,10 +19,12 @@ from placement_sched.candidates.combine import (
 )
 from placement_sched.candidates.constraints import OWN_ROOT, all_of, constraints_of
 from placement_sched.candidates.explain import explain
+from placement_sched.candidates.forest import roots_of
 from placement_sched.candidates.gather import STEP
 from placement_sched.candidates.names import Names
-from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.search import find, forest_of, prepare
 from placement_sched.candidates.topology import Topology
+from placement_sched.candidates.trees import read_trees
 from placement_sched.errors import TooComplex
 from placement_sched.model.query import AggregateTerms, CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.report import View
@@ -69,7 +71,7 @@ def test_six_groups_on_eight_equal_children_are_cut_at_the_limit(equal):
 
 
 def test_more_groups_than_providers_are_found_out_without_trying(equal):
-    app = equal(**{BUDGET: 1})
+    app = equal(**{BUDGET: 10})
     assert _get(app, _asking(9)).json["allocation_requests"] == []
 
 
@@ -123,6 +125,25 @@ def _rules(slots, *, isolate):
 def test_seats_are_counted_before_combinations_are_tried(providers, slots, free, isolate, served):
     tree, rules = _tree(providers, slots, free), _rules(slots, isolate=isolate)
     assert can_serve(tree, rules, Budget(5000)) == served
+
+
+def test_fewer_seats_than_groups_are_seen_at_once_and_matching_costs_steps():
+    assert not can_serve(_tree(16, 17, 1), _rules(17, isolate=True), Budget(1))
+    with pytest.raises(TooComplex):
+        can_serve(_tree(16, 16, 1), _rules(16, isolate=True), Budget(100))
+
+
+class _Rooms(dict):
+    """Rooms of very many trees, that are looked up and never gone through."""
+
+    def items(self):
+        raise AssertionError
+
+
+def test_seats_of_a_tree_are_counted_without_looking_at_other_trees():
+    tree = _tree(16, 16, 1)
+    alone = Tree(options=tree.options, rooms=_Rooms(tree.rooms))
+    assert can_serve(alone, _rules(16, isolate=False), Budget(5000))
 
 
 def test_search_without_an_end_is_stopped():
@@ -206,6 +227,37 @@ def test_what_is_found_again_by_another_tree_is_not_counted_again(sqlite_setting
     hosts = [provider(f"CN{number}", aggregates=["a"]) for number in range(500)]
     load(app.app.services.database, Cloud((pool, *hosts)))
     assert len(_get(app, "resources=DISK_GB:1").json["allocation_requests"]) == 1
+
+
+def _pools_and_hosts(count, **stock):
+    pools = [
+        provider(f"SS{n}", {"SRIOV_NET_VF": 1}, traits=[SHARES], aggregates=["a"]) for n in range(8)
+    ]
+    return Cloud((*pools, *(provider(f"CN{n}", stock, aggregates=["a"]) for n in range(count))))
+
+
+def test_hosts_that_only_the_same_pools_serve_are_one_tree(database):
+    load(database, _pools_and_hosts(200))
+    asked = (RequestGroup(suffix=str(n), resources=(("SRIOV_NET_VF", 1),)) for n in range(20))
+    query = CandidatesQuery(groups=tuple(asked), group_policy="isolate")
+    with database.read() as connection:
+        forest = forest_of(prepare(connection, query))
+        roots = list(connection.scalars(roots_of(forest)))
+        # A step for five with whom somebody shares, and for 20 choices of each different tree.
+        trees = read_trees(connection, forest, roots, Budget(208 * 8 // 5 + 200)).trees
+    assert len(trees) == 208
+    assert len({id(tree) for tree in trees.values()}) == 9
+
+
+@pytest.mark.parametrize(("stock", "status"), [({}, 200), ({"SRIOV_NET_VF": 1}, 400)])
+def test_trees_cost_what_they_differ_in(sqlite_settings, make_app, stock, status):
+    app = make_app(sqlite_settings.overridden({BUDGET: 3000}))
+    load(app.app.services.database, _pools_and_hosts(400, **stock))
+    answer = _get(app, f"{_asking(20)}&limit=1", status=status).json
+    if status == 400:
+        assert answer["errors"][0]["code"] == "placement.query.too_complex"
+    else:
+        assert answer["allocation_requests"] == []
 
 
 def _member_of(sets):
