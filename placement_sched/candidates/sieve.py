@@ -151,7 +151,8 @@ def _constraints(
 def groves_of(connection: Connection, search: Search) -> list[Grove]:
     """Return all trees with all providers they may use, before any constraint, by host and node.
 
-    Two statements, whatever there is: one of providers, one of who shares with which tree.
+    Three statements at most, whatever there is: of providers, of those that share, and of who
+    shares with which tree.
     """
     slots = len(parts_of(search.query, search.names))
     pools: dict[int, list[Member]] = defaultdict(list)
@@ -191,16 +192,49 @@ def _own(connection: Connection, search: Search) -> Iterator[tuple[int, str, str
 
 
 def _sharing(connection: Connection, search: Search) -> Iterator[tuple[int, Member]]:
+    """Yield who shares with which tree.
+
+    Nearly all that is asked of a sharer is the same whichever tree it helps: that is asked once.
+    """
     pairs = sharing_pairs()
     itself = resource_providers.c
-    flags = _Flags(search, pairs.c.anchor_id)
-    rows = connection.execute(
-        select(pairs.c.anchor_id, itself.id, itself.name, *flags.columns).join(
-            pairs, pairs.c.provider_id == itself.id
+    found = [
+        (constraint, _is_of_home(group, constraint))
+        for group, constraint, _ in _constraints(search.query, search.names, pairs.c.anchor_id)
+    ]
+    own = [
+        one.condition.label(f"met_{at}") for at, (one, of_home) in enumerate(found) if not of_home
+    ]
+    homes = [one.condition.label(f"met_{at}") for at, (one, of_home) in enumerate(found) if of_home]
+    sharers = {
+        key: (name or "", tuple(map(bool, flags)))
+        for key, name, *flags in connection.execute(
+            select(itself.id, itself.name, *own).where(itself.id.in_(select(pairs.c.provider_id)))
         )
+    }
+    members: dict[tuple[int, tuple[bool, ...]], Member] = {}
+    rows = connection.execute(
+        select(pairs.c.anchor_id, itself.id, *homes).join(pairs, pairs.c.provider_id == itself.id)
     )
-    for anchor, key, name, *met in rows:
-        yield anchor, Member(key, name or "", flags.read(met))
+    for anchor, key, *flags in rows:
+        met = tuple(map(bool, flags))
+        if key not in sharers:  # it shares only since a moment ago
+            continue
+        if (key, met) not in members:
+            name, others = sharers[key]
+            rest, of_homes = iter(others), iter(met)
+            whole = tuple([next(of_homes if of_home else rest) for _, of_home in found])
+            members[key, met] = Member(key, name, whole)
+        yield anchor, members[key, met]
+
+
+def _is_of_home(group: RequestGroup | None, constraint: Constraint) -> bool:
+    """Return whether it depends on the tree that is helped whether a sharer meets a constraint.
+
+    So do forbidden aggregates of the group without suffix, and nothing else.
+    """
+    forbidding = constraint.kind == "member_of" and constraint.aggregates is None
+    return forbidding and group is not None and not group.suffix
 
 
 class _Flags:

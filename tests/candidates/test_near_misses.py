@@ -12,11 +12,12 @@ from placement_sched.candidates.near_misses import near_misses
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.sieve import groves_of
 from placement_sched.errors import TooComplex
-from placement_sched.model.query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.query import AggregateTerms, CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.report import NearMisses, View
 from tests.candidates.documented import provider
+from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
-from tests.clouds import Cloud, load
+from tests.clouds import Cloud, load, uuid_of
 from tests.statements import counted
 
 BUDGET = "placement.allocation_candidates_budget"
@@ -209,3 +210,25 @@ def test_what_the_search_could_try_and_the_explanation_cannot_is_told_without_a_
         "no providers serve all that is asked together"
     ]
     assert told.nearest_misses == NearMisses(complete=False)
+
+
+@pytest.mark.parametrize(("forbidden", "asked"), [((), 1), (("barred",), 2)])
+def test_a_sharer_is_asked_once_and_again_only_for_trees_it_may_not_help(
+    database, forbidden, asked
+):
+    pool = provider("SS", {"DISK_GB": 8}, traits=[SHARES], aggregates=["a"])
+    hosts = [provider(f"CN{n}", aggregates=["a", "barred"] if n < 3 else ["a"]) for n in range(9)]
+    load(database, Cloud((pool, *hosts)))
+    terms = AggregateTerms((), frozenset(map(uuid_of, forbidden)))
+    group = RequestGroup(resources=(("DISK_GB", 1),), aggregates=terms)
+    with database.read() as connection:
+        groves = groves_of(connection, prepare(connection, CandidatesQuery(groups=(group,))))
+    shared = [
+        member
+        for grove in groves
+        for member in grove.slots[0]
+        if member.name == "SS" and grove.root.name != "SS"
+    ]
+    assert len(shared) == 9
+    assert len({id(member) for member in shared}) == asked
+    assert sum(all(member.met) for member in shared) == (6 if forbidden else 9)
