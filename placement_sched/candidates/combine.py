@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import inf, prod
+from time import monotonic
 
 from placement_sched.candidates.coverage import Coverage
 from placement_sched.candidates.matching import can_be_seated
-from placement_sched.errors import TooComplex
+from placement_sched.errors import TooComplex, Unavailable
 
 #: The provider chosen for each slot, by the slot's position in the request.
 Combination = tuple[int, ...]
@@ -79,12 +80,20 @@ class Budget:
     Who keeps a combination, to tell and send it, spends more on it: see ``gather``.
     """
 
-    def __init__(self, steps: int) -> None:
-        """Allow so many steps; 0 is no bound."""
+    def __init__(self, steps: int, seconds: int = 0) -> None:
+        """Allow so many steps, and so many seconds from now; 0 is no bound."""
         self._left: float = steps or inf
+        self._until: float = monotonic() + seconds if seconds else inf
 
     def spend(self, steps: int) -> None:
-        """Take steps away; raises :class:`TooComplex` where there are not so many left."""
+        """Take steps away; raises :class:`TooComplex` where there are not so many left.
+
+        Raises :class:`Unavailable` where the time is over, as a statement does that takes so long.
+        """
+        if monotonic() > self._until:
+            raise Unavailable(
+                "the search needed longer than [placement_database] read_timeout; ask for less"
+            )
         self._left -= steps
         if self._left < 0:
             raise TooComplex(

@@ -72,6 +72,18 @@ def _members(forest: Forest, *, shared: bool = False) -> Select[*tuple[Any, ...]
     return select(*_DESCRIBED, *columns).select_from(resource_providers)
 
 
+def conditions_of(forest: Forest) -> int:
+    """Return how many conditions a provider is asked, about."""
+    groups = [forest.parts[positions[0]].group for positions in _alike(forest)]
+    return sum(
+        len(group.resources)
+        + len(group.traits.required)
+        + len(group.traits.forbidden)
+        + len(group.aggregates.member_of)
+        for group in groups
+    )
+
+
 def _alike(forest: Forest) -> list[tuple[int, ...]]:
     """Return the positions of the slots that ask the same, together."""
     alike: dict[object, list[int]] = {}

@@ -93,7 +93,10 @@ def find(
         return _alone(connection, search, limit, lot)
     strategy = settings.placement.allocation_candidates_generation_strategy
     harvest = Harvest(
-        budget=Budget(settings.placement.allocation_candidates_budget),
+        budget=Budget(
+            settings.placement.allocation_candidates_budget,
+            settings.placement_database.read_timeout,
+        ),
         limit=limit,
         breadth_first=strategy == "breadth-first",
         random=lot,

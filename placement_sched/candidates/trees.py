@@ -9,7 +9,12 @@ from sqlalchemy import Connection, select
 from placement_sched.candidates.combine import Budget, Room, Slot, Tree, lacks_traits
 from placement_sched.candidates.coverage import bits_of
 from placement_sched.candidates.forest import Forest
-from placement_sched.candidates.members import Member, members_of, members_of_first
+from placement_sched.candidates.members import (
+    Member,
+    conditions_of,
+    members_of,
+    members_of_first,
+)
 from placement_sched.candidates.sharers import Pool, Sharing, sharing_with
 from placement_sched.db.among import among
 from placement_sched.db.batches import batches
@@ -40,6 +45,7 @@ def read_first(
     """
     members = members_of_first(connection, forest, size, after)
     roots = sorted({member.root for member in members})
+    budget.spend(_price(forest, len(roots)))
     return _stand(connection, forest, roots, members, budget)
 
 
@@ -56,8 +62,14 @@ def read_trees(
     ``all_rooms`` tells what is free wherever several slots ask for a class, also where the rules
     leave a provider to one of them, and trees that lack a trait: an explanation tries other rules.
     """
+    budget.spend(_price(forest, len(roots)))
     members = members_of(connection, forest, roots)
     return _stand(connection, forest, roots, members, budget, all_rooms=all_rooms)
+
+
+def _price(forest: Forest, trees: int) -> int:
+    """Return the steps for what the database is asked of so many trees."""
+    return trees * max(0, conditions_of(forest) - _ASKED_FOR_NOTHING) // _ASKED
 
 
 def _stand(
@@ -108,6 +120,8 @@ def _everybody(members: Iterable[Member], sharing: Sharing) -> dict[int, Member]
     return found
 
 
+#: So many conditions are asked of a tree for nothing, and so many more for one step.
+_ASKED_FOR_NOTHING, _ASKED = 50, 2
 #: Who serves each slot of a tree, by id.
 _Options = tuple[tuple[int, ...], ...]
 #: So many providers that may serve a slot are noted for one step.

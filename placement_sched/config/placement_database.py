@@ -65,7 +65,8 @@ OPTIONS = (
         min=0,
         help="Seconds a reading statement may run before the database stops it and the request is "
         "answered with 503 (statement_timeout of PostgreSQL, max_statement_time of MariaDB); 0 no "
-        "bound. Most take milliseconds; it ends what a request made too dear.",
+        "bound. Most take milliseconds; it ends what a request made too dear. A search for "
+        "candidates of several statements is given up after as long.",
     ),
     cfg.StrOpt(
         "mysql_sql_mode",

@@ -6,8 +6,10 @@ from json import dumps
 from random import Random
 from time import monotonic
 
+import os_traits
 import pytest
 
+from placement_sched.candidates import combine
 from placement_sched.candidates.combine import (
     Budget,
     Room,
@@ -25,7 +27,7 @@ from placement_sched.candidates.names import Names
 from placement_sched.candidates.search import find, forest_of, prepare
 from placement_sched.candidates.topology import Topology
 from placement_sched.candidates.trees import read_trees
-from placement_sched.errors import TooComplex
+from placement_sched.errors import TooComplex, Unavailable
 from placement_sched.model.query import AggregateTerms, CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.report import View
 from tests.candidates.documented import provider
@@ -68,6 +70,28 @@ def test_six_groups_on_eight_equal_children_are_cut_at_the_limit(equal):
     answer = _get(app, f"{_asking(6)}&limit=1000").json
     told = {str(request["mappings"]) for request in answer["allocation_requests"]}
     assert len(told) == len(answer["allocation_requests"]) == 1000
+
+
+def test_conditions_without_number_are_paid_for(equal):
+    """The database asks each provider of a tree for all of them."""
+    named = [trait for trait in os_traits.get_traits() if trait.startswith("HW_CPU_X86_")][:60]
+    forbidden = "&".join(
+        f"required{number}={','.join(f'!{name}' for name in named[number : number + 20])}"
+        for number in range(1, 31)
+    )
+    query = f"{_asking(30, 'none')}&{forbidden}&limit=1"
+    _get(equal(**{BUDGET: 5_000}), query)
+    refusal = _get(equal(**{BUDGET: 200}), query, status=400)
+    assert refusal.json["errors"][0]["code"] == "placement.query.too_complex"
+
+
+def test_search_that_takes_longer_than_a_statement_may_is_given_up(monkeypatch):
+    now = iter([100.0, 159.0, 161.0])
+    monkeypatch.setattr(combine, "monotonic", lambda: next(now))
+    budget = Budget(0, seconds=60)
+    budget.spend(1)
+    with pytest.raises(Unavailable, match="read_timeout"):
+        budget.spend(1)
 
 
 def test_more_groups_than_providers_are_found_out_without_trying(equal):
