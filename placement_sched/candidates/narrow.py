@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, case, select, true
 from placement_sched.candidates.constraints import Condition
 from placement_sched.candidates.sums import Sums
 from placement_sched.db.among import among
-from placement_sched.db.batches import batches
+from placement_sched.db.batches import AT_ONCE, batches
 from placement_sched.db.plans import PLANNED_BY_VALUE
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.candidate import CandidateProvider, Usages
@@ -40,9 +40,6 @@ _PROVIDERS = select(
 ).where(_itself.root_provider_id.is_not(None))
 
 _COLUMNS = len(CandidateProvider._fields)
-#: Rows made Python objects at once: those of a whole cloud would spread over the heap what a
-#: process keeps for long, and leave it larger each time.
-AT_ONCE = 1000
 #: From so many on it pays to plan a statement anew each time.
 MANY = 500
 

@@ -173,7 +173,7 @@ def groves_of(connection: Connection, search: Search) -> list[Grove]:
 
 def _own(connection: Connection, search: Search) -> Iterator[tuple[int, str, str, str, Member]]:
     itself = resource_providers.c
-    flags = _Flags(search, OWN_ROOT)
+    flags = _Flags(search)
     rows = connection.execute(
         select(
             itself.id,
@@ -238,10 +238,10 @@ def _is_of_home(group: RequestGroup | None, constraint: Constraint) -> bool:
 
 
 class _Flags:
-    """A column for each constraint, two for one with halves, and how to read them in a row."""
+    """A column for each constraint on a provider of a tree, two for one with halves; reads them."""
 
-    def __init__(self, search: Search, home: Home) -> None:
-        found = list(_constraints(search.query, search.names, home))
+    def __init__(self, search: Search) -> None:
+        found = list(_constraints(search.query, search.names, OWN_ROOT))
         self._halved = [constraint.halves is not None for _, constraint, _ in found]
         # Memberships that go together are of one group.
         self._groups = [group.suffix if group else None for group, _, _ in found]

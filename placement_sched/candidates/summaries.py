@@ -21,7 +21,7 @@ import orjson
 from sqlalchemy import BigInteger, Connection, Select, String, cast, func, select
 
 from placement_sched.db.among import among
-from placement_sched.db.batches import batches
+from placement_sched.db.batches import AT_ONCE, batches
 from placement_sched.db.tables import (
     allocations,
     inventories,
@@ -35,9 +35,6 @@ from placement_sched.model.inventory import Inventory
 
 #: How many providers' fragments a process keeps (some kilobytes each).
 KEPT = 100_000
-#: Rows read and providers told at once: the small objects of a whole cloud would spread over
-#: the heap what is kept.
-AT_ONCE = 1000
 #: A generation that no provider has.
 _NEVER = -1
 

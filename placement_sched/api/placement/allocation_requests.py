@@ -10,14 +10,12 @@ import orjson
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement import microversions as mv
-from placement_sched.db.batches import batches
+from placement_sched.db.batches import AT_ONCE, batches
 from placement_sched.model.candidate import AllocationRequest, Layout
 
 #: Stands in a template for the provider in a place; no name of anything has such signs.
 _MARK = "<{}>"
 _MARKED = re.compile(r"<(\d+)>")
-#: Requests held as strings of their own at once.
-AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,6 @@ class _Template:
 def render(requests: Iterable[AllocationRequest], version: Version) -> bytes:
     """Return the JSON list of requests in the form of a microversion."""
     told = _each(requests, version)
-    # Few small strings at a time, for the sake of the heap.
     joined = [",".join(some).encode() for some in batches(told, AT_ONCE)]
     return b"[%b]" % b",".join(joined)
 
