@@ -5,7 +5,7 @@ provider, which ones it meets. Both use the very same conditions, so they cannot
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sqlalchemy import ColumnElement, Select, and_, case, exists, false, not_, or_, select, true
@@ -18,13 +18,15 @@ from placement_sched.db.tables import (
     resource_provider_traits,
     resource_providers,
 )
-from placement_sched.model.query import RequestGroup
+from placement_sched.model.query import RequestGroup, TraitTerms
 from placement_sched.store.room import has_room
 
 Condition = ColumnElement[bool]
 #: A column with the id of a root provider.
 Home = ColumnElement[int | None] | None
 
+#: The kind of the constraints on the root of a tree.
+ROOT_REQUIRED = "root_required"
 #: The root of a provider's own tree.
 OWN_ROOT: Home = resource_providers.c.root_provider_id
 
@@ -89,6 +91,16 @@ def constraints_of(
         *_memberships(group.aggregates.member_of, names, home, manner),
         *_not_member_of(group.aggregates.forbidden, names, home, manner),
         *_in_tree(group.in_tree),
+    )
+
+
+def root_constraints_of(
+    root: TraitTerms, names: Names, manner: Manner = PLAINLY
+) -> tuple[Constraint, ...]:
+    """Return the constraints on the root of a tree, as they are explained."""
+    return tuple(
+        replace(one, kind=ROOT_REQUIRED, refused=f"the root {one.refused}")
+        for one in constraints_of(RequestGroup(traits=root), names, None, manner)
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
-from placement_sched.candidates.constraints import Constraint
+from placement_sched.candidates.constraints import ROOT_REQUIRED, Constraint
 from placement_sched.candidates.explain_trees import explain_trees
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.shortages import shortage, stocks_of
@@ -57,7 +57,10 @@ def _explain_alone(
 ) -> CandidatesReport:
     constraints = search.constraints
     (group,) = search.query.groups
-    terms = [(one.kind, detail_of(one, group.suffix)) for one in constraints]
+    terms = [
+        (one.kind, detail_of(one, "" if one.kind == ROOT_REQUIRED else group.suffix))
+        for one in constraints
+    ]
     verdicts = _judge(connection, constraints)
     charged = _charge(verdicts, len(constraints))
     steps = []

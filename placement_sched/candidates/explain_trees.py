@@ -104,7 +104,7 @@ def _reason(sieve: Sieve, grove: Grove, stocks: Mapping[int, Room]) -> str:
     only one left, needs no more words than a host without children.
     """
     if sieve.of_root:
-        return f"the root {sieve.constraint.refused}"
+        return sieve.constraint.refused
     left = grove.members(sieve)
     if not sieve.constraint.resource_class:
         several = f"each of {len(left)} providers: " if len(left) > 1 else ""

@@ -14,7 +14,14 @@ from random import Random
 from sqlalchemy import Connection
 
 from placement_sched.candidates.combine import Budget, Rules
-from placement_sched.candidates.constraints import Constraint, Manner, all_of, constraints_of
+from placement_sched.candidates.constraints import (
+    PLAINLY,
+    Constraint,
+    Manner,
+    all_of,
+    constraints_of,
+    root_constraints_of,
+)
 from placement_sched.candidates.forest import Forest
 from placement_sched.candidates.gather import gather
 from placement_sched.candidates.harvest import Harvest
@@ -56,9 +63,16 @@ class Search:
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
-        """Return the constraints of the one group of a search that :attr:`is_alone`."""
+        """Return the constraints of a search that :attr:`is_alone`, as they are explained."""
+        return self.conditions(PLAINLY)
+
+    def conditions(self, manner: Manner) -> tuple[Constraint, ...]:
+        """Return the same, written so: of the one group, and of the root, which is itself."""
         (group,) = self.query.groups
-        return constraints_of(group, self.names)
+        return (
+            *constraints_of(group, self.names, manner=manner),
+            *root_constraints_of(self.query.root, self.names, manner),
+        )
 
 
 def prepare(connection: Connection, query: CandidatesQuery) -> Search:
@@ -132,7 +146,7 @@ def _alone(
     (group,) = search.query.groups
     if lot is None:
         counted = sums_of(connection, [search.names.classes[name] for name, _ in group.resources])
-        condition = all_of(constraints_of(group, search.names, manner=Manner(sums=counted)))
+        condition = all_of(search.conditions(Manner(sums=counted)))
         providers, usages = narrow(connection, condition, counted, limit)
     else:
         providers = sample(connection, all_of(search.constraints), limit, lot)

@@ -7,7 +7,13 @@ from itertools import chain
 
 from sqlalchemy import Connection, func, select
 
-from placement_sched.candidates.constraints import OWN_ROOT, Constraint, Home, constraints_of
+from placement_sched.candidates.constraints import (
+    OWN_ROOT,
+    Constraint,
+    Home,
+    constraints_of,
+    root_constraints_of,
+)
 from placement_sched.candidates.names import Names
 from placement_sched.candidates.parts import parts_of, serves_alone
 from placement_sched.candidates.search import Search
@@ -39,7 +45,7 @@ class Sieve:
     @property
     def kind(self) -> str:
         """Return the name of the step in a report."""
-        return "root_required" if self.of_root else self.constraint.kind
+        return self.constraint.kind
 
     @property
     def detail(self) -> str:
@@ -144,7 +150,7 @@ def _constraints(
             constraints_of(group, names, None if group.suffix else home)
         ):
             yield group, constraint, position
-    for constraint in constraints_of(RequestGroup(traits=query.root), names, None):
+    for constraint in root_constraints_of(query.root, names):
         yield None, constraint, 0
 
 

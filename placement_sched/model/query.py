@@ -86,8 +86,8 @@ class CandidatesQuery:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether one group is all it asks for."""
-        return len(self.groups) == 1 and self.root == TraitTerms() and not self.same_subtrees
+        """Return whether there is one group, tied to no other."""
+        return len(self.groups) == 1 and not self.same_subtrees
 
     @property
     def isolates(self) -> bool:
