@@ -31,6 +31,7 @@ PER_REQUEST = frozenset(
         ("placement", "randomize_allocation_candidates"),
         ("scheduler", "max_attempts"),
         ("scheduler", "max_placement_results"),
+        ("scheduler", "request_filters"),
         *(("filter_scheduler", option.dest) for option in filter_scheduler.OPTIONS),
     }
 )

@@ -17,6 +17,14 @@ OPTIONS = (
         min=1,
         help="How many allocation candidates are taken into filtering and weighing.",
     ),
+    cfg.ListOpt(
+        "request_filters",
+        default=[],
+        help="Request filters in the order in which they are to run: names, or dotted paths of "
+        "classes, which are added so. Those that are not named run before, in the order in which "
+        "they are shipped; none is switched off by not being named. "
+        "placement_sched.scheduler.request_filters.all_request_filters names all that are shipped.",
+    ),
     cfg.IntOpt(
         "decision_retention",
         default=7 * 24 * 3600,

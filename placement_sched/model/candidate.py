@@ -1,6 +1,6 @@
 """What an allocation-candidates search finds: who can serve a request, and with what."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -82,3 +82,15 @@ class Candidates:
     limited: bool = False
     usages: Usages = field(default_factory=Usages)
     trees: tuple[CandidateProvider, ...] | None = None
+
+
+def together(several: Sequence[Candidates]) -> Candidates:
+    """Return what several searches found, each provider once, in their order."""
+    if len(several) == 1:
+        return several[0]
+    providers = {provider.id: provider for one in several for provider in one.providers}
+    return Candidates(
+        requests=tuple(request for one in several for request in one.requests),
+        providers=tuple(providers.values()),
+        limited=any(one.limited for one in several),
+    )

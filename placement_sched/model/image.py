@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from placement_sched.model.flavor import TRAIT_KEY
 from placement_sched.model.image_properties import ImageProperties, properties_from
 
 _PLAIN = (
@@ -38,6 +39,9 @@ class Image:
     min_disk: int = 0
     tags: tuple[str, ...] = ()
     properties: ImageProperties = field(default_factory=ImageProperties)
+    #: Traits that properties ``trait<suffix>:X=required`` name: of no group here, as in nova, but
+    #: said all the same.
+    suffixed_traits: frozenset[str] = frozenset()
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> Self:
@@ -52,9 +56,18 @@ class Image:
             **given,
             tags=tuple(document.get("tags") or ()),
             properties=properties_from(document.get("properties") or {}),
+            suffixed_traits=_suffixed_traits(document.get("properties") or {}),
         )
 
     @property
     def required_traits(self) -> frozenset[str]:
         """Return the traits its ``trait:X=required`` properties name."""
         return frozenset(self.properties.get("traits_required", ()))
+
+
+def _suffixed_traits(properties: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(
+        match["trait"]
+        for key, value in properties.items()
+        if value == "required" and (match := TRAIT_KEY.fullmatch(key)) and match["suffix"]
+    )

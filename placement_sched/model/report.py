@@ -5,7 +5,7 @@ exact, whatever the view leaves out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 Json = dict[str, Any]
@@ -155,6 +155,7 @@ class CandidatesReport:
 
     ``query`` is the exact query string of ``GET /allocation_candidates``, as far as it was built;
     ``providers`` how many root providers there were to begin with; ``hosts`` how many came back.
+    ``fallback`` tells of the second question, where pinned CPUs are looked for as VCPU too.
     """
 
     query: str
@@ -162,6 +163,11 @@ class CandidatesReport:
     hosts: int = 0
     steps: tuple[StepReport, ...] = ()
     nearest_misses: NearMisses = field(default_factory=NearMisses)
+    fallback: Self | None = None
+
+    def falling_back_to(self, other: Self, hosts: int) -> Self:
+        """Return this report with that of the second question; ``hosts`` came back of both."""
+        return replace(self, fallback=other, hosts=hosts)
 
     def as_json(self, view: View = EVERYTHING) -> Json:
         """Return the entry as the contract shows it; ``nearest_misses`` only where nobody fits."""
@@ -171,6 +177,7 @@ class CandidatesReport:
             "hosts": self.hosts,
             "steps": [step.as_json(view) for step in self.steps],
             **self.nearest_misses.as_json(view),
+            **({"fallback": self.fallback.as_json(view)} if self.fallback else {}),
         }
 
 

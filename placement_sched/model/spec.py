@@ -10,6 +10,7 @@ from placement_sched.model.allocation import canonical
 from placement_sched.model.destination import Destination
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image
+from placement_sched.model.requested_group import RequestedGroup
 from placement_sched.model.server_group import ServerGroup
 
 Document = Mapping[str, Any]
@@ -76,7 +77,7 @@ class RequestSpec:
     limits: Limits | None = None
     instance_group: ServerGroup | None = None
     scheduler_hints: Mapping[str, list[str]] = field(default_factory=dict)
-    requested_resources: tuple[Any, ...] = ()
+    requested_resources: tuple[RequestedGroup, ...] = ()
     request_level_params: RequestLevelParams = field(default_factory=RequestLevelParams)
     requested_networks: tuple[Any, ...] = ()
     security_groups: tuple[str, ...] = ()
@@ -114,11 +115,6 @@ class RequestSpec:
     def destination(self) -> Destination:
         """Return where the request may go; anywhere, where it names nothing."""
         return self.requested_destination or Destination()
-
-    @property
-    def required_traits(self) -> frozenset[str]:
-        """Return every trait that flavor or image requires, in whatever request group."""
-        return self.flavor.required_traits | self.image.required_traits
 
     @property
     def vcpus(self) -> int:
@@ -185,6 +181,9 @@ def request_spec_from(document: Document) -> RequestSpec:
         limits=Limits(**document["limits"]) if document.get("limits") else None,
         instance_group=_group(document.get("instance_group")),
         scheduler_hints=_hints(document.get("scheduler_hints") or {}),
+        requested_resources=tuple(
+            map(RequestedGroup.from_document, document.get("requested_resources") or ())
+        ),
         request_level_params=_request_level_params(document.get("request_level_params") or {}),
     )
 
@@ -202,7 +201,6 @@ _LISTS = (
     "ignore_hosts",
     "force_hosts",
     "force_nodes",
-    "requested_resources",
     "requested_networks",
     "security_groups",
 )
@@ -248,8 +246,15 @@ def _hints(document: Document) -> dict[str, list[str]]:
 
 
 def _request_level_params(document: Document) -> RequestLevelParams:
+    required, forbidden = document.get("root_required"), document.get("root_forbidden")
+    for trait in sorted(set(required or ()) & set(forbidden or ())):
+        place = "$.request_spec.request_level_params"
+        raise Invalid(
+            f"trait {trait} is both required (at {place}.root_required) and forbidden (at "
+            f"{place}.root_forbidden)"
+        )
     return RequestLevelParams(
-        root_required=frozenset(document.get("root_required") or ()),
-        root_forbidden=frozenset(document.get("root_forbidden") or ()),
+        root_required=frozenset(required or ()),
+        root_forbidden=frozenset(forbidden or ()),
         same_subtree=tuple(tuple(group) for group in document.get("same_subtree") or ()),
     )

@@ -18,7 +18,6 @@ from placement_sched.model.host_map import HostMap
 from placement_sched.model.provider import Provider
 from placement_sched.operations.reservations import Reservations
 from placement_sched.operations.trait_reach import Reach
-from placement_sched.scheduler.request_filters.forbidden_aggregates import reserved_for
 from placement_sched.store import (
     flavor_list,
     host_map,
@@ -78,7 +77,7 @@ class _World:
 
 
 def _read(connection: Connection, hosts: HostMap, reserved: Iterable[HostAggregate]) -> _World:
-    asked = {trait for one in reserved for trait in reserved_for(one)}
+    asked = {trait for one in reserved for trait in one.reserving_traits}
     carriers = dict(memberships.carriers(connection, {*asked, SHARES}))
     sharing = carriers.pop(SHARES, frozenset())
     of_traits = {uuid for some in carriers.values() for uuid in some}
@@ -124,7 +123,7 @@ def _of_metadata(
 def _of_asking(
     aggregate: HostAggregate, reservations: Reservations, known: Collection[str]
 ) -> Iterator[Finding]:
-    reserved = sorted(reserved_for(aggregate))
+    reserved = sorted(aggregate.reserving_traits)
     for trait in reserved:
         if trait not in known:
             yield Finding(
@@ -190,7 +189,7 @@ def _of_membership(world: _World) -> Iterator[Finding]:
 def _of_providers(world: _World, reserved: Iterable[HostAggregate]) -> Iterator[Finding]:
     """Yield where providers lack traits, or have them where nobody else is kept out."""
     for one in reserved:
-        for trait in sorted(reserved_for(one)):
+        for trait in sorted(one.reserving_traits):
             nodes = world.hosts.nodes_in(one) & world.providers.keys()
             if lacking := nodes - world.carriers.get(trait, frozenset()):
                 yield Finding(

@@ -19,7 +19,7 @@ from placement_sched.model.clock import Clock
 from placement_sched.model.decision import Decision
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import Instance
-from placement_sched.scheduler.question import resources_from_flavor
+from placement_sched.scheduler.groups import amounts_of
 from placement_sched.store import allocations, compute_nodes, decisions, instances, unallocated
 
 #: So many instances are looked at together, as nova does.
@@ -252,9 +252,7 @@ class _Known:
             raise Invalid("its flavor is not known")
         decision = self.decisions.get(instance.uuid)
         boot_from_volume = decision is not None and bool(decision.request.get("is_bfv"))
-        asked = dict(
-            resources_from_flavor(Flavor.from_document(flavor), boot_from_volume=boot_from_volume)
-        )
+        asked = dict(amounts_of(Flavor.from_document(flavor), boot_from_volume=boot_from_volume))
         if not asked:
             raise Invalid("its flavor asks for nothing")
         return asked

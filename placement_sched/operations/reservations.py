@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import product
 
 from placement_sched.config.settings import Settings
@@ -10,26 +9,14 @@ from placement_sched.model.aggregate_check import Reserved
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.image import Image
-from placement_sched.model.spec import RequestSpec
 from placement_sched.model.stored_image import StoredImage
 from placement_sched.scheduler.request_filters.forbidden_aggregates import (
     ForbiddenAggregates,
-    reserved_for,
+    forbidden_to,
 )
 
 #: Names by what they require: thousands of flavors and images ask for few different things.
 ByTraits = Mapping[frozenset[str], tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class _OnlyThese:
-    """The world as a request filter asks about it: these aggregates and nothing else."""
-
-    aggregates: tuple[HostAggregate, ...]
-
-    def host_aggregates(self) -> tuple[HostAggregate, ...]:
-        """Return the aggregates."""
-        return self.aggregates
 
 
 class Reservations:
@@ -44,7 +31,7 @@ class Reservations:
     ) -> None:
         self._filter = ForbiddenAggregates.with_settings(settings)
         self._settings = settings
-        self.aggregates = tuple(one for one in aggregates if any(reserved_for(one)))
+        self.aggregates = tuple(one for one in aggregates if one.reserving_traits)
         self._flavors = _grouped((one.name, one.required_traits) for one in flavors)
         self._images = _grouped((one.name or one.uuid, _required_of(one)) for one in images)
         self.asked = frozenset(trait for traits in self._flavors for trait in traits) | frozenset(
@@ -80,7 +67,7 @@ class Reservations:
         open_images, forbidden_images = _parted(self._images, images, aggregate.uuid)
         return Reserved(
             aggregate,
-            tuple(sorted(reserved_for(aggregate))),
+            tuple(sorted(aggregate.reserving_traits)),
             open_flavors=open_flavors,
             forbidden_flavors=forbidden_flavors,
             open_images=open_images,
@@ -91,9 +78,7 @@ class Reservations:
         self, traits: Iterable[str], aggregates: tuple[HostAggregate, ...]
     ) -> frozenset[str]:
         """Return the uuids of the aggregates that a request of these traits may not use."""
-        flavor = Flavor(extra_specs={f"trait:{trait}": "required" for trait in traits})
-        outcome = self._filter.apply(RequestSpec(flavor=flavor), _OnlyThese(aggregates))
-        return frozenset(outcome.changes.get("forbidden_aggregates", ()))
+        return frozenset(forbidden_to(frozenset(traits), aggregates))
 
 
 def _required_of(image: StoredImage) -> frozenset[str]:

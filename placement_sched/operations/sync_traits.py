@@ -18,7 +18,6 @@ from placement_sched.model.sync import Changed, Code, Problem, gravest
 from placement_sched.operations.sync_ports import Directory, Note, Pair, Placement, Progress
 from placement_sched.operations.sync_problems import hosts_without_provider, of_changes, stopped
 from placement_sched.operations.trait_plan import TraitPlan, make_plan
-from placement_sched.scheduler.request_filters.forbidden_aggregates import reserved_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def sync_traits(
     scope = [one for one in hosts.aggregates if aggregate in {None, one.name}]
     if aggregate is not None and not scope:
         raise NotFound(f"There is no host aggregate named {aggregate!r}.")
-    _, lacking = hosts_without_provider(hosts, [one for one in scope if any(reserved_for(one))])
+    _, lacking = hosts_without_provider(hosts, [one for one in scope if one.reserving_traits])
     run = _Run(placement, hosts, note, progress, problems=lacking)
     try:
         plan = make_plan(hosts, scope, placement, everything=aggregate is None)

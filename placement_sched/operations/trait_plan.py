@@ -9,7 +9,6 @@ from placement_sched.model.host_map import HostMap
 from placement_sched.model.sync import Code, Problem
 from placement_sched.operations.sync_ports import Pair, Placement
 from placement_sched.operations.wanted_traits import wanted_traits
-from placement_sched.scheduler.request_filters.forbidden_aggregates import reserved_for
 
 #: Placement API reference, "Traits": what a trait of an operator's own is named.
 _CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
@@ -42,7 +41,7 @@ def make_plan(
     """
     told = placement.put_there()
     record = told.pairs if everything else _put_for(scope, told.pairs)
-    asked = {trait for one in scope for trait in reserved_for(one)}
+    asked = {trait for one in scope for trait in one.reserving_traits}
     named = asked | {trait for _, trait in record}
     known = placement.known_traits(named) if named else frozenset[str]()
     carriers = placement.carriers(known) if known else {}
@@ -82,7 +81,7 @@ def _out_of_sight(hosts: HostMap, record: Collection[Pair]) -> frozenset[Pair]:
         trait
         for one in hosts.aggregates
         if any(not hosts.nodes.get(host) for host in one.hosts)
-        for trait in reserved_for(one)
+        for trait in one.reserving_traits
     }
     return frozenset(
         (provider, trait)
@@ -98,7 +97,7 @@ def _rebound(
     asking = {
         one.uuid: wanted_traits(hosts, [one]).keys()
         for one in hosts.aggregates
-        if any(reserved_for(one))
+        if one.reserving_traits
     }
     return {
         pair: by_anyone[pair]
@@ -109,7 +108,7 @@ def _rebound(
 
 def _refusals(scope: Iterable[HostAggregate], refused: Collection[str]) -> Iterable[Problem]:
     for name in sorted(refused):
-        asking = ", ".join(one.name for one in scope if name in reserved_for(one))
+        asking = ", ".join(one.name for one in scope if name in one.reserving_traits)
         yield Problem(
             Code.TRAIT_REFUSED,
             name,

@@ -8,7 +8,6 @@ from placement_sched.model.host_map import HostMap
 from placement_sched.model.provider import Provider
 from placement_sched.operations.sync_ports import Pair
 from placement_sched.operations.wanted_traits import wanted_traits
-from placement_sched.scheduler.request_filters.forbidden_aggregates import reserved_for
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class Reach:
         in_placement = (
             (member, trait)
             for aggregate in self.hosts.aggregates
-            for trait in reserved_for(aggregate)
+            for trait in aggregate.reserving_traits
             for member in self.members.get(aggregate.uuid, ())
         )
         return frozenset((*wanted_traits(self.hosts), *in_placement))

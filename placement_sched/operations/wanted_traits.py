@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.host_map import HostMap
 from placement_sched.operations.sync_ports import Pair
-from placement_sched.scheduler.request_filters.forbidden_aggregates import reserved_for
 
 
 def wanted_traits(
@@ -18,7 +17,7 @@ def wanted_traits(
     wanted: dict[Pair, str] = {}
     for aggregate in hosts.aggregates if aggregates is None else aggregates:
         nodes = hosts.nodes_in(aggregate)
-        for trait in reserved_for(aggregate):
+        for trait in aggregate.reserving_traits:
             for node in nodes:
                 wanted.setdefault((node, trait), aggregate.uuid)
     return wanted

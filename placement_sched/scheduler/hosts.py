@@ -1,7 +1,7 @@
 """Host states for what the candidates search found."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from placement_sched.db.connection import Connection
@@ -11,7 +11,7 @@ from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.scheduler.aggregates import AggregateCache, Aggregates
 from placement_sched.scheduler.host_state import HostState, make
 from placement_sched.scheduler.nodes import NodeCache
-from placement_sched.store import services
+from placement_sched.store import memberships, node_traits, services
 
 
 class Memory:
@@ -40,6 +40,14 @@ class World:
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
         """Return all host aggregates, by id, as request filters ask for them."""
         return self.aggregates.every
+
+    def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
+        """Return the uuids of the aggregates that each of these providers is in, if in any."""
+        return memberships.joined(self.connection, uuids)
+
+    def all_nodes_have(self, trait: str) -> bool:
+        """Return whether the root provider of every enabled compute node has a trait."""
+        return node_traits.all_have(self.connection, trait)
 
 
 def host_states(world: World, candidates: Candidates) -> list[HostState]:

@@ -31,7 +31,18 @@ Plugin = TypeVar("Plugin", bound=SchedulerPlugin)
 
 #: Packages of nova whose members are the shipped plugins of the same name here.
 _NOVA = ("nova.scheduler.filters.", "nova.scheduler.weights.")
-_OURS = ("placement_sched.scheduler.filters.", "placement_sched.scheduler.weights.")
+_OURS = (
+    "placement_sched.scheduler.filters.",
+    "placement_sched.scheduler.weights.",
+    "placement_sched.scheduler.request_filters.",
+)
+#: The options that name classes, which are imported.
+_NAMING = (
+    ("filter_scheduler", "available_filters"),
+    ("filter_scheduler", "enabled_filters"),
+    ("filter_scheduler", "weight_classes"),
+    ("scheduler", "request_filters"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +77,16 @@ _WEIGHERS = _Family(
     "[filter_scheduler] weight_classes",
 )
 _REQUEST_FILTERS = _Family(
-    BaseRequestFilter, all_request_filters, "placement_sched.request_filters", "request filters"
+    BaseRequestFilter,
+    all_request_filters,
+    "placement_sched.request_filters",
+    "[scheduler] request_filters",
 )
-_ANNOUNCED = ((_FILTERS, BaseHostFilter), (_WEIGHERS, BaseHostWeigher))
+_ANNOUNCED = (
+    (_FILTERS, BaseHostFilter),
+    (_WEIGHERS, BaseHostWeigher),
+    (_REQUEST_FILTERS, BaseRequestFilter),
+)
 
 
 @lru_cache(maxsize=64)
@@ -79,7 +97,7 @@ def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
     nearest name that is.
     """
     return Plugins(
-        tuple(_made(kind, settings, clock) for kind in _request_filter_classes()),
+        tuple(_made(kind, settings, clock) for kind in _request_filter_classes(settings)),
         tuple(_made(kind, settings, clock) for kind in _filter_classes(settings)),
         tuple(_made(kind, settings, clock) for kind in _weigher_classes(settings)),
     )
@@ -123,14 +141,14 @@ def _check_code(running: Settings, overridden: Settings) -> None:
 
     A dotted path is imported, which only the configuration may ask for.
     """
-    before, after = running.filter_scheduler, overridden.filter_scheduler
     trusted = {path_of(kind) for group in _ANNOUNCED for kind in _announced(*group)}
-    for option in ("available_filters", "enabled_filters", "weight_classes"):
-        for path in set(getattr(after, option)) - set(getattr(before, option)) - trusted:
+    for group, option in _NAMING:
+        before, after = (set(getattr(getattr(one, group), option)) for one in (running, overridden))
+        for path in after - before - trusted:
             if "." in path and not path.startswith((*_NOVA, *_OURS)):
                 raise Invalid(
-                    f"overrides: filter_scheduler.{option}: {path!r} is not of the shipped "
-                    "classes, nor named in the configuration"
+                    f"overrides: {group}.{option}: {path!r} is not of the shipped classes, nor "
+                    "named in the configuration"
                 )
 
 
@@ -163,19 +181,42 @@ def read_settings(files: Sequence[str] = (), conf: cfg.ConfigOpts = CONF) -> Set
     """
     register_options(conf)
     settings = Settings.from_conf(read_files(conf, files))
-    for kind in (*_filter_classes(settings), *_weigher_classes(settings)):
+    for kind in (
+        *_request_filter_classes(settings),
+        *_filter_classes(settings),
+        *_weigher_classes(settings),
+    ):
         register(conf, kind.options)
     # Strangers' modules are imported now, and what options they brought can be read.
     return Settings.from_conf(conf)
 
 
-def _request_filter_classes() -> list[type[BaseRequestFilter]]:
-    return [*all_request_filters(), *_announced(_REQUEST_FILTERS, BaseRequestFilter)]
+def _request_filter_classes(settings: Settings) -> list[type[BaseRequestFilter]]:
+    """Return all request filters: those that the operator names last, in that order.
+
+    To name one is to give it its place, or to add it; none goes for not being named, so that a
+    list cannot open what another filter keeps shut.
+    """
+    known = [*all_request_filters(), *_announced(_REQUEST_FILTERS, BaseRequestFilter)]
+    by_name = {name: kind for kind in known for name in (kind.__name__, kind.name, *kind.aliases)}
+    listed: list[type[BaseRequestFilter]] = []
+    for name in settings.scheduler.request_filters:
+        if "." in name:
+            listed += _named([name], _REQUEST_FILTERS, BaseRequestFilter)
+        elif name in by_name:
+            listed.append(by_name[name])
+        else:
+            raise ConfigurationError(
+                f"[scheduler] request_filters: there is no request filter {name!r}"
+                f"{_suggestion(name, by_name)}"
+            )
+    return _once([*(kind for kind in known if kind not in listed), *listed])
 
 
 def _weigher_classes(settings: Settings) -> list[type[BaseHostWeigher]]:
     named = _named(settings.filter_scheduler.weight_classes, _WEIGHERS, BaseHostWeigher)
-    return _once([*named, *_announced(_WEIGHERS, BaseHostWeigher)])
+    every = _once([*named, *_announced(_WEIGHERS, BaseHostWeigher)])
+    return [kind for kind in every if kind.is_wanted(settings)]
 
 
 def _filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:

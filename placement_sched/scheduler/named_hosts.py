@@ -8,6 +8,7 @@ from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.report import FilterReport, Rejected
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.question import Confinement
 from placement_sched.scheduler.stages import FilterRun
 from placement_sched.store import compute_nodes
 
@@ -27,6 +28,12 @@ def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode,
         nodes={*spec.force_nodes, *_given(destination.node)},
     )
     return tuple(node for node in found if _may(spec, node.host, node.hypervisor_hostname))
+
+
+def confinement(connection: Connection, spec: RequestSpec) -> Confinement:
+    """Return the nodes to which the request is confined by name, as the question asks of them."""
+    nodes = named_nodes(connection, spec)
+    return Confinement(None if nodes is None else tuple(node.uuid for node in nodes))
 
 
 def names_hosts(spec: RequestSpec) -> bool:

@@ -14,7 +14,7 @@ from placement_sched.candidates.search import Search, find, prepare
 from placement_sched.config.settings import Settings
 from placement_sched.db.connection import Connection
 from placement_sched.errors import UnknownNames
-from placement_sched.model.candidate import Candidates
+from placement_sched.model.candidate import Candidates, together
 from placement_sched.model.query import CandidatesQuery
 from placement_sched.model.report import CandidatesReport, Funnel, View
 from placement_sched.model.selection import Selection
@@ -23,16 +23,14 @@ from placement_sched.scheduler.choose import Choice, Chooser
 from placement_sched.scheduler.headroom import Headroom
 from placement_sched.scheduler.hosts import Memory, World, host_states, named_states
 from placement_sched.scheduler.loading import Plugins
-from placement_sched.scheduler.named_hosts import named_nodes
-from placement_sched.scheduler.question import question_from, unknown_in
+from placement_sched.scheduler.named_hosts import confinement, named_nodes
+from placement_sched.scheduler.question import falls_back, question_from, unknown_in
 from placement_sched.scheduler.stages import (
     RequestFilterRun,
     check_request,
     run_request_filters,
 )
 from placement_sched.store import compute_nodes
-
-NOTHING_FOUND = Candidates()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,21 +43,37 @@ class Tools:
     random: Random
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question that was put to the candidates search, and what it found."""
+
+    search: Search
+    found: Candidates
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """How one request went, and under which settings; stages that were not reached are None."""
+    """How one request went, and under which settings; stages that were not reached are empty.
+
+    ``fallback`` asks for VCPU where ``asked`` asks for PCPU: what both find counts.
+    """
 
     settings: Settings
     narrowed: RequestFilterRun
     query: CandidatesQuery | None
-    search: Search | None = None
-    found: Candidates = NOTHING_FOUND
+    asked: Asked | None = None
+    fallback: Asked | None = None
     choice: Choice | None = None
 
     @property
     def selections(self) -> tuple[tuple[Selection, ...], ...]:
         """Return the hosts chosen for each instance, the best first; empty where one has none."""
         return self.choice.selections if self.choice else ()
+
+    @property
+    def found(self) -> Candidates:
+        """Return all candidates, those of the question itself first."""
+        return together([one.found for one in (self.asked, self.fallback) if one is not None])
 
 
 def run(connection: Connection, spec: RequestSpec, tools: Tools, alternates: int) -> Run:
@@ -74,26 +88,21 @@ def run(connection: Connection, spec: RequestSpec, tools: Tools, alternates: int
     check_request(tools.plugins.filters, spec)
     narrowed = run_request_filters(tools.plugins.request_filters, spec, world)
     spec = narrowed.spec
-    named = named_nodes(connection, spec)
-    only = named[0].uuid if named is not None and len(named) == 1 else None
-    query = question_from(spec, tools.settings, only)
+    named = confinement(connection, spec)
+    query = question_from(spec, tools.settings, named)
+    done = Run(settings=tools.settings, narrowed=narrowed, query=query)
     if narrowed.refusal:
-        return Run(settings=tools.settings, narrowed=narrowed, query=query)
-    search = _prepared(connection, query, spec)
-    found = find(connection, search, tools.settings, tools.random)
+        return done
+    done = replace(done, asked=_asked(connection, query, spec, tools))
+    if falls_back(spec, tools.settings):
+        unpinned = question_from(spec, tools.settings, named, pinned=False)
+        done = replace(done, fallback=_asked(connection, unpinned, spec, tools))
+    found = done.found
     hosts = host_states(world, found)
     chooser = _chooser(tools, tools.plugins, alternates)
     several = spec.num_instances > 1
     headroom = Headroom.read(connection, found) if several else Headroom.unbounded()
-    choice = chooser.choose(hosts, spec, headroom)
-    return Run(
-        settings=tools.settings,
-        narrowed=narrowed,
-        query=query,
-        search=search,
-        found=found,
-        choice=choice,
-    )
+    return replace(done, choice=chooser.choose(hosts, spec, headroom))
 
 
 def _run_rebuild(world: World, spec: RequestSpec, tools: Tools, alternates: int) -> Run:
@@ -111,11 +120,14 @@ def _run_rebuild(world: World, spec: RequestSpec, tools: Tools, alternates: int)
     return Run(settings=tools.settings, narrowed=narrowed, query=None, choice=choice)
 
 
-def _prepared(connection: Connection, query: CandidatesQuery, spec: RequestSpec) -> Search:
+def _asked(
+    connection: Connection, query: CandidatesQuery, spec: RequestSpec, tools: Tools
+) -> Asked:
     try:
-        return prepare(connection, query)
+        search = prepare(connection, query)
     except UnknownNames as unknown:
         raise unknown_in(spec, unknown) from None
+    return Asked(search, find(connection, search, tools.settings, tools.random))
 
 
 def _chooser(tools: Tools, plugins: Plugins, alternates: int) -> Chooser:
@@ -136,6 +148,12 @@ def funnel(connection: Connection, done: Run, view: View) -> Funnel:
 
 
 def _candidates_report(connection: Connection, done: Run, view: View) -> CandidatesReport:
-    if done.search is None:
+    if done.asked is None:
         return CandidatesReport(query=done.query.querystring() if done.query else "")
-    return explain(connection, done.search, done.found, done.settings, view)
+    reports = [
+        explain(connection, one.search, one.found, done.settings, view)
+        for one in (done.asked, done.fallback)
+        if one is not None
+    ]
+    hosts = len({request.root_uuid for request in done.found.requests})
+    return reports[0] if len(reports) == 1 else reports[0].falling_back_to(reports[1], hosts)

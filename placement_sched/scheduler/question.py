@@ -1,17 +1,9 @@
-"""From a request to a question: what the candidates search is asked for a request spec.
+"""From a request to a question: what the candidates search is asked for a request spec."""
 
-Source: nova's documentation, "Flavors" (extra specs ``resources:``, ``trait:``) and
-"Image Properties" (``trait:``).
-"""
-
-import re
-from collections.abc import Iterator, Mapping
-from uuid import UUID
+from dataclasses import dataclass, replace
 
 from placement_sched.config.settings import Settings
-from placement_sched.errors import Invalid, UnknownNames
-from placement_sched.model.flavor import Flavor
-from placement_sched.model.inventory import MAX_INT
+from placement_sched.errors import Invalid, TooComplex, UnknownNames
 from placement_sched.model.query import (
     AggregateTerms,
     CandidatesQuery,
@@ -19,121 +11,149 @@ from placement_sched.model.query import (
     TraitTerms,
 )
 from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.groups import groups_of
+from placement_sched.scheduler.groups.gathering import Groups
+from placement_sched.scheduler.groups.requested import aggregate_terms
+from placement_sched.scheduler.hardware.cpus import cpu_policy
 
-_RESOURCES = "resources:"
-_TRAIT = "trait:"
-#: Names of resource classes and traits (Placement API reference).
-_SYMBOL = re.compile(r"[A-Z][A-Z0-9_]*")
-_AMOUNT = re.compile(r"[0-9]{1,10}")
-_WORDS = ("required", "forbidden")
+#: Hints that name other hosts or members, which a limit might cut away.
+_UNLIMITED = ("group", "same_host", "different_host")
+_PARAMS = "$.request_spec.request_level_params"
 
 
-def question_from(spec: RequestSpec, settings: Settings, node_uuid: str | None) -> CandidatesQuery:
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """The nodes to which a request is confined by name: their uuids, or None for no such names."""
+
+    nodes: tuple[str, ...] | None = None
+
+    @property
+    def only(self) -> str | None:
+        """Return the node, where there is exactly one."""
+        return self.nodes[0] if self.nodes is not None and len(self.nodes) == 1 else None
+
+    @property
+    def is_loose(self) -> bool:
+        """Return whether there are several, of which a question can name no tree."""
+        return self.nodes is not None and len(self.nodes) > 1
+
+
+def question_from(
+    spec: RequestSpec, settings: Settings, named: Confinement, *, pinned: bool = True
+) -> CandidatesQuery:
     """Return the allocation-candidates question of a request.
 
-    ``node_uuid`` is the one node that the request is confined to, if it is. Requests that name
-    hosts or a cell are not cut at ``[scheduler] max_placement_results``, since what is cut might
-    be the hosts named. Raises :class:`Invalid` for extra specs and image properties that cannot
-    be, or that contradict each other, naming the keys.
+    ``pinned`` false asks for VCPU in place of PCPU. Raises :class:`Invalid` for extra specs, image
+    properties and groups that cannot be, or that contradict each other, naming the keys.
     """
-    group = RequestGroup(
-        resources=resources_from_flavor(spec.flavor, boot_from_volume=spec.is_bfv),
-        traits=_traits(spec),
-        aggregates=_aggregates(spec),
-        in_tree=node_uuid,
-    )
-    named = spec.force_hosts or spec.force_nodes or spec.destination.cell
+    groups = groups_of(spec, pinned=pinned)
+    frozen = [group.frozen() for group in groups]
+    frozen = _at_destination(frozen, spec, named)
+    ties = spec.same_subtree
+    _check_ties(groups, ties)
+    _check_resources(groups, frozen, ties)
+    most = settings.placement.max_request_groups
+    if len(frozen) > most:
+        raise TooComplex(
+            f"{len(frozen)} request groups are asked for, where [placement] max_request_groups "
+            f"allows {most}."
+        )
     return CandidatesQuery(
-        groups=(group,), limit=None if named else settings.scheduler.max_placement_results
+        groups=tuple(frozen),
+        group_policy=_policy(groups),
+        root=TraitTerms(
+            tuple(frozenset({name}) for name in sorted(spec.root_required)), spec.root_forbidden
+        ),
+        same_subtrees=ties,
+        limit=_limit(spec, settings, named),
     )
+
+
+def falls_back(spec: RequestSpec, settings: Settings) -> bool:
+    """Return whether hosts that offer their pinned CPUs as VCPU are looked for as well.
+
+    Only a CPU policy asks for that, not ``resources:PCPU`` (nova's documentation, "CPU
+    topologies"; ``[workarounds] disable_fallback_pcpu_query``).
+    """
+    dedicated = cpu_policy(spec.flavor, spec.image) == "dedicated"
+    return dedicated and not settings.workarounds.disable_fallback_pcpu_query
 
 
 def unknown_in(spec: RequestSpec, unknown: UnknownNames) -> Invalid:
     """Return the error that tells where in the request the unknown names came from."""
-    extra_specs, required = spec.flavor.extra_specs, spec.image.required_traits
-    places = []
+    groups = groups_of(spec)
+    places = [place for name in unknown.names for place in groups.sources_of(name)]
     for name in unknown.names:
-        keys = [f"{prefix}{name}" for prefix in (_RESOURCES, _TRAIT)]
-        places += [f"flavor extra spec {key!r}" for key in keys if key in extra_specs]
-        if name in required:
-            places.append(f"image property {_TRAIT + name!r}")
+        places += [f"{_PARAMS}.root_required"] * (name in spec.root_required)
+        places += [f"{_PARAMS}.root_forbidden"] * (name in spec.root_forbidden)
     told = f"No such {unknown.kind}: {', '.join(unknown.names)}"
     return Invalid(f"{told} ({', '.join(places)})" if places else told)
 
 
-def resources_from_flavor(flavor: Flavor, *, boot_from_volume: bool) -> tuple[tuple[str, int], ...]:
-    """Return the amounts of a flavor, overridden by its ``resources:`` keys; 0 asks nothing.
-
-    Memory is in MB, disk in GB. Raises :class:`Invalid` naming an extra spec that cannot be.
-    """
-    amounts = {
-        "VCPU": flavor.vcpus,
-        "MEMORY_MB": flavor.memory_mb,
-        "DISK_GB": _disk_gb(flavor, boot_from_volume=boot_from_volume),
-    }
-    amounts |= {
-        name: _amount(key, value) for key, name, value in _keyed(flavor.extra_specs, _RESOURCES)
-    }
-    return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
-
-
-def _keyed(extra_specs: Mapping[str, str], prefix: str) -> Iterator[tuple[str, str, str]]:
-    """Yield key, name and value of the extra specs whose keys are a prefix and a name."""
-    for key, value in extra_specs.items():
-        if key.startswith(prefix):
-            yield key, _name(f"flavor extra spec {key!r}", key.removeprefix(prefix)), value
-
-
-def _name(place: str, name: str) -> str:
-    if not _SYMBOL.fullmatch(name):
-        raise Invalid(f"{place}: {name!r} is no name: upper case letters, digits and _ make one")
-    return name
-
-
-def _disk_gb(flavor: Flavor, *, boot_from_volume: bool) -> int:
-    """Return the local disk in GB: swap, given in MB, is rounded up; a volume is not local."""
-    root_gb = 0 if boot_from_volume else flavor.root_gb
-    return root_gb + flavor.ephemeral_gb + -(-flavor.swap // 1024)
-
-
-def _amount(key: str, value: str) -> int:
-    if not _AMOUNT.fullmatch(value):
-        raise Invalid(f"flavor extra spec {key!r}: expected an amount of 0 or more, got {value!r}")
-    return min(int(value), MAX_INT + 1)
-
-
-def _traits(spec: RequestSpec) -> TraitTerms:
-    """Return the traits that flavor and image require, and those that the flavor forbids."""
-    told: dict[str, set[str]] = {word: set() for word in _WORDS}
-    for key, name, value in _keyed(spec.flavor.extra_specs, _TRAIT):
-        if value not in told:
-            raise Invalid(
-                f"flavor extra spec {key!r}: expected {' or '.join(_WORDS)}, got {value!r}"
-            )
-        told[value].add(name)
-    required, forbidden = told["required"], told["forbidden"]
-    of_image = {
-        _name(f"image property {_TRAIT + name!r}", name)
-        for name in sorted(spec.image.required_traits)
-    }
-    if both := sorted(forbidden & of_image):
-        raise Invalid(
-            f"trait {both[0]} is forbidden by the flavor extra spec 'trait:{both[0]}' and required "
-            f"by the image property 'trait:{both[0]}'"
-        )
-    return TraitTerms(
-        tuple(frozenset({name}) for name in sorted(required | of_image)), frozenset(forbidden)
-    )
-
-
-def _aggregates(spec: RequestSpec) -> AggregateTerms:
+def _at_destination(
+    groups: list[RequestGroup], spec: RequestSpec, named: Confinement
+) -> list[RequestGroup]:
+    """Return the groups with the one without suffix confined to where the request may go."""
     destination = spec.destination
-    return AggregateTerms(
-        tuple(_uuids(joined) for joined in destination.aggregates),
-        frozenset().union(*map(_uuids, destination.forbidden_aggregates)),
+    wanted = aggregate_terms(
+        (joined.split(",") for joined in destination.aggregates),
+        (uuid for joined in destination.forbidden_aggregates for uuid in joined.split(",")),
     )
+    if wanted == AggregateTerms() and named.only is None:
+        return groups
+    plain = next((group for group in groups if not group.suffix), RequestGroup())
+    confined = replace(plain, aggregates=wanted, in_tree=named.only)
+    return [confined, *(group for group in groups if group.suffix)]
 
 
-def _uuids(joined: str) -> frozenset[str]:
-    """Return the aggregates of one entry: uuids joined by commas, any of which will do."""
-    return frozenset(str(UUID(part)) for part in joined.split(","))
+def _policy(groups: Groups) -> str | None:
+    """Return the group policy: the flavor's, or none where others than it have made the groups.
+
+    Raises :class:`Invalid` where several groups are the flavor's own, and it does not say.
+    """
+    if groups.policy is not None or len(groups.suffixes) < 2:
+        return groups.policy
+    if len(groups.of_flavor) > 1:
+        named = ", ".join(repr(suffix) for suffix in groups.of_flavor)
+        raise Invalid(
+            f"the flavor has several groups, {named}: the extra spec 'group_policy' has to say "
+            "whether one provider may serve them (none) or not (isolate)"
+        )
+    return "none"
+
+
+def _limit(spec: RequestSpec, settings: Settings, named: Confinement) -> int | None:
+    """Return how many candidates to ask for; None where what is cut might be what is wanted."""
+    uncut = (
+        named.is_loose
+        or spec.destination.cell
+        or spec.instance_group is not None
+        or any(name in spec.scheduler_hints for name in _UNLIMITED)
+    )
+    return None if uncut else settings.scheduler.max_placement_results
+
+
+def _check_ties(groups: Groups, ties: tuple[tuple[str, ...], ...]) -> None:
+    for position, tie in enumerate(ties):
+        unknown = sorted(set(tie) - set(groups.suffixes))
+        if unknown:
+            raise Invalid(
+                f"there is no group {unknown[0]!r}, only "
+                f"{', '.join(map(repr, groups.suffixes)) or 'the one without suffix'} "
+                f"(at {_PARAMS}.same_subtree[{position}])"
+            )
+
+
+def _check_resources(
+    groups: Groups, frozen: list[RequestGroup], ties: tuple[tuple[str, ...], ...]
+) -> None:
+    """Raise :class:`Invalid` for a group without resources, unless a subtree ties it to others."""
+    tied = {suffix for tie in ties for suffix in tie}
+    for group in frozen:
+        if not group.resources and group.suffix not in tied:
+            name = f"group {group.suffix!r}" if group.suffix else "the group without suffix"
+            askers = groups[group.suffix].askers
+            told = f" ({', '.join(askers)})" if askers else ""
+            raise Invalid(f"{name} asks for no resources, only for providers of a kind{told}")
+    if not any(group.resources for group in frozen):
+        raise Invalid("the request asks for no resources at all")

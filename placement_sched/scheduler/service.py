@@ -22,8 +22,9 @@ from placement_sched.model.clock import Clock
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED, Decision, digest_of
 from placement_sched.model.report import View, hosts_as_json, terms_of
 from placement_sched.model.spec import RequestSpec, request_spec_from
-from placement_sched.scheduler import group_support, not_yet, stored
+from placement_sched.scheduler import group_support, stored
 from placement_sched.scheduler.claims import claim
+from placement_sched.scheduler.completion import completed
 from placement_sched.scheduler.hosts import Memory
 from placement_sched.scheduler.loading import overridden, plugins_for
 from placement_sched.scheduler.pipeline import Run, Tools, funnel, run
@@ -60,20 +61,20 @@ class Scheduler:
         try:
             asked = self._whole(document)
         except (NotFound, Invalid):  # what it names may have gone since it was placed
-            left = _spec_of(_nameless(document))
+            left = request_spec_from(_nameless(document))
             repeated = claiming and not left.is_rebuild
             earlier = self._earlier(left, document) if repeated else None
             if earlier is None:
                 raise
             return earlier
-        spec = _with_uuids(_spec_of(asked))
+        spec = _with_uuids(_spec_of(asked, self.settings))
         claiming = claiming and not spec.is_rebuild  # who stays keeps what it holds
         number = self.settings.scheduler.max_attempts - 1 if alternates else 0
         tools = self._tools(self.settings)
         for start in range(MAX_STARTS):
             if start and stored.names_group(document):  # whose members the rivals may be
                 asked = self._whole(document)
-                spec = replace(_spec_of(asked), instance_uuids=spec.instance_uuids)
+                spec = replace(_spec_of(asked, self.settings), instance_uuids=spec.instance_uuids)
             self.database.tally.claims_retried += bool(start)
             earlier = self._earlier(spec, document) if claiming else None
             if earlier is not None:
@@ -108,7 +109,7 @@ class Scheduler:
         The same run as :meth:`select_destinations`; nothing is claimed.
         """
         tools = self._tools_under(overrides) if overrides else self._tools(self.settings)
-        spec = _spec_of(self._whole(document))
+        spec = _spec_of(self._whole(document), tools.settings)
         group_support.check(spec, tools.plugins)
         number = tools.settings.scheduler.max_attempts - 1 if alternates else 0
         with self.database.read() as connection:
@@ -207,10 +208,8 @@ def _decision(spec: RequestSpec, asked: Mapping[str, Any], done: Run, digest: st
     )
 
 
-def _spec_of(document: Mapping[str, Any]) -> RequestSpec:
-    spec = request_spec_from(document)
-    not_yet.check(spec)
-    return spec
+def _spec_of(document: Mapping[str, Any], settings: Settings) -> RequestSpec:
+    return completed(request_spec_from(document), document, settings)
 
 
 def _nameless(document: Mapping[str, Any]) -> Mapping[str, Any]:

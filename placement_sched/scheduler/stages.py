@@ -4,7 +4,7 @@ A runner stamps names, counts, times and collects refusals; the plugin only deci
 raises becomes :class:`~placement_sched.errors.PluginFailed` naming its class.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -97,32 +97,55 @@ def check_request(filters: Sequence[BaseHostFilter], spec: RequestSpec) -> None:
 def run_request_filters(
     filters: Sequence[BaseRequestFilter], spec: RequestSpec, world: World
 ) -> RequestFilterRun:
-    """Return the request as all enabled filters narrow it, up to the first that refuses it.
+    """Return the request as all enabled filters narrow it.
 
-    Raises :class:`PluginFailed`, and whatever ``world`` raises.
+    One that refuses it does not keep the others from narrowing: the question is told whole.
+    Raises :class:`PluginFailed`, :class:`~placement_sched.errors.Invalid` where the root of a host
+    would need a trait and must not have it, and whatever ``world`` raises.
     """
     reports: list[RequestFilterReport] = []
+    refusals: list[Refusal] = []
     watched = _WatchedWorld(world)
     for plugin in filters:
         began = perf_counter()
         outcome = _apply(plugin, spec, watched)
         elapsed_ms = (perf_counter() - began) * 1000
         refusal = outcome if isinstance(outcome, Refusal) else None
-        changes = outcome.changes if isinstance(outcome, Outcome) else {}
         reports.append(
             RequestFilterReport(
                 name=plugin.name or type(plugin).__name__,
                 applied=outcome is not None,
                 elapsed_ms=elapsed_ms,
-                changes=changes,
+                changes=outcome.changes if isinstance(outcome, Outcome) else {},
                 refusal=refusal.reason if refusal else None,
             )
         )
         if refusal:
-            return RequestFilterRun(spec, tuple(reports), refusal)
+            refusals.append(refusal)
         if isinstance(outcome, Outcome):
             spec = outcome.spec
-    return RequestFilterRun(spec, tuple(reports))
+            _check_root(spec, reports)
+    return RequestFilterRun(spec, tuple(reports), next(iter(refusals), None))
+
+
+def _check_root(spec: RequestSpec, reports: Sequence[RequestFilterReport]) -> None:
+    """Raise :class:`~placement_sched.errors.Invalid` for a root trait both wanted and not."""
+    for trait in sorted(spec.root_required & spec.root_forbidden):
+        required, forbidden = (
+            next(
+                (
+                    f"request filter {one.name}"
+                    for one in reports
+                    if trait in one.changes.get(way, ())
+                ),
+                f"$.request_spec.request_level_params.{way}",
+            )
+            for way in ("root_required", "root_forbidden")
+        )
+        raise errors.Invalid(
+            f"trait {trait} of the root provider is forbidden by {forbidden} and required by "
+            f"{required}"
+        )
 
 
 def run_filters(
@@ -189,8 +212,21 @@ class _WatchedWorld:
         self.failure: Exception | None = None
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
-        try:
+        with self._watched():
             return self._world.host_aggregates()
+
+    def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
+        with self._watched():
+            return self._world.provider_aggregates(uuids)
+
+    def all_nodes_have(self, trait: str) -> bool:
+        with self._watched():
+            return self._world.all_nodes_have(trait)
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        try:
+            yield
         except Exception as failure:
             self.failure = failure
             raise

@@ -29,7 +29,7 @@ from placement_sched.operations.fleet.wanted_things import (
     lay_server_group,
 )
 from placement_sched.operations.fleet.written import symbol
-from placement_sched.scheduler.question import resources_from_flavor
+from placement_sched.scheduler.groups import amounts_of
 from placement_sched.store import flavors
 
 Json = dict[str, Any]
@@ -108,4 +108,4 @@ def laid(connection: Connection, document: Any, terms: Terms) -> tuple[State, St
 
 
 def _asked(flavor: Flavor) -> Mapping[str, int]:
-    return dict(resources_from_flavor(flavor, boot_from_volume=False))
+    return dict(amounts_of(flavor, boot_from_volume=False))

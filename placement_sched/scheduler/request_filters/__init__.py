@@ -5,7 +5,7 @@ changes what it was given.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
@@ -17,12 +17,43 @@ from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.folder import classes_in
 from placement_sched.scheduler.plugin import SchedulerPlugin
 
+#: The shipped request filters in the order in which they run: nova's, and then ours.
+ORDER = (
+    "require_tenant_aggregate",
+    "map_az_to_placement_aggregate",
+    "require_image_type_support",
+    "compute_status_filter",
+    "forbidden_aggregates",
+    "transform_image_metadata",
+    "accelerators_filter",
+    "packed_virtqueue_filter",
+    "routed_networks_filter",
+    "remote_managed_ports_filter",
+    "ephemeral_encryption_filter",
+    "virtio_sound_filter",
+    "tpm_secret_security_filter",
+    "owner_nova_filter",
+    "required_aggregates_by_trait",
+)
+
 
 class World(Protocol):
     """What request filters may ask about the cloud; read when it is first asked for."""
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
         """Return all host aggregates, by id."""
+
+    def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
+        """Return the uuids of the aggregates that resource providers are in, by their uuid.
+
+        A provider that is not there, or in no aggregate, is left out.
+        """
+
+    def all_nodes_have(self, trait: str) -> bool:
+        """Return whether the root provider of every enabled compute node has a trait.
+
+        It is false where there is no such node.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +64,17 @@ class Outcome:
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
-def narrowed(spec: RequestSpec, destination: Destination) -> RequestSpec:
-    """Return the request, for this narrower destination."""
-    return replace(spec, requested_destination=destination)
-
-
 class BaseRequestFilter(SchedulerPlugin):
     """The base of all request filters."""
 
-    #: What the explanation calls it.
+    #: What explanations and ``[scheduler] request_filters`` call it.
     name: ClassVar[str] = ""
+    #: Other names by which operators know it.
+    aliases: ClassVar[tuple[str, ...]] = ()
 
     def enabled(self, settings: Settings) -> bool:
-        """Return whether the operator has switched it on."""
-        raise NotImplementedError(f"{type(self).__name__} does not say whether it is enabled")
+        """Return whether the operator has switched it on; one without an option always is."""
+        return True
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
         """Return the narrower request, why no host can take it, or None: this is not about it."""
@@ -55,4 +83,45 @@ class BaseRequestFilter(SchedulerPlugin):
 
 def all_request_filters() -> list[type[BaseRequestFilter]]:
     """Return the request filter classes that are shipped, in the order they run."""
-    return classes_in(sys.modules[__name__], BaseRequestFilter)
+    found = classes_in(sys.modules[__name__], BaseRequestFilter)
+    return sorted(found, key=lambda kind: ORDER.index(kind.name))
+
+
+def narrowed(spec: RequestSpec, destination: Destination) -> RequestSpec:
+    """Return the request, for this narrower destination."""
+    return replace(spec, requested_destination=destination)
+
+
+def confined(spec: RequestSpec, aggregates: Iterable[str]) -> Outcome:
+    """Return the request for hosts in at least one of the aggregates of these uuids."""
+    uuids = list(aggregates)
+    return Outcome(narrowed(spec, spec.destination.requiring(uuids)), {"aggregates": uuids})
+
+
+def kept_out(spec: RequestSpec, aggregates: Iterable[str]) -> Outcome:
+    """Return the request for hosts in none of the aggregates of these uuids."""
+    uuids = list(aggregates)
+    if not uuids:
+        return Outcome(spec)
+    changes = {"forbidden_aggregates": uuids}
+    return Outcome(narrowed(spec, spec.destination.forbidding(uuids)), changes)
+
+
+def requiring(spec: RequestSpec, *traits: str) -> Outcome:
+    """Return the request for hosts whose root provider has these traits as well."""
+    added = sorted(set(traits) - spec.root_required)
+    if not added:
+        return Outcome(spec)
+    params = spec.request_level_params
+    params = replace(params, root_required=params.root_required.union(added))
+    return Outcome(replace(spec, request_level_params=params), {"root_required": added})
+
+
+def forbidding(spec: RequestSpec, *traits: str) -> Outcome:
+    """Return the request for hosts whose root provider has none of these traits."""
+    added = sorted(set(traits) - spec.root_forbidden)
+    if not added:
+        return Outcome(spec)
+    params = spec.request_level_params
+    params = replace(params, root_forbidden=params.root_forbidden.union(added))
+    return Outcome(replace(spec, request_level_params=params), {"root_forbidden": added})

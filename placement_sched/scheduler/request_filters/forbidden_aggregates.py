@@ -1,34 +1,37 @@
 """forbidden_aggregates: keep requests out of aggregates that are reserved by traits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from placement_sched.config import Settings
 from placement_sched.config.aliased import AliasedBoolOpt
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.groups import groups_of
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     Outcome,
     World,
-    narrowed,
+    kept_out,
 )
-
-_PREFIX = "trait:"
 
 
 class ForbiddenAggregates(BaseRequestFilter):
     """Keeps requests out of aggregates whose metadata require traits that they do not.
 
-    An aggregate with ``trait:X=required`` in its metadata takes only requests whose flavor extra
-    specs or image properties have ``trait:X=required`` as well; with several such keys, all of
-    them. Other values than ``required`` say nothing. All aggregates that a request may not use
-    are forbidden to it in one ``member_of=!in:``.
+    An aggregate with ``trait:X=required`` in its metadata takes only requests that require X as
+    well: by ``trait:X=required``, or with the suffix of a group ``trait<suffix>:X=required``, in
+    the flavor's extra specs or the image's properties; by another extra spec or property that is
+    translated to it, such as ``hw:tpm_version``; or by a port or accelerator. With several such
+    keys, all of them. Other values than ``required`` say nothing. All aggregates that a request
+    may not use are forbidden to it in one ``member_of=!in:``, beside those that its requested
+    destination forbids.
 
     The traits are not put on the hosts' providers by this: see ``placement-sched placement
     sync_traits``. nova calls the filter isolate_aggregates. Off by default.
     """
 
     name = "forbidden_aggregates"
+    aliases = ("isolate_aggregates",)
     options = (
         (
             "scheduler",
@@ -48,22 +51,14 @@ class ForbiddenAggregates(BaseRequestFilter):
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome:
         """Return the request without the aggregates that are reserved for others."""
-        required = spec.required_traits
-        forbidden = sorted(
-            aggregate.uuid
-            for aggregate in world.host_aggregates()
-            if any(trait not in required for trait in reserved_for(aggregate))
-        )
-        if not forbidden:
-            return Outcome(spec)
-        return Outcome(
-            narrowed(spec, spec.destination.forbidding(forbidden)),
-            {"forbidden_aggregates": forbidden},
-        )
+        required = groups_of(spec).required_traits | spec.image.suffixed_traits
+        return kept_out(spec, forbidden_to(required, world.host_aggregates()))
 
 
-def reserved_for(aggregate: HostAggregate) -> Iterator[str]:
-    """Yield the traits that an aggregate's metadata require of whoever uses its hosts."""
-    for key, value in aggregate.metadata.items():
-        if value == "required" and key.startswith(_PREFIX):
-            yield key.removeprefix(_PREFIX)
+def forbidden_to(required: frozenset[str], aggregates: Iterable[HostAggregate]) -> list[str]:
+    """Return the uuids of the aggregates that a request for these traits may not use."""
+    return sorted(
+        aggregate.uuid
+        for aggregate in aggregates
+        if not required.issuperset(aggregate.reserving_traits)
+    )

@@ -1,14 +1,13 @@
 """map_az_to_placement_aggregate: confine requests for a zone to the zone's aggregates."""
 
-from placement_sched.config import Settings
-from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     Outcome,
     World,
-    narrowed,
+    confined,
+    kept_out,
 )
 
 
@@ -22,10 +21,6 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
 
     name = "map_az_to_placement_aggregate"
 
-    def enabled(self, settings: Settings) -> bool:
-        """Return True."""
-        return True
-
     def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
         """Return the request confined to the zone, or None where it asks for none."""
         wanted = zones(spec.availability_zone)
@@ -34,26 +29,16 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         zoned = [agg for agg in world.host_aggregates() if zones(agg.availability_zone)]
         inside = [agg for agg in zoned if wanted & zones(agg.availability_zone)]
         if self.settings.DEFAULT.default_availability_zone in wanted:
-            return _outside(spec, [agg for agg in zoned if agg not in inside])
+            # What is in no zone is in the default one.
+            return kept_out(spec, [agg.uuid for agg in zoned if agg not in inside])
         if not inside:
             return Refusal(
                 f"no aggregate has the availability zone {spec.availability_zone!r}",
                 asked=spec.availability_zone,
             )
-        uuids = [agg.uuid for agg in inside]
-        return Outcome(narrowed(spec, spec.destination.requiring(uuids)), {"aggregates": uuids})
+        return confined(spec, [agg.uuid for agg in inside])
 
 
 def zones(text: str | None) -> frozenset[str]:
     """Return the zones named, separated by commas, in a request or in aggregate metadata."""
     return frozenset(part.strip() for part in (text or "").split(",") if part.strip())
-
-
-def _outside(spec: RequestSpec, others: list[HostAggregate]) -> Outcome:
-    """Return the request kept out of the other zones: what is in none, is in the default one."""
-    uuids = [agg.uuid for agg in others]
-    if not uuids:
-        return Outcome(spec)
-    return Outcome(
-        narrowed(spec, spec.destination.forbidding(uuids)), {"forbidden_aggregates": uuids}
-    )

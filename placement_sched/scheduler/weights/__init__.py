@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol
 
 from oslo_log import log
 
+from placement_sched.config import Settings
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.folder import classes_in
@@ -50,6 +51,11 @@ class BaseHostWeigher(SchedulerPlugin):
     #: Group and name of the option that says how much this weigher counts. Metadata of a host's
     #: aggregates under the option's name override it for that host.
     multiplier_option: ClassVar[tuple[str, str] | None] = None
+
+    @classmethod
+    def is_wanted(cls, settings: Settings) -> bool:  # noqa: ARG003 - for those that override it
+        """Return whether it runs under these settings: one that is switched off is not told of."""
+        return True
 
     def weight_multiplier(self, host_state: HostState) -> float:
         """Return how much this weigher counts for this host; negative turns the order round."""

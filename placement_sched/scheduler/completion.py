@@ -1,0 +1,63 @@
+"""What nova's API makes of flavor and image before it schedules, where the request leaves it out.
+
+A topology of NUMA cells and requests for PCI devices; with ``[filter_scheduler]
+pci_in_placement`` the latter are asked of placement, a group for each device.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from placement_sched.config.settings import Settings
+from placement_sched.errors import Invalid
+from placement_sched.model.pci_request import InstancePCIRequest, InstancePCIRequests
+from placement_sched.model.requested_group import RequestedGroup
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.hardware.numa import numa_topology
+from placement_sched.scheduler.hardware.pci import aliases_of, pci_requests, placement_terms
+
+
+def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings) -> RequestSpec:
+    """Return the request with what ``document`` does not say derived from its flavor and image.
+
+    What is said, be it null, is taken as it is. Raises :class:`Invalid` for a flavor or image that
+    cannot be, or contradict each other, naming the keys.
+    """
+    flavor, image = spec.flavor, spec.image
+    if "numa_topology" not in document:
+        spec = replace(spec, numa_topology=numa_topology(flavor, image))
+    in_placement = settings.filter_scheduler.pci_in_placement
+    if "pci_requests" not in document:
+        aliases = aliases_of(settings.pci.alias, in_placement=in_placement)
+        requests = pci_requests(flavor, image, aliases)
+        spec = replace(spec, pci_requests=InstancePCIRequests(requests=requests))
+    if not in_placement or spec.pci_requests is None:
+        return spec
+    groups = tuple(
+        group
+        for position, request in enumerate(spec.pci_requests.requests)
+        for group in _groups(request, position)
+    )
+    return replace(spec, requested_resources=(*spec.requested_resources, *groups))
+
+
+def _groups(request: InstancePCIRequest, position: int) -> Iterator[RequestedGroup]:
+    """Yield a group for each device, for which any provider of the tree will do.
+
+    Devices of neutron's ports are none of placement's, as in nova.
+    """
+    if request.alias_name is None:
+        return
+    place = f"$.request_spec.pci_requests.requests[{position}]"
+    if len(request.spec) != 1:
+        raise Invalid(
+            f"[filter_scheduler] pci_in_placement takes one spec for a request, not "
+            f"{len(request.spec)} (at {place}.spec)"
+        )
+    resource_class, traits = placement_terms(request)
+    for number in range(request.count):
+        yield RequestedGroup(
+            requester_id=f"{request.request_id}-{number}",
+            resources={resource_class: 1},
+            required_traits=frozenset(traits),
+        )

@@ -1,0 +1,68 @@
+"""transform_image_metadata: ask for hosts that have the devices that image properties name."""
+
+import os_traits
+from oslo_config import cfg
+from oslo_log import log
+
+from placement_sched.config import Settings
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.request_filters import (
+    BaseRequestFilter,
+    Outcome,
+    World,
+    requiring,
+)
+
+LOG = log.getLogger(__name__)
+
+#: What the traits of a property's values begin with.
+_PREFIXES = {
+    "hw_cdrom_bus": "COMPUTE_STORAGE_BUS",
+    "hw_disk_bus": "COMPUTE_STORAGE_BUS",
+    "hw_video_model": "COMPUTE_GRAPHICS_MODEL",
+    "hw_vif_model": "COMPUTE_NET_VIF_MODEL",
+    "hw_architecture": "HW_ARCH",
+    "hw_emulation_architecture": "COMPUTE_ARCH",
+    "hw_viommu_model": "COMPUTE_VIOMMU",
+}
+
+
+class TransformImageMetadata(BaseRequestFilter):
+    """Requires hosts that have what image properties name: buses, models and architectures.
+
+    Each property becomes a trait of the root provider: ``hw_disk_bus`` and ``hw_cdrom_bus``
+    become COMPUTE_STORAGE_BUS_<value>, ``hw_video_model`` COMPUTE_GRAPHICS_MODEL_<value>,
+    ``hw_vif_model`` COMPUTE_NET_VIF_MODEL_<value>, ``hw_architecture`` HW_ARCH_<value>,
+    ``hw_emulation_architecture`` COMPUTE_ARCH_<value>, ``hw_viommu_model`` COMPUTE_VIOMMU_<value>.
+    If no trait is named for one of the values, none of them is asked for, as in nova, and a
+    warning is logged. Off by default.
+    """
+
+    name = "transform_image_metadata"
+    options = (
+        (
+            "scheduler",
+            cfg.BoolOpt(
+                "image_metadata_prefilter",
+                default=False,
+                help="Require hosts to have the traits of the devices that image properties name.",
+            ),
+        ),
+    )
+
+    def enabled(self, settings: Settings) -> bool:
+        """Return whether ``[scheduler] image_metadata_prefilter`` is set."""
+        return bool(settings.scheduler.image_metadata_prefilter)
+
+    def apply(self, spec: RequestSpec, world: World) -> Outcome | None:
+        """Return the request for hosts that have it all; None where nothing is named."""
+        properties = spec.image.properties
+        traits = [
+            f"{prefix}_{properties.get(name).replace('-', '_').upper()}"
+            for name, prefix in _PREFIXES.items()
+            if name in properties
+        ]
+        unknown = [trait for trait in traits if not hasattr(os_traits, trait)]
+        if unknown:
+            LOG.warning("image properties are not heeded: there is no trait %s", unknown[0])
+        return None if unknown or not traits else requiring(spec, *traits)
