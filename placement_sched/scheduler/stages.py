@@ -131,21 +131,18 @@ def run_request_filters(
 def _check_root(spec: RequestSpec, reports: Sequence[RequestFilterReport]) -> None:
     """Raise :class:`~placement_sched.errors.Invalid` for a root trait both wanted and not."""
     for trait in sorted(spec.root_required & spec.root_forbidden):
-        required, forbidden = (
-            next(
-                (
-                    f"request filter {one.name}"
-                    for one in reports
-                    if trait in one.changes.get(way, ())
-                ),
-                f"$.request_spec.request_level_params.{way}",
-            )
-            for way in ("root_required", "root_forbidden")
-        )
         raise errors.Invalid(
-            f"trait {trait} of the root provider is forbidden by {forbidden} and required by "
-            f"{required}"
+            f"trait {trait} of the root provider is required by "
+            f"{_who_said('root_required', trait, reports)} and forbidden by "
+            f"{_who_said('root_forbidden', trait, reports)}"
         )
+
+
+def _who_said(way: str, trait: str, reports: Sequence[RequestFilterReport]) -> str:
+    """Return which request filter named a trait, or where the request itself did."""
+    saying = (one.name for one in reports if trait in one.changes.get(way, ()))
+    name = next(saying, None)
+    return f"request filter {name}" if name else f"$.request_spec.request_level_params.{way}"
 
 
 def run_filters(
