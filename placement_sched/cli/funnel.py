@@ -126,9 +126,15 @@ def _stages(funnel: Json, full: str) -> RenderableType:
 
 
 def stages(funnel: Json) -> Iterator[tuple[str, Json]]:
-    """Yield the name and the report of each stage that hosts went through, in order."""
-    for step in funnel["allocation_candidates"]["steps"]:
+    """Yield the name and the report of each stage that hosts went through, in order.
+
+    Where hosts that offer pinned CPUs as VCPU were looked for as well, those steps come second.
+    """
+    candidates = funnel["allocation_candidates"]
+    for step in candidates["steps"]:
         yield f"{step['constraint']} {step['detail']}".strip(), step
+    for step in candidates.get("fallback", {}).get("steps", ()):
+        yield f"with VCPU for PCPU: {step['constraint']} {step['detail']}".strip(), step
     for report in funnel["filters"]:
         yield report["name"], report
 
@@ -180,7 +186,8 @@ def obstacle(explanation: Json) -> str:
     for report in funnel["request_filters"]:
         if report.get("refusal"):
             return f"{report['name']} refused the request: {report['refusal']}"
-    for miss in funnel["allocation_candidates"].get("nearest_misses", ()):
+    candidates = funnel["allocation_candidates"]
+    for miss in () if candidates["hosts"] else candidates.get("nearest_misses", ()):
         terms = " and ".join(f"{one['constraint']} {one['detail']}" for one in terms_of(miss))
         alone = "together stand" if miss.get("and") else "alone stands"
         return f"{terms} {alone} in the way of {_hosts(miss['hosts'])}"

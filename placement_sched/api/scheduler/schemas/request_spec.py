@@ -36,6 +36,17 @@ _ANY_OF_AGGREGATES: Json = {
     "maxLength": 37 * _MOST_ANY_OF - 1,
 }
 _AGGREGATES = a_list(_ANY_OF_AGGREGATES, maxItems=_MOST_ANDED)
+#: nova's request groups have lists where its destinations have texts: both are understood.
+_ANDED_AGGREGATES = a_list(
+    {
+        **_ANY_OF_AGGREGATES,
+        "type": ["string", "array"],
+        "items": UUID,
+        "minItems": 1,
+        "maxItems": _MOST_ANY_OF,
+    },
+    maxItems=_MOST_ANDED,
+)
 _FORBIDDEN_AGGREGATES = a_list(UUID, maxItems=_MOST_FORBIDDEN)
 _NAMES = or_null(a_list(NAME))
 
@@ -100,7 +111,7 @@ _REQUESTED_RESOURCES = a_list(
             },
             "required_traits": or_null(_SYMBOLS),
             "forbidden_traits": or_null(_SYMBOLS),
-            "aggregates": or_null(_AGGREGATES),
+            "aggregates": or_null(_ANDED_AGGREGATES),
             "forbidden_aggregates": or_null(_FORBIDDEN_AGGREGATES),
             "in_tree": NULLABLE_UUID,
             "use_same_provider": BOOLEAN,
