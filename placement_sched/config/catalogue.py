@@ -10,12 +10,23 @@ from placement_sched.config import (
     api,
     default,
     filter_scheduler,
+    pci,
     placement,
     placement_database,
     scheduler,
+    workarounds,
 )
 
-GROUPS = (default, api, placement_database, placement, scheduler, filter_scheduler)
+GROUPS = (
+    default,
+    api,
+    placement_database,
+    placement,
+    scheduler,
+    filter_scheduler,
+    pci,
+    workarounds,
+)
 
 
 #: The options of the core that are read anew for each request, so that one may be answered under
@@ -24,6 +35,7 @@ PER_REQUEST = frozenset(
     {
         ("DEFAULT", "default_availability_zone"),
         ("DEFAULT", "service_down_time"),
+        ("pci", "alias"),
         ("placement", "allocation_candidates_budget"),
         ("placement", "allocation_candidates_generation_strategy"),
         ("placement", "max_allocation_candidates"),
@@ -32,6 +44,7 @@ PER_REQUEST = frozenset(
         ("scheduler", "max_attempts"),
         ("scheduler", "max_placement_results"),
         ("scheduler", "request_filters"),
+        ("workarounds", "disable_fallback_pcpu_query"),
         *(("filter_scheduler", option.dest) for option in filter_scheduler.OPTIONS),
     }
 )

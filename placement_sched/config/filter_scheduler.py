@@ -33,4 +33,10 @@ OPTIONS = (
         default=False,
         help="Shuffle hosts of equal best weight instead of ordering them by name.",
     ),
+    cfg.BoolOpt(
+        "pci_in_placement",
+        default=False,
+        help="Ask placement for the PCI devices of flavors, which needs hosts that report them "
+        "there. An alias then is one line, and may name a resource_class instead of ids.",
+    ),
 )

@@ -10,7 +10,7 @@ _FILTER_SCHEDULER = """
     build_failure_weight_multiplier cross_cell_move_weight_multiplier
     hypervisor_version_weight_multiplier image_props_weight_multiplier image_props_weight_setting
     io_ops_weight_multiplier isolated_hosts isolated_images max_instances_per_host
-    max_io_ops_per_host num_instances_weight_multiplier pci_in_placement pci_weight_multiplier
+    max_io_ops_per_host num_instances_weight_multiplier pci_weight_multiplier
     restrict_isolated_hosts_to_isolated_images soft_affinity_weight_multiplier
     soft_anti_affinity_weight_multiplier track_instance_changes
 """
@@ -21,8 +21,6 @@ _SCHEDULER = """
     query_placement_for_routed_network_aggregates workers
 """
 _METRICS = "required weight_multiplier weight_of_unavailable weight_setting"
-_PCI = "alias"
-_WORKAROUNDS = "disable_fallback_pcpu_query"
 
 #: Group and option.
 NOT_YET: frozenset[tuple[str, str]] = frozenset(
@@ -31,8 +29,6 @@ NOT_YET: frozenset[tuple[str, str]] = frozenset(
         ("filter_scheduler", _FILTER_SCHEDULER),
         ("scheduler", _SCHEDULER),
         ("metrics", _METRICS),
-        ("pci", _PCI),
-        ("workarounds", _WORKAROUNDS),
     )
     for option in options.split()
 )

@@ -5,6 +5,7 @@ reads that once, so that every filter compares the same canonical values.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any
 
@@ -88,6 +89,14 @@ READERS: Mapping[str, Reader] = MappingProxyType(
         "os_type": kind.operating_system,
     }
 )
+
+#: Properties that are numbered from 0 without a gap, one for each NUMA node: ``hw_numa_mem.0``.
+#: What is kept is a list, in the order of the nodes.
+NUMBERED: Mapping[str, Reader] = MappingProxyType(
+    {"hw_numa_cpus": kind.cpus, "hw_numa_mem": kind.integer}
+)
+#: NUMA nodes that are looked for, in an image as in a flavor.
+MOST_NUMA_NODES = 128
 
 #: Names that images of earlier releases carry; today's name wins where an image has both.
 LEGACY_NAMES: Mapping[str, str] = MappingProxyType(
@@ -180,6 +189,7 @@ def properties_from(raw: Mapping[str, Any]) -> ImageProperties:
     for name, value in raw.items():
         if name in READERS:
             values[name] = _read(name, name, value)
+    values |= _numbered(raw)
     traits = [
         name.removeprefix("trait:")
         for name, value in raw.items()
@@ -198,8 +208,19 @@ def _vmware_adapter(raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "hw_scsi_model", adapter
 
 
+def _numbered(raw: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the lists of which each item is a property of its own."""
+    lists = {name: [_read(key, name, raw[key]) for key in _keys(raw, name)] for name in NUMBERED}
+    return {name: values for name, values in lists.items() if values}
+
+
+def _keys(raw: Mapping[str, Any], name: str) -> Iterator[str]:
+    """Yield the keys ``name.0``, ``name.1`` and so on up to the first that is not there."""
+    return takewhile(raw.__contains__, (f"{name}.{node}" for node in range(MOST_NUMA_NODES)))
+
+
 def _read(written: str, name: str, value: Any) -> Any:
     try:
-        return READERS[name](value)
+        return (READERS.get(name) or NUMBERED[name])(value)
     except (TypeError, ValueError) as wrong:
         raise Invalid(f"image property {written!r} cannot be {value!r}: {wrong}") from None

@@ -10,6 +10,7 @@ from typing import Any
 from oslo_utils.strutils import bool_from_string
 from oslo_utils.versionutils import VersionPredicate
 
+from placement_sched.model.cpu_set import cpus_from
 from placement_sched.model.hypervisor_names import (
     ARCHITECTURE_ALIASES,
     ARCHITECTURES,
@@ -40,6 +41,11 @@ def boolean(value: Any) -> bool:
     if value is None:
         raise TypeError("a yes or no is needed")
     return bool(bool_from_string(value))
+
+
+def cpus(value: Any) -> frozenset[int]:
+    """Return the CPUs that a text like ``0-3,^2`` names."""
+    return cpus_from(text(value))
 
 
 def objects(value: Any) -> list[Mapping[str, Any]]:

@@ -39,6 +39,9 @@ VALUES = [
     ({"architecture": "i686", "hw_architecture": "x86_64"}, {"hw_architecture": "x86_64"}),
     ({"trait:A": "required", "trait:B": "forbidden"}, {"traits_required": ["A"]}),
     ({"trait:A": "Required", "traits_required": ["Q"]}, {}),
+    ({"hw_numa_mem.0": "1", "hw_numa_mem.1": 2, "hw_numa_mem.3": "4"}, {"hw_numa_mem": [1, 2]}),
+    ({"hw_numa_cpus.0": "0-2,^1", "hw_numa_cpus.1": "1"}, {"hw_numa_cpus": [{0, 2}, {1}]}),
+    ({"hw_numa_cpus.1": "junk", "hw_numa_mem": "junk"}, {}),
     ({"unknown": "x", "os_version": "1", "instance_uuid": "u"}, {}),
 ]
 
@@ -63,6 +66,10 @@ def test_raw_properties_become_novas(raw, expected):
         ("hw_cpu_cores", ""),
         ("hw_cpu_cores", []),
         ("hw_boot_menu", None),
+        ("hw_numa_mem.0", "1GB"),
+        ("hw_numa_mem.0", None),
+        ("hw_numa_cpus.0", "1-"),
+        ("hw_numa_cpus.0", "0-999999999999"),
         ("os_distro", None),
         ("os_distro", ["x"]),
         ("vmware_adaptertype", "foo"),

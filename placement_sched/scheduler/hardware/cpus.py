@@ -84,7 +84,8 @@ def realtime_cpus(flavor: Flavor, image: Image) -> frozenset[int] | None:
 
     The image's mask counts before the flavor's; without one it is every CPU. Raises
     :class:`Invalid` for a mask of no CPU or of CPUs that the flavor has not, and for one of all
-    CPUs where nothing says where the emulator's threads run.
+    CPUs where nothing says where the emulator's threads run; and for a policy of these that is
+    none.
     """
     if not bool_from_string(flavor.extra_specs.get("hw:cpu_realtime")):
         return None
@@ -97,7 +98,8 @@ def realtime_cpus(flavor: Flavor, image: Image) -> frozenset[int] | None:
             f"{where} is {mask!r} with {of_flavor('cpu_realtime')}: it must name at least one of "
             f"the flavor's {flavor.vcpus} vcpus, and no others"
         )
-    if chosen == every and not emulator_threads_policy(flavor):
+    emulator = emulator_threads_policy(flavor)
+    if chosen == every and not emulator:
         raise Invalid(
             f"{of_flavor('cpu_realtime')}: {where} must leave a CPU to the emulator's threads, or "
             f"{of_flavor('emulator_threads_policy')} say where they run"

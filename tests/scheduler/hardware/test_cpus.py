@@ -124,6 +124,11 @@ def test_realtime_cpus_are_those_of_the_images_mask_first(extra_specs, propertie
         ({"hw:cpu_realtime_mask": "^0-3"}, {}, "'hw:cpu_realtime_mask'"),
         ({"hw:cpu_realtime_mask": "x"}, {}, "'hw:cpu_realtime_mask'"),
         ({"hw:emulator_threads_policy": "x"}, {}, "'hw:emulator_threads_policy'"),
+        (
+            {"hw:emulator_threads_policy": "x", "hw:cpu_realtime_mask": "^0"},
+            {},
+            "'hw:emulator_threads_policy'",
+        ),
     ],
 )
 def test_realtime_cpus_must_be_of_the_flavor_and_leave_the_emulator_room(
