@@ -40,6 +40,7 @@ PER_REQUEST = frozenset(
         ("placement", "allocation_candidates_generation_strategy"),
         ("placement", "max_allocation_candidates"),
         ("placement", "max_member_of"),
+        ("placement", "max_request_groups"),
         ("placement", "randomize_allocation_candidates"),
         ("scheduler", "max_attempts"),
         ("scheduler", "max_placement_results"),

@@ -1,19 +1,22 @@
 """The request spec: what is to be placed, under the attribute names that nova's plugins know."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.allocation import canonical
 from placement_sched.model.destination import Destination
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image
+from placement_sched.model.numa_topology import InstanceNUMATopology
+from placement_sched.model.pci_request import InstancePCIRequests
 from placement_sched.model.requested_group import RequestedGroup
 from placement_sched.model.server_group import ServerGroup
 
 Document = Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +85,8 @@ class RequestSpec:
     requested_networks: tuple[Any, ...] = ()
     security_groups: tuple[str, ...] = ()
     network_metadata: Any = None
-    numa_topology: Any = None
-    pci_requests: Any = None
+    numa_topology: InstanceNUMATopology | None = None
+    pci_requests: InstancePCIRequests | None = None
 
     def get_scheduler_hint(self, name: str, default: Any = None) -> Any:
         """Return the hint: its only value where it has one, its list where it has several."""
@@ -176,7 +179,7 @@ def request_spec_from(document: Document) -> RequestSpec:
         num_instances=len(uuids) or document.get("num_instances") or 1,
         instance_uuids=uuids,
         instance_uuid=uuids[0] if uuids else document.get("instance_uuid"),
-        requested_destination=Destination.from_document(destination) if destination else None,
+        requested_destination=_made(Destination.from_document, destination or None),
         retry=_retry(document.get("retry")),
         limits=Limits(**document["limits"]) if document.get("limits") else None,
         instance_group=_group(document.get("instance_group")),
@@ -184,6 +187,8 @@ def request_spec_from(document: Document) -> RequestSpec:
         requested_resources=tuple(
             map(RequestedGroup.from_document, document.get("requested_resources") or ())
         ),
+        numa_topology=_made(InstanceNUMATopology.from_document, document.get("numa_topology")),
+        pci_requests=_made(InstancePCIRequests.from_document, document.get("pci_requests")),
         request_level_params=_request_level_params(document.get("request_level_params") or {}),
     )
 
@@ -194,8 +199,6 @@ _PLAIN = (
     "is_bfv",
     "availability_zone",
     "network_metadata",
-    "numa_topology",
-    "pci_requests",
 )
 _LISTS = (
     "ignore_hosts",
@@ -220,6 +223,11 @@ def _described(document: Document, noun: str) -> Document | None:
     if isinstance(given, str):
         raise NotFound(f"There is no stored {noun} {given!r}; give the {noun} as an object.")
     return given
+
+
+def _made(make: Callable[[Document], T], document: Document | None) -> T | None:
+    """Return what is made of a JSON object, where there is one."""
+    return None if document is None else make(document)
 
 
 def _group(given: Document | str | None) -> ServerGroup | None:

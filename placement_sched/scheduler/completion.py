@@ -6,15 +6,21 @@ pci_in_placement`` the latter are asked of placement, a group for each device.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from placement_sched.config.settings import Settings
-from placement_sched.errors import Invalid
+from placement_sched.errors import Invalid, TooComplex
 from placement_sched.model.pci_request import InstancePCIRequest, InstancePCIRequests
 from placement_sched.model.requested_group import RequestedGroup
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.hardware.numa import numa_topology
-from placement_sched.scheduler.hardware.pci import aliases_of, pci_requests, placement_terms
+from placement_sched.scheduler.hardware.pci import (
+    Alias,
+    aliases_of,
+    pci_requests,
+    placement_terms,
+)
 
 
 def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings) -> RequestSpec:
@@ -28,17 +34,32 @@ def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings
         spec = replace(spec, numa_topology=numa_topology(flavor, image))
     in_placement = settings.filter_scheduler.pci_in_placement
     if "pci_requests" not in document:
-        aliases = aliases_of(settings.pci.alias, in_placement=in_placement)
+        aliases = _aliases(tuple(settings.pci.alias), in_placement=in_placement)
         requests = pci_requests(flavor, image, aliases)
         spec = replace(spec, pci_requests=InstancePCIRequests(requests=requests))
     if not in_placement or spec.pci_requests is None:
         return spec
+    _check_number(spec.pci_requests, settings.placement.max_request_groups)
     groups = tuple(
         group
         for position, request in enumerate(spec.pci_requests.requests)
         for group in _groups(request, position)
     )
     return replace(spec, requested_resources=(*spec.requested_resources, *groups))
+
+
+@lru_cache
+def _aliases(texts: tuple[str, ...], *, in_placement: bool) -> Mapping[str, Alias]:
+    return aliases_of(texts, in_placement=in_placement)
+
+
+def _check_number(requests: InstancePCIRequests, most: int) -> None:
+    number = sum(request.count for request in requests.requests)
+    if number > most:
+        raise TooComplex(
+            f"{number} PCI devices are asked for, each of which is a request group, where "
+            f"[placement] max_request_groups allows {most}."
+        )
 
 
 def _groups(request: InstancePCIRequest, position: int) -> Iterator[RequestedGroup]:
