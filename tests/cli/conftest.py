@@ -82,10 +82,11 @@ class Server:
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Start a server on a free port, wait until it answers, and stop it at the end."""
+    servers: list[Server] = []
     with ExitStack() as stack:
 
         def serve(*arguments: str, ready: str | None = "/placement/", **variables: str) -> Server:
-            log = tmp_path / "server.log"
+            log = tmp_path / f"server{len(servers)}.log"
             process = stack.enter_context(
                 subprocess.Popen(
                     [PROGRAM, "serve", "--port", "0", *arguments],
@@ -101,6 +102,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
             stack.callback(process.terminate)
             startup = _first_line(log, process)
             server = Server(process, startup.split()[2], startup, log)
+            servers.append(server)
             if ready is not None:
                 server.wait_for(ready, 200)
             return server

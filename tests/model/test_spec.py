@@ -143,23 +143,6 @@ def test_stored_flavor_or_image_is_not_looked_up_here(noun):
         spec_of(**{noun: "x"})
 
 
-def test_required_traits_are_those_of_flavor_and_image():
-    spec = request_spec_from(
-        {
-            "flavor": {
-                **FLAVOR,
-                "extra_specs": {
-                    "trait:A": "required",
-                    "trait:B": "forbidden",
-                    "trait1:C": "required",
-                },
-            },
-            "image": {"properties": {"trait:D": "required", "trait:E": "forbidden"}},
-        }
-    )
-    assert spec.required_traits == {"A", "C", "D"}
-
-
 def test_image_property_that_cannot_be_is_refused_by_name():
     with pytest.raises(Invalid, match="hw_cpu_policy"):
         spec_of(image={"properties": {"hw_cpu_policy": "some"}})

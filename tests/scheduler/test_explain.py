@@ -63,6 +63,7 @@ def test_query_is_told_encoded_and_sorted(cloud):
     told = explain(cloud, spec())
     assert told["funnel"]["allocation_candidates"]["query"] == (
         "limit=1000&resources=DISK_GB%3A10%2CMEMORY_MB%3A1024%2CVCPU%3A1"
+        "&root_required=%21COMPUTE_STATUS_DISABLED"
     )
 
 

@@ -1,5 +1,7 @@
 """The runners: what they count, name, order and turn into errors."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,10 +9,10 @@ from hypothesis import strategies as st
 from placement_sched.config import CONF
 from placement_sched.errors import Invalid, PluginFailed, Unavailable
 from placement_sched.model.report import Rejected
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.spec import RequestLevelParams, RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome
+from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, requiring
 from placement_sched.scheduler.stages import (
     check_request,
     run_filters,
@@ -358,13 +360,37 @@ def test_request_is_narrowed_by_those_that_apply():
     assert SPEC.instance_uuid is None
 
 
-def test_first_refusal_ends_the_run():
-    run = run_request_filters([Confines(), No(), Confines()], SPEC, Cloud())
+def test_refusal_stands_and_later_filters_narrow_all_the_same():
+    class Never(No):
+        name = "never"
+
+        def apply(self, _spec, _world):
+            return Refusal("nor this")
+
+    run = run_request_filters([Confines(), No(), Confines(), Never()], SPEC, Cloud())
     assert run.refusal == Refusal("never")
-    assert [report.name for report in run.reports] == ["confines", "no"]
-    assert run.reports[1].as_json()["refusal"] == "never"
+    assert [report.name for report in run.reports] == ["confines", "no", "confines", "never"]
+    assert [report.as_json().get("refusal") for report in run.reports] == [
+        None,
+        "never",
+        None,
+        "nor this",
+    ]
     assert isinstance(run.spec, RequestSpec)
     assert run.spec.instance_uuid == "x"
+
+
+def test_root_trait_that_a_filter_wants_and_the_request_forbids_is_refused_by_both():
+    class Wants(Confines):
+        name = "wants"
+
+        def apply(self, spec, _world):
+            return requiring(spec, "CUSTOM_A")
+
+    spec = replace(SPEC, request_level_params=RequestLevelParams(root_forbidden={"CUSTOM_A"}))
+    both = "request filter wants and forbidden by .*request_level_params.root_forbidden"
+    with pytest.raises(Invalid, match=both):
+        run_request_filters([Wants()], spec, Cloud())
 
 
 def test_request_filter_that_raises_is_named():

@@ -78,10 +78,13 @@ def test_changed_flavor_is_heeded_at_once(licensed):
     assert hosts_of(select(licensed, "f1")) == ["cn1"]
 
 
-def test_extra_spec_that_is_not_served_is_refused_by_name(cloud):
-    make(cloud, "n", "numa", {"hw:numa_nodes": "2"})
-    (error,) = select(cloud, "n", status=400)["errors"]
-    assert "flavor.extra_specs.hw:numa_nodes" in error["detail"]
+def test_extra_specs_of_a_stored_flavor_are_asked_of_placement(cloud):
+    make(cloud, "p", "pinned", {"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"})
+    body = {"request_spec": spec(flavor="pinned")}
+    told = cloud.post_json("/scheduler/v1/explain", body).json
+    query = told["funnel"]["allocation_candidates"]["query"]
+    assert "PCPU%3A" in query
+    assert "required=%21HW_CPU_HYPERTHREADING" in query
 
 
 def test_instance_keeps_the_flavor_as_it_was(licensed):

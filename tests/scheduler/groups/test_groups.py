@@ -261,8 +261,7 @@ def test_class_that_a_port_asks_for_is_not_asked_for_of_the_flavor():
         ([{"requester_id": "a", "resources": {}}], "group 'a' asks for nothing"),
         (
             [PORT | {"required_traits": ["CUSTOM_A"], "forbidden_traits": ["CUSTOM_A"]}],
-            "requested_resources[0].forbidden_traits and required by "
-            "$.request_spec.requested_resources[0].required_traits",
+            "[0].forbidden_traits and required by $.request_spec.requested_resources[0].required_",
         ),
     ],
     ids=str,
