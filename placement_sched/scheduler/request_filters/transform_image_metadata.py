@@ -23,7 +23,7 @@ _PREFIXES = {
     "hw_vif_model": "COMPUTE_NET_VIF_MODEL",
     "hw_architecture": "HW_ARCH",
     "hw_emulation_architecture": "COMPUTE_ARCH",
-    "hw_viommu_model": "COMPUTE_VIOMMU",
+    "hw_viommu_model": "COMPUTE_VIOMMU_MODEL",
 }
 
 
@@ -33,9 +33,9 @@ class TransformImageMetadata(BaseRequestFilter):
     Each property becomes a trait of the root provider: ``hw_disk_bus`` and ``hw_cdrom_bus``
     become COMPUTE_STORAGE_BUS_<value>, ``hw_video_model`` COMPUTE_GRAPHICS_MODEL_<value>,
     ``hw_vif_model`` COMPUTE_NET_VIF_MODEL_<value>, ``hw_architecture`` HW_ARCH_<value>,
-    ``hw_emulation_architecture`` COMPUTE_ARCH_<value>, ``hw_viommu_model`` COMPUTE_VIOMMU_<value>.
-    If no trait is named for one of the values, none of them is asked for, as in nova, and a
-    warning is logged. Off by default.
+    ``hw_emulation_architecture`` COMPUTE_ARCH_<value>, and ``hw_viommu_model``
+    COMPUTE_VIOMMU_MODEL_<value>. If no trait is named for one of the values, none of them is asked
+    for, as in nova, and a warning is logged. Off by default.
     """
 
     name = "transform_image_metadata"
