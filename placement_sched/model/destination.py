@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from placement_sched.model.allocation import canonical
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
@@ -38,5 +40,16 @@ class Destination:
 
     def forbidding(self, uuids: Iterable[str]) -> Self:
         """Return this without hosts in any of these aggregates; earlier ones stay forbidden."""
-        added = [uuid for uuid in uuids if uuid not in self.forbidden_aggregates]
+        known = self.forbidden
+        added = [uuid for uuid in uuids if uuid not in known]
         return replace(self, forbidden_aggregates=(*self.forbidden_aggregates, *added))
+
+    @property
+    def forbidden(self) -> frozenset[str]:
+        """Return each forbidden aggregate, spelled as aggregates are kept.
+
+        Items of ``forbidden_aggregates`` may be joined by commas, and spelled as a caller likes.
+        """
+        return frozenset(
+            canonical(uuid) for joined in self.forbidden_aggregates for uuid in joined.split(",")
+        )

@@ -100,11 +100,12 @@ def confined(spec: RequestSpec, aggregates: Iterable[str]) -> Outcome:
 
 def kept_out(spec: RequestSpec, aggregates: Iterable[str]) -> Outcome:
     """Return the request for hosts in none of the aggregates of these uuids."""
-    uuids = list(aggregates)
-    if not uuids:
+    known = spec.destination.forbidden
+    added = [uuid for uuid in aggregates if uuid not in known]
+    if not added:
         return Outcome(spec)
-    changes = {"forbidden_aggregates": uuids}
-    return Outcome(narrowed(spec, spec.destination.forbidding(uuids)), changes)
+    changes = {"forbidden_aggregates": added}
+    return Outcome(narrowed(spec, spec.destination.forbidding(added)), changes)
 
 
 def requiring(spec: RequestSpec, *traits: str) -> Outcome:

@@ -22,9 +22,10 @@ class ForbiddenAggregates(BaseRequestFilter):
     well: by ``trait:X=required``, or with the suffix of a group ``trait<suffix>:X=required``, in
     the flavor's extra specs or the image's properties; by another extra spec or property that is
     translated to it, such as ``hw:tpm_version``; or by a port or accelerator. With several such
-    keys, all of them. Other values than ``required`` say nothing. All aggregates that a request
-    may not use are forbidden to it in one ``member_of=!in:``, beside those that its requested
-    destination forbids.
+    keys, all of them. Other values than ``required`` say nothing. What request filters ask of root
+    providers, and ``request_level_params``, open nothing. All aggregates that a request may not use
+    are forbidden to it in one ``member_of=!in:``, beside those that its requested destination
+    forbids.
 
     The traits are not put on the hosts' providers by this: see ``placement-sched placement
     sync_traits``. nova calls the filter isolate_aggregates. Off by default.
