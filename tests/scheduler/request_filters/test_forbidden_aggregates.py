@@ -4,33 +4,29 @@ import os
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from placement_sched.config import Settings
 from placement_sched.config.process import read_files
+from placement_sched.errors import Invalid
 from placement_sched.scheduler.loading import full_conf
 from placement_sched.scheduler.request_filters.forbidden_aggregates import ForbiddenAggregates
-from tests.scheduler.states import a_spec, aggregates, settings_with
+from tests.placing import flavor, spec
+from tests.scheduler.explained import explained, put_aggregate, put_hosts
+from tests.scheduler.states import a_spec, settings_with
+from tests.scheduler.worlds import AWorld
 
 WINDOWS = {"trait:CUSTOM_WINDOWS_LICENSED": "required"}
 XYZ = {"trait:CUSTOM_XYZ": "required"}
 
 
-class Cloud:
-    def __init__(self, *metadata):
-        self.aggregates = aggregates(*metadata)
-
-    def host_aggregates(self):
-        return self.aggregates
-
-
 def forbidden(metadata, extra_specs=None, properties=None, **fields):
     """Return the numbers of the aggregates that the request may not use."""
-    spec = a_spec(extra_specs, properties, **fields)
-    outcome = ForbiddenAggregates().apply(spec, Cloud(*metadata))
+    asked = a_spec(extra_specs, properties, **fields)
+    outcome = ForbiddenAggregates().apply(asked, AWorld.of(*metadata))
     uuids = outcome.spec.destination.forbidden_aggregates
-    added = [uuid for uuid in uuids if uuid not in spec.destination.forbidden_aggregates]
+    added = [uuid for uuid in uuids if uuid not in asked.destination.forbidden_aggregates]
     assert list(outcome.changes.get("forbidden_aggregates", [])) == added
     return [UUID(uuid).int for uuid in uuids]
 
@@ -87,10 +83,31 @@ def test_other_values_in_the_metadata_say_nothing(value):
     assert forbidden([{"trait:CUSTOM_XYZ": value}]) == []
 
 
-@pytest.mark.parametrize("value", ["forbidden", "Required", "preferred"])
-def test_other_values_in_the_request_open_nothing(value):
-    assert forbidden([XYZ], {"trait:CUSTOM_XYZ": value}) == [1]
+def test_trait_that_the_flavor_forbids_opens_nothing():
+    assert forbidden([XYZ], {"trait:CUSTOM_XYZ": "forbidden"}) == [1]
+
+
+@pytest.mark.parametrize("value", ["forbidden", "Required", "preferred", ""])
+def test_other_values_in_the_image_open_nothing(value):
     assert forbidden([XYZ], properties={"trait:CUSTOM_XYZ": value}) == [1]
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "place"),
+    [
+        ({"trait:CUSTOM_XYZ": "Required"}, {}, "flavor extra spec 'trait:CUSTOM_XYZ'"),
+        ({"trait:CUSTOM_XYZ": "preferred"}, {}, "flavor extra spec 'trait:CUSTOM_XYZ'"),
+        ({"trait:custom_xyz": "required"}, {}, "flavor extra spec 'trait:custom_xyz'"),
+        ({}, {"trait:custom_xyz": "required"}, "image property 'trait:custom_xyz'"),
+    ],
+    ids=["value with a capital", "other value", "flavor's lower case", "image's lower case"],
+)
+def test_trait_that_cannot_be_asked_for_is_refused_before_the_rule_is_asked(
+    extra_specs, properties, place
+):
+    with pytest.raises(Invalid) as refused:
+        forbidden([XYZ], extra_specs, properties)
+    assert f"{place}: " in refused.value.detail
 
 
 def test_required_in_one_place_counts_whatever_the_other_says():
@@ -102,13 +119,89 @@ def test_metadata_without_the_prefix_say_nothing(key):
     assert forbidden([{key: "required"}]) == []
 
 
-def test_trait_names_are_compared_exactly():
-    assert forbidden([XYZ], {"trait:custom_xyz": "required"}) == [1]
+@pytest.mark.parametrize(
+    "name",
+    ["custom_xyz", "CUSTOM_xyz", "CUSTOM_XYZ ", " CUSTOM_XYZ", "CUSTOM_XY", "CUSTOM_XYZ2", ""],
+)
+def test_trait_names_are_compared_exactly(name):
+    assert forbidden([{f"trait:{name}": "required"}], XYZ, XYZ) == [1]
 
 
-def test_trait_of_a_suffixed_group_opens_the_aggregate():
-    assert forbidden([XYZ], {"trait1:CUSTOM_XYZ": "required"}) == []
-    assert forbidden([XYZ], {"trait_DISK:CUSTOM_XYZ": "required"}) == []
+# Everything by which a request requires a trait.
+
+
+@pytest.mark.parametrize(
+    "key", ["trait1:CUSTOM_XYZ", "trait_DISK:CUSTOM_XYZ", "trait-a_9:CUSTOM_XYZ"]
+)
+def test_trait_of_a_suffixed_group_opens_the_aggregate(key):
+    assert forbidden([XYZ], {key: "required"}) == []
+    assert forbidden([XYZ], properties={key: "required"}) == []
+
+
+def test_traits_of_several_groups_count_together():
+    several = {"trait1:CUSTOM_XYZ": "required", "trait2:CUSTOM_WINDOWS_LICENSED": "required"}
+    assert forbidden([WINDOWS | XYZ], several) == []
+    assert forbidden([WINDOWS | XYZ], {"trait1:CUSTOM_XYZ": "required"}, WINDOWS) == []
+    assert forbidden([WINDOWS | XYZ], {"trait1:CUSTOM_XYZ": "required"}) == [1]
+
+
+def test_trait_that_a_suffixed_group_forbids_opens_nothing():
+    assert forbidden([XYZ], {"trait1:CUSTOM_XYZ": "forbidden"}) == [1]
+    assert forbidden([XYZ], properties={"trait1:CUSTOM_XYZ": "forbidden"}) == [1]
+
+
+UEFI = {"hw_firmware_type": "uefi"}
+
+
+@pytest.mark.parametrize(
+    ("trait", "extra_specs", "properties"),
+    [
+        ("COMPUTE_SECURITY_TPM_2_0", {"hw:tpm_version": "2.0"}, {}),
+        ("COMPUTE_SECURITY_TPM_1_2", {}, {"hw_tpm_version": "1.2"}),
+        ("COMPUTE_SECURITY_TPM_TIS", {"hw:tpm_version": "2.0"}, {}),
+        ("COMPUTE_SECURITY_TPM_CRB", {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}, {}),
+        ("COMPUTE_SECURITY_UEFI_SECURE_BOOT", {"os:secure_boot": "required"}, {}),
+        ("COMPUTE_SECURITY_UEFI_SECURE_BOOT", {}, {"os_secure_boot": "required"}),
+        ("HW_CPU_HYPERTHREADING", {"hw:cpu_thread_policy": "require"}, {}),
+        ("COMPUTE_ADDRESS_SPACE_EMULATED", {"hw:maxphysaddr_mode": "emulate"}, {}),
+        ("COMPUTE_SOCKET_PCI_NUMA_AFFINITY", {"hw:pci_numa_affinity_policy": "socket"}, {}),
+        ("HW_CPU_X86_AMD_SEV", {"hw:mem_encryption": "true"}, UEFI),
+        (
+            "COMPUTE_SECURITY_STATELESS_FIRMWARE",
+            {},
+            UEFI | {"hw_firmware_stateless": "true"},
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_trait_that_another_key_is_translated_to_opens_the_aggregate(
+    trait, extra_specs, properties
+):
+    reserved = [{f"trait:{trait}": "required"}]
+    assert forbidden(reserved, extra_specs, properties) == []
+    assert forbidden(reserved) == [1]
+
+
+def test_threads_that_are_kept_apart_do_not_open_hosts_for_hyperthreading():
+    reserved = [{"trait:HW_CPU_HYPERTHREADING": "required"}]
+    assert forbidden(reserved, {"hw:cpu_thread_policy": "isolate"}) == [1]
+
+
+def test_traits_of_ports_and_accelerators_open_the_aggregate():
+    wanted = {"requester_id": "port", "resources": {"CUSTOM_BW": 1}}
+    by = {"requested_resources": [wanted | {"required_traits": ["CUSTOM_XYZ"]}]}
+    against = {"requested_resources": [wanted | {"forbidden_traits": ["CUSTOM_XYZ"]}]}
+    assert forbidden([XYZ], **by) == []
+    assert forbidden([XYZ, WINDOWS | XYZ], WINDOWS, **by) == []
+    assert forbidden([XYZ], **against) == [1]
+
+
+def test_traits_of_the_root_that_no_flavor_or_image_asks_for_open_nothing():
+    """As in nova: what callers and other request filters ask of the root provider is not heeded."""
+    assert forbidden([XYZ], request_level_params={"root_required": ["CUSTOM_XYZ"]}) == [1]
+
+
+# Beside what the request says of aggregates itself.
 
 
 def test_aggregates_forbidden_before_stay_forbidden():
@@ -119,14 +212,29 @@ def test_aggregates_forbidden_before_stay_forbidden():
 
 def test_aggregate_forbidden_twice_is_named_once():
     before = {"requested_destination": {"forbidden_aggregates": [str(UUID(int=1))]}}
-    spec = a_spec(**before)
-    outcome = ForbiddenAggregates().apply(spec, Cloud(WINDOWS))
+    outcome = ForbiddenAggregates().apply(a_spec(**before), AWorld.of(WINDOWS))
     assert outcome.spec.destination.forbidden_aggregates == (str(UUID(int=1)),)
 
 
+def test_aggregate_forbidden_before_in_another_spelling_is_named_once():
+    capitals = f"{str(UUID(int=10)).upper()},{str(UUID(int=1)).replace('-', '')}"
+    asked = a_spec(requested_destination={"forbidden_aggregates": [capitals]})
+    outcome = ForbiddenAggregates().apply(asked, AWorld.of(WINDOWS))
+    assert outcome.spec.destination.forbidden_aggregates == (capitals,)
+    assert outcome.changes == {}
+
+
+def test_aggregate_that_the_request_requires_is_forbidden_all_the_same():
+    reserved = str(UUID(int=1))
+    asked = a_spec(requested_destination={"aggregates": [reserved]})
+    destination = ForbiddenAggregates().apply(asked, AWorld.of(WINDOWS)).spec.destination
+    assert destination.aggregates == (reserved,)
+    assert destination.forbidden_aggregates == (reserved,)
+
+
 def test_required_aggregates_and_host_of_the_request_stay():
-    spec = a_spec(requested_destination={"aggregates": ["a,b"], "host": "cn1"})
-    destination = ForbiddenAggregates().apply(spec, Cloud(WINDOWS)).spec.destination
+    asked = a_spec(requested_destination={"aggregates": ["a,b"], "host": "cn1"})
+    destination = ForbiddenAggregates().apply(asked, AWorld.of(WINDOWS)).spec.destination
     assert (destination.aggregates, destination.host) == (("a,b",), "cn1")
 
 
@@ -162,20 +270,67 @@ def test_both_names_work_in_overrides(name):
 # The rule against a naive model.
 
 TRAITS = st.sampled_from(["A", "B", "C", "D"])
-VALUES = st.sampled_from(["required", "required", "forbidden", ""])
-METADATA = st.dictionaries(TRAITS.map("trait:{}".format), VALUES)
+METADATA = st.dictionaries(
+    TRAITS.map("trait:{}".format), st.sampled_from(["required", "required", "forbidden", ""])
+)
+EXTRA_SPECS = st.dictionaries(
+    st.builds("trait{}:{}".format, st.sampled_from(["", "1"]), TRAITS),
+    st.sampled_from(["required", "required", "forbidden"]),
+)
 
 
-@given(st.lists(METADATA, max_size=6), METADATA, METADATA)
+@given(st.lists(METADATA, max_size=6), EXTRA_SPECS, METADATA)
 def test_forbidden_are_exactly_the_aggregates_that_a_naive_model_forbids(
     metadata, extra_specs, properties
 ):
+    # What the flavor forbids and the image requires is refused as a contradiction.
+    assume(not any(extra_specs.get(key) == "forbidden" for key in properties))
     has = {
-        key for source in (extra_specs, properties) for key in source if source[key] == "required"
+        key.partition(":")[2]
+        for source in (extra_specs, properties)
+        for key in source
+        if source[key] == "required"
     }
     expected = []
     for number, each in enumerate(metadata, start=1):
-        needs = {key for key in each if each[key] == "required"}
+        needs = {key.removeprefix("trait:") for key in each if each[key] == "required"}
         if not needs <= has:
             expected.append(number)
     assert forbidden(metadata, extra_specs, properties) == expected
+
+
+# From end to end
+
+SWITCH = "scheduler__enable_isolated_aggregate_filtering"
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "hosts"),
+    [
+        ({}, {}, ["cn1"]),
+        ({"hw:tpm_version": "2.0"}, {}, ["tpm1"]),
+        ({}, {"hw_tpm_version": "2.0"}, ["tpm1"]),
+        ({}, WINDOWS, ["win1"]),
+        (WINDOWS, {}, ["win1"]),
+    ],
+    ids=["nothing", "flavor's TPM", "image's TPM", "licensed image", "licensed flavor"],
+)
+def test_reserved_hosts_take_those_who_ask_and_others_stay_off(
+    sqlite_app, extra_specs, properties, hosts
+):
+    tpm = ["COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"]
+    keeper = "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"
+    put_hosts(sqlite_app, cn1=[], win1=["CUSTOM_WINDOWS_LICENSED"], tpm1=[*tpm, keeper])
+    reserves = {
+        "win1": put_aggregate(sqlite_app, 1, WINDOWS, "win1"),
+        "tpm1": put_aggregate(sqlite_app, 2, {f"trait:{tpm[0]}": "required"}, "tpm1"),
+    }
+    asked = spec(flavor=flavor(extra_specs=extra_specs), image={"properties": properties})
+    told = explained(sqlite_app, asked, **{SWITCH: True})
+    assert told.hosts == hosts
+    closed = [uuid for host, uuid in reserves.items() if host not in hosts]
+    assert told.told_by("forbidden_aggregates") == {
+        "applied": True,
+        "changes": {"forbidden_aggregates": closed},
+    }
+    assert told.query["member_of"] == [f"!in:{','.join(closed)}"]

@@ -8,7 +8,10 @@ from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate import (
     MapAZToPlacementAggregate,
 )
-from tests.scheduler.states import a_spec, aggregates, settings_with
+from tests.placing import spec
+from tests.scheduler.explained import explained, put_aggregate, put_hosts
+from tests.scheduler.states import a_spec, settings_with
+from tests.scheduler.worlds import AWorld
 
 CLOUD = (
     {"availability_zone": "az1"},
@@ -19,15 +22,10 @@ CLOUD = (
 )
 
 
-class Cloud:
-    def host_aggregates(self):
-        return aggregates(*CLOUD)
-
-
 def apply(zone, **fields):
     plugin = MapAZToPlacementAggregate.with_settings(settings_with())
     assert plugin.enabled(plugin.settings)
-    return plugin.apply(a_spec(availability_zone=zone, **fields), Cloud())
+    return plugin.apply(a_spec(availability_zone=zone, **fields), AWorld.of(*CLOUD))
 
 
 def uuids(*numbers):
@@ -43,6 +41,10 @@ def uuids(*numbers):
         ("az2 , az1", [1, 2, 3]),
         ("az4", [5]),
         ("az4,nowhere", [5]),
+        ("nowhere,az4", [5]),
+        ("az3,az4", [5]),
+        (",az2,", [2]),
+        ("az1,az4", [1, 3, 5]),
     ],
 )
 def test_request_is_confined_to_the_aggregates_of_its_zones(zone, numbers):
@@ -81,10 +83,75 @@ def test_default_zone_beside_another_leaves_that_one_open():
 
 
 def test_default_zone_of_a_cloud_without_zones_is_everywhere():
-    class Plain:
-        def host_aggregates(self):
-            return aggregates({"ssd": "true"})
-
     plugin = MapAZToPlacementAggregate.with_settings(settings_with())
-    spec = a_spec(availability_zone="nova")
-    assert plugin.apply(spec, Plain()).spec == spec
+    asked = a_spec(availability_zone="nova")
+    outcome = plugin.apply(asked, AWorld.of({"ssd": "true"}))
+    assert (outcome.spec, outcome.changes) == (asked, {})
+
+
+def test_aggregate_may_name_the_default_zone():
+    plugin = MapAZToPlacementAggregate.with_settings(settings_with())
+    world = AWorld.of({"availability_zone": "az1"}, {"availability_zone": "az2,nova"})
+    outcome = plugin.apply(a_spec(availability_zone="nova"), world)
+    assert outcome.changes == {"forbidden_aggregates": uuids(1)}
+
+
+def test_default_zone_is_the_configured_one():
+    settings = settings_with(DEFAULT__default_availability_zone="home")
+    plugin = MapAZToPlacementAggregate.with_settings(settings)
+    asked = a_spec(availability_zone="home")
+    outcome = plugin.apply(asked, AWorld.of({"availability_zone": "az1"}))
+    assert outcome.changes == {"forbidden_aggregates": uuids(1)}
+    refused = plugin.apply(a_spec(availability_zone="nova"), AWorld.of(*CLOUD))
+    assert isinstance(refused, Refusal)
+
+
+def test_aggregates_that_the_request_forbids_stay_forbidden():
+    before = {"forbidden_aggregates": uuids(1, 9)}
+    outcome = apply("nova", requested_destination=before)
+    assert list(outcome.spec.destination.forbidden_aggregates) == uuids(1, 9, 2, 3, 5)
+    assert outcome.changes == {"forbidden_aggregates": uuids(2, 3, 5)}
+
+
+# From end to end
+
+
+@pytest.fixture
+def cloud(sqlite_app):
+    """A host in each of two zones, one in both by commas, and one in none."""
+    put_hosts(sqlite_app, cn1=[], cn2=[], cn3=[], cn4=[])
+    put_aggregate(sqlite_app, 1, {"availability_zone": "az1"}, "cn1")
+    put_aggregate(sqlite_app, 2, {"availability_zone": "az2"}, "cn2")
+    put_aggregate(sqlite_app, 3, {"availability_zone": "az1,az2"}, "cn3")
+    return sqlite_app
+
+
+@pytest.mark.parametrize(
+    ("zone", "hosts"),
+    [
+        ("az1", ["cn1", "cn3"]),
+        ("az2,nowhere", ["cn2", "cn3"]),
+        ("az1,az2", ["cn1", "cn2", "cn3"]),
+        ("nova", ["cn4"]),
+        ("nova,az1", ["cn1", "cn3", "cn4"]),
+        (None, ["cn1", "cn2", "cn3", "cn4"]),
+    ],
+)
+def test_hosts_of_the_zone_are_the_candidates(cloud, zone, hosts):
+    assert explained(cloud, spec(availability_zone=zone)).hosts == hosts
+
+
+def test_funnel_and_question_name_the_aggregates(cloud):
+    told = explained(cloud, spec(availability_zone="az1"))
+    assert told.told_by("map_az_to_placement_aggregate") == {
+        "applied": True,
+        "changes": {"aggregates": uuids(1, 3)},
+    }
+    assert told.query["member_of"] == [f"in:{','.join(uuids(1, 3))}"]
+
+
+def test_zone_that_is_nowhere_is_told_in_the_funnel(cloud):
+    told = explained(cloud, spec(availability_zone="mars"))
+    assert told.hosts == []
+    told_by = told.told_by("map_az_to_placement_aggregate")
+    assert told_by["refusal"] == "no aggregate has the availability zone 'mars'"

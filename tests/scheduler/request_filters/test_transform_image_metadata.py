@@ -1,0 +1,95 @@
+"""transform_image_metadata: what image properties name, hosts must have."""
+
+import logging
+
+import pytest
+
+from placement_sched.scheduler.request_filters.transform_image_metadata import (
+    TransformImageMetadata,
+)
+from tests.placing import spec
+from tests.scheduler.explained import explained, put_hosts
+from tests.scheduler.states import a_spec, settings_with
+from tests.scheduler.worlds import applied, root_required
+
+SWITCH = "scheduler__image_metadata_prefilter"
+
+
+@pytest.mark.parametrize(
+    ("properties", "traits"),
+    [
+        ({"hw_disk_bus": "virtio"}, ["COMPUTE_STORAGE_BUS_VIRTIO"]),
+        ({"hw_cdrom_bus": "sata"}, ["COMPUTE_STORAGE_BUS_SATA"]),
+        (
+            {"hw_disk_bus": "scsi", "hw_cdrom_bus": "ide"},
+            ["COMPUTE_STORAGE_BUS_IDE", "COMPUTE_STORAGE_BUS_SCSI"],
+        ),
+        ({"hw_disk_bus": "usb", "hw_cdrom_bus": "usb"}, ["COMPUTE_STORAGE_BUS_USB"]),
+        ({"hw_video_model": "qxl"}, ["COMPUTE_GRAPHICS_MODEL_QXL"]),
+        ({"hw_video_model": "none"}, ["COMPUTE_GRAPHICS_MODEL_NONE"]),
+        ({"hw_vif_model": "e1000e"}, ["COMPUTE_NET_VIF_MODEL_E1000E"]),
+        ({"hw_vif_model": "VirtualE1000"}, ["COMPUTE_NET_VIF_MODEL_E1000"]),
+        ({"hw_vif_model": "spapr-vlan"}, ["COMPUTE_NET_VIF_MODEL_SPAPR_VLAN"]),
+        ({"hw_architecture": "aarch64"}, ["HW_ARCH_AARCH64"]),
+        ({"architecture": "amd64"}, ["HW_ARCH_X86_64"]),
+        ({"hw_emulation_architecture": "s390x"}, ["COMPUTE_ARCH_S390X"]),
+        ({"hw_viommu_model": "smmuv3"}, ["COMPUTE_VIOMMU_MODEL_SMMUV3"]),
+        ({"hw_viommu_model": "auto"}, ["COMPUTE_VIOMMU_MODEL_AUTO"]),
+        (
+            {
+                "hw_architecture": "x86_64",
+                "hw_disk_bus": "virtio",
+                "hw_vif_model": "virtio",
+                "hw_video_model": "vga",
+                "os_distro": "windows",
+            },
+            [
+                "COMPUTE_GRAPHICS_MODEL_VGA",
+                "COMPUTE_NET_VIF_MODEL_VIRTIO",
+                "COMPUTE_STORAGE_BUS_VIRTIO",
+                "HW_ARCH_X86_64",
+            ],
+        ),
+    ],
+    ids=lambda value: ",".join(value.values()) if isinstance(value, dict) else "",
+)
+def test_each_property_becomes_the_trait_of_its_value(properties, traits):
+    assert root_required(TransformImageMetadata, a_spec(properties=properties)) == traits
+
+
+@pytest.mark.parametrize("properties", [{}, {"os_distro": "windows"}, {"hw_rng_model": "virtio"}])
+def test_image_that_names_none_of_them_asks_for_nothing(properties):
+    assert applied(TransformImageMetadata, a_spec(properties=properties)) is None
+
+
+def test_flavor_says_nothing_of_it():
+    asked = a_spec({"hw:viommu_model": "intel", "hw:video_model": "qxl"})
+    assert applied(TransformImageMetadata, asked) is None
+
+
+def test_value_without_a_trait_keeps_the_others_from_being_asked_and_is_logged(caplog):
+    properties = {"hw_emulation_architecture": "sparc", "hw_disk_bus": "virtio"}
+    with caplog.at_level(logging.WARNING):
+        assert applied(TransformImageMetadata, a_spec(properties=properties)) is None
+    assert "COMPUTE_ARCH_SPARC" in caplog.text
+
+
+def test_filter_is_off_by_default():
+    plugin = TransformImageMetadata()
+    assert not plugin.enabled(settings_with())
+    assert plugin.enabled(settings_with(**{SWITCH: True}))
+
+
+def test_hosts_without_the_devices_are_no_candidates(sqlite_app):
+    virtio, sata = "COMPUTE_STORAGE_BUS_VIRTIO", "COMPUTE_STORAGE_BUS_SATA"
+    put_hosts(sqlite_app, cn1=[virtio, sata], cn2=[sata], cn3=[virtio])
+    asked = spec(image={"properties": {"hw_disk_bus": "virtio", "hw_cdrom_bus": "sata"}})
+    told = explained(sqlite_app, asked, **{SWITCH: True})
+    assert told.told_by("transform_image_metadata") == {
+        "applied": True,
+        "changes": {"root_required": [sata, virtio]},
+    }
+    (root,) = told.query["root_required"]
+    assert {sata, virtio} < set(root.split(","))
+    assert told.hosts == ["cn1"]
+    assert explained(sqlite_app, asked).hosts == ["cn1", "cn2", "cn3"]
