@@ -1,0 +1,118 @@
+"""Requests and host aggregates drawn by lot, for what must be true of any."""
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from tests.clouds import uuid_of
+from tests.scheduler.states import a_spec, an_aggregate
+from tests.scheduler.worlds import AWorld
+
+#: Host aggregates are known by these numbers.
+NUMBERS = range(1, 6)
+CUSTOM = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
+#: What request filters ask of root providers, or translated extra specs of any.
+TRANSLATED = (
+    "COMPUTE_ACCELERATORS",
+    "COMPUTE_EPHEMERAL_ENCRYPTION",
+    "COMPUTE_IMAGE_TYPE_QCOW2",
+    "COMPUTE_NET_VIRTIO_PACKED",
+    "COMPUTE_SECURITY_TPM_2_0",
+    "COMPUTE_SECURITY_TPM_SECRET_SECURITY_HOST",
+    "COMPUTE_SECURITY_TPM_TIS",
+    "COMPUTE_SOUND_MODEL_VIRTIO",
+    "COMPUTE_STORAGE_BUS_VIRTIO",
+    "OWNER_NOVA",
+)
+_UUIDS = st.sampled_from([uuid_of(f"agg{number}") for number in NUMBERS])
+_TRAITS = st.lists(st.sampled_from(CUSTOM), max_size=2, unique=True)
+
+
+def some_of(*items: tuple[str, object]) -> st.SearchStrategy[dict[str, object]]:
+    """Return any of these items, as a dictionary."""
+    return st.lists(st.sampled_from(items), max_size=4, unique_by=lambda item: item[0]).map(dict)
+
+
+EXTRA_SPECS = some_of(
+    ("trait:CUSTOM_A", "required"),
+    ("trait:CUSTOM_B", "required"),
+    ("trait:CUSTOM_B", "forbidden"),
+    ("trait1:CUSTOM_C", "required"),
+    ("resources1:PGPU", "1"),
+    ("hw:tpm_version", "2.0"),
+    ("hw:tpm_secret_security", "host"),
+    ("hw:virtio_packed_ring", "true"),
+    ("hw:ephemeral_encryption", "true"),
+    ("hw:sound_model", "virtio"),
+    ("accel:device_profile", "fpga"),
+)
+PROPERTIES = some_of(
+    ("trait:CUSTOM_A", "required"),
+    ("trait:CUSTOM_B", "required"),
+    ("trait9:CUSTOM_C", "required"),
+    ("hw_tpm_version", "2.0"),
+    ("hw_disk_bus", "virtio"),
+    ("hw_sound_model", "virtio"),
+    ("hw_ephemeral_encryption", "true"),
+    ("hw_virtio_packed_ring", "true"),
+)
+DESTINATIONS = st.none() | st.fixed_dictionaries(
+    {
+        "aggregates": st.lists(
+            st.lists(_UUIDS, min_size=1, max_size=3, unique=True).map(",".join), max_size=2
+        ),
+        "forbidden_aggregates": st.lists(_UUIDS, max_size=2, unique=True),
+    }
+)
+GROUPS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "requester_id": st.just("port"),
+            "resources": st.just({"PGPU": 1}),
+            "required_traits": _TRAITS,
+            "aggregates": st.lists(_UUIDS, max_size=1),
+        }
+    ),
+    max_size=1,
+)
+PARAMS = st.fixed_dictionaries(
+    {
+        "root_required": st.lists(st.sampled_from(["CUSTOM_A", "OWNER_NOVA"]), max_size=1),
+        "root_forbidden": st.lists(st.just("CUSTOM_C"), max_size=1),
+    }
+)
+SPECS = st.builds(
+    lambda properties, disk_format, **fields: a_spec(
+        image={"disk_format": disk_format, "properties": properties}, **fields
+    ),
+    extra_specs=EXTRA_SPECS,
+    properties=PROPERTIES,
+    disk_format=st.sampled_from([None, "qcow2"]),
+    project_id=st.sampled_from([None, "p1"]),
+    availability_zone=st.sampled_from([None, None, "az1", "az1,az2", "nova"]),
+    requested_destination=DESTINATIONS,
+    requested_resources=GROUPS,
+    request_level_params=PARAMS,
+)
+METADATA = some_of(
+    ("trait:CUSTOM_A", "required"),
+    ("trait:CUSTOM_B", "required"),
+    ("trait:CUSTOM_C", "required"),
+    ("trait:COMPUTE_SECURITY_TPM_2_0", "required"),
+    ("trait:CUSTOM_A", "forbidden"),
+    ("filter_tenant_id", "p1"),
+    ("filter_tenant_id2", "p2"),
+    ("availability_zone", "az1"),
+    ("availability_zone", "az2,az3"),
+)
+WORLDS = st.builds(
+    lambda metadata, common: AWorld(
+        tuple(
+            replace(an_aggregate(number, **each), uuid=uuid_of(f"agg{number}"))
+            for number, each in zip(NUMBERS, metadata, strict=True)
+        ),
+        common_traits=frozenset(common),
+    ),
+    metadata=st.tuples(*[METADATA] * len(NUMBERS)),
+    common=st.sampled_from([[], ["OWNER_NOVA"]]),
+)
