@@ -100,6 +100,8 @@ def _brief(value: object) -> str:
     if isinstance(value, list):
         shown = ", ".join(str(item) for item in value[:BEST])
         return f"{shown}, ... ({len(value)})" if len(value) > BEST else shown
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {_brief(part)}" for key, part in value.items())
     return str(value)
 
 

@@ -185,10 +185,16 @@ def test_request_filters_tell_what_they_changed():
             request_filters=[
                 {"name": "quiet", "applied": False, "changes": {}},
                 {"name": "some", "applied": True, "changes": {"aggregates": ["a", "b", "c", "d"]}},
+                {
+                    "name": "more",
+                    "applied": True,
+                    "changes": {"by_trait": {"X": ["a"], "Y": ["b"]}},
+                },
             ]
         )
     )
     assert "some aggregates: a, b, c, ... (4)" in told
+    assert "more by_trait: X: a; Y: b" in told
     assert not [line for line in told if "quiet" in line]
 
 

@@ -6,13 +6,13 @@ from placement_sched.config import Settings
 from placement_sched.config.aliased import AliasedBoolOpt
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.groups import groups_of
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     Outcome,
     World,
     kept_out,
 )
+from placement_sched.scheduler.tagged_aggregates import required_traits
 
 
 class ForbiddenAggregates(BaseRequestFilter):
@@ -52,8 +52,7 @@ class ForbiddenAggregates(BaseRequestFilter):
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome:
         """Return the request without the aggregates that are reserved for others."""
-        required = groups_of(spec).required_traits | spec.image.suffixed_traits
-        return kept_out(spec, forbidden_to(required, world.host_aggregates()))
+        return kept_out(spec, forbidden_to(required_traits(spec), world.host_aggregates()))
 
 
 def forbidden_to(required: frozenset[str], aggregates: Iterable[HostAggregate]) -> list[str]:

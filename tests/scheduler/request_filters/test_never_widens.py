@@ -28,6 +28,7 @@ ALL_ON = settings_with(
     scheduler__query_placement_for_image_type_support=True,
     scheduler__enable_isolated_aggregate_filtering=True,
     scheduler__image_metadata_prefilter=True,
+    scheduler__required_aggregates_by_trait="require",
 )
 FILTERS = plugins_for(ALL_ON).request_filters
 #: These ask neutron, which knows none of the requests drawn here.
