@@ -4,7 +4,8 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
-# The other service, OpenStack's placement, has an environment of its own: its pins clash with ours.
+# The others, OpenStack's placement and nova, have an environment of their own: their pins clash with
+# ours.
 PEER ?= .venv-peer
 RACE_ROUNDS ?= 300
 
@@ -43,10 +44,11 @@ test: $(VENV)/.develop ## run the whole test suite
 gabbi: $(VENV)/.develop ## tell the gabbi stories, in-process or to URL=http://host:port
 	$(BIN)/pytest tests/api/test_gabbits.py $(if $(URL),--url '$(URL)' -k over_http) $(PYTEST_ARGS)
 
-peer: $(PEER)/.ready ## install OpenStack's placement, so that the tests beside it are run as well
+peer: $(PEER)/.ready ## install OpenStack's placement and nova, so that the tests beside them are run as well
 
-differential: $(VENV)/.develop $(PEER)/.ready ## ask OpenStack's placement and ours the same, at random (SEEDS="1 2" REQUESTS=2000 QUESTIONS=500)
+differential: $(VENV)/.develop $(PEER)/.ready ## ask OpenStack's placement and nova, and ours, the same at random (SEEDS="1 2" REQUESTS=2000 QUESTIONS=500)
 	$(BIN)/python -m tests.differential $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(QUESTIONS),--questions $(QUESTIONS))
+	$(BIN)/python -m tests.differential.nova $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS))
 
 race: $(VENV)/.develop ## claim whole providers from several processes at once, RACE_ROUNDS times
 	PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest $(PYTEST_ARGS) tests/store/test_allocations_race.py

@@ -1,0 +1,38 @@
+"""What tells two answers to one request apart."""
+
+import re
+from typing import Any
+
+from tests.differential.nova.generate.requests import Asked
+from tests.differential.nova.question import question_of
+from tests.differential.nova.sides import Answer
+
+#: What differs, by aspect (the verdict, or a parameter): ours, then nova's.
+Differences = dict[str, tuple[Any, Any]]
+
+_SUFFIXED = re.compile(r"(?:resources|trait)([a-zA-Z0-9_-]{1,64}):.*", re.DOTALL)
+
+
+def differences(asked: Asked, ours: Answer, theirs: Answer) -> Differences:
+    """Return every aspect in which the answers differ; those that do not ask are alike by that."""
+    if ours.verdict != theirs.verdict:
+        return {"verdict": (f"{ours.verdict} ({ours.told})", f"{theirs.verdict} ({theirs.told})")}
+    if ours.verdict != "asks":
+        return {}
+    suffixes = suffixes_of(asked)
+    here, there = question_of(ours.query, suffixes), question_of(theirs.query, suffixes)
+    return {
+        key: (here.get(key), there.get(key))
+        for key in sorted(here.keys() | there.keys())
+        if here.get(key) != there.get(key)
+    }
+
+
+def suffixes_of(asked: Asked) -> set[str]:
+    """Return the suffixes of groups that a request names."""
+    spec = asked.request_spec
+    named = {one.get("requester_id", "") for one in spec.get("requested_resources") or ()}
+    for key in spec["flavor"]["extra_specs"]:
+        if suffixed := _SUFFIXED.fullmatch(key):
+            named.add(suffixed[1])
+    return named

@@ -1,0 +1,69 @@
+"""The facts of a cloud: nodes, the aggregates of their hosts, and whose the providers are."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.clouds import uuid_of
+from tests.differential.generate.dice import Dice
+from tests.differential.nova.generate.draft import PROJECTS, TRAITS, ZONES
+
+
+@dataclass(frozen=True)
+class Node:
+    """A compute node."""
+
+    host: str
+    node: str
+
+    @property
+    def uuid(self) -> str:
+        return uuid_of(self.node)
+
+    def as_json(self) -> dict[str, str]:
+        return {"uuid": self.uuid, "host": self.host, "node": self.node}
+
+
+#: The last host has two nodes, as one that runs ironic has.
+NODES = (Node("cn1", "cn1"), Node("cn2", "cn2"), Node("ir1", "bm1"), Node("ir1", "bm2"))
+HOSTS = ("cn1", "cn2", "ir1")
+AGGREGATES = tuple(f"e0000000-0000-4000-8000-00000000000{n}" for n in range(1, 7))
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """``aggregates`` are values of ``uuid``, ``metadata`` and ``hosts``."""
+
+    aggregates: tuple[dict[str, Any], ...] = ()
+    owned: bool = True
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "aggregates": list(self.aggregates),
+            "nodes": [one.as_json() for one in NODES],
+            "owned": self.owned,
+        }
+
+
+def cloud(dice: Dice) -> Cloud:
+    """Return a cloud whose aggregates have zones, tenants and traits, some of them nothing."""
+    many = dice.number(0, len(AGGREGATES))
+    return Cloud(
+        tuple(_aggregate(dice, uuid) for uuid in AGGREGATES[:many]), owned=dice.chance(0.6)
+    )
+
+
+def _aggregate(dice: Dice, uuid: str) -> dict[str, Any]:
+    metadata: dict[str, str] = {}
+    if dice.chance(0.4):
+        metadata["availability_zone"] = dice.one(ZONES)
+    if dice.chance(0.3):
+        key = dice.one(["filter_tenant_id", "filter_tenant_id2", "filter_tenant_idX"])
+        metadata[key] = dice.one(PROJECTS)
+    if dice.chance(0.1):  # says nothing of tenants, though its value is one
+        metadata["owner"] = dice.one(PROJECTS)
+    if dice.chance(0.5):
+        for name in dice.some(TRAITS, 1, 2):
+            metadata[f"trait:{name}"] = "required" if dice.chance(0.85) else "forbidden"
+    # A host is in one zone only: who has a zone has no hosts here, of which no query tells.
+    hosts = [] if "availability_zone" in metadata else dice.some(HOSTS, 0, 2)
+    return {"uuid": uuid, "metadata": metadata, "hosts": hosts}

@@ -1,0 +1,60 @@
+"""A request in the making: each subject adds its part."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.differential.generate.dice import Dice
+
+PROJECTS = ("p1", "p2", "p3")
+ZONES = ("az1", "az2", "az3")
+
+#: Classes and traits that exist: standard ones, and custom ones that the test makes.
+CUSTOM_CLASSES = (
+    "CUSTOM_GOLD",
+    "CUSTOM_BAREMETAL",
+    "CUSTOM_PCI_8086_1502",
+    "CUSTOM_PCI_10DE_1EB8",
+    "CUSTOM_A100",
+    "CUSTOM_PMEM_NAMESPACE_4GB",
+    "CUSTOM_PMEM_NAMESPACE_SMALL",
+)
+CUSTOM_TRAITS = ("CUSTOM_FAST", "CUSTOM_BLUE", "CUSTOM_PHYSNET_1", "CUSTOM_GPU_BIG")
+TRAITS = (
+    "HW_CPU_X86_AVX2",
+    "STORAGE_DISK_SSD",
+    "COMPUTE_VOLUME_MULTI_ATTACH",
+    "CUSTOM_FAST",
+    "CUSTOM_BLUE",
+)
+
+#: One of them, or the same written in capitals: what booleans are written like.
+TRUE = ("true", "True", "yes", "1", "on")
+FALSE = ("false", "False", "no", "0", "off")
+
+
+@dataclass
+class Draft:
+    """What is decided so far; ``spec`` holds the other fields of the request spec."""
+
+    flavor: dict[str, Any]
+    extra_specs: dict[str, str] = field(default_factory=dict)
+    image: dict[str, Any] = field(default_factory=dict)
+    properties: dict[str, Any] = field(default_factory=dict)
+    spec: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def vcpus(self) -> int:
+        return self.flavor["vcpus"]
+
+    def either(self, dice: Dice, name: str, value: str, *, prefix: str = "hw") -> None:
+        """Say it in the flavor, in the image, in both alike, or now and then in both unlike."""
+        where = dice.number(0, 9)
+        if where < 9 and where != 4:
+            self.extra_specs[f"{prefix}:{name}"] = value
+        if where >= 4:
+            self.properties[f"{prefix}_{name}"] = value
+
+
+Subject = Callable[[Dice, Draft], None]

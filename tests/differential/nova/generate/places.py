@@ -1,0 +1,88 @@
+"""Where a request may go, and the groups that others than flavors ask for."""
+
+from tests.differential.generate.dice import Dice
+from tests.differential.nova.generate.cloud import AGGREGATES, NODES
+from tests.differential.nova.generate.draft import TRAITS, ZONES, Draft
+
+_OTHER_INSTANCE = "5b5b5b5b-0000-4000-8000-000000000002"
+_PORTS = ("9a9a9a9a-0000-4000-8000-000000000001", "port_2", "9a9a9a9a-0000-4000-8000-000000000003")
+
+
+def zone(dice: Dice, draft: Draft) -> None:
+    draft.spec["availability_zone"] = dice.one(ZONES)
+
+
+def odd_zone(dice: Dice, draft: Draft) -> None:
+    """Ask for a zone that no aggregate has, or for the default one."""
+    draft.spec["availability_zone"] = dice.one(["nowhere", "nova"])
+
+
+def destination(dice: Dice, draft: Draft) -> None:
+    node = dice.one(NODES)
+    told = draft.spec.setdefault("requested_destination", {})
+    kind = dice.number(0, 4)
+    if kind < 2:
+        told["aggregates"] = [",".join(dice.some(AGGREGATES, 1, 2)) for _ in range(kind + 1)]
+    if kind in (1, 2):
+        told["forbidden_aggregates"] = dice.some(AGGREGATES, 1, 2)
+    if kind in (2, 3):
+        told["host"] = node.host
+    if kind == 3 and dice.chance(0.7):
+        told["node"] = node.node
+    if kind == 4:
+        told |= {"node": node.node, "host": node.host if dice.chance(0.9) else "nobody"}
+
+
+def forced(dice: Dice, draft: Draft) -> None:
+    node = dice.one(NODES)
+    if dice.chance(0.7):
+        draft.spec["force_hosts"] = [node.host if dice.chance(0.9) else "nobody"]
+    if dice.chance(0.3):
+        draft.spec["force_nodes"] = [node.node]
+
+
+def hints(dice: Dice, draft: Draft) -> None:
+    key = dice.one(["same_host", "different_host", "build_near_host_ip", "mine"])
+    draft.spec["scheduler_hints"] = {key: dice.one([_OTHER_INSTANCE, [_OTHER_INSTANCE]])}
+
+
+def root(dice: Dice, draft: Draft) -> None:
+    """Ask for traits of the root provider, as a cyborg's or a neutron's request does."""
+    told = draft.spec.setdefault("request_level_params", {})
+    if dice.chance(0.6):
+        told["root_required"] = dice.some((*TRAITS, "OWNER_NOVA"), 1, 2)
+    if dice.chance(0.4):
+        told["root_forbidden"] = dice.some(TRAITS, 1, 2)
+
+
+def ports(dice: Dice, draft: Draft) -> None:
+    """Ask for bandwidth of ports, each in a group of its own."""
+    chosen = dice.some(_PORTS, 1, 2)
+    draft.spec["requested_resources"] = [_port(dice, name) for name in chosen]
+    if dice.chance(0.05):
+        draft.spec["requested_resources"].append(
+            dice.one([{"requester_id": "empty"}, {"resources": {"VCPU": 1}}])
+        )
+    if dice.chance(0.05):
+        draft.extra_specs["resourcesport_2:CUSTOM_GOLD"] = "1"
+    if len(chosen) > 1 and dice.chance(0.4):
+        told = draft.spec.setdefault("request_level_params", {})
+        told["same_subtree"] = [chosen]
+
+
+def _port(dice: Dice, name: str) -> dict[str, object]:
+    port: dict[str, object] = {"requester_id": name, "use_same_provider": True}
+    if dice.chance(0.9):
+        amount = dice.one([100, 1000])
+        port["resources"] = {"NET_BW_EGR_KILOBIT_PER_SEC": amount, "NET_BW_IGR_KILOBIT_PER_SEC": 5}
+    if dice.chance(0.6):
+        port["required_traits"] = dice.some(("CUSTOM_PHYSNET_1", "HW_NIC_OFFLOAD_TSO"), 1)
+    if dice.chance(0.1):
+        port["forbidden_traits"] = dice.some(("CUSTOM_PHYSNET_1", "CUSTOM_BLUE"), 1, 1)
+    if dice.chance(0.2):
+        port["aggregates"] = [",".join(dice.some(AGGREGATES, 1, 2))]
+    if dice.chance(0.1):
+        port["forbidden_aggregates"] = dice.some(AGGREGATES, 1, 1)
+    if dice.chance(0.1):
+        port["in_tree"] = dice.one(NODES).uuid
+    return port

@@ -1,0 +1,96 @@
+"""Nova's objects of a request, made as its API makes them."""
+
+from nova import objects
+from nova.pci import request as pci_request
+from nova.virt import hardware
+
+INSTANCE = "5a5a5a5a-0000-4000-8000-000000000001"
+_FLAVOR = {
+    "id": 1,
+    "flavorid": "1",
+    "name": "m1",
+    "root_gb": 0,
+    "ephemeral_gb": 0,
+    "swap": 0,
+    "extra_specs": {},
+}
+
+
+def flavor_of(spec):
+    """Return the flavor of a request."""
+    return objects.Flavor(**{**_FLAVOR, **spec["flavor"]})
+
+
+def image_of(spec):
+    """Return the image of a request; without one, one without properties."""
+    told = dict(spec.get("image") or {})
+    told["properties"] = dict(told.get("properties") or {})
+    return objects.ImageMeta.from_dict({"name": "image", **told})
+
+
+def request_of(context, spec, flavor, image):
+    """Return the whole request, its NUMA topology and PCI requests derived where none are told."""
+    level = spec.get("request_level_params") or {}
+    built = objects.RequestSpec.from_components(
+        context,
+        instance_uuid=INSTANCE,
+        image=image,
+        flavor=flavor,
+        numa_topology=_numa_topology(spec, flavor, image),
+        pci_requests=_pci_requests(spec, flavor, image),
+        filter_properties=_filter_properties(spec),
+        instance_group=None,
+        availability_zone=spec.get("availability_zone"),
+        project_id=spec.get("project_id"),
+        user_id=spec.get("user_id"),
+        port_resource_requests=[_group(one) for one in spec.get("requested_resources") or ()],
+        request_level_params=objects.RequestLevelParams(
+            root_required=set(level.get("root_required") or ()),
+            root_forbidden=set(level.get("root_forbidden") or ()),
+            same_subtree=level.get("same_subtree") or [],
+        ),
+    )
+    built.is_bfv = bool(spec.get("is_bfv"))
+    built.requested_networks = objects.NetworkRequestList(objects=[])
+    return built
+
+
+def _numa_topology(spec, flavor, image):
+    return None if "numa_topology" in spec else hardware.numa_get_constraints(flavor, image)
+
+
+def _pci_requests(spec, flavor, image):
+    if "pci_requests" not in spec:
+        policy = hardware.get_pci_numa_policy_constraint(flavor, image)
+        return pci_request.get_pci_requests_from_flavor(flavor, affinity_policy=policy)
+    told = (spec["pci_requests"] or {}).get("requests", ())
+    return objects.InstancePCIRequests(requests=[objects.InstancePCIRequest(**one) for one in told])
+
+
+def _filter_properties(spec):
+    names = ("ignore_hosts", "force_hosts", "force_nodes")
+    hints = spec.get("scheduler_hints") or {}
+    return {
+        **{name: spec[name] for name in names if spec.get(name)},
+        "scheduler_hints": hints,
+        "requested_destination": _destination(spec.get("requested_destination")),
+    }
+
+
+def _destination(told):
+    if told is None:
+        return None
+    kept = {key: value for key, value in told.items() if value is not None}
+    if "forbidden_aggregates" in kept:
+        kept["forbidden_aggregates"] = set(kept["forbidden_aggregates"])
+    return objects.Destination(**kept)
+
+
+def _group(told):
+    kept = {key: value for key, value in told.items() if value is not None}
+    for key in ("required_traits", "forbidden_traits", "forbidden_aggregates"):
+        if key in kept:
+            kept[key] = set(kept[key])
+    if "aggregates" in kept:
+        kept["aggregates"] = [joined.split(",") for joined in kept["aggregates"]]
+    return objects.RequestGroup(**kept)

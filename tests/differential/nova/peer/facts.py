@@ -1,0 +1,68 @@
+"""What nova would look up in its databases, answered from the facts that a request brings.
+
+``aggregates`` (``uuid`` and ``metadata``), ``nodes`` (``uuid``, ``host`` and ``node``) and
+``owned`` (whether every compute service is new enough to put OWNER_NOVA on its providers).
+"""
+
+from types import SimpleNamespace
+from unittest import mock
+
+from nova import objects
+from nova.scheduler import request_filter
+
+NEW, OLD = request_filter.MIN_COMPUTE_VERSION_OWNER_TRAIT, 1
+
+
+class Facts:
+    """The facts of one request, put in the place of nova's databases while it is answered."""
+
+    def __init__(self, told):
+        self._aggregates = [
+            SimpleNamespace(uuid=one["uuid"], metadata=one["metadata"])
+            for one in told["aggregates"]
+        ]
+        self._nodes = [
+            SimpleNamespace(uuid=one["uuid"], host=one["host"], hypervisor_hostname=one["node"])
+            for one in told["nodes"]
+        ]
+        self._version = NEW if told["owned"] else OLD
+
+    def in_place(self):
+        """Return a context in which nova looks here."""
+        return mock.patch.multiple(
+            objects.AggregateList,
+            get_by_metadata=self._by_metadata,
+            get_non_matching_by_metadata_keys=self._not_named,
+        )
+
+    def version_in_place(self):
+        """Return a context in which the oldest compute service is as old as told."""
+        return mock.patch.object(
+            objects.service, "get_minimum_version_all_cells", return_value=self._version
+        )
+
+    def get_compute_nodes_by_host_or_node(self, _context, host, node, cell=None):  # noqa: ARG002
+        """Return the nodes of a host, of a name, or of both, as nova's host manager does."""
+        return [
+            one
+            for one in self._nodes
+            if host in (None, one.host) and node in (None, one.hypervisor_hostname)
+        ]
+
+    def _by_metadata(self, _context, key=None, value=None):
+        return [
+            one
+            for one in self._aggregates
+            if any(key in (None, k) and value in (None, v) for k, v in one.metadata.items())
+        ]
+
+    def _not_named(self, _context, named, prefix, value):
+        """Return the aggregates that have a key of this prefix and value which is not named."""
+        return [
+            one
+            for one in self._aggregates
+            if any(
+                k.startswith(prefix) and v == value and k not in named
+                for k, v in one.metadata.items()
+            )
+        ]

@@ -1,0 +1,168 @@
+"""The two ways from a request to its query: nova's, in its own interpreter, and ours."""
+
+import json
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from placement_sched.app import create_app
+from tests.conftest import Client, make_settings
+from tests.differential.exchange import Request
+from tests.differential.nova.generate.cloud import NODES, Cloud
+from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
+from tests.differential.nova.generate.requests import Asked
+from tests.differential.sides import PEER_PYTHON, Peer
+from tests.placing import report
+
+SERVE = Path(__file__).parent / "peer" / "serve.py"
+_OWNER = "OWNER_NOVA"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a side makes of a request.
+
+    ``verdict`` is ``asks``, ``refuses`` (the request cannot be), ``finds nobody`` (without asking)
+    or ``fails``. ``told`` is why, where it does not ask; ``unsaid`` is what nova's API says of
+    flavor and image before all this, where it would not let them in.
+    """
+
+    verdict: str
+    query: str = ""
+    told: str = ""
+    unsaid: dict[str, str] = field(default_factory=dict)
+    fallback: str = ""
+
+
+class Theirs:
+    """Nova's functions; whether placement would take their query is asked of placement itself."""
+
+    def __init__(self, url: str, python: Path = PEER_PYTHON) -> None:
+        self._process = subprocess.Popen(
+            [python, SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        if self._process.stdout.readline() != "ready\n":
+            raise RuntimeError("nova did not start")
+        self._placement = Peer(url, python)
+        for name in CUSTOM_CLASSES:
+            self._placement.ask(Request("PUT", f"/resource_classes/{name}", "1.39"))
+        for name in CUSTOM_TRAITS:
+            self._placement.ask(Request("PUT", f"/traits/{name}", "1.39"))
+
+    def ask(self, asked: Asked) -> Answer:
+        """Return what nova makes of a request."""
+        self._process.stdin.write(json.dumps(asked.as_json()) + "\n")
+        self._process.stdin.flush()
+        told = json.loads(self._process.stdout.readline())
+        unsaid = told["unsaid"] or {}
+        if "error" in told:
+            kind, message = told["error"]["class"], told["error"]["message"]
+            nobody = kind in {"NoValidHost", "RequestFilterFailed"}
+            verdict = "finds nobody" if nobody else "refuses"
+            return Answer(verdict, told=f"{kind}: {message}", unsaid=unsaid)
+        query = told["query"]
+        reply = self._placement.ask(Request("GET", f"/allocation_candidates?{query}", "1.39"))
+        verdict = "asks" if reply.status == 200 else "refuses"
+        return Answer(verdict, query, reply.detail, unsaid, told.get("fallback", ""))
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait(timeout=10)
+        self._process.stdout.close()
+        self._placement.close()
+
+
+class Ours:
+    """``/scheduler/v1/explain``, in process."""
+
+    def __init__(self, url: str) -> None:
+        settings = make_settings(url, placement_database__sync_on_startup=True)
+        self._application = create_app(settings)
+        self._client = Client(self._application)
+        self._cloud: Cloud | None = None
+        self._uuids: dict[str, str] = {}
+        self._ids: list[int] = []
+        for name in CUSTOM_CLASSES:
+            self._client.put(f"/placement/resource_classes/{name}", headers=_PLACEMENT)
+        for name in CUSTOM_TRAITS:
+            self._client.put(f"/placement/traits/{name}", headers=_PLACEMENT)
+        self._client.post_json(
+            "/scheduler/v1/compute_nodes",
+            [report(one.node, host=one.host) for one in NODES],
+        )
+
+    def ask(self, asked: Asked) -> Answer:
+        """Return what we make of a request."""
+        self._settle(asked.cloud)
+        body = {"request_spec": asked.request_spec, "overrides": asked.options}
+        reply = self._client.post_json(
+            "/scheduler/v1/explain", self._translated(body), expect_errors=True
+        )
+        if reply.status_int != 200:
+            verdict = "refuses" if reply.status_int == 400 else "fails"
+            return Answer(verdict, told=reply.json["errors"][0]["detail"])
+        funnel = reply.json["funnel"]
+        query = funnel["allocation_candidates"]["query"]
+        for name, uuid in self._uuids.items():
+            query = query.replace(uuid, name)
+        refusals = [one["refusal"] for one in funnel["request_filters"] if "refusal" in one]
+        if refusals:
+            return Answer("finds nobody", query, refusals[0])
+        return Answer("asks", query, f"outcome: {reply.json['outcome']}")
+
+    def close(self) -> None:
+        self._application.close()
+
+    def _translated(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a body with the uuids that the aggregates have here."""
+        text = json.dumps(body)
+        for name, uuid in self._uuids.items():
+            text = text.replace(name, uuid)
+        return json.loads(text)
+
+    def _settle(self, cloud: Cloud) -> None:
+        """Make the aggregates and the providers those of a cloud."""
+        if cloud == self._cloud:
+            return
+        for number in self._ids:
+            self._empty(number)
+        made = [self._made(number, one) for number, one in enumerate(cloud.aggregates)]
+        self._ids = [one["id"] for one in made]
+        self._uuids = {
+            told["uuid"]: one["uuid"] for told, one in zip(cloud.aggregates, made, strict=True)
+        }
+        for one in NODES:
+            # One without the trait, and nova may not ask for it of anybody.
+            self._own(one.uuid, owned=cloud.owned or one is not NODES[0])
+        self._cloud = cloud
+
+    def _empty(self, number: int) -> None:
+        path = f"{_AGGREGATES}/{number}"
+        for host in self._client.get(path).json["aggregate"]["hosts"]:
+            self._client.post_json(f"{path}/action", {"remove_host": {"host": host}})
+        self._client.delete(path)
+
+    def _made(self, number: int, told: dict[str, Any]) -> dict[str, Any]:
+        body = {"aggregate": {"name": f"aggregate-{number}"}}
+        reply = self._client.post_json(_AGGREGATES, body, headers=_COMPUTE)
+        made: dict[str, Any] = reply.json["aggregate"]
+        action = f"{_AGGREGATES}/{made['id']}/action"
+        if told["metadata"]:
+            self._client.post_json(action, {"set_metadata": {"metadata": told["metadata"]}})
+        for host in told["hosts"]:
+            self._client.post_json(action, {"add_host": {"host": host}})
+        return made
+
+    def _own(self, uuid: str, *, owned: bool) -> None:
+        path = f"/placement/resource_providers/{uuid}/traits"
+        shown = self._client.get(path, headers=_PLACEMENT).json
+        traits = sorted({*shown["traits"], _OWNER} if owned else {*shown["traits"]} - {_OWNER})
+        generation = shown["resource_provider_generation"]
+        body = {"traits": traits, "resource_provider_generation": generation}
+        self._client.put_json(path, body, headers=_PLACEMENT)
+
+
+_AGGREGATES = "/compute/v2.1/os-aggregates"
+_PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
+_COMPUTE = {"X-OpenStack-Nova-API-Version": "2.41"}
