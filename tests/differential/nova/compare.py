@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from tests.differential.nova.generate.requests import Asked
-from tests.differential.nova.question import question_of
+from tests.differential.nova.question import Question, question_of
 from tests.differential.nova.sides import Answer
 
 #: What differs, by aspect (the verdict, or a parameter): ours, then nova's.
@@ -19,12 +19,21 @@ def differences(asked: Asked, ours: Answer, theirs: Answer) -> Differences:
         return {"verdict": (f"{ours.verdict} ({ours.told})", f"{theirs.verdict} ({theirs.told})")}
     if ours.verdict != "asks":
         return {}
-    suffixes = suffixes_of(asked)
-    here, there = question_of(ours.query, suffixes), question_of(theirs.query, suffixes)
+    here, there = _questions(asked, ours), _questions(asked, theirs)
     return {
         key: (here.get(key), there.get(key))
         for key in sorted(here.keys() | there.keys())
         if here.get(key) != there.get(key)
+    }
+
+
+def _questions(asked: Asked, answer: Answer) -> Question:
+    """Return what both queries of an answer ask, by parameter."""
+    suffixes = suffixes_of(asked)
+    second = question_of(answer.fallback, suffixes)
+    return {
+        **question_of(answer.query, suffixes),
+        **{f"fallback {key}": value for key, value in second.items()},
     }
 
 

@@ -70,7 +70,7 @@ class Duel:
 
     def see(self, asked: Asked) -> tuple[Seen, list[str], Differences]:
         """Return both answers to a request, what explains them, and what is left unexplained."""
-        seen = Seen(asked, self._ours.ask(asked), self._theirs.ask(asked))
+        seen = Seen(asked, self._ours.ask(asked), self._theirs.ask(asked), self._theirs.ask)
         return seen, *explain(seen, differences(asked, seen.ours, seen.theirs))
 
     def _step(self, asked: Asked, tally: Tally) -> None:

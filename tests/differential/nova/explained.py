@@ -1,24 +1,33 @@
 """Differences that are meant: each with what tells it, and why ours is better for users."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl
 
-from tests.differential.nova.compare import Differences
+from tests.differential.nova.compare import Differences, differences
+from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import Asked
 from tests.differential.nova.sides import Answer
+
+#: The parameters that both queries have of aggregates.
+_MEMBERSHIPS = ("member_of", "fallback member_of")
+_EXTRA_SPEC = re.compile(r"flavor extra spec '((?:resources|trait)[^:]*:.*?)': expected ")
+_UNKNOWN = re.compile(r"No such (?:resource class|trait): (\S+)")
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A request and both answers."""
+    """A request and both answers; ``again`` asks nova something else."""
 
     asked: Asked
     ours: Answer
     theirs: Answer
+    again: Callable[[Asked], Answer]
 
-    def verdicts(self, ours: str, theirs: str) -> bool:
+    def verdicts(self, ours: str, *theirs: str) -> bool:
         """Return whether these are the verdicts."""
-        return (self.ours.verdict, self.theirs.verdict) == (ours, theirs)
+        return self.ours.verdict == ours and self.theirs.verdict in theirs
 
 
 @dataclass(frozen=True)
@@ -34,13 +43,43 @@ def _not_let_in(seen: Seen, found: Differences) -> set[str]:
     """Nova's API would refuse an extra spec; ours names it and refuses the request."""
     key = seen.theirs.unsaid.get("key")
     named = key is not None and repr(key) in seen.ours.told
-    return {"verdict"} if named and seen.verdicts("refuses", "asks") else set()
+    return {"verdict"} if named and seen.verdicts("refuses", "asks", "finds nobody") else set()
+
+
+def _no_value(seen: Seen, found: Differences) -> set[str]:
+    """Nova passes over an amount or a word; ours names the extra spec and refuses the request."""
+    named = _EXTRA_SPEC.match(seen.ours.told)
+    value = seen.asked.request_spec["flavor"]["extra_specs"].get(named[1]) if named else None
+    odd = value is not None and not re.fullmatch("[0-9]+|required|forbidden", value)
+    return {"verdict"} if odd and seen.verdicts("refuses", "asks", "finds nobody") else set()
+
+
+def _unknown_name(seen: Seen, found: Differences) -> set[str]:
+    named = _UNKNOWN.match(seen.ours.told)
+    there = named is not None and named[1] in (*CUSTOM_CLASSES, *CUSTOM_TRAITS)
+    unknown = named is not None and not there
+    return {"verdict"} if unknown and seen.verdicts("refuses", "asks", "finds nobody") else set()
 
 
 def _no_such_node(seen: Seen, found: Differences) -> set[str]:
     """Nova finds nobody without asking, ours asks and finds nobody."""
     told = seen.theirs.told.startswith("NoValidHost") and seen.ours.told.endswith("no_valid_host")
     return {"verdict"} if told and seen.verdicts("asks", "finds nobody") else set()
+
+
+def _contradiction_first(seen: Seen, found: Differences) -> set[str]:
+    """Nova finds nobody before it comes to what it would refuse as well."""
+    if not seen.verdicts("refuses", "finds nobody"):
+        return set()
+    spec = {**seen.asked.request_spec, "requested_destination": None}
+    for key in ("force_hosts", "force_nodes"):
+        spec.pop(key, None)
+    options = {
+        **seen.asked.options,
+        "scheduler.placement_aggregate_required_for_tenants": False,
+    }
+    anywhere = seen.again(replace(seen.asked, request_spec=spec, options=options))
+    return {"verdict"} if anywhere.verdict == "refuses" else set()
 
 
 def _unknown_zone(seen: Seen, found: Differences) -> set[str]:
@@ -52,16 +91,19 @@ def _unknown_zone(seen: Seen, found: Differences) -> set[str]:
 
 def _default_zone(seen: Seen, found: Differences) -> set[str]:
     """The hosts of all other zones are kept out, and nothing else differs of the aggregates."""
-    if seen.asked.request_spec.get("availability_zone") != "nova" or "member_of" not in found:
+    if seen.asked.request_spec.get("availability_zone") != "nova":
         return set()
     zoned = {
         one["uuid"]
         for one in seen.asked.cloud.aggregates
         if one["metadata"].get("availability_zone")
     }
-    ours, theirs = (_forbidden(values) for values in found["member_of"])
-    same = [_required(values) for values in found["member_of"]]
-    return {"member_of"} if ours == theirs | zoned and same[0] == same[1] else set()
+    return {
+        aspect
+        for aspect in found.keys() & _MEMBERSHIPS
+        if _forbidden(found[aspect][0]) == _forbidden(found[aspect][1]) | zoned
+        and _required(found[aspect][0]) == _required(found[aspect][1])
+    }
 
 
 def _required(values: list[str] | None) -> list[str]:
@@ -77,10 +119,57 @@ def _forbidden(values: list[str] | None) -> set[str]:
     }
 
 
+def _other_tenant(seen: Seen, found: Differences) -> set[str]:
+    """Nova takes aggregates in which the project is the value of one key and another is a tag."""
+    theirs, ours = _of_tenant(seen.asked, by_tag=False), _of_tenant(seen.asked, by_tag=True)
+    if theirs == ours:
+        return set()
+    if not ours and seen.verdicts("finds nobody", "asks"):
+        return {"verdict"} if "project" in seen.ours.told else set()
+    taken = ["in:" + ",".join(sorted(ours))] if ours else []
+    return {
+        aspect
+        for aspect in found.keys() & _MEMBERSHIPS
+        if sorted([*_other_than(theirs, found[aspect][1]), *taken]) == (found[aspect][0] or [])
+    }
+
+
+def _of_tenant(asked: Asked, *, by_tag: bool) -> set[str]:
+    project = asked.request_spec.get("project_id")
+    return {
+        one["uuid"]
+        for one in asked.cloud.aggregates
+        if any(key.startswith("filter_tenant_id") for key in one["metadata"])
+        and any(
+            value == project and (key.startswith("filter_tenant_id") or not by_tag)
+            for key, value in one["metadata"].items()
+        )
+    }
+
+
+def _other_than(uuids: Collection[str], values: list[str] | None) -> list[str]:
+    """Return the values without one that requires these aggregates."""
+    left = list(values or ())
+    wanted = "in:" + ",".join(sorted(uuids))
+    if wanted in left:
+        left.remove(wanted)
+    return left
+
+
 def _no_format(seen: Seen, found: Differences) -> set[str]:
     told = seen.theirs.told.startswith("NotImplementedError: Cannot load 'disk_format'")
-    without = not (seen.asked.request_spec["image"] or {}).get("disk_format")
+    without = not (seen.asked.request_spec.get("image") or {}).get("disk_format")
     return {"verdict"} if told and without and seen.verdicts("asks", "refuses") else set()
+
+
+def _no_resources(seen: Seen, found: Differences) -> set[str]:
+    """Nova sends a parameter without a value, and else the same."""
+    pairs = parse_qsl(seen.theirs.query, keep_blank_values=True)
+    empty = any(key.startswith("resources") and not value for key, value in pairs)
+    if not empty or not seen.verdicts("asks", "refuses"):
+        return set()
+    same = not differences(seen.asked, seen.ours, replace(seen.theirs, verdict="asks"))
+    return {"verdict"} if same else set()
 
 
 EXPLANATIONS = (
@@ -91,10 +180,28 @@ EXPLANATIONS = (
         _not_let_in,
     ),
     Explanation(
+        "an amount or a word that cannot be is refused",
+        "An extra spec resources: that is no number, or trait: that is neither required nor "
+        "forbidden, is 400 and named; nova logs a warning and asks for less than was said.",
+        _no_value,
+    ),
+    Explanation(
+        "a class or trait that is not there is named",
+        "The extra spec or property that it came from is told with it (400). nova asks for it, and "
+        "placement refuses or, where nobody is found before it looks at that group, does not.",
+        _unknown_name,
+    ),
+    Explanation(
         "a host that is not there is asked for all the same",
         "A request for a host or node that nobody has reported shows the query that it would "
         "have; nova ends before it makes one.",
         _no_such_node,
+    ),
+    Explanation(
+        "what contradicts itself is refused first",
+        "A request that cannot be is 400, whether or not its project or its host has anything; "
+        "nova may find nobody before it comes to that.",
+        _contradiction_first,
     ),
     Explanation(
         "a zone that no aggregate has finds nobody",
@@ -109,10 +216,23 @@ EXPLANATIONS = (
         _default_zone,
     ),
     Explanation(
+        "an aggregate is whose its tag says",
+        "With limit_tenants_to_placement_aggregate only aggregates whose filter_tenant_id, or a "
+        "key that begins so, has the project as its value are the project's; nova also takes "
+        "those that have such a key for somebody else and the project under any other key.",
+        _other_tenant,
+    ),
+    Explanation(
         "an image may have no disk format",
         "Such an image is one that asks for no support of a format; nova fails on it where "
         "query_placement_for_image_type_support is set.",
         _no_format,
+    ),
+    Explanation(
+        "a group without resources has no parameter for them",
+        "nova writes one without a value, which placement refuses, so that its requests with "
+        "same_subtree find nobody.",
+        _no_resources,
     ),
 )
 

@@ -7,7 +7,8 @@ from typing import Any
 from tests.differential.nova.duel import Duel, Finding
 from tests.differential.nova.generate.requests import Asked
 
-_NEEDED = {"flavor", "vcpus", "memory_mb", "extra_specs", "properties", "id"}
+#: Without which neither side, or only one, would take the request.
+_NEEDED = {"project_id", "flavor", "vcpus", "memory_mb", "extra_specs", "properties", "id"}
 
 
 def shrink(duel: Duel, finding: Finding) -> Finding:

@@ -25,7 +25,8 @@ class Answer:
 
     ``verdict`` is ``asks``, ``refuses`` (the request cannot be), ``finds nobody`` (without asking)
     or ``fails``. ``told`` is why, where it does not ask; ``unsaid`` is what nova's API says of
-    flavor and image before all this, where it would not let them in.
+    flavor and image before all this, where it would not let them in. ``fallback`` is the second
+    query, which asks for pinned CPUs as shared ones.
     """
 
     verdict: str
@@ -103,13 +104,13 @@ class Ours:
             verdict = "refuses" if reply.status_int == 400 else "fails"
             return Answer(verdict, told=reply.json["errors"][0]["detail"])
         funnel = reply.json["funnel"]
-        query = funnel["allocation_candidates"]["query"]
-        for name, uuid in self._uuids.items():
-            query = query.replace(uuid, name)
+        asked_for = funnel["allocation_candidates"]
+        query = self._as_named(asked_for["query"])
+        fallback = self._as_named(asked_for.get("fallback", {}).get("query", ""))
         refusals = [one["refusal"] for one in funnel["request_filters"] if "refusal" in one]
         if refusals:
             return Answer("finds nobody", query, refusals[0])
-        return Answer("asks", query, f"outcome: {reply.json['outcome']}")
+        return Answer("asks", query, f"outcome: {reply.json['outcome']}", fallback=fallback)
 
     def close(self) -> None:
         self._application.close()
@@ -120,6 +121,12 @@ class Ours:
         for name, uuid in self._uuids.items():
             text = text.replace(name, uuid)
         return json.loads(text)
+
+    def _as_named(self, query: str) -> str:
+        """Return a query with the uuids by which the request names its aggregates."""
+        for name, uuid in self._uuids.items():
+            query = query.replace(uuid, name)
+        return query
 
     def _settle(self, cloud: Cloud) -> None:
         """Make the aggregates and the providers those of a cloud."""

@@ -50,6 +50,7 @@ class Facts:
         ]
 
     def _by_metadata(self, _context, key=None, value=None):
+        """Return the aggregates that have a key, a value anywhere, or this value at this key."""
         return [
             one
             for one in self._aggregates
