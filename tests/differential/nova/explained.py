@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
 from tests.differential.nova.compare import Differences, differences
+from tests.differential.nova.generate.cloud import NODES
 from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import Asked
 from tests.differential.nova.sides import Answer
@@ -41,8 +42,7 @@ class Explanation:
 
 def _not_let_in(seen: Seen, found: Differences) -> set[str]:
     """Nova's API would refuse an extra spec; ours names it and refuses the request."""
-    key = seen.theirs.unsaid.get("key")
-    named = key is not None and repr(key) in seen.ours.told
+    named = any(repr(key) in seen.ours.told for key in seen.theirs.unsaid.get("keys", ()))
     return {"verdict"} if named and seen.verdicts("refuses", "asks", "finds nobody") else set()
 
 
@@ -65,6 +65,26 @@ def _no_such_node(seen: Seen, found: Differences) -> set[str]:
     """Nova finds nobody without asking, ours asks and finds nobody."""
     told = seen.theirs.told.startswith("NoValidHost") and seen.ours.told.endswith("no_valid_host")
     return {"verdict"} if told and seen.verdicts("asks", "finds nobody") else set()
+
+
+def _excluding_names(seen: Seen, found: Differences) -> set[str]:
+    """Names of the destination and forced ones exclude each other; nova asks by some of them."""
+    spec = seen.asked.request_spec
+    told = spec.get("requested_destination") or {}
+    left = [
+        node
+        for node in NODES
+        if {told.get("host") or node.host, *(spec.get("force_hosts") or ())} == {node.host}
+        and {told.get("node") or node.node, *(spec.get("force_nodes") or ())} == {node.node}
+    ]
+    nobody = not left and seen.ours.told.endswith("no_valid_host")
+    return {"in_tree", "limit", "fallback in_tree", "fallback limit"} if nobody else set()
+
+
+def _broken_alias(seen: Seen, found: Differences) -> set[str]:
+    told = seen.ours.told.startswith("[pci] alias ")
+    refused = told and seen.theirs.told.startswith("PciInvalidAlias: ")
+    return {"verdict"} if refused and seen.verdicts("fails", "refuses") else set()
 
 
 def _contradiction_first(seen: Seen, found: Differences) -> set[str]:
@@ -196,6 +216,18 @@ EXPLANATIONS = (
         "A request for a host or node that nobody has reported shows the query that it would "
         "have; nova ends before it makes one.",
         _no_such_node,
+    ),
+    Explanation(
+        "names that exclude each other leave nobody",
+        "Hosts and nodes of requested_destination and force_hosts and force_nodes narrow one "
+        "another. nova asks for the destination's alone, and its host manager finds nobody then.",
+        _excluding_names,
+    ),
+    Explanation(
+        "an alias that is configured wrongly is the operator's",
+        "A line of [pci] alias that cannot be is 500 and told, for no request can mend it; nova "
+        "tells the user (400).",
+        _broken_alias,
     ),
     Explanation(
         "what contradicts itself is refused first",

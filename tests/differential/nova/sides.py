@@ -32,7 +32,7 @@ class Answer:
     verdict: str
     query: str = ""
     told: str = ""
-    unsaid: dict[str, str] = field(default_factory=dict)
+    unsaid: dict[str, Any] = field(default_factory=dict)
     fallback: str = ""
 
 

@@ -41,7 +41,8 @@ def test_what_once_differed_is_asked_alike_or_explained(duel, path):
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
 def test_every_explanation_has_a_case_that_it_alone_explains(duel, explanation):
-    kept = json.loads((CASES_FOLDER / f"{explanation.name.replace(' ', '-')}.json").read_text())
+    slug = explanation.name.replace(" ", "-").replace("'", "")
+    kept = json.loads((CASES_FOLDER / f"{slug}.json").read_text())
     seen, names, left = duel.see(asked_from(kept))
     assert (names, left) == ([explanation.name], {}), (seen.ours, seen.theirs)
 
@@ -80,7 +81,7 @@ def test_a_trait_that_is_lost_is_found_in_most_requests(duel, ours, monkeypatch)
     honest = ours.ask
     monkeypatch.setattr(ours, "ask", forgetful)
     tally = duel.run(SEED, 20)
-    assert len(tally.findings) == tally.verdicts["asks"]
+    assert len(tally.findings) + tally.explained.total() >= tally.verdicts["asks"] > 10
 
 
 @pytest.mark.parametrize(

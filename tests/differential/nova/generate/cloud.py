@@ -46,7 +46,7 @@ class Cloud:
 
 def cloud(dice: Dice) -> Cloud:
     """Return a cloud whose aggregates have zones, tenants and traits, some of them nothing."""
-    many = dice.number(0, len(AGGREGATES))
+    many = dice.number(0 if dice.chance(0.3) else 3, len(AGGREGATES))
     return Cloud(
         tuple(_aggregate(dice, uuid) for uuid in AGGREGATES[:many]), owned=dice.chance(0.6)
     )
@@ -54,7 +54,7 @@ def cloud(dice: Dice) -> Cloud:
 
 def _aggregate(dice: Dice, uuid: str) -> dict[str, Any]:
     metadata: dict[str, str] = {}
-    if dice.chance(0.4):
+    if dice.chance(0.6):
         metadata["availability_zone"] = dice.one(ZONES)
     if dice.chance(0.3):
         key = dice.one(["filter_tenant_id", "filter_tenant_id2", "filter_tenant_idX"])

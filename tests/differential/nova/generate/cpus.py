@@ -54,6 +54,23 @@ def hyperthreading(dice: Dice, draft: Draft) -> None:
         draft.extra_specs["resources:PCPU"] = str(draft.vcpus)
 
 
+def topology_told(dice: Dice, draft: Draft) -> None:
+    """Tell the topology, which then is not derived: none, or one cell."""
+    cell = {"id": 0, "cpuset": list(range(draft.vcpus)), "memory": draft.flavor["memory_mb"]}
+    draft.spec["numa_topology"] = dice.one([None, {"cells": [cell]}])
+
+
+def numa_of_the_image(dice: Dice, draft: Draft) -> None:
+    """Spread over nodes as the image says, mostly all of the CPUs and of the memory."""
+    nodes = dice.one([1, 2])
+    draft.properties["hw_numa_nodes"] = str(nodes)
+    for cell in range(nodes if dice.chance(0.5) else 0):
+        cpus = range(cell * draft.vcpus // nodes, (cell + 1) * draft.vcpus // nodes)
+        memory = draft.flavor["memory_mb"] // nodes
+        draft.properties[f"hw_numa_cpus.{cell}"] = ",".join(map(str, cpus)) or "0"
+        draft.properties[f"hw_numa_mem.{cell}"] = str(memory if dice.chance(0.9) else memory + 1)
+
+
 def numa(dice: Dice, draft: Draft) -> None:
     """Spread over nodes, evenly or as told."""
     nodes = dice.one([1, 2, 2, 4])

@@ -33,6 +33,8 @@ def pci(dice: Dice, draft: Draft) -> None:
     if dice.chance(0.15):
         _told(dice, draft)
         return
+    if dice.chance(0.05):
+        return
     names = dice.some([one["name"] for one in aliases], 1, 2)
     if dice.chance(0.04):
         names.append("nobody")

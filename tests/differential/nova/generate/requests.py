@@ -23,6 +23,8 @@ _SUBJECTS: dict[Subject, int] = {
     cpus.real_time: 2,
     cpus.hyperthreading: 2,
     cpus.numa: 4,
+    cpus.numa_of_the_image: 2,
+    cpus.topology_told: 1,
     cpus.pages: 2,
     cpus.locked_memory: 1,
     cpus.pages_of_the_image: 1,

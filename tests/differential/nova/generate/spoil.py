@@ -6,8 +6,33 @@ from tests.differential.nova.generate.draft import Draft
 _ODD = ("", "x", "-1", "0", "1.5", "yes", "REQUIRED", " required", "forbidden", "a:b", "1,2")
 
 
+#: Keys that look like others, or that say nothing of any group.
+_ODD_KEYS = {
+    "resources:vcpu": "1",
+    "resources:NOPE": "1",
+    "resources1:NOPE": "1",
+    "resources:CUSTOM_low": "1",
+    "resourcesé:VGPU": "1",
+    f"resources{'A' * 65}:VGPU": "1",
+    "resources 1:VGPU": "1",
+    "resources:": "1",
+    "trait:NOPE": "required",
+    "trait:low": "forbidden",
+    "traits:CUSTOM_FAST": "required",
+    "member_of:x": "y",
+    "in_tree:x": "y",
+    "group_policy": "odd",
+    "group_policy1": "none",
+    "HW:cpu_policy": "dedicated",
+}
+
+
 def spoil(dice: Dice, draft: Draft) -> None:
-    """Change the value of an extra spec or of a property."""
+    """Change the value of an extra spec or of a property, or add a key that is odd."""
+    if dice.chance(0.3):
+        key = dice.one(sorted(_ODD_KEYS))
+        draft.extra_specs[key] = _ODD_KEYS[key]
+        return
     said = dice.one([one for one in (draft.extra_specs, draft.properties) if one] or [{}])
     if said:
         said[dice.one(sorted(said))] = dice.one(_ODD)

@@ -3,7 +3,7 @@
 An answer has ``query`` and, where nova asks a second time with pinned CPUs for shared ones,
 ``fallback``; or ``error``, the class and the message of what was raised. ``unsaid`` is what nova's
 API says of the same flavor and image before any of this: what it never lets in, alike, with the
-``key`` of an extra spec, or null.
+``keys`` of extra specs, or null.
 """
 
 import warnings
@@ -57,10 +57,13 @@ class Nova:
 
 def _looked_at(spec):
     """Look at flavor and image as nova's API does where each comes in."""
+    refusals = {}
     for key, value in spec["flavor"].get("extra_specs", {}).items():
         refusal = _caught(partial(validators.validate, key, value), dict)
         if refusal:
-            return {**refusal, "key": key}
+            refusals[key] = refusal
+    if refusals:
+        return {**next(iter(refusals.values())), "keys": sorted(refusals)}
     image = dict(spec.get("image") or {})
     image["properties"] = dict(image.get("properties") or {})
     image.setdefault("name", "image")
