@@ -9,7 +9,7 @@ from typing import Any
 from placement_sched.app import create_app
 from tests.conftest import Client, make_settings
 from tests.differential.exchange import Request
-from tests.differential.nova.generate.cloud import NODES, Cloud
+from tests.differential.nova.generate.cloud import NODES, SERVER_GROUP, Cloud
 from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import Asked
 from tests.differential.sides import PEER_PYTHON, Peer
@@ -78,7 +78,16 @@ class Ours:
     """``/scheduler/v1/explain``, in process."""
 
     def __init__(self, url: str) -> None:
-        settings = make_settings(url, placement_database__sync_on_startup=True)
+        settings = make_settings(
+            url,
+            placement_database__sync_on_startup=True,
+            # A server group is refused where nothing heeds its policy.
+            filter_scheduler__available_filters=[
+                "placement_sched.scheduler.filters.all_filters",
+                _HEEDS_GROUPS,
+            ],
+            filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"],
+        )
         self._application = create_app(settings)
         self._client = Client(self._application)
         self._cloud: Cloud | None = None
@@ -92,6 +101,9 @@ class Ours:
             "/scheduler/v1/compute_nodes",
             [report(one.node, host=one.host) for one in NODES],
         )
+        body = {"server_group": {"name": "g", "policies": ["anti-affinity"]}}
+        made = self._client.post_json("/compute/v2.1/os-server-groups", body)
+        self._group: str = made.json["server_group"]["id"]
 
     def ask(self, asked: Asked) -> Answer:
         """Return what we make of a request."""
@@ -136,9 +148,9 @@ class Ours:
             self._empty(number)
         made = [self._made(number, one) for number, one in enumerate(cloud.aggregates)]
         self._ids = [one["id"] for one in made]
-        self._uuids = {
-            told["uuid"]: one["uuid"] for told, one in zip(cloud.aggregates, made, strict=True)
-        }
+        named = zip(cloud.aggregates, made, strict=True)
+        self._uuids = {told["uuid"]: one["uuid"] for told, one in named}
+        self._uuids[SERVER_GROUP] = self._group
         for one in NODES:
             # One without the trait, and nova may not ask for it of anybody.
             self._own(one.uuid, owned=cloud.owned or one is not NODES[0])
@@ -171,5 +183,6 @@ class Ours:
 
 
 _AGGREGATES = "/compute/v2.1/os-aggregates"
+_HEEDS_GROUPS = "tests.scheduler.group_filters.ServerGroupAntiAffinityFilter"
 _PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
 _COMPUTE = {"X-OpenStack-Nova-API-Version": "2.41"}

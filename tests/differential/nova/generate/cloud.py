@@ -28,6 +28,9 @@ NODES = (Node("cn1", "cn1"), Node("cn2", "cn2"), Node("ir1", "bm1"), Node("ir1",
 HOSTS = ("cn1", "cn2", "ir1")
 AGGREGATES = tuple(f"e0000000-0000-4000-8000-00000000000{n}" for n in range(1, 7))
 
+#: A server group without members, which is always there.
+SERVER_GROUP = "9c9c9c9c-0000-4000-8000-000000000001"
+
 
 @dataclass(frozen=True)
 class Cloud:

@@ -1,7 +1,7 @@
 """Where a request may go, and the groups that others than flavors ask for."""
 
 from tests.differential.generate.dice import Dice
-from tests.differential.nova.generate.cloud import AGGREGATES, NODES
+from tests.differential.nova.generate.cloud import AGGREGATES, NODES, SERVER_GROUP
 from tests.differential.nova.generate.draft import TRAITS, ZONES, Draft
 
 _OTHER_INSTANCE = "5b5b5b5b-0000-4000-8000-000000000002"
@@ -42,8 +42,9 @@ def forced(dice: Dice, draft: Draft) -> None:
 
 
 def hints(dice: Dice, draft: Draft) -> None:
-    key = dice.one(["same_host", "different_host", "build_near_host_ip", "mine"])
-    draft.spec["scheduler_hints"] = {key: dice.one([_OTHER_INSTANCE, [_OTHER_INSTANCE]])}
+    key = dice.one(["group", "same_host", "different_host", "build_near_host_ip", "mine"])
+    named = SERVER_GROUP if key == "group" else _OTHER_INSTANCE
+    draft.spec["scheduler_hints"] = {key: dice.one([named, [named]])}
 
 
 def root(dice: Dice, draft: Draft) -> None:
