@@ -23,7 +23,8 @@ _PREFIXES = {
     "hw_vif_model": "COMPUTE_NET_VIF_MODEL",
     "hw_architecture": "HW_ARCH",
     "hw_emulation_architecture": "COMPUTE_ARCH",
-    "hw_viommu_model": "COMPUTE_VIOMMU_MODEL",
+    # os-traits calls them COMPUTE_VIOMMU_MODEL_<value>: as in nova 34, no host has to have one.
+    "hw_viommu_model": "COMPUTE_VIOMMU",
 }
 
 
@@ -33,9 +34,9 @@ class TransformImageMetadata(BaseRequestFilter):
     Each property becomes a trait of the root provider: ``hw_disk_bus`` and ``hw_cdrom_bus``
     become COMPUTE_STORAGE_BUS_<value>, ``hw_video_model`` COMPUTE_GRAPHICS_MODEL_<value>,
     ``hw_vif_model`` COMPUTE_NET_VIF_MODEL_<value>, ``hw_architecture`` HW_ARCH_<value>,
-    ``hw_emulation_architecture`` COMPUTE_ARCH_<value>, and ``hw_viommu_model``
-    COMPUTE_VIOMMU_MODEL_<value>. If no trait is named for one of the values, none of them is asked
-    for, as in nova, and a warning is logged. Off by default.
+    ``hw_emulation_architecture`` COMPUTE_ARCH_<value>. If there is no such trait for one of the
+    values, none of them is asked for, as in nova, and a warning is logged; so it is for any
+    ``hw_viommu_model``, whose traits nova 34 looks for under another name. Off by default.
     """
 
     name = "transform_image_metadata"
