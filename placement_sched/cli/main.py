@@ -1,6 +1,7 @@
 """``placement-sched``: reads the command, runs it, and tells failure in one line."""
 
 import argparse
+import errno
 import os
 import sys
 import traceback
@@ -19,6 +20,9 @@ GROUPS = (demo, serve, db, select, aggregate, fleet, placement, status, config)
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+#: What the system says of a disk that takes no more.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -95,10 +99,14 @@ def _fail(sentence: str, status: int) -> int:
 def _told_by_system(failure: OSError) -> str:
     """Return what the operating system refused, and of what: a full disk under our output, say."""
     reason = failure.strerror or one_line(failure)
+    # A file that cannot be written is named; what has no name is our output.
+    of_output = failure.filename is None and failure.errno in _FULL
     try:
-        # What could not be written is kept, and refused again.
+        # What could not be written is kept, unless it was more than the buffer, and refused again.
         sys.stdout.flush()
     except OSError:
+        of_output = True
+    if of_output:
         _drop_stdout()
         return f"standard output: {reason}"
     return reason if failure.filename is None else f"{failure.filename}: {reason}"

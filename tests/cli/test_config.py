@@ -177,7 +177,6 @@ def test_what_another_service_reads_is_a_warning(validate):
         "a.conf:8: warning: there is no option [placement] cafile here, and it is not used",
         "a.conf:10: warning: [metrics] weight_setting is not used by this release",
         "a.conf:11: warning: [metrics] required is not used by this release",
-        "a.conf:13: warning: [pci] alias is not used by this release",
         "a.conf:15: warning: [scheduler] driver is not used by this release",
         "a.conf:17: warning: [filter_scheduler] pci_weight_multiplier is not used by this release",
         (
