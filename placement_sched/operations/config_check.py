@@ -14,6 +14,7 @@ from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.operations.config_lines import Assignment, Place, read_assignments
 from placement_sched.operations.option_catalogue import Catalogue, underscored
+from placement_sched.scheduler.hardware.pci_alias import Alias, aliases_of
 from placement_sched.scheduler.loading import plugins_for
 
 #: How alike (0 to 1) an unknown name and one of ours must be to be a slip rather than another
@@ -65,14 +66,22 @@ def _position(problem: Problem, order: Sequence[str]) -> tuple[int, int]:
 
 
 def check_settings(settings: Settings) -> list[Problem]:
-    """Return what is wrong with values of the right type: the database URL, the plugins named."""
+    """Return what is wrong with values of the right type.
+
+    They are the database URL, the plugins named and the PCI aliases.
+    """
     problems = []
-    for check in (database_url, plugins_for):
+    for check in (database_url, plugins_for, _pci_aliases):
         try:
             check(settings)
         except ConfigurationError as wrong:
             problems.append(Problem(None, wrong.detail))
     return problems
+
+
+def _pci_aliases(settings: Settings) -> Mapping[str, Alias]:
+    in_placement = settings.filter_scheduler.pci_in_placement
+    return aliases_of(settings.pci.alias, in_placement=in_placement)
 
 
 def _from_environment(environment: Mapping[str, str], catalogue: Catalogue) -> Iterator[Assignment]:

@@ -124,6 +124,10 @@ def test_sample_with_every_default_written_is_valid(sample, validate):
             "error: [filter_scheduler] weight_classes: 'no.such.Weigher' cannot be imported",
         ),
         (
+            '[pci]\nalias = {"name": "nic",\n  "vendor_id": "8086"}\n',
+            "error: [pci] alias 'nic': it must have vendor_id and product_id\n",
+        ),
+        (
             "[placement_database]\nconnection = oracle://x/y\n",
             "error: [placement_database] connection: 'oracle' is not served",
         ),
@@ -165,7 +169,7 @@ def test_what_another_service_reads_is_a_warning(validate):
         "[cinder]\ncatalog_info = volumev3\nos_region_name = x\n"
         "[placement]\nauth_type = password\ncafile = /x\n"
         "[metrics]\nweight_setting = cpu.percent=1.0\nrequired = true\n"
-        "[pci]\nalias = {}\n[scheduler]\ndriver = filter_scheduler\n"
+        "[pci]\nreport_in_placement = true\n[scheduler]\ndriver = filter_scheduler\n"
         "[filter_scheduler]\npci_weight_multiplier = 1.0\n"
         "[workarounds]\nenable_numa_live_migration = true\n"
     )
@@ -177,6 +181,10 @@ def test_what_another_service_reads_is_a_warning(validate):
         "a.conf:8: warning: there is no option [placement] cafile here, and it is not used",
         "a.conf:10: warning: [metrics] weight_setting is not used by this release",
         "a.conf:11: warning: [metrics] required is not used by this release",
+        (
+            "a.conf:13: warning: there is no option [pci] report_in_placement here, "
+            "and it is not used"
+        ),
         "a.conf:15: warning: [scheduler] driver is not used by this release",
         "a.conf:17: warning: [filter_scheduler] pci_weight_multiplier is not used by this release",
         (

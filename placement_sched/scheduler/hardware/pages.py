@@ -70,7 +70,7 @@ def _in_kib(text: str, where: str) -> float:
         return _WORDS[text]
     try:
         return int(text) if text.isdigit() else string_to_bytes(text, return_int=True) / 1024
-    except ValueError:
+    except (ValueError, OverflowError):
         raise Invalid(
             f"{where}: expected small, large, any, KiB or a size with a unit, got {text!r}"
         ) from None

@@ -65,9 +65,8 @@ def placement_terms(request: InstancePCIRequest) -> tuple[str, frozenset[str]]:
             f"PCI request {request.alias_name!r} has {len(request.spec)} specs; placement can be "
             "asked for one only"
         )
-    (spec,) = request.spec
-    named, vendor, product = (
-        spec.get(key) for key in ("resource_class", "vendor_id", "product_id")
+    named, vendor, product, traits = (
+        _text(request, key) for key in ("resource_class", "vendor_id", "product_id", "traits")
     )
     if not named and not (vendor and product):
         raise Invalid(
@@ -75,7 +74,6 @@ def placement_terms(request: InstancePCIRequest) -> tuple[str, frozenset[str]]:
             "product_id"
         )
     resource_class = named or f"CUSTOM_PCI_{vendor}_{product}"
-    traits = spec.get("traits")
     return _class_name(resource_class), _trait_names(traits.split(",") if traits else [])
 
 
@@ -106,6 +104,14 @@ def _count(text: str) -> int:
     if not 0 <= count <= _MOST_DEVICES:
         raise Invalid(f"{_WHERE}: expected from 0 to {_MOST_DEVICES} devices, got {count}")
     return count
+
+
+def _text(request: InstancePCIRequest, key: str) -> str:
+    """Return what the only spec of a request says under a key; empty where it says nothing."""
+    value = request.spec[0].get(key)
+    if not isinstance(value, str | None):
+        raise Invalid(f"PCI request {request.alias_name!r}: {key} must be a text, not {value!r}")
+    return value or ""
 
 
 def _class_name(name: str) -> str:

@@ -38,6 +38,7 @@ def test_page_size_is_in_kib_or_a_word(by_flavor, by_image, size):
     [
         ({KEY: "huge"}, {}, (KEY,)),
         ({KEY: "²"}, {}, (KEY,)),
+        ({KEY: "9" * 400 + "TB"}, {}, (KEY,)),
         ({KEY: "Large"}, {NAME: "2048"}, (KEY,)),
         ({KEY: "large"}, {NAME: "x"}, (NAME,)),
         ({}, {NAME: "2048"}, (KEY, NAME)),

@@ -101,7 +101,15 @@ def test_placement_terms_are_names_that_placement_takes(spec, resource_class, tr
     assert placement_terms(request) == (resource_class, traits)
 
 
-@pytest.mark.parametrize("spec", [(), ({}, {}), ({},), ({"vendor_id": "8086"},)])
+@pytest.mark.parametrize(
+    "spec", [(), ({}, {}), ({},), ({"vendor_id": "8086"},), ({"resource_class": None},)]
+)
 def test_placement_terms_refuse_what_is_not_one_kind_of_device(spec):
     with pytest.raises(Invalid, match="PCI request 'a' has"):
         placement_terms(InstancePCIRequest(count=1, alias_name="a", spec=spec))
+
+
+@pytest.mark.parametrize("spec", [{"resource_class": 5}, {"resource_class": "x", "traits": ["a"]}])
+def test_placement_terms_refuse_what_is_no_text(spec):
+    with pytest.raises(Invalid, match="PCI request 'a': .* must be a text"):
+        placement_terms(InstancePCIRequest(count=1, alias_name="a", spec=(spec,)))
