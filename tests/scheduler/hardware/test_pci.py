@@ -111,5 +111,5 @@ def test_placement_terms_refuse_what_is_not_one_kind_of_device(spec):
 
 @pytest.mark.parametrize("spec", [{"resource_class": 5}, {"resource_class": "x", "traits": ["a"]}])
 def test_placement_terms_refuse_what_is_no_text(spec):
-    with pytest.raises(Invalid, match="PCI request 'a': .* must be a text"):
+    with pytest.raises(Invalid, match=r"PCI request 'a': .* must be a text"):
         placement_terms(InstancePCIRequest(count=1, alias_name="a", spec=(spec,)))
