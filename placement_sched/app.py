@@ -30,6 +30,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.operations.prepare import Preparation
+from placement_sched.scheduler.completion import check_aliases
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.hosts import Memory
 from placement_sched.scheduler.loading import plugins_for
@@ -86,10 +87,12 @@ def create_app(
     """Return the application with all faces mounted.
 
     Raises :class:`ConfigurationError` where an enabled plugin is not there, or an installed
-    package's validators of extra specs: the first request would find that too late.
+    package's validators of extra specs, or where ``[pci] alias`` cannot be: the first request
+    would find that too late.
     """
     plugins_for(settings, clock)
     all_validators()
+    check_aliases(settings)
     return Application(make_services(settings, clock=clock, random=random))
 
 

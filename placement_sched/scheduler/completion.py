@@ -34,8 +34,7 @@ def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings
         spec = replace(spec, numa_topology=numa_topology(flavor, image))
     in_placement = settings.filter_scheduler.pci_in_placement
     if "pci_requests" not in document:
-        aliases = _aliases(tuple(settings.pci.alias), in_placement=in_placement)
-        requests = pci_requests(flavor, image, aliases)
+        requests = pci_requests(flavor, image, _aliases(settings))
         spec = replace(spec, pci_requests=InstancePCIRequests(requests=requests))
     if not in_placement or spec.pci_requests is None:
         return spec
@@ -48,8 +47,18 @@ def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings
     return replace(spec, requested_resources=(*spec.requested_resources, *groups))
 
 
+def check_aliases(settings: Settings) -> None:
+    """Raise :class:`~placement_sched.errors.ConfigurationError` where ``[pci] alias`` cannot be."""
+    _aliases(settings)
+
+
+def _aliases(settings: Settings) -> Mapping[str, Alias]:
+    texts, in_placement = settings.pci.alias, settings.filter_scheduler.pci_in_placement
+    return _read_aliases(tuple(texts), in_placement=in_placement)
+
+
 @lru_cache
-def _aliases(texts: tuple[str, ...], *, in_placement: bool) -> Mapping[str, Alias]:
+def _read_aliases(texts: tuple[str, ...], *, in_placement: bool) -> Mapping[str, Alias]:
     return aliases_of(texts, in_placement=in_placement)
 
 

@@ -24,7 +24,7 @@ from placement_sched.model.report import View, hosts_as_json, terms_of
 from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.scheduler import group_support, stored
 from placement_sched.scheduler.claims import claim
-from placement_sched.scheduler.completion import completed
+from placement_sched.scheduler.completion import check_aliases, completed
 from placement_sched.scheduler.hosts import Memory
 from placement_sched.scheduler.loading import overridden, plugins_for
 from placement_sched.scheduler.pipeline import Run, Tools, funnel, run
@@ -144,6 +144,7 @@ class Scheduler:
         """Return the tools of other settings; raises :class:`Invalid` where they cannot be."""
         settings = overridden(self.settings, overrides)
         try:
+            check_aliases(settings)
             return self._tools(settings)
         except ConfigurationError as wrong:
             raise Invalid(f"overrides: {wrong.detail}") from None
