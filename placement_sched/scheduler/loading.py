@@ -275,11 +275,18 @@ def _named(paths: Iterable[str], family: _Family, base: type[Plugin]) -> list[ty
 
 
 def _classes(value: Any, words: str, base: type[Plugin]) -> list[type[Plugin]]:
-    kinds = value() if inspect.isfunction(value) else [value]
+    kinds = _returned_by(value, words) if inspect.isfunction(value) else [value]
     for kind in kinds:
         if not isinstance(kind, type) or not issubclass(kind, base):
             raise ConfigurationError(f"{words} is no {base.__name__}")
-    return list(kinds)
+    return kinds
+
+
+def _returned_by(function: Callable[[], Iterable[Any]], words: str) -> list[Any]:
+    try:
+        return list(function())
+    except Exception as failure:
+        raise ConfigurationError(f"{words} returns no classes: {failure}") from failure
 
 
 def _object(path: str, family: _Family) -> Any:
@@ -294,6 +301,11 @@ def _object(path: str, family: _Family) -> Any:
         raise ConfigurationError(
             f"{family.option}: {path!r} cannot be imported ({missing}){_suggestion(path, known)}"
         ) from None
+    except Exception as failure:
+        reason = " ".join(f"{type(failure).__name__}: {failure}".split())
+        raise ConfigurationError(
+            f"{family.option}: {path!r} cannot be imported ({reason})"
+        ) from failure
 
 
 def _shipped(path: str, name: str, family: _Family) -> Any:

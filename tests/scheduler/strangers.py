@@ -7,7 +7,7 @@ from oslo_log import log as logging
 from placement_sched.config import CONF
 from placement_sched.scheduler import filters, weights
 from placement_sched.scheduler.filters import utils
-from placement_sched.scheduler.request_filters import BaseRequestFilter
+from placement_sched.scheduler.request_filters import BaseRequestFilter, requiring
 
 LOG = logging.getLogger(__name__)
 
@@ -61,6 +61,17 @@ class AcmeRequestFilter(BaseRequestFilter):
 
     def apply(self, spec, world):
         return None
+
+
+class AcmeTrait(BaseRequestFilter):
+    """Requires a trait of the root provider; which one is an option of its own."""
+
+    name = "acme_trait"
+    aliases = ("acme_label",)
+    options = (("acme_requests", cfg.StrOpt("trait", default="CUSTOM_ACME", help="Which.")),)
+
+    def apply(self, spec, world):
+        return requiring(spec, self.settings.acme_requests.trait)
 
 
 class NeedsArguments(filters.BaseHostFilter):

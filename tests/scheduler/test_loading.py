@@ -210,22 +210,6 @@ def test_options_of_strangers_are_read_from_the_file(tmp_path):
     assert looser.host_passes(a_host(num_instances=2), a_spec())
 
 
-@pytest.fixture
-def installed(tmp_path, monkeypatch):
-    """Give a function that installs a package announcing these entry points."""
-
-    def install(text):
-        info = tmp_path / "acme-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(text)
-        monkeypatch.syspath_prepend(tmp_path)
-        loading._announcements.cache_clear()
-
-    yield install
-    loading._announcements.cache_clear()
-
-
 def test_installed_packages_announce_plugins(installed):
     installed(
         f"[placement_sched.filters]\nacme = {ACME}:AcmeFilter\n"
