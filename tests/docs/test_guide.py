@@ -34,13 +34,60 @@ def words(page: Path) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", "", page.read_text())).split())
 
 
-def test_every_plugin_is_told_of_with_its_options(built):
-    text = words(built / "plugins.html")
-    for kind in (*all_filters(), *all_weighers(), *all_request_filters()):
+PAGES = {
+    "plugins.html": [*all_filters(), *all_weighers()],
+    "request_filters.html": all_request_filters(),
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_plugin_is_told_of_with_its_options(built, page):
+    text = words(built / page)
+    for kind in PAGES[page]:
         assert f"{kind.__module__}.{kind.__qualname__}" in text
         assert " ".join(kind.__doc__.split("\n")[0].split()).replace("``", "") in text
         for group, option in kind.options:
             assert f"[{group}] {option.dest}" in text
+
+
+def section(page: Path, title: str) -> str:
+    """Return the text of the section of this title, without its markup."""
+    anchor = title.replace("_", "-")
+    _, _, rest = page.read_text().partition(f'<section id="{anchor}">')
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", rest.partition("</section>")[0])).split())
+
+
+def test_every_request_filter_has_a_section_in_the_order_in_which_they_run(built):
+    page = built / "request_filters.html"
+    for kind in all_request_filters():
+        text = section(page, kind.name)
+        assert text.startswith(kind.name)
+        for name in (kind.name, *kind.aliases, kind.__name__):
+            assert f" {name}" in text
+        for sentence in " ".join(kind.__doc__.split()).replace("``", "").split(". "):
+            assert sentence.rstrip(".") in text
+        for group, option in kind.options:
+            assert f"[{group}] {option.dest} (default {option.default}" in text
+            assert " ".join(option.help.split()) in text
+    found = re.findall(r'<section id="([\w-]+)">\n<h3>', page.read_text())
+    names = [kind.name.replace("_", "-") for kind in all_request_filters()]
+    assert [name for name in found if name in names] == names
+
+
+def test_plugins_page_leads_to_the_request_filters(built):
+    assert 'href="request_filters.html"' in (built / "plugins.html").read_text()
+
+
+def test_questions_and_refusals_of_the_page_are_those_of_the_code(built):
+    page = built / "request_filters.html"
+    asked = section(page, "hardware-that-is-asked-of-placement")
+    assert "hw:tpm_version=2.0 hw:tpm_model=tpm-crb required=COMPUTE_SECURITY_TPM_2_0," in asked
+    assert "PCPU:2,VCPU:2" in asked
+    assert "400" not in asked
+    refused = section(page, "what-contradicts-itself")
+    assert refused.count("400: ") == 7
+    assert "flavor extra spec 'hw:tpm_version'" in refused
+    assert "image property 'hw_tpm_version'" in refused
 
 
 def test_every_option_is_told_of(built):

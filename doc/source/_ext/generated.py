@@ -1,8 +1,8 @@
 """Directives whose content comes from the code, so that these pages cannot fall behind it.
 
-``plugins``, ``error-classes``, ``error-codes``, ``policies``, ``tables``, ``without-meaning`` and
-``decisions`` write what is in the tree now. ``commands`` is a console session that
-``tests/docs/test_commands.py`` runs.
+``plugins``, ``request-filter-order``, ``error-classes``, ``error-codes``, ``policies``, ``tables``,
+``without-meaning`` and ``decisions`` write what is in the tree now. ``commands`` is a console
+session that ``tests/docs/test_commands.py`` runs.
 """
 
 import ast
@@ -23,12 +23,15 @@ from placement_sched.api.errors import status_of
 from placement_sched.api.rules import RULES
 from placement_sched.api.scheduler.dialect import ALSO_HERE
 from placement_sched.api.scheduler.dialect import CODES as SCHEDULER_CODES
+from placement_sched.config.aliased import AliasedBoolOpt
+from placement_sched.config.process import new_conf
 from placement_sched.config.without_meaning import WITHOUT_MEANING
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.errors import Error
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
+from placement_sched.scheduler.loading import read_settings
 from placement_sched.scheduler.plugin import SchedulerPlugin
-from placement_sched.scheduler.request_filters import all_request_filters
+from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
 from placement_sched.scheduler.weights import all_weighers
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -89,6 +92,8 @@ class Plugins(Generated):
     def _plugin(self, kind: type[SchedulerPlugin]) -> Iterator[str]:
         title = getattr(kind, "name", "") or kind.__name__
         yield from (title, "-" * len(title), "")
+        if issubclass(kind, BaseRequestFilter):
+            yield from (f"Named {_names(kind)}.", "")
         yield from (*cleaned(kind.__doc__).splitlines(), "")
         if issubclass(kind, BaseHostFilter):
             how = "once, for the first" if kind.run_filter_once_per_request else "for each of them"
@@ -100,11 +105,39 @@ class Plugins(Generated):
         yield from (f"Class: ``{kind.__module__}.{kind.__qualname__}``", "")
 
 
+class RequestFilterOrder(Generated):
+    """The shipped request filters in the order in which they run."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield a table."""
+        rows = (
+            (str(number), f"`{kind.name}`_", _names(kind), _switch(kind))
+            for number, kind in enumerate(all_request_filters(), start=1)
+        )
+        yield from table(("", "Request filter", "Names", "Runs"), rows)
+
+
+def _names(kind: type[BaseRequestFilter]) -> str:
+    """Return every name by which a request filter may be put in order."""
+    return ", ".join(f"``{name}``" for name in (kind.name, *kind.aliases, kind.__name__))
+
+
+def _switch(kind: type[BaseRequestFilter]) -> str:
+    """Return when a request filter runs: always, or if its first option says so."""
+    if kind().enabled(read_settings((), new_conf())):
+        return "always"
+    group, option = kind.options[0]
+    return f"with ``[{group}] {option.dest}``"
+
+
 def _option(group: str, option: cfg.Opt) -> Iterator[str]:
-    older = "".join(f", earlier ``{old.name}``" for old in option.deprecated_opts)
+    word = "also" if isinstance(option, AliasedBoolOpt) else "earlier"
+    older = "".join(f", {word} ``{old.name}``" for old in option.deprecated_opts)
     default = "unset" if option.default is None else f"``{option.default}``"
     yield f"``[{group}] {option.dest}`` (default {default}{older})"
     yield f"    {' '.join((option.help or '').split())}"
+    for choice, told in (getattr(option.type, "choices", None) or {}).items():
+        yield from ("", f"    ``{choice}``: {told}" if told else f"    ``{choice}``")
     yield ""
 
 
@@ -232,6 +265,7 @@ class Commands(Directive):
 def setup(app: Sphinx) -> dict[str, Any]:
     """Make the directives known to Sphinx."""
     app.add_directive("plugins", Plugins)
+    app.add_directive("request-filter-order", RequestFilterOrder)
     app.add_directive("error-classes", ErrorClasses)
     app.add_directive("error-codes", ErrorCodes)
     app.add_directive("policies", Policies)

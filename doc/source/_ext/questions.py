@@ -1,0 +1,71 @@
+"""``asks``: what placement is asked for flavors and images, as the code asks it now.
+
+Each line has extra specs as ``key=value`` and, after ``|``, image properties. The parameters told
+are those that differ from the question of a flavor without extra specs.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qsl
+
+from docutils.statemachine import StringList
+from generated import Generated, table
+from sphinx.application import Sphinx
+
+from placement_sched.config.process import new_conf
+from placement_sched.config.settings import Settings
+from placement_sched.errors import Invalid
+from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.question import Confinement, question_from
+
+FLAVOR = {"name": "m1.medium", "vcpus": 4, "memory_mb": 4096, "root_gb": 40}
+
+
+class Asks(Generated):
+    """A table of extra specs, image properties and the question that they make."""
+
+    has_content = True
+    content: StringList
+
+    def lines(self) -> Iterator[str]:
+        """Yield a table."""
+        settings = read_settings((), new_conf())
+        plain = set(parameters(spec_of(""), settings))
+        rows = (self._row(line, plain, settings) for line in self.content if line.strip())
+        yield from table(("Extra specs", "Image properties", "The question has"), rows)
+
+    def _row(
+        self, line: str, plain: set[tuple[str, str]], settings: Settings
+    ) -> tuple[str, str, str]:
+        by_flavor, _, by_image = line.partition("|")
+        try:
+            asked = [pair for pair in parameters(spec_of(line), settings) if pair not in plain]
+            told = _listed([f"{name}={value}" for name, value in asked])
+        except Invalid as refused:
+            told = f"400: {refused.detail}".replace("*", r"\*")
+        return _listed(by_flavor.split()), _listed(by_image.split()), told
+
+
+def _listed(texts: list[str]) -> str:
+    return " ".join(f"``{text}``" for text in texts)
+
+
+def spec_of(line: str) -> RequestSpec:
+    """Return the request for a flavor and an image as a line tells them."""
+    extra_specs, properties = (
+        dict(part.split("=", 1) for part in half.split()) for half in (*line.split("|"), "")[:2]
+    )
+    flavor = {**FLAVOR, "extra_specs": extra_specs}
+    return request_spec_from({"flavor": flavor, "image": {"properties": properties}})
+
+
+def parameters(spec: RequestSpec, settings: Settings) -> list[tuple[str, str]]:
+    """Return the parameters of the question for a request."""
+    return parse_qsl(question_from(spec, settings, Confinement()).querystring())
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Make the directive known to Sphinx."""
+    app.add_directive("asks", Asks)
+    return {"parallel_read_safe": True}
