@@ -47,7 +47,7 @@ class Rejected:
 class RequestFilterReport:
     """What one request filter did: whether it applied, for how long, what it changed.
 
-    ``refusal`` is set on the one that refused the whole request, which is then the last.
+    ``refusal`` is set where it refused the whole request; later ones narrow it all the same.
     """
 
     name: str
