@@ -13,6 +13,7 @@ from tests.differential.nova.sides import Answer
 
 #: The parameters that both queries have of aggregates.
 _MEMBERSHIPS = ("member_of", "fallback member_of")
+_LIMITS = {"limit", "fallback limit"}
 _EXTRA_SPEC = re.compile(r"flavor extra spec '((?:resources|trait)[^:]*:.*?)': expected ")
 _UNKNOWN = re.compile(r"No such (?:resource class|trait): (\S+)")
 
@@ -79,6 +80,12 @@ def _excluding_names(seen: Seen, found: Differences) -> set[str]:
     ]
     nobody = not left and seen.ours.told.endswith("no_valid_host")
     return {"in_tree", "limit", "fallback in_tree", "fallback limit"} if nobody else set()
+
+
+def _cell(seen: Seen, found: Differences) -> set[str]:
+    told = seen.asked.request_spec.get("requested_destination") or {}
+    uncut = told.get("cell") and all(found[one][0] is None for one in found.keys() & _LIMITS)
+    return _LIMITS if uncut else set()
 
 
 def _broken_alias(seen: Seen, found: Differences) -> set[str]:
@@ -222,6 +229,12 @@ EXPLANATIONS = (
         "Hosts and nodes of requested_destination and force_hosts and force_nodes narrow one "
         "another. nova asks for the destination's alone, and its host manager finds nobody then.",
         _excluding_names,
+    ),
+    Explanation(
+        "a request for a cell is not cut",
+        "Its candidates are of all cells, and those of the cell might be what is cut; nova cuts "
+        "at max_placement_results before it looks at cells.",
+        _cell,
     ),
     Explanation(
         "an alias that is configured wrongly is the operator's",

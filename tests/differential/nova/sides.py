@@ -86,7 +86,7 @@ class Ours:
                 "placement_sched.scheduler.filters.all_filters",
                 _HEEDS_GROUPS,
             ],
-            filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"],
+            filter_scheduler__enabled_filters=[_HEEDS_GROUPS],
         )
         self._application = create_app(settings)
         self._client = Client(self._application)

@@ -71,6 +71,28 @@ def test_a_difference_that_is_not_meant_is_found(ours, theirs, aspects):
     assert explain(Seen(PLAIN, ours, theirs, lambda _asked: theirs), found) == ([], found)
 
 
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_a_failure_of_ours_is_found_whatever_else_differs(duel, ours, monkeypatch, path):
+    monkeypatch.setattr(ours, "ask", lambda _asked: Answer("fails", told="oops"))
+    _, names, left = duel.see(asked_from(json.loads(path.read_text())))
+    assert (names, list(left)) == ([], ["verdict"])
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_a_question_of_ours_for_too_little_is_found_whatever_else_differs(
+    duel, ours, monkeypatch, path
+):
+    def modest(asked):
+        answer = honest(asked)
+        return replace(answer, query=answer.query.replace("VCPU%3A2", "VCPU%3A1"))
+
+    honest = ours.ask
+    monkeypatch.setattr(ours, "ask", modest)
+    seen, _, left = duel.see(asked_from(json.loads(path.read_text())))
+    both_ask = seen.ours.verdict == "asks" and seen.theirs.query
+    assert bool(left) == bool(both_ask)
+
+
 def test_a_trait_that_is_lost_is_found_in_most_requests(duel, ours, monkeypatch):
     """What compares is looked at with a side of ours that forgets the traits of the root."""
 

@@ -5,6 +5,7 @@ from tests.differential.nova.generate.cloud import AGGREGATES, NODES, SERVER_GRO
 from tests.differential.nova.generate.draft import TRAITS, ZONES, Draft
 
 _OTHER_INSTANCE = "5b5b5b5b-0000-4000-8000-000000000002"
+_CELL = "8c8c8c8c-0000-4000-8000-000000000001"
 _PORTS = ("9a9a9a9a-0000-4000-8000-000000000001", "port_2", "9a9a9a9a-0000-4000-8000-000000000003")
 
 
@@ -21,6 +22,8 @@ def destination(dice: Dice, draft: Draft) -> None:
     node = dice.one(NODES)
     told = draft.spec.setdefault("requested_destination", {})
     kind = dice.number(0, 4)
+    if dice.chance(0.1):
+        told["cell"] = _CELL
     if kind < 2:
         told["aggregates"] = [",".join(dice.some(AGGREGATES, 1, 2)) for _ in range(kind + 1)]
     if kind in (1, 2):

@@ -83,6 +83,8 @@ def _destination(told):
     kept = {key: value for key, value in told.items() if value is not None}
     if "forbidden_aggregates" in kept:
         kept["forbidden_aggregates"] = set(kept["forbidden_aggregates"])
+    if "cell" in kept:
+        kept["cell"] = objects.CellMapping(uuid=kept["cell"])
     return objects.Destination(**kept)
 
 
