@@ -89,9 +89,10 @@ def _cell(seen: Seen, found: Differences) -> set[str]:
 
 
 def _broken_alias(seen: Seen, found: Differences) -> set[str]:
-    told = seen.ours.told.startswith("[pci] alias ")
-    refused = told and seen.theirs.told.startswith("PciInvalidAlias: ")
-    return {"verdict"} if refused and seen.verdicts("fails", "refuses") else set()
+    """Nova looks at aliases when a flavor names one."""
+    unnamed = "pci_passthrough:alias" not in seen.asked.request_spec["flavor"]["extra_specs"]
+    told = unnamed and seen.ours.told.startswith("overrides: [pci] alias ")
+    return {"verdict"} if told and seen.verdicts("refuses", "asks", "finds nobody") else set()
 
 
 def _contradiction_first(seen: Seen, found: Differences) -> set[str]:
@@ -237,9 +238,10 @@ EXPLANATIONS = (
         _cell,
     ),
     Explanation(
-        "an alias that is configured wrongly is the operator's",
-        "A line of [pci] alias that cannot be is 500 and told, for no request can mend it; nova "
-        "tells the user (400).",
+        "an alias that cannot be is refused at once",
+        "A line of [pci] alias that cannot be is told where it is set: the server does not start, "
+        "and a request with such an override is 400, whatever it asks for; nova finds it out when a "
+        "flavor names an alias.",
         _broken_alias,
     ),
     Explanation(

@@ -41,8 +41,8 @@ def test_what_once_differed_is_asked_alike_or_explained(duel, path):
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
 def test_every_explanation_has_a_case_that_it_alone_explains(duel, explanation):
-    slug = explanation.name.replace(" ", "-").replace("'", "")
-    kept = json.loads((CASES_FOLDER / f"{slug}.json").read_text())
+    path = CASES_FOLDER / f"{explanation.name.replace(' ', '-')}.json"
+    kept = json.loads(path.read_text())
     seen, names, left = duel.see(asked_from(kept))
     assert (names, left) == ([explanation.name], {}), (seen.ours, seen.theirs)
 
