@@ -240,8 +240,8 @@ EXPLANATIONS = (
     Explanation(
         "an alias that cannot be is refused at once",
         "A line of [pci] alias that cannot be is told where it is set: the server does not start, "
-        "and a request with such an override is 400, whatever it asks for; nova finds it out when a "
-        "flavor names an alias.",
+        "and a request with such an override is 400, whatever it asks for; nova finds it out when "
+        "a flavor names an alias.",
         _broken_alias,
     ),
     Explanation(
