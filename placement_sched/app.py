@@ -34,13 +34,17 @@ from placement_sched.scheduler.completion import check_aliases
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.hosts import Memory
 from placement_sched.scheduler.loading import plugins_for
+from placement_sched.scheduler.networks import neutron_of
 from placement_sched.scheduler.service import Scheduler
 
 
 def make_services(
     settings: Settings, *, clock: Clock = utcnow, random: Random | None = None
 ) -> Services:
-    """Return what the handlers use, made once per worker."""
+    """Return what the handlers use, made once per worker.
+
+    Raises :class:`ConfigurationError` where ``[neutron]`` does not tell how to ask it.
+    """
     database = Database(settings)
     random = random or Random()  # noqa: S311 - chooses hosts, guards nothing
     return Services(
@@ -52,7 +56,12 @@ def make_services(
         random=random,
         summaries=Summaries(),
         scheduler=Scheduler(
-            database=database, settings=settings, clock=clock, random=random, memory=Memory()
+            database=database,
+            settings=settings,
+            clock=clock,
+            random=random,
+            memory=Memory(),
+            neutron=neutron_of(settings),
         ),
         ready=Preparation(database, settings, clock),
     )
@@ -87,8 +96,8 @@ def create_app(
     """Return the application with all faces mounted.
 
     Raises :class:`ConfigurationError` where an enabled plugin is not there, or an installed
-    package's validators of extra specs, or where ``[pci] alias`` cannot be: the first request
-    would find that too late.
+    package's validators of extra specs, or where ``[pci] alias`` cannot be, or neutron cannot
+    be asked as configured: the first request would find that too late.
     """
     plugins_for(settings, clock)
     all_validators()

@@ -132,7 +132,7 @@ class Unavailable(Error):
 class ServiceFailed(Unavailable):
     """Another service does not answer, or not as its API says; ``service`` is its type.
 
-    Types are those of OpenStack's service catalogue: ``placement``, ``compute``.
+    Types are those of OpenStack's service catalogue: ``placement``, ``compute``, ``network``.
     """
 
     def __init__(self, detail: str, *, service: str = "placement") -> None:

@@ -1,14 +1,14 @@
 """A keystone of our own: issues tokens and answers for them, over HTTP on the loopback address."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs
 from uuid import uuid4
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from tests.loopback import served
 
 USER, PASSWORD = "placement", "open sesame"
 
@@ -20,6 +20,8 @@ class Identity:
         self.url = ""
         #: How often anybody asked about a token.
         self.asked = 0
+        #: Where other services are, by type: what the catalogue tells beside itself.
+        self.services: dict[str, str] = {}
         self._tokens: dict[str, dict[str, Any]] = {}
 
     def issue(
@@ -36,7 +38,8 @@ class Identity:
             "roles": [{"id": role, "name": role} for role in roles],
             "issued_at": (now - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%S.000000Z"),
             "expires_at": (now + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.000000Z"),
-            "catalog": [self._itself()],
+            "catalog": [_service("identity", "keystone", self.url)]
+            + [_service(kind, kind, url) for kind, url in self.services.items()],
             **scope,
         }
         if project is not None:
@@ -49,13 +52,6 @@ class Identity:
     def revoke(self, token: str) -> None:
         """Let a token be valid no more."""
         del self._tokens[token]
-
-    def _itself(self) -> dict[str, Any]:
-        endpoints = [
-            {"id": kind, "interface": kind, "region": "here", "region_id": "here", "url": self.url}
-            for kind in ("public", "internal", "admin")
-        ]
-        return {"type": "identity", "name": "keystone", "id": "k", "endpoints": endpoints}
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"].rstrip("/")
@@ -100,6 +96,14 @@ class Identity:
         )
 
 
+def _service(kind: str, name: str, url: str) -> dict[str, Any]:
+    endpoints = [
+        {"id": each, "interface": each, "region": "here", "region_id": "here", "url": url}
+        for each in ("public", "internal", "admin")
+    ]
+    return {"type": kind, "name": name, "id": name[0], "endpoints": endpoints}
+
+
 def _answer(start_response: Any, status: str, body: Any, *headers: tuple[str, str]) -> list[bytes]:
     content = json.dumps(body).encode()
     length = ("Content-Length", str(len(content)))
@@ -107,21 +111,10 @@ def _answer(start_response: Any, status: str, body: Any, *headers: tuple[str, st
     return [content]
 
 
-class _Quiet(WSGIRequestHandler):
-    def log_message(self, *_arguments: Any) -> None:
-        """Leave the test's output alone."""
-
-
 @contextmanager
 def running() -> Iterator[Identity]:
     """Give an identity service that answers until the end."""
     identity = Identity()
-    with make_server("127.0.0.1", 0, identity, WSGIServer, _Quiet) as server:
-        identity.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield identity
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(identity) as url:
+        identity.url = url
+        yield identity

@@ -10,6 +10,7 @@ from placement_sched.config import (
     api,
     default,
     filter_scheduler,
+    neutron,
     pci,
     placement,
     placement_database,
@@ -24,6 +25,7 @@ GROUPS = (
     placement,
     scheduler,
     filter_scheduler,
+    neutron,
     pci,
     workarounds,
 )

@@ -17,8 +17,7 @@ _FILTER_SCHEDULER = """
 _SCHEDULER = """
     discover_hosts_in_cells_interval driver driver_task_period image_metadata_prefilter
     limit_tenants_to_placement_aggregate placement_aggregate_required_for_tenants
-    periodic_task_interval query_placement_for_image_type_support
-    query_placement_for_routed_network_aggregates workers
+    periodic_task_interval query_placement_for_image_type_support workers
 """
 _METRICS = "required weight_multiplier weight_of_unavailable weight_setting"
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from oslo_config import cfg
 
-from placement_sched.config import logs, middleware
+from placement_sched.config import logs, middleware, neutron
 from placement_sched.config.catalogue import list_opts
 from placement_sched.config.environment import Environment
 from placement_sched.config.in_effect import ProcessConf
@@ -24,6 +24,7 @@ def _with_options(conf: Conf) -> Conf:
     conf._env_driver = Environment()  # noqa: SLF001
     logs.register(conf)
     middleware.register(conf)
+    neutron.register(conf)
     for group, options in list_opts():
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
     return conf

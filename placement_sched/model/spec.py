@@ -10,6 +10,7 @@ from placement_sched.model.allocation import canonical
 from placement_sched.model.destination import Destination
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image
+from placement_sched.model.network_request import NetworkRequest
 from placement_sched.model.numa_topology import InstanceNUMATopology
 from placement_sched.model.pci_request import InstancePCIRequests
 from placement_sched.model.requested_group import RequestedGroup
@@ -82,7 +83,7 @@ class RequestSpec:
     scheduler_hints: Mapping[str, list[str]] = field(default_factory=dict)
     requested_resources: tuple[RequestedGroup, ...] = ()
     request_level_params: RequestLevelParams = field(default_factory=RequestLevelParams)
-    requested_networks: tuple[Any, ...] = ()
+    requested_networks: tuple[NetworkRequest, ...] = ()
     security_groups: tuple[str, ...] = ()
     network_metadata: Any = None
     numa_topology: InstanceNUMATopology | None = None
@@ -189,6 +190,9 @@ def request_spec_from(document: Document) -> RequestSpec:
         ),
         numa_topology=_made(InstanceNUMATopology.from_document, document.get("numa_topology")),
         pci_requests=_made(InstancePCIRequests.from_document, document.get("pci_requests")),
+        requested_networks=tuple(
+            map(NetworkRequest.from_document, document.get("requested_networks") or ())
+        ),
         request_level_params=_request_level_params(document.get("request_level_params") or {}),
     )
 
@@ -204,7 +208,6 @@ _LISTS = (
     "ignore_hosts",
     "force_hosts",
     "force_nodes",
-    "requested_networks",
     "security_groups",
 )
 

@@ -13,9 +13,10 @@ from placement_sched.config.wrong_values import plain_reason
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.operations.config_lines import Assignment, Place, read_assignments
-from placement_sched.operations.option_catalogue import Catalogue, underscored
+from placement_sched.operations.option_catalogue import KEYSTONE_GROUPS, Catalogue, underscored
 from placement_sched.scheduler.hardware.pci_alias import Alias, aliases_of
 from placement_sched.scheduler.loading import plugins_for
+from placement_sched.scheduler.networks import neutron_of
 
 #: How alike (0 to 1) an unknown name and one of ours must be to be a slip rather than another
 #: program's. Nova's names, held against ours, stay below, but for those in ``NOT_YET``.
@@ -68,10 +69,10 @@ def _position(problem: Problem, order: Sequence[str]) -> tuple[int, int]:
 def check_settings(settings: Settings) -> list[Problem]:
     """Return what is wrong with values of the right type.
 
-    They are the database URL, the plugins named and the PCI aliases.
+    They are the database URL, the plugins named, the PCI aliases and how neutron is to be asked.
     """
     problems = []
-    for check in (database_url, plugins_for, _pci_aliases):
+    for check in (database_url, plugins_for, _pci_aliases, neutron_of):
         try:
             check(settings)
         except ConfigurationError as wrong:
@@ -98,11 +99,11 @@ def _from_environment(environment: Mapping[str, str], catalogue: Catalogue) -> I
 
 def _keystone(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[Problem]:
     for line in written:
-        if (line.group, underscored(line.name)) == ("keystone_authtoken", "auth_type"):
+        if line.group in KEYSTONE_GROUPS and underscored(line.name) == "auth_type":
             try:
-                catalogue.add_keystone_plugin(line.value)
+                catalogue.add_keystone_plugin(line.group, line.value)
             except ValueError as unknown:
-                yield Problem(line.place, f"[keystone_authtoken] {unknown}")
+                yield Problem(line.place, f"[{line.group}] {unknown}")
 
 
 def _unknown_groups(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ from placement_sched.config.without_meaning import WITHOUT_MEANING
 NAMESPACES = (
     "placement_sched",
     "placement_sched.plugins",
+    "placement_sched.neutron",
     "oslo.log",
     "oslo.policy",
     "oslo.middleware.cors",
@@ -22,10 +23,11 @@ NAMESPACES = (
     "keystonemiddleware.auth_token",
 )
 
-#: The entry points among which ``[keystone_authtoken] auth_type`` names one.
+#: Groups whose ``auth_type`` names one of keystoneauth's plugins, and with it more options. nova
+#: and others write the options of these groups into many groups of their files.
+KEYSTONE_GROUPS = frozenset({"keystone_authtoken", "neutron"})
+#: The entry points among which ``auth_type`` names one.
 KEYSTONE_PLUGINS = "keystoneauth1.plugin"
-#: Groups whose options nova and others write into many groups of their files.
-_EVERYWHERE = {"keystone_authtoken"}
 
 
 class Catalogue:
@@ -52,8 +54,8 @@ class Catalogue:
             else:
                 self.deprecated[old.group or group, name] = (group, option)
 
-    def add_keystone_plugin(self, auth_type: str) -> None:
-        """Add the options that ``[keystone_authtoken] auth_type`` brings along.
+    def add_keystone_plugin(self, group: str, auth_type: str) -> None:
+        """Add the options that ``auth_type`` of a group brings along.
 
         Raises :class:`ValueError` for a type that is not installed.
         """
@@ -65,7 +67,7 @@ class Catalogue:
         except Exception as unknown:
             raise absent from unknown
         for option in options:
-            self._add("keystone_authtoken", option)
+            self._add(group, option)
 
     def find(self, group: str, name: str) -> cfg.Opt | None:
         """Return the option of this present name, or None."""
@@ -92,7 +94,7 @@ class Catalogue:
         return [
             group
             for group, options in self.options.items()
-            if underscored(name) in options and group not in _EVERYWHERE
+            if underscored(name) in options and group not in KEYSTONE_GROUPS
         ]
 
 

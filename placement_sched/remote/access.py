@@ -1,4 +1,4 @@
-"""How other services are reached: by address and token, or as clouds.yaml tells."""
+"""How other services are reached: by address and token, by options, or as clouds.yaml tells."""
 
 import logging
 from collections.abc import Iterator
@@ -6,12 +6,15 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from keystoneauth1 import loading
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException
+from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
+from oslo_config import cfg
 
-from placement_sched.errors import Invalid
+from placement_sched.errors import ConfigurationError, Invalid
 
 #: Who else tells of a cloud that cannot be read or reached, in lines of its own.
 _SPEAKING = ("keystoneauth", "openstack", "stevedore")
@@ -40,6 +43,30 @@ def one_voice() -> Iterator[None]:
 def by_token(url: str, token: str) -> Adapter:
     """Return who asks the service at ``url`` with a token: keystone's, or a word of noauth2."""
     return Adapter(Session(auth=Token(url, token)), endpoint_override=url.rstrip("/"))
+
+
+def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | None:
+    """Return who asks the service that ``group`` describes; None where that says nothing of one.
+
+    The group has keystoneauth's options, which ``conf`` knows. Without ``auth_type``, the service
+    at ``endpoint_override`` is asked as nobody. ``retries`` counts where no option does. Raises
+    :class:`ConfigurationError` where they do not fit together.
+    """
+    try:
+        # The section that auth_section names is known only now.
+        loading.register_auth_conf_options(conf, group)
+        auth = loading.load_auth_from_conf_options(conf, group)
+        if auth is None and conf[group].endpoint_override is None:
+            return None
+        session = loading.load_session_from_conf_options(conf, group, auth=auth or NoAuth())
+        found = loading.load_adapter_from_conf_options(conf, group, session=session)
+    except (ClientException, cfg.Error, TypeError, ValueError) as wrong:
+        raise ConfigurationError(f"[{group}]: {' '.join(str(wrong).split())}") from None
+    if found.connect_retries is None:
+        found.connect_retries = retries
+    if found.status_code_retries is None:
+        found.status_code_retries = retries
+    return found
 
 
 class Cloud:

@@ -12,9 +12,10 @@ from requests import Response
 
 from placement_sched.errors import ServiceFailed
 
-#: Seconds to wait for one answer.
+#: Seconds to wait for one answer, unless who asks was given another time.
 TIMEOUT = 60
-#: How often to ask again when nobody answers, or a proxy says that nobody does (502, 503, 504).
+#: How often to ask again when nobody answers, or a proxy says that nobody does (502, 503, 504),
+#: likewise.
 RETRIES = 2
 
 # keystoneauth warns of each try. Who waits is told of the last one, in one line.
@@ -36,10 +37,13 @@ class Answer:
 class Service:
     """Asks one service with one microversion, which ``since`` tells the release of.
 
-    ``kind`` is its type in OpenStack's service catalogue, ``placement`` or ``compute``.
+    ``kind`` is its type in OpenStack's service catalogue: ``placement``, ``compute`` or
+    ``network``, which has no microversions.
     """
 
-    def __init__(self, adapter: Adapter, kind: str, *, version: str, since: str) -> None:
+    def __init__(
+        self, adapter: Adapter, kind: str, *, version: str | None = None, since: str = ""
+    ) -> None:
         self._adapter = adapter
         self.kind = kind
         self._version = version
@@ -82,16 +86,17 @@ class Service:
                 microversion=self._version,
                 microversion_service_type=self.kind,
                 raise_exc=False,
-                timeout=TIMEOUT,
+                timeout=self._adapter.session.timeout or TIMEOUT,
                 logger=_QUIET,
-                connect_retries=RETRIES,
-                status_code_retries=RETRIES,
-                retriable_status_codes=[502, 503, 504],
+                connect_retries=_or_default(self._adapter.connect_retries),
+                status_code_retries=_or_default(self._adapter.status_code_retries),
+                retriable_status_codes=self._adapter.retriable_status_codes or [502, 503, 504],
             )
         except ClientException as failure:
             raise self.failed(f"{place} does not answer: {_words(failure)}") from None
-        except ValueError as failure:
-            # Address, token or time of waiting of clouds.yaml: requests looks at them only now.
+        except (ValueError, OSError) as failure:
+            # Address, token, time of waiting or file of certificates: requests looks at them only
+            # now.
             raise self.failed(f"{place} cannot be asked: {_words(failure)}") from None
         self._refuse_other_version(response, place)
         if response.status_code not in taken:
@@ -111,6 +116,8 @@ class Service:
         It says so with 406; one that has no microversions answers as if none were asked for.
         """
         spoken = response.headers.get("OpenStack-API-Version", "")
+        if self._version is None:
+            return
         old = response.status_code == 406 or (
             response.ok and spoken.split() != [self.kind, self._version]
         )
@@ -119,6 +126,10 @@ class Service:
                 f"{place} is too old, or no {self.kind} API: {self.kind} microversion "
                 f"{self._version} ({self._since}) is needed, and it answered {_told(response)}"
             )
+
+
+def _or_default(retries: int | None) -> int:
+    return RETRIES if retries is None else retries
 
 
 def _document(response: Response) -> Any:

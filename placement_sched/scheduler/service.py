@@ -27,6 +27,7 @@ from placement_sched.scheduler.claims import claim
 from placement_sched.scheduler.completion import check_aliases, completed
 from placement_sched.scheduler.hosts import Memory
 from placement_sched.scheduler.loading import overridden, plugins_for
+from placement_sched.scheduler.networks import NetworkDirectory, with_facts
 from placement_sched.scheduler.pipeline import Run, Tools, funnel, run
 from placement_sched.store import allocations, decisions
 
@@ -41,13 +42,17 @@ DEFAULT_POLICY = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduler:
-    """Places requests: one per process, for any number of threads."""
+    """Places requests: one per process, for any number of threads.
+
+    ``neutron`` tells of networks and ports; None where nobody said how to ask it.
+    """
 
     database: Database
     settings: Settings
     clock: Clock
     random: Random
     memory: Memory
+    neutron: NetworkDirectory | None = None
 
     def select_destinations(
         self, document: Mapping[str, Any], *, alternates: bool = False, claiming: bool = True
@@ -56,7 +61,8 @@ class Scheduler:
 
         Asked again with the same instance uuids it returns the same answer. Raises
         :class:`NoValidHost` with the funnel, :class:`Conflict` for instances that are placed
-        already by another request, :class:`Invalid` and :class:`PluginFailed`.
+        already by another request, :class:`Invalid`, :class:`PluginFailed` and, where neutron is
+        to be asked and does not answer, :class:`ServiceFailed`.
         """
         try:
             asked = self._whole(document)
@@ -74,12 +80,17 @@ class Scheduler:
         for start in range(MAX_STARTS):
             if start and stored.names_group(document):  # whose members the rivals may be
                 asked = self._whole(document)
-                spec = replace(_spec_of(asked, self.settings), instance_uuids=spec.instance_uuids)
+                spec = replace(
+                    _spec_of(asked, self.settings),
+                    instance_uuids=spec.instance_uuids,
+                    requested_networks=spec.requested_networks,
+                )
             self.database.tally.claims_retried += bool(start)
             earlier = self._earlier(spec, document) if claiming else None
             if earlier is not None:
                 return earlier
             group_support.check(spec, tools.plugins)
+            spec = with_facts(spec, self.neutron, self.settings)
             with self.database.read() as connection:
                 done = run(connection, spec, tools, number)
                 self.database.tally.candidates = len(done.found.requests)
@@ -111,6 +122,7 @@ class Scheduler:
         tools = self._tools_under(overrides) if overrides else self._tools(self.settings)
         spec = _spec_of(self._whole(document), tools.settings)
         group_support.check(spec, tools.plugins)
+        spec = with_facts(spec, self.neutron, tools.settings)
         number = tools.settings.scheduler.max_attempts - 1 if alternates else 0
         with self.database.read() as connection:
             done = run(connection, spec, tools, number)

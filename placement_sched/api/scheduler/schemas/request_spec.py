@@ -127,6 +127,33 @@ _LEVEL_PARAMS = an_object(
     }
 )
 
+#: Each port, network and subnet may have to be asked of neutron; no instance has as many.
+_MOST_NETWORKS = 100
+#: A network with more segments is told by its id; neutron knows them.
+_MOST_SEGMENTS = 1_000
+_REQUESTED_NETWORKS = a_list(
+    an_object(
+        {
+            # nova's NetworkRequest; "auto" and "none" stand for a network, too.
+            "network_id": NULLABLE_NAME,
+            "address": NULLABLE_TEXT,
+            "port_id": NULLABLE_UUID,
+            "pci_request_id": NULLABLE_UUID,
+            "tag": NULLABLE_TEXT,
+            "arq_uuid": NULLABLE_UUID,
+            "device_profile": NULLABLE_TEXT,
+            # What neutron would tell.
+            "vnic_type": NULLABLE_NAME,
+            "binding:vnic_type": NULLABLE_NAME,
+            "fixed_ips": or_null(
+                a_list(an_object({"subnet_id": UUID, "ip_address": NULLABLE_TEXT}, "subnet_id"))
+            ),
+            "segments": or_null(a_list(UUID, maxItems=_MOST_SEGMENTS)),
+        }
+    ),
+    maxItems=_MOST_NETWORKS,
+)
+
 _CPU_SET = a_list({"type": "integer", "minimum": 0, "maximum": 65535})
 
 _NUMA_TOPOLOGY = an_object(
@@ -201,7 +228,7 @@ REQUEST_SPEC: Json = an_object(
         "scheduler_hints": or_null({"type": "object", "additionalProperties": _HINT}),
         "requested_resources": or_null(_REQUESTED_RESOURCES),
         "request_level_params": or_null(_LEVEL_PARAMS),
-        "requested_networks": or_null(a_list({"type": "object"})),
+        "requested_networks": or_null(_REQUESTED_NETWORKS),
         "numa_topology": or_null(_NUMA_TOPOLOGY),
         "pci_requests": or_null(_PCI_REQUESTS),
     },

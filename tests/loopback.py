@@ -1,0 +1,33 @@
+"""WSGI applications that are served over HTTP, on the loopback address, by a thread."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *_arguments: Any) -> None:
+        """Leave the test's output alone."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def handle_error(self, *_arguments: Any) -> None:
+        """Say nothing of a client that waits no longer."""
+
+
+@contextmanager
+def served(application: Callable[..., Any]) -> Iterator[str]:
+    """Give the URL at which ``application`` answers until the end."""
+    with make_server("127.0.0.1", 0, application, _Server, _Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
