@@ -32,6 +32,8 @@ class FakeNeutron:
         self.awake = threading.Event()
         self.awake.set()
         self.page = 1000
+        #: Called whenever it is asked.
+        self.watch: Callable[[], None] = lambda: None
         self._ports: dict[str, Json] = {}
         self._subnets: dict[str, Json] = {}
 
@@ -55,6 +57,7 @@ class FakeNeutron:
         path = environ["PATH_INFO"].removeprefix("/v2.0")
         self.seen.append(path + (f"?{query}" if query else ""))
         self.tokens.append(environ.get("HTTP_X_AUTH_TOKEN"))
+        self.watch()
         self.awake.wait(10)
         status, document = self.failure or self._answer(path, parse_qs(query))
         content = document if isinstance(document, bytes) else json.dumps(document).encode()

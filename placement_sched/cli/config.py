@@ -71,7 +71,8 @@ def _problems(arguments: argparse.Namespace) -> list[Problem]:
     if settings is None:
         # What keeps the files from being read is told once: by line where a line is at fault.
         return problems if any(problem.fatal for problem in problems) else [*problems, *whole]
-    problems += check_settings(settings)
+    told = {problem.text for problem in problems}
+    problems += [problem for problem in check_settings(settings) if problem.text not in told]
     if arguments.database and not any(problem.fatal for problem in problems):
         problems += _check_database(settings)
     return problems

@@ -102,8 +102,8 @@ def _keystone(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[P
         if line.group in KEYSTONE_GROUPS and underscored(line.name) == "auth_type":
             try:
                 catalogue.add_keystone_plugin(line.group, line.value)
-            except ValueError as unknown:
-                yield Problem(line.place, f"[{line.group}] {unknown}")
+            except ConfigurationError as unknown:
+                yield Problem(line.place, unknown.detail)
 
 
 def _unknown_groups(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[Problem]:

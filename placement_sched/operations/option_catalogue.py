@@ -10,6 +10,8 @@ from placement_sched.config.aliased import AliasedBoolOpt
 from placement_sched.config.not_yet import NOT_YET
 from placement_sched.config.settings import registered_options
 from placement_sched.config.without_meaning import WITHOUT_MEANING
+from placement_sched.errors import ConfigurationError
+from placement_sched.remote.access import check_installed
 
 #: The ``oslo.config.opts`` entry points that make up a configuration file of this service.
 NAMESPACES = (
@@ -26,8 +28,6 @@ NAMESPACES = (
 #: Groups whose ``auth_type`` names one of keystoneauth's plugins, and with it more options. nova
 #: and others write the options of these groups into many groups of their files.
 KEYSTONE_GROUPS = frozenset({"keystone_authtoken", "neutron"})
-#: The entry points among which ``auth_type`` names one.
-KEYSTONE_PLUGINS = "keystoneauth1.plugin"
 
 
 class Catalogue:
@@ -57,15 +57,14 @@ class Catalogue:
     def add_keystone_plugin(self, group: str, auth_type: str) -> None:
         """Add the options that ``auth_type`` of a group brings along.
 
-        Raises :class:`ValueError` for a type that is not installed.
+        Raises :class:`ConfigurationError` for a type that is not installed.
         """
-        absent = ValueError(f"auth_type {auth_type} is not installed")
-        if not entry_points(group=KEYSTONE_PLUGINS, name=auth_type):
-            raise absent  # before stevedore says so on stderr in its own words
+        check_installed(group, auth_type)
         try:
             options = keystone_loading.get_auth_plugin_conf_options(auth_type)
-        except Exception as unknown:
-            raise absent from unknown
+        except Exception as broken:
+            told = " ".join(str(broken).split())
+            raise ConfigurationError(f"[{group}] auth_type {auth_type}: {told}") from broken
         for option in options:
             self._add(group, option)
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any
 
 from keystoneauth1 import loading
@@ -18,6 +19,9 @@ from placement_sched.errors import ConfigurationError, Invalid
 
 #: Who else tells of a cloud that cannot be read or reached, in lines of its own.
 _SPEAKING = ("keystoneauth", "openstack", "stevedore")
+
+#: The entry points among which ``auth_type`` names one.
+_PLUGINS = "keystoneauth1.plugin"
 
 #: What openstacksdk raises, of clouds.yaml files that are not of the shape it reads them in.
 _SHAPELESS = (TypeError, AttributeError, ValueError, LookupError)
@@ -45,6 +49,15 @@ def by_token(url: str, token: str) -> Adapter:
     return Adapter(Session(auth=Token(url, token)), endpoint_override=url.rstrip("/"))
 
 
+def check_installed(group: str, auth_type: str | None) -> None:
+    """Raise :class:`ConfigurationError` where keystoneauth has no plugin of this name.
+
+    Who loads it would be told by stevedore on stderr, too, in words of its own.
+    """
+    if auth_type and not entry_points(group=_PLUGINS, name=auth_type):
+        raise ConfigurationError(f"[{group}] auth_type {auth_type} is not installed")
+
+
 def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | None:
     """Return who asks the service that ``group`` describes; None where that says nothing of one.
 
@@ -55,6 +68,8 @@ def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | N
     try:
         # The section that auth_section names is known only now.
         loading.register_auth_conf_options(conf, group)
+        section = conf[group].auth_section or group
+        check_installed(section, conf[section].auth_type)
         auth = loading.load_auth_from_conf_options(conf, group)
         if auth is None and conf[group].endpoint_override is None:
             return None

@@ -226,6 +226,48 @@ def test_options_of_the_keystone_plugin_are_known(validate):
     assert validate(text) == (0, "the configuration is valid\n")
 
 
+#: What the networking guide of nova has operators write, and what this service has no use for.
+NEUTRON = """\
+[neutron]
+auth_url = http://controller:5000
+auth_type = password
+project_domain_name = Default
+user_domain_name = Default
+region_name = RegionOne
+project_name = service
+username = neutron
+password = secret
+cafile = /etc/ssl/ca.pem
+timeout = 5
+http_retries = 2
+"""
+
+
+def test_neutron_section_of_nova_conf_is_known(validate):
+    assert validate(NEUTRON) == (0, "the configuration is valid\n")
+    status, printed = validate(
+        f"{NEUTRON}service_metadata_proxy = true\nmetadata_proxy_shared_secret = x\n"
+        "ovs_bridge = br-int\nphysnets = a,b\ndefault_floating_pool = x\n"
+    )
+    assert status == 0
+    assert printed.count(" here, and it is not used\n") == printed.count("\n") == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("auth_type = nonsense", "a.conf:2: error: [neutron] auth_type nonsense is not installed"),
+        ("auth_type = password", "error: [neutron]: Auth plugin requires parameters which were"),
+        ("endpoint_overide = x", "a.conf:2: error: there is no option [neutron] endpoint_overide;"),
+    ],
+)
+def test_neutron_that_cannot_be_asked_is_told(validate, text, told):
+    status, printed = validate(f"[neutron]\n{text}\n")
+    assert status == 1
+    assert printed.startswith(told)
+    assert printed.count("\n") == 1
+
+
 def test_wrong_secret_is_not_printed(validate):
     _, printed = validate("[keystone_authtoken]\nmemcache_secret_key = a\nauth_type = nope\n")
     assert "memcache_secret_key" not in printed

@@ -160,7 +160,7 @@ def catalogue() -> Catalogue:
 @each_option
 def test_option_is_known_or_told_to_mean_nothing(catalogue, group, name, value):
     if group == "keystone_authtoken":
-        catalogue.add_keystone_plugin("password")
+        catalogue.add_keystone_plugin(group, "password")
     known = catalogue.find(group, name) or catalogue.deprecated.get((group, name))
     assert known or (group, name) in WITHOUT_MEANING
 

@@ -118,5 +118,5 @@ def test_service_that_cannot_be_found_is_told_when_it_is_asked(
 def test_options_that_do_not_fit_are_a_fault_of_the_configuration(configured, options, words):
     with pytest.raises(ConfigurationError) as told:
         configured(options)
-    assert told.value.detail.startswith("[neutron]: ")
+    assert told.value.detail.startswith("[neutron]")
     assert words in told.value.detail

@@ -70,7 +70,23 @@ EVERYTHING = {
         "root_forbidden": ["CUSTOM_B"],
         "same_subtree": [["_A", "_B"]],
     },
-    "requested_networks": [{"network_id": node_uuid(1)}],
+    "requested_networks": [
+        {
+            "network_id": node_uuid(1),
+            "address": "192.0.2.7",
+            "port_id": node_uuid(2),
+            "pci_request_id": node_uuid(3),
+            "tag": "nic0",
+            "arq_uuid": node_uuid(4),
+            "device_profile": "gpu",
+            "vnic_type": "normal",
+            "binding:vnic_type": "normal",
+            "fixed_ips": [{"subnet_id": node_uuid(5), "ip_address": "192.0.2.7"}],
+            "segments": [node_uuid(6)],
+        },
+        {"network_id": "auto"},
+        dict.fromkeys(("network_id", "port_id", "vnic_type", "fixed_ips", "segments")),
+    ],
     "numa_topology": {
         "cells": [
             {
@@ -211,6 +227,24 @@ SPEC = [
             (
                 "$.request_spec.request_level_params.same_subtree[0]",
                 {"request_level_params": {"same_subtree": ["_A"]}},
+            ),
+            ("$.request_spec.requested_networks", {"requested_networks": {}}),
+            ("$.request_spec.requested_networks", {"requested_networks": [{}] * 101}),
+            ("$.request_spec.requested_networks[0]", {"requested_networks": [node_uuid(1)]}),
+            ("$.request_spec.requested_networks[0]", {"requested_networks": [{"uuid": "x"}]}),
+            *(
+                (f"$.request_spec.requested_networks[0]{path}", {"requested_networks": [network]})
+                for path, network in [
+                    (".network_id", {"network_id": 1}),
+                    (".port_id", {"port_id": "x"}),
+                    (".vnic_type", {"vnic_type": ["normal"]}),
+                    ("['binding:vnic_type']", {"binding:vnic_type": 1}),
+                    (".fixed_ips", {"fixed_ips": "192.0.2.7"}),
+                    (".fixed_ips[0]", {"fixed_ips": [{"ip_address": "192.0.2.7"}]}),
+                    (".fixed_ips[0].subnet_id", {"fixed_ips": [{"subnet_id": "x"}]}),
+                    (".segments", {"segments": node_uuid(1)}),
+                    (".segments[1]", {"segments": [node_uuid(1), "x"]}),
+                ]
             ),
             ("$.request_spec.numa_topology", {"numa_topology": {}}),
             ("$.request_spec.numa_topology.cells", {"numa_topology": {"cells": []}}),

@@ -1,0 +1,205 @@
+"""Requests for routed networks and remote-managed ports, end to end, with a neutron to ask."""
+
+from urllib.parse import parse_qs
+
+import pytest
+
+from placement_sched.config import Settings
+from placement_sched.config.process import read_files
+from placement_sched.scheduler.loading import full_conf
+from tests.clouds import uuid_of
+from tests.neutron import nowhere, running
+from tests.placing import instance, report, spec
+from tests.statements import counted
+
+SOME = "aaaaaaaa-0000-4000-8000-00000000000"
+NET, FLAT, PORT, SMART, SUBNET_1, SUBNET_2, SEGMENT_1, SEGMENT_2 = (
+    f"{SOME}{number}" for number in range(1, 9)
+)
+AGG_1, AGG_2 = "cccccccc-0000-4000-8000-000000000001", "cccccccc-0000-4000-8000-000000000002"
+SWITCH = "scheduler.query_placement_for_routed_network_aggregates"
+LATEST = {"OpenStack-API-Version": "placement 1.39"}
+
+
+@pytest.fixture
+def fake():
+    """A network of two racks, and one that reaches everywhere."""
+    with running() as neutron:
+        neutron.add_subnet(SUBNET_1, NET, SEGMENT_1)
+        neutron.add_subnet(SUBNET_2, NET, SEGMENT_2)
+        neutron.add_subnet(FLAT, FLAT)
+        neutron.add_port(PORT, NET, SUBNET_2)
+        neutron.add_port(SMART, FLAT, **{"binding:vnic_type": "remote-managed"})
+        yield neutron
+
+
+@pytest.fixture
+def make_cloud(database_url, make_app, tmp_path):
+    """Make a cloud that knows neutron at an address: cn1 in rack 1, cn2 in rack 2, cn3 in none."""
+
+    def make(neutron: str | None, *lines: str):
+        file = tmp_path / "a.conf"
+        asked = f"[neutron]\nendpoint_override = {neutron}\nhttp_retries = 0\n" if neutron else ""
+        options = "\n".join(["[scheduler]", f"{SWITCH.partition('.')[2]} = true", *lines])
+        file.write_text(f"[placement_database]\nconnection = {database_url}\n{asked}{options}\n")
+        app = make_app(Settings.from_conf(read_files(full_conf(), [str(file)])))
+        app.post_json(
+            "/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2", "cn3")]
+        )
+        for segment in (SEGMENT_1, SEGMENT_2):
+            body = {"uuid": segment, "name": f"segment {segment}"}
+            app.post_json("/placement/resource_providers", body, headers=LATEST)
+        for aggregate, *providers in ((AGG_1, uuid_of("cn1"), SEGMENT_1), (AGG_2, uuid_of("cn2"))):
+            for provider in providers:
+                join(app, provider, aggregate)
+        join(app, SEGMENT_2, AGG_2)
+        return app
+
+    return make
+
+
+def join(app, provider, *aggregates):
+    path = f"/placement/resource_providers/{provider}"
+    generation = app.get(path, headers=LATEST).json["generation"]
+    body = {"aggregates": list(aggregates), "resource_provider_generation": generation}
+    app.put_json(f"{path}/aggregates", body, headers=LATEST)
+
+
+@pytest.fixture
+def cloud(make_cloud, fake):
+    return make_cloud(fake.url)
+
+
+def explain(app, *networks, overrides=None, status=200, **changes):
+    body = {"request_spec": spec(instance(1), requested_networks=list(networks), **changes)}
+    if overrides is not None:
+        body["overrides"] = overrides
+    return app.post_json("/scheduler/v1/explain", body, status=status).json
+
+
+def select(app, *networks, status=200, number=1):
+    body = {"request_spec": spec(instance(number), requested_networks=list(networks))}
+    return app.post_json("/scheduler/v1/select_destinations", body, status=status).json
+
+
+def hosts(told):
+    return sorted(each["host"] for each in told["hosts"])
+
+
+def filter_report(told, name):
+    (found,) = (one for one in told["funnel"]["request_filters"] if one["name"] == name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("networks", "reached", "member_of"),
+    [
+        ([{"network_id": NET}], ["cn1", "cn2"], [f"in:{AGG_1},{AGG_2}"]),
+        ([{"port_id": PORT}], ["cn2"], [AGG_2]),
+        ([{"network_id": NET}, {"port_id": PORT}], ["cn2"], [f"in:{AGG_1},{AGG_2}", AGG_2]),
+        ([{"network_id": FLAT}], ["cn1", "cn2", "cn3"], []),
+        ([{"network_id": NET, "segments": [SEGMENT_1]}], ["cn1"], [AGG_1]),
+        ([], ["cn1", "cn2", "cn3"], []),
+    ],
+    ids=["network", "port", "both", "flat network", "told by the caller", "nothing"],
+)
+def test_hosts_are_those_that_the_segments_reach(cloud, networks, reached, member_of):
+    told = explain(cloud, *networks)
+    assert hosts(told) == reached
+    query = parse_qs(told["funnel"]["allocation_candidates"]["query"])
+    asked = [one.removeprefix("in:") for one in query.get("member_of", [])]
+    assert sorted(asked) == sorted(one.removeprefix("in:") for one in member_of)
+    assert bool(filter_report(told, "routed_networks_filter")["applied"]) == bool(member_of)
+
+
+def test_selection_goes_where_the_network_is(cloud):
+    ((best,),) = select(cloud, {"port_id": PORT})["selections"]
+    assert best["service_host"] == "cn2"
+
+
+def test_answer_given_again_needs_no_neutron(cloud, fake):
+    first = select(cloud, {"port_id": PORT})
+    fake.failure = ("500 Internal Server Error", b"")
+    fake.seen.clear()
+    assert select(cloud, {"port_id": PORT}) == first
+    assert fake.seen == []
+
+
+def test_remote_managed_port_asks_for_hosts_that_can(cloud):
+    told = explain(cloud, {"port_id": SMART})
+    assert (told["outcome"], hosts(told)) == ("no_valid_host", [])
+    query = parse_qs(told["funnel"]["allocation_candidates"]["query"])
+    assert "COMPUTE_REMOTE_MANAGED_PORTS" in query["root_required"][0]
+
+
+def test_segment_in_no_aggregate_finds_no_host_and_says_why(cloud):
+    join(cloud, SEGMENT_1)
+    words = f"network {NET}: its segment {SEGMENT_1} is in no aggregate"
+    told = explain(cloud, {"network_id": NET})
+    assert filter_report(told, "routed_networks_filter")["refusal"] == words
+    (error,) = select(cloud, {"network_id": NET}, status=409)["errors"]
+    assert error["detail"] == f"No valid host was found: routed_networks_filter: {words}"
+
+
+def test_filter_may_be_switched_by_overrides(cloud, fake):
+    explain(cloud, {"network_id": NET})
+    fake.seen.clear()
+    told = explain(cloud, {"network_id": NET}, overrides={SWITCH: False})
+    assert hosts(told) == ["cn1", "cn2", "cn3"]
+    assert fake.seen == []
+
+
+def test_whom_to_ask_is_not_the_callers_to_say(cloud, fake):
+    overrides = {"neutron.endpoint_override": "http://127.0.0.1:1"}
+    (error,) = explain(cloud, overrides=overrides, status=400)["errors"]
+    assert "'neutron.endpoint_override' is not read per request" in error["detail"]
+
+
+def test_port_that_is_not_there_is_told_with_its_place(cloud):
+    for ask in (explain, select):
+        (error,) = ask(cloud, {}, {"port_id": NET}, status=400)["errors"]
+        assert error["detail"] == (
+            f"neutron has no port {NET} (at $.request_spec.requested_networks[1].port_id)"
+        )
+        assert error["code"] == "scheduler.bad_value"
+
+
+def test_neutron_that_is_down_is_503(make_cloud):
+    url = nowhere()
+    cloud = make_cloud(url)
+    for ask in (explain, select):
+        (error,) = ask(cloud, {"port_id": PORT}, status=503)["errors"]
+        assert error["detail"] == f"{url} does not answer: Connection refused"
+        assert error["code"] == "scheduler.unavailable"
+
+
+def test_without_neutron_what_the_caller_does_not_tell_is_refused(make_cloud):
+    cloud = make_cloud(None)
+    told = explain(cloud, {"network_id": NET})
+    refusal = filter_report(told, "routed_networks_filter")["refusal"]
+    assert refusal.startswith(f"nobody tells the segments of network {NET}: set [neutron] ")
+    assert hosts(explain(cloud, {"network_id": NET, "segments": [SEGMENT_2]})) == ["cn2"]
+
+
+def test_nobody_holds_a_connection_while_neutron_is_asked(cloud, fake):
+    database = cloud.app.services.database
+    held = []
+    fake.watch = lambda: held.append(
+        [engine.pool.checkedout() for engine in {database.reader, database.writer}]
+    )
+    explain(cloud, {"port_id": PORT}, {"network_id": NET})
+    select(cloud, {"port_id": PORT}, {"network_id": NET})
+    assert len(held) >= 6
+    assert not any(map(any, held))
+
+
+def test_one_statement_asks_for_the_aggregates_of_all_segments(cloud):
+    def statements(*networks):
+        with counted(cloud.app.services.database) as seen:
+            explain(cloud, *networks)
+        return len(seen)
+
+    for _ in range(2):
+        one = statements({"network_id": NET, "segments": [SEGMENT_1]})
+        both = statements({"network_id": NET}, {"port_id": PORT}, {"network_id": FLAT})
+    assert one == both
