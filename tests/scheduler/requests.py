@@ -17,6 +17,7 @@ TRANSLATED = (
     "COMPUTE_EPHEMERAL_ENCRYPTION",
     "COMPUTE_IMAGE_TYPE_QCOW2",
     "COMPUTE_NET_VIRTIO_PACKED",
+    "COMPUTE_REMOTE_MANAGED_PORTS",
     "COMPUTE_SECURITY_TPM_2_0",
     "COMPUTE_SECURITY_TPM_SECRET_SECURITY_HOST",
     "COMPUTE_SECURITY_TPM_TIS",
@@ -75,6 +76,21 @@ GROUPS = st.lists(
     ),
     max_size=1,
 )
+#: Segments of networks, and the aggregates of the hosts that they reach.
+SEGMENTS = {
+    uuid_of("seg1"): frozenset({uuid_of("agg1"), uuid_of("agg2")}),
+    uuid_of("seg2"): frozenset({uuid_of("agg3")}),
+}
+NETWORKS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "port_id": st.just(uuid_of("port")),
+            "segments": st.lists(st.sampled_from(sorted(SEGMENTS)), max_size=2, unique=True),
+            "vnic_type": st.sampled_from(["normal", "remote-managed"]),
+        }
+    ),
+    max_size=1,
+)
 PARAMS = st.fixed_dictionaries(
     {
         "root_required": st.lists(st.sampled_from(["CUSTOM_A", "OWNER_NOVA"]), max_size=1),
@@ -91,6 +107,7 @@ SPECS = st.builds(
     project_id=st.sampled_from([None, "p1"]),
     availability_zone=st.sampled_from([None, None, "az1", "az1,az2", "nova"]),
     requested_destination=DESTINATIONS,
+    requested_networks=NETWORKS,
     requested_resources=GROUPS,
     request_level_params=PARAMS,
 )
@@ -111,6 +128,7 @@ WORLDS = st.builds(
             replace(an_aggregate(number, **each), uuid=uuid_of(f"agg{number}"))
             for number, each in zip(NUMBERS, metadata, strict=True)
         ),
+        memberships=SEGMENTS,
         common_traits=frozenset(common),
     ),
     metadata=st.tuples(*[METADATA] * len(NUMBERS)),

@@ -28,16 +28,11 @@ ALL_ON = settings_with(
     scheduler__query_placement_for_image_type_support=True,
     scheduler__enable_isolated_aggregate_filtering=True,
     scheduler__image_metadata_prefilter=True,
+    scheduler__query_placement_for_routed_network_aggregates=True,
     scheduler__required_aggregates_by_trait="require",
 )
 FILTERS = plugins_for(ALL_ON).request_filters
-#: These ask neutron, which knows none of the requests drawn here.
-ASKING_NEUTRON = {"routed_networks_filter", "remote_managed_ports_filter"}
-each_filter = pytest.mark.parametrize(
-    "plugin",
-    [plugin for plugin in FILTERS if plugin.name not in ASKING_NEUTRON],
-    ids=lambda plugin: plugin.name,
-)
+each_filter = pytest.mark.parametrize("plugin", FILTERS, ids=lambda plugin: plugin.name)
 
 
 def assert_as_narrow(before: RequestSpec, after: RequestSpec) -> None:
