@@ -10,7 +10,8 @@ from tests.differential.nova.sides import Answer
 #: What differs, by aspect (the verdict, or a parameter): ours, then nova's.
 Differences = dict[str, tuple[Any, Any]]
 
-_SUFFIXED = re.compile(r"(?:resources|trait)([a-zA-Z0-9_-]{1,64}):.*", re.DOTALL)
+#: The key of an extra spec of a group with a suffix.
+SUFFIXED = re.compile(r"(?:resources|trait)([a-zA-Z0-9_-]{1,64}):.*", re.DOTALL)
 
 
 def differences(asked: Asked, ours: Answer, theirs: Answer) -> Differences:
@@ -42,6 +43,6 @@ def suffixes_of(asked: Asked) -> set[str]:
     spec = asked.request_spec
     named = {one.get("requester_id", "") for one in spec.get("requested_resources") or ()}
     for key in spec["flavor"]["extra_specs"]:
-        if suffixed := _SUFFIXED.fullmatch(key):
+        if suffixed := SUFFIXED.fullmatch(key):
             named.add(suffixed[1])
     return named
