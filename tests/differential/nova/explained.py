@@ -195,19 +195,22 @@ def _no_format(seen: Seen, found: Differences) -> set[str]:
         **seen.asked.options,
         "scheduler.query_placement_for_image_type_support": False,
     }
-    unasked = replace(seen, theirs=seen.again(replace(seen.asked, options=options)))
-    found = differences(seen.asked, unasked.ours, unasked.theirs)
-    return set() if explain(unasked, found)[1] else {"verdict"}
+    return _but_for(replace(seen, theirs=seen.again(replace(seen.asked, options=options))))
 
 
 def _no_resources(seen: Seen, found: Differences) -> set[str]:
-    """Nova sends a parameter without a value, and else the same."""
+    """Nova sends a parameter without a value, and else the same, or what is explained."""
     pairs = parse_qsl(seen.theirs.query, keep_blank_values=True)
     empty = any(key.startswith("resources") and not value for key, value in pairs)
-    if not empty or not seen.verdicts("asks", "refuses"):
+    if not empty or seen.theirs.verdict != "refuses":
         return set()
-    same = not differences(seen.asked, seen.ours, replace(seen.theirs, verdict="asks"))
-    return {"verdict"} if same else set()
+    return _but_for(replace(seen, theirs=replace(seen.theirs, verdict="asks")))
+
+
+def _but_for(seen: Seen) -> set[str]:
+    """Return the verdict as explained, if nothing else differs that is not."""
+    _, left = explain(seen, differences(seen.asked, seen.ours, seen.theirs))
+    return set() if left else {"verdict"}
 
 
 EXPLANATIONS = (
