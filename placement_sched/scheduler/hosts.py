@@ -10,8 +10,9 @@ from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.scheduler.aggregates import AggregateCache, Aggregates
 from placement_sched.scheduler.host_state import HostState, make
+from placement_sched.scheduler.node_traits import NodeTraitCache
 from placement_sched.scheduler.nodes import NodeCache
-from placement_sched.store import memberships, node_traits, services
+from placement_sched.store import memberships, services
 
 
 class Memory:
@@ -20,6 +21,7 @@ class Memory:
     def __init__(self) -> None:
         self.nodes = NodeCache()
         self.aggregates = AggregateCache()
+        self.node_traits = NodeTraitCache()
 
 
 @dataclass(slots=True)
@@ -47,7 +49,7 @@ class World:
 
     def all_nodes_have(self, trait: str) -> bool:
         """Return whether the root provider of every enabled compute node has a trait."""
-        return node_traits.all_have(self.connection, trait)
+        return self.memory.node_traits.all_have(self.connection, trait)
 
 
 def host_states(world: World, candidates: Candidates) -> list[HostState]:

@@ -15,6 +15,7 @@ from placement_sched.db.tables import compute_nodes
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.node_report import kept_part, node_of
+from placement_sched.store import enabled_nodes
 
 _COLUMNS = compute_nodes.c
 _DESCRIBING = ("host", "hypervisor_hostname", "cell_uuid", "report")
@@ -121,13 +122,16 @@ def is_last(connection: Connection, node: ComputeNode) -> bool:
 def remove(connection: Connection, node: ComputeNode) -> None:
     """Delete a node that the caller has locked."""
     connection.execute(delete(compute_nodes).where(_COLUMNS.uuid == node.uuid))
+    enabled_nodes.note_change(connection)
 
 
 def remove_of_host(connection: Connection, host: str) -> tuple[str, ...]:
     """Delete all nodes of a host; return their uuids."""
     query = select(_COLUMNS.uuid).where(_COLUMNS.host == host).order_by(_COLUMNS.id)
     uuids = tuple(connection.scalars(query.with_for_update()))
-    connection.execute(delete(compute_nodes).where(_COLUMNS.host == host))
+    if uuids:
+        connection.execute(delete(compute_nodes).where(_COLUMNS.host == host))
+        enabled_nodes.note_change(connection)
     return uuids
 
 
@@ -151,6 +155,13 @@ def write(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -
     _refuse_taken(connection, [row for row in (*new, *changed) if _is_renamed(row, found)])
     _insert(connection, new, now)
     _change(connection, changed, found, now)
+    came_from = {
+        row["uuid"]: found[row["uuid"]].host
+        for row in changed
+        if row["host"] != found[row["uuid"]].host
+    }
+    if new or came_from:
+        enabled_nodes.note_change(connection)
     describing = {row["uuid"] for row in (*new, *changed)}
     _beat(
         connection,
@@ -163,11 +174,7 @@ def write(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -
     return Written(
         created=frozenset(row["uuid"] for row in new),
         changed=frozenset(row["uuid"] for row in changed),
-        came_from={
-            row["uuid"]: found[row["uuid"]].host
-            for row in changed
-            if row["host"] != found[row["uuid"]].host
-        },
+        came_from=came_from,
     )
 
 

@@ -13,6 +13,7 @@ from placement_sched.db.insert import insert_missing, insert_or_update
 from placement_sched.db.tables import services
 from placement_sched.errors import Duplicate, NotFound
 from placement_sched.model.service import COMPUTE_BINARY, Service
+from placement_sched.store import enabled_nodes
 
 _COLUMNS = services.c
 
@@ -78,6 +79,7 @@ def beat(
     if missing := sorted(heartbeats.keys() - found.keys()):
         rows = [_new(host, heartbeats[host], now) for host in missing]
         insert_missing(connection, services, rows)
+        enabled_nodes.note_change(connection)
         found |= by_hosts(connection, missing, lock=True)
     _move(
         connection,
@@ -130,12 +132,14 @@ def set_disabled(
     connection: Connection, ids: Collection[int], *, disabled: bool, reason: str | None
 ) -> None:
     """Disable services with a reason, or enable them, which forgets it."""
+    changed = 0
     for batch in batches(sorted(ids)):
-        connection.execute(
-            update(services)
-            .where(_COLUMNS.id.in_(batch))
-            .values(disabled=int(disabled), disabled_reason=reason if disabled else None)
-        )
+        rows = update(services).where(_COLUMNS.id.in_(batch))
+        others = rows.where(_COLUMNS.disabled != int(disabled))
+        changed += connection.execute(others.values(disabled=int(disabled))).rowcount
+        connection.execute(rows.values(disabled_reason=reason if disabled else None))
+    if changed:
+        enabled_nodes.note_change(connection)
 
 
 def set_forced_down(connection: Connection, ids: Collection[int], *, forced_down: bool) -> None:
@@ -152,6 +156,8 @@ def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: dateti
     A row has ``uuid``, ``disabled``, ``disabled_reason``, ``forced_down`` and ``last_seen_up``
     beside these two. Raises :class:`Duplicate` where a uuid is another service's.
     """
+    if not rows:
+        return
     changing = ("uuid", "disabled", "disabled_reason", "forced_down", "last_seen_up", "updated_at")
     try:
         insert_or_update(
@@ -164,6 +170,7 @@ def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: dateti
     except IntegrityError:
         raise Duplicate("a service's uuid is another's already") from None
     _refuse_strangers(connection, rows)
+    enabled_nodes.note_change(connection)
 
 
 def _refuse_strangers(connection: Connection, rows: Collection[Mapping[str, Any]]) -> None:
@@ -192,6 +199,8 @@ def remove(connection: Connection, ids: Collection[int]) -> None:
     """Delete services."""
     for batch in batches(sorted(ids)):
         connection.execute(delete(services).where(_COLUMNS.id.in_(batch)))
+    if ids:
+        enabled_nodes.note_change(connection)
 
 
 def _service(row: Row[Any]) -> Service:
