@@ -39,15 +39,17 @@ _VERSION = (
     .where(change_counters.c.subject == enabled_nodes.SUBJECT)
     .scalar_subquery()
 )
-# Ids times salt, modulo one prime, squared, modulo another: all of it fits 64 bits, on every
-# database. Sums of plain ids, or of their squares, would be the same for many another set.
+# Sums of ids and of their squares are the same for 1, 5, 6 and for 2, 3, 7, and so they stay where
+# ids are multiplied, and squared once, modulo a prime; squared again, modulo another, they do not.
+# All of it fits 64 bits, and every database can do it.
 _SALTED = (
     cast(_CARRIED.resource_provider_id, BigInteger) * bindparam("salt", type_=BigInteger)
 ) % SALTS
+_MIXED = (_SALTED * _SALTED) % (2**31 - 19)
 _FINGERPRINT = select(
     func.coalesce(_VERSION, 0).label("version"),
     func.count().label("carriers"),
-    func.coalesce(func.sum((_SALTED * _SALTED) % (2**31 - 19)), 0).label("mixed"),
+    func.coalesce(func.sum((_MIXED * _MIXED) % SALTS), 0).label("mixed"),
 ).where(_CARRIED.trait_id == _TRAIT_ID)
 
 _CARRIERS = select(_CARRIED.resource_provider_id).where(_CARRIED.trait_id == _TRAIT_ID)

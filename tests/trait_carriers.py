@@ -1,0 +1,89 @@
+"""Providers and the traits they carry, changed by plain SQL as another service would."""
+
+from sqlalchemy import delete, insert, select, update
+
+from placement_sched.db.tables import resource_provider_traits, resource_providers, traits
+from placement_sched.db.transaction import Database
+
+TRAIT = "OWNER_NOVA"
+_CARRIED = resource_provider_traits.c
+
+
+def _trait_id():
+    return select(traits.c.id).where(traits.c.name == TRAIT).scalar_subquery()
+
+
+def _provider_id(uuid: str):
+    return select(resource_providers.c.id).where(resource_providers.c.uuid == uuid)
+
+
+def put_on(database: Database, *uuids: str) -> None:
+    """Put :data:`TRAIT` on those of these providers that are there and lack it."""
+
+    def work(connection):
+        carried = select(_CARRIED.resource_provider_id).where(_CARRIED.trait_id == _trait_id())
+        lacking = select(_trait_id(), resource_providers.c.id).where(
+            resource_providers.c.uuid.in_(uuids), resource_providers.c.id.not_in(carried)
+        )
+        for trait_id, provider_id in connection.execute(lacking).all():
+            row = {"trait_id": trait_id, "resource_provider_id": provider_id}
+            connection.execute(insert(resource_provider_traits), row)
+
+    database.write(work)
+
+
+def take_off(database: Database, *uuids: str) -> None:
+    """Take :data:`TRAIT` off these providers."""
+    rows = delete(resource_provider_traits).where(
+        _CARRIED.trait_id == _trait_id(),
+        _CARRIED.resource_provider_id.in_(
+            select(resource_providers.c.id).where(resource_providers.c.uuid.in_(uuids))
+        ),
+    )
+    database.write(lambda connection: connection.execute(rows))
+
+
+def swap(database: Database, left: str, joined: str) -> None:
+    """Take :data:`TRAIT` off one provider and put it on another, in one statement."""
+    row = update(resource_provider_traits).where(
+        _CARRIED.trait_id == _trait_id(),
+        _CARRIED.resource_provider_id == _provider_id(left).scalar_subquery(),
+    )
+    values = {"resource_provider_id": _provider_id(joined).scalar_subquery()}
+    database.write(lambda connection: connection.execute(row.values(values)))
+
+
+def make(database: Database, uuid: str, number: int | None = None) -> None:
+    """Make a root provider, under a number where one is given."""
+    row = {"uuid": uuid, "name": uuid, "generation": 0} | ({"id": number} if number else {})
+
+    def work(connection):
+        connection.execute(insert(resource_providers), row)
+        itself = update(resource_providers).where(resource_providers.c.uuid == uuid)
+        connection.execute(itself.values(root_provider_id=resource_providers.c.id))
+
+    database.write(work)
+
+
+def remove(database: Database, uuid: str) -> None:
+    """Delete a root provider, if it is there, with its traits; its inventories are left behind."""
+
+    def work(connection):
+        carried = _CARRIED.resource_provider_id == _provider_id(uuid).scalar_subquery()
+        connection.execute(delete(resource_provider_traits).where(carried))
+        itself = resource_providers.c.uuid == uuid
+        connection.execute(update(resource_providers).where(itself).values(root_provider_id=None))
+        connection.execute(delete(resource_providers).where(itself))
+
+    database.write(work)
+
+
+def carriers(database: Database) -> set[str]:
+    """Return the uuids of the providers that carry :data:`TRAIT`."""
+    query = (
+        select(resource_providers.c.uuid)
+        .join(resource_provider_traits, _CARRIED.resource_provider_id == resource_providers.c.id)
+        .where(_CARRIED.trait_id == _trait_id())
+    )
+    with database.read() as connection:
+        return set(connection.scalars(query))
