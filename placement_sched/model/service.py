@@ -38,3 +38,8 @@ def seen_lately(
     if forced_down or last_seen_up is None:
         return False
     return now - last_seen_up <= timedelta(seconds=down_time)
+
+
+def why_disabled(disabled_reason: str | None) -> str:
+    """Return how a refusal tells of a disabled service, with the operator's reason if given."""
+    return f"disabled: {disabled_reason}" if disabled_reason else "disabled"

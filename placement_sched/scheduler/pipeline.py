@@ -19,6 +19,7 @@ from placement_sched.model.query import CandidatesQuery
 from placement_sched.model.report import CandidatesReport, Funnel, View
 from placement_sched.model.selection import Selection
 from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler import disabled_hosts
 from placement_sched.scheduler.choose import Choice, Chooser
 from placement_sched.scheduler.headroom import Headroom
 from placement_sched.scheduler.hosts import Memory, World, host_states, named_states
@@ -151,7 +152,9 @@ def _candidates_report(connection: Connection, done: Run, view: View) -> Candida
     if done.asked is None:
         return CandidatesReport(query=done.query.querystring() if done.query else "")
     reports = [
-        explain(connection, one.search, one.found, done.settings, view)
+        disabled_hosts.told(
+            connection, explain(connection, one.search, one.found, done.settings, view)
+        )
         for one in (done.asked, done.fallback)
         if one is not None
     ]

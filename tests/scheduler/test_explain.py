@@ -180,3 +180,21 @@ def test_as_many_aggregates_as_a_request_may_name_are_asked_of_every_database(ap
     steps = explain(app, asked)["funnel"]["allocation_candidates"]["steps"]
     assert sum(1 for step in steps if step["constraint"] == "member_of") == 21
     select(app, asked, status=409)
+
+
+def test_disabled_hosts_are_told_with_the_operators_reason(cloud):
+    services = "/compute/v2.1/os-services"
+    version = {"OpenStack-API-Version": "compute 2.96"}
+    (mine,) = [
+        one["id"]
+        for one in cloud.get(services, headers=version).json["services"]
+        if one["host"] == "cn1"
+    ]
+    change = {"status": "disabled", "disabled_reason": "broken fan"}
+    cloud.put_json(f"{services}/{mine}", change, headers=version)
+    steps = explain(cloud, spec())["funnel"]["allocation_candidates"]["steps"]
+    (step,) = [one for one in steps if one["constraint"] == "root_required"]
+    assert step["detail"] == "!COMPUTE_STATUS_DISABLED"
+    assert {one["host"]: one["reason"] for one in step["rejected"]} == {
+        "cn1": "disabled: broken fan"
+    }

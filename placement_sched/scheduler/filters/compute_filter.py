@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from placement_sched.model.service import seen_lately
+from placement_sched.model.service import seen_lately, why_disabled
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.filters import BaseHostFilter
@@ -22,8 +22,7 @@ class ComputeFilter(BaseHostFilter):
         """Return whether the service is disabled, forced down or silent, and for how long."""
         service = host_state.service
         if service["disabled"]:
-            reason = service.get("disabled_reason")
-            return Refusal(f"disabled: {reason}" if reason else "disabled")
+            return Refusal(why_disabled(service.get("disabled_reason")))
         last_seen_up = service.get("last_seen_up")
         forced_down = bool(service.get("forced_down"))
         now = self.now()
