@@ -2,8 +2,9 @@
 
 import pytest
 
-from placement_sched.config.process import new_conf, read_files
+from placement_sched.config.process import read_files
 from placement_sched.config.settings import Settings
+from placement_sched.scheduler.loading import full_conf
 from tests.api.compute.flavors import FlavorApi
 
 _FLAVOR = {"flavor": {"name": "x", "ram": 1, "vcpus": 1, "disk": 0}}
@@ -77,7 +78,7 @@ def api_under(make_app, sqlite_url, tmp_path):
             f"[placement_database]\nconnection = {sqlite_url}\n"
             f"[oslo_policy]\npolicy_file = {policy}\n"
         )
-        return FlavorApi(make_app(Settings.from_conf(read_files(new_conf(), [str(file)]))))
+        return FlavorApi(make_app(Settings.from_conf(read_files(full_conf(), [str(file)]))))
 
     return under
 

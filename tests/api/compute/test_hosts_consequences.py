@@ -15,7 +15,9 @@ def chosen(hosts, number):
     if answer.status_int == 200:
         return answer.json["selections"][0][0]["service_host"], ()
     (error,) = answer.json["errors"]
-    refused = [each for one in error["funnel"]["filters"] for each in one["rejected"]]
+    funnel = error["funnel"]
+    stages = (*funnel["allocation_candidates"]["steps"], *funnel["filters"])
+    refused = [each for one in stages for each in one["rejected"]]
     return None, sorted(each["reason"] for each in refused)
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from placement_sched.config.process import new_conf, read_files
+from placement_sched.config.process import read_files
 from placement_sched.config.settings import Settings
+from placement_sched.scheduler.loading import full_conf
 from tests.api.image.conftest import URL
 
 UUID = "70a599e0-31e7-49b7-b260-868f441e862b"
@@ -96,4 +97,4 @@ def with_policy(make_app, sqlite_url, tmp_path, rules):
     file.write_text(
         f"[placement_database]\nconnection = {sqlite_url}\n[oslo_policy]\npolicy_file = {policy}\n"
     )
-    return make_app(Settings.from_conf(read_files(new_conf(), [str(file)])))
+    return make_app(Settings.from_conf(read_files(full_conf(), [str(file)])))
