@@ -1,12 +1,15 @@
 """Whether a column has one of many values, in the form that each database takes quickest."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
+from typing import TypeVar
 
-from sqlalchemy import ARRAY, ColumnElement, Connection, Integer, any_, literal
+from sqlalchemy import ARRAY, ColumnElement, Connection, any_, literal
+
+T = TypeVar("T", int, str)
 
 
 def among(
-    connection: Connection, column: ColumnElement[int], values: Sequence[int]
+    connection: Connection, column: ColumnElement[T], values: Collection[T]
 ) -> ColumnElement[bool]:
     """Return whether ``column`` is one of ``values``.
 
@@ -14,5 +17,5 @@ def among(
     the rows cost to find, and each number of them would be a statement of its own to prepare.
     """
     if connection.dialect.name == "postgresql":
-        return column == any_(literal(list(values), ARRAY(Integer)))
+        return column == any_(literal(list(values), ARRAY(column.type)))
     return column.in_(values)

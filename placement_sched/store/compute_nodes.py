@@ -10,6 +10,7 @@ import orjson
 from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
+from placement_sched.db.among import among
 from placement_sched.db.batches import batches
 from placement_sched.db.tables import compute_nodes
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
@@ -58,7 +59,7 @@ def versions(connection: Connection, uuids: Iterable[str]) -> Mapping[str, tuple
         for batch in batches(set(uuids))
         for uuid, version, last_seen_up in connection.execute(
             select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.last_seen_up).where(
-                _COLUMNS.uuid.in_(batch)
+                among(connection, _COLUMNS.uuid, batch)
             )
         )
     }

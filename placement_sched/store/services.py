@@ -8,6 +8,7 @@ from uuid import uuid4
 from sqlalchemy import Connection, Row, bindparam, delete, select, update
 from sqlalchemy.exc import IntegrityError
 
+from placement_sched.db.among import among
 from placement_sched.db.batches import batches
 from placement_sched.db.insert import insert_missing, insert_or_update
 from placement_sched.db.tables import services
@@ -36,7 +37,7 @@ def by_hosts(
         for batch in batches(hosts)
         for row in connection.execute(
             (query.with_for_update() if lock else query).where(
-                _COLUMNS.host.in_(batch), _COLUMNS.binary == binary
+                among(connection, _COLUMNS.host, batch), _COLUMNS.binary == binary
             )
         )
     }
