@@ -60,6 +60,7 @@ class Chooser:
         """
         left = list(hosts)
         chosen: list[WeighedHost] = []
+        selections: list[Selection] = []
         first: Look | None = None
         for index, uuid in enumerate(spec.instance_uuids or (None,) * spec.num_instances):
             one = spec.for_instance(uuid)
@@ -69,17 +70,21 @@ class Chooser:
                 return Choice((), first)
             best = look.ordered[0]
             chosen.append(best)
+            # Told now: what the next instance is given of the same host may be another part of it.
+            selections.append(self._selection(best))
             headroom.take(best.obj)
             best.obj.consume_from_request(one)
             spec = one.in_group_on(best.obj.host)
         if first is None:  # a request is for one instance at least
             raise AssertionError("no instance was asked for")
         others = self._alternates(chosen, left, spec, headroom)
-        selections = tuple(
-            tuple(self._selection(host) for host in (best, *others_of))
-            for best, others_of in zip(chosen, others, strict=True)
+        return Choice(
+            tuple(
+                (best, *map(self._selection, others_of))
+                for best, others_of in zip(selections, others, strict=True)
+            ),
+            first,
         )
-        return Choice(selections, first)
 
     def _look(
         self, hosts: Sequence[HostState], spec: RequestSpec, headroom: Headroom, index: int
@@ -140,5 +145,5 @@ class Chooser:
             availability_zone=next(iter(zones), default_zone),
             weight=weighed.weight,
             allocation_request=next(iter(host.allocation_candidates), None),
-            limits=host.limits,
+            limits=dict(host.limits),
         )

@@ -4,15 +4,16 @@ Each candidate fits one instance. A second instance on the same host must fit be
 the claim would find out, but an answer without a claim has to know as well.
 """
 
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 from placement_sched.db.connection import Connection
 from placement_sched.model.candidate import Candidates
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.store import capacity, resource_classes
 
-Amounts = Mapping[str, int]
+#: An allocation request, as JSON.
+Candidate = Mapping[str, Any]
 
 
 class Headroom:
@@ -46,25 +47,35 @@ class Headroom:
         return cls(free)
 
     def fits(self, host: HostState) -> bool:
-        """Return whether one more instance fits."""
+        """Return whether one more instance fits, by the first of the host's candidates that does.
+
+        That one is put in front: of two equal devices the second instance takes the other.
+        """
         if self._free is None:
             return True
-        free = self._free
-        return all(
-            free[uuid][name] >= amount
-            for uuid, part in _allocations(host).items()
-            for name, amount in part["resources"].items()
-        )
+        candidates = host.allocation_candidates
+        for place, candidate in enumerate(candidates):
+            if self._has_room(candidate):
+                if place:
+                    others = (*candidates[:place], *candidates[place + 1 :])
+                    host.allocation_candidates = [candidate, *others]
+                return True
+        return False
 
     def take(self, host: HostState) -> None:
         """Note that one more instance goes there."""
         if self._free is None:
             return
-        for uuid, part in _allocations(host).items():
-            for name, amount in part["resources"].items():
-                self._free[uuid][name] -= amount
+        for uuid, name, amount in _amounts(host.allocation_candidates[0]):
+            self._free[uuid][name] -= amount
+
+    def _has_room(self, candidate: Candidate) -> bool:
+        free = self._free or {}
+        return all(free[uuid][name] >= amount for uuid, name, amount in _amounts(candidate))
 
 
-def _allocations(host: HostState) -> Mapping[str, Mapping[str, Amounts]]:
-    allocations: Mapping[str, Mapping[str, Amounts]] = host.allocation_candidates[0]["allocations"]
-    return allocations
+def _amounts(candidate: Candidate) -> Iterator[tuple[str, str, int]]:
+    """Yield provider, class and amount of all that an instance takes by a candidate."""
+    for uuid, part in candidate["allocations"].items():
+        for name, amount in part["resources"].items():
+            yield uuid, name, amount

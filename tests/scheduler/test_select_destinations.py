@@ -278,3 +278,23 @@ def test_forced_host_is_not_asked_of_the_filters(cloud):
     assert hosts_of(select(cloud, spec(force_hosts=["cn1"]))) == ["cn1"]
     assert hosts_of(select(cloud, spec(requested_destination={"host": "cn2"}))) == ["cn2"]
     select(cloud, spec(requested_destination={"host": "cn1"}), status=409)
+
+
+def test_instances_of_one_request_are_given_different_devices_of_a_host(cloud):
+    version = {"OpenStack-API-Version": "placement 1.39"}
+    cloud.put("/placement/resource_classes/CUSTOM_GPU", headers=version)
+    root = report("cn1")["uuid"]
+    for number in range(2):
+        device = instance(900 + number)
+        body = {"name": f"gpu{number}", "uuid": device, "parent_provider_uuid": root}
+        cloud.post_json("/placement/resource_providers", body, headers=version)
+        stock = {"resource_provider_generation": 0, "inventories": {"CUSTOM_GPU": {"total": 1}}}
+        url = f"/placement/resource_providers/{device}/inventories"
+        cloud.put_json(url, stock, headers=version)
+    wanted = flavor(extra_specs={"resources1:CUSTOM_GPU": "1"})
+    told = select(cloud, spec(*map(instance, (1, 2)), flavor=wanted))
+    assert hosts_of(told) == ["cn1", "cn1"]
+    serving = [one[0]["allocation_request"]["mappings"]["1"] for one in told["selections"]]
+    assert sorted(serving) == [[instance(900)], [instance(901)]]
+    error = select(cloud, spec(instance(3), flavor=wanted), status=409)["errors"][0]
+    assert error["code"] == "scheduler.no_valid_host"
