@@ -1,0 +1,71 @@
+"""What a host may still give away, and by which ratio."""
+
+import pytest
+
+from placement_sched.scheduler.filters.room import Room, aggregate_ratio, reported_ratio
+from tests.scheduler.states import a_host, aggregates, settings_with
+
+KEY = "cpu_allocation_ratio"
+
+
+@pytest.mark.parametrize(
+    ("room", "asked", "reason"),
+    [
+        (Room(8, 0, 1.0), 8, None),
+        (Room(8, 8, 2.0), 8, None),
+        (Room(8, 0, 0.5), 4, None),
+        (Room(8, 9, 1.0), 0, "0 GB asked, -1 free of 8 x 1"),
+        (Room(8, 1, 1.0), 8, "8 GB asked, 7 free of 8 x 1"),
+        (Room(131072, 192512, 1.5), 8192, "8192 GB asked, 4096 free of 131072 x 1.5"),
+        # Eleven tenths of ten are a little more than eleven, in floating point.
+        (Room(10, 1, 1.1), 10, None),
+        (Room(10, 2, 1.1), 10, "10 GB asked, 9 free of 10 x 1.1"),
+        (Room(8, 0, 16.0), 9, "9 GB asked, the host has 8 in all"),
+        (Room(0, 0, 16.0), 1, "1 GB asked, the host has 0 in all"),
+    ],
+)
+def test_what_fits_is_what_the_ratio_leaves(room, asked, reason):
+    found = room.refusal(asked, "GB")
+    assert (found and found.reason) == reason
+
+
+def test_refusal_has_both_sides_of_the_comparison():
+    refusal = Room(8, 9, 2.0).refusal(8, "GB")
+    assert (refusal.asked, refusal.has) == (8, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("told", "options", "ratio"),
+    [
+        (2.5, {}, 2.5),
+        (None, {}, 4.0),
+        (0.0, {}, 4.0),
+        (None, {"DEFAULT__initial_cpu_allocation_ratio": 3.0}, 3.0),
+        (None, {"DEFAULT__cpu_allocation_ratio": 16.0}, 16.0),
+        (None, {"DEFAULT__cpu_allocation_ratio": 0.0}, 4.0),
+        (2.5, {"DEFAULT__cpu_allocation_ratio": 16.0}, 2.5),
+    ],
+)
+def test_ratio_is_the_reported_one_or_that_of_reports_without_any(told, options, ratio):
+    host = a_host(cpu_allocation_ratio=told)
+    assert reported_ratio(host, KEY, settings_with(**options)) == ratio
+
+
+@pytest.mark.parametrize(
+    ("metadata", "ratio"),
+    [
+        ([], 4.0),
+        ([{"other": "2"}], 4.0),
+        ([{KEY: "2.5"}], 2.5),
+        ([{KEY: "10"}, {KEY: "9"}], 9.0),
+        ([{KEY: "0"}], 0.0),
+        ([{KEY: "x"}, {KEY: "2"}], 4.0),
+        ([{KEY: "2,3"}], 4.0),
+        ([{KEY: ""}], 4.0),
+        ([{KEY: "nan"}, {KEY: "2"}], 4.0),
+        ([{KEY: "inf"}], 4.0),
+    ],
+)
+def test_smallest_ratio_of_the_aggregates_counts(metadata, ratio):
+    host = a_host(aggregates=aggregates(*metadata))
+    assert aggregate_ratio(host, KEY, 4.0) == ratio
