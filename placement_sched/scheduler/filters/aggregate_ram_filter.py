@@ -1,0 +1,23 @@
+"""AggregateRamFilter: RamFilter by a ratio that aggregates set."""
+
+from placement_sched.scheduler.filters.ram_filter import RamFilter
+from placement_sched.scheduler.filters.room import aggregate_ratio
+from placement_sched.scheduler.host_state import HostState
+
+
+class AggregateRamFilter(RamFilter):
+    """Lets hosts pass that have enough memory left by the ratio of their aggregates.
+
+    The ratio is ``ram_allocation_ratio`` in the metadata of an aggregate; of several the smallest
+    counts. Where none of the host's aggregates has one, or one is no number, which is logged, it
+    is the ratio that RamFilter goes by. All else is as there.
+
+    The ratio can only narrow: what a host's inventory does not have, placement does not offer. So
+    give hosts the largest ratio that is meant, and aggregates the smaller ones. nova had this
+    filter until Ussuri.
+    """
+
+    def allocation_ratio(self, host_state: HostState) -> float:
+        """Return the smallest ratio of the aggregates, or the host's own."""
+        own = super().allocation_ratio(host_state)
+        return aggregate_ratio(host_state, "ram_allocation_ratio", own)
