@@ -9,8 +9,8 @@ _FILTER_SCHEDULER = """
     aggregate_image_properties_isolation_namespace aggregate_image_properties_isolation_separator
     build_failure_weight_multiplier cross_cell_move_weight_multiplier
     hypervisor_version_weight_multiplier image_props_weight_multiplier image_props_weight_setting
-    io_ops_weight_multiplier isolated_hosts isolated_images max_instances_per_host
-    max_io_ops_per_host num_instances_weight_multiplier pci_weight_multiplier
+    io_ops_weight_multiplier isolated_hosts isolated_images
+    num_instances_weight_multiplier pci_weight_multiplier
     restrict_isolated_hosts_to_isolated_images soft_affinity_weight_multiplier
     soft_anti_affinity_weight_multiplier track_instance_changes
 """
