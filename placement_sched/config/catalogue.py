@@ -10,6 +10,7 @@ from placement_sched.config import (
     api,
     default,
     filter_scheduler,
+    metrics,
     neutron,
     pci,
     placement,
@@ -25,6 +26,7 @@ GROUPS = (
     placement,
     scheduler,
     filter_scheduler,
+    metrics,
     neutron,
     pci,
     workarounds,
@@ -49,6 +51,7 @@ PER_REQUEST = frozenset(
         ("scheduler", "request_filters"),
         ("workarounds", "disable_fallback_pcpu_query"),
         *(("filter_scheduler", option.dest) for option in filter_scheduler.OPTIONS),
+        *(("metrics", option.dest) for option in metrics.OPTIONS),
     }
 )
 

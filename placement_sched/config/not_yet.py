@@ -19,7 +19,6 @@ _SCHEDULER = """
     limit_tenants_to_placement_aggregate placement_aggregate_required_for_tenants
     periodic_task_interval query_placement_for_image_type_support workers
 """
-_METRICS = "required weight_multiplier weight_of_unavailable weight_setting"
 
 #: Group and option.
 NOT_YET: frozenset[tuple[str, str]] = frozenset(
@@ -27,7 +26,6 @@ NOT_YET: frozenset[tuple[str, str]] = frozenset(
     for group, options in (
         ("filter_scheduler", _FILTER_SCHEDULER),
         ("scheduler", _SCHEDULER),
-        ("metrics", _METRICS),
     )
     for option in options.split()
 )

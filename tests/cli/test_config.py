@@ -179,8 +179,6 @@ def test_what_another_service_reads_is_a_warning(validate):
         "a.conf:3: warning: there is no group [cinder] here, and nothing in it is used",
         "a.conf:7: warning: there is no option [placement] auth_type here, and it is not used",
         "a.conf:8: warning: there is no option [placement] cafile here, and it is not used",
-        "a.conf:10: warning: [metrics] weight_setting is not used by this release",
-        "a.conf:11: warning: [metrics] required is not used by this release",
         (
             "a.conf:13: warning: there is no option [pci] report_in_placement here, "
             "and it is not used"
