@@ -1,0 +1,28 @@
+"""MetricsFilter: only hosts that report the metrics by which they are to be weighed."""
+
+from placement_sched.config import metrics
+from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.host_state import HostState
+
+
+class MetricsFilter(BaseHostFilter):
+    """Lets hosts pass that report every metric which ``[metrics] weight_setting`` names.
+
+    With ``[metrics] required``, which is the default, MetricsWeigher fails the request on a host
+    that lacks one, so that this filter belongs before it. Where no metric is named every host
+    passes. An element of the option that is not ``name=number`` is logged and ignored.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names = tuple(dict(metrics.ratios(self.settings.metrics.weight_setting)))
+
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+        """Return the metrics that the host does not report."""
+        reported = {metric.name for metric in host_state.metrics or ()}
+        missing = [name for name in self._names if name not in reported]
+        if not missing:
+            return None
+        return Refusal(f"metrics not reported: {', '.join(missing)}", self._names, sorted(reported))

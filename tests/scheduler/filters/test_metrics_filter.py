@@ -1,0 +1,59 @@
+"""MetricsFilter, as nova 34 decides the same cases."""
+
+import logging
+
+import pytest
+
+from placement_sched.model.metric import Metric
+from placement_sched.scheduler.filters.metrics_filter import MetricsFilter
+from placement_sched.scheduler.host_state import HostState
+from tests.scheduler.states import a_host, a_spec, settings_with
+
+
+def refusal(setting, *names):
+    settings = settings_with(metrics__weight_setting=setting)
+    plugin = MetricsFilter.with_settings(settings)
+    host = a_host(metrics=tuple(Metric(name=name, value=1) for name in names))
+    found = plugin.refusal(host, a_spec())
+    assert plugin.host_passes(host, a_spec()) is (found is None)
+    return found and found.reason
+
+
+@pytest.mark.parametrize(
+    ("setting", "names"),
+    [
+        ([], []),
+        ([], ["cpu.percent"]),
+        (["cpu.percent=1.0"], ["cpu.percent"]),
+        (["cpu.percent=0"], ["cpu.percent"]),
+        (["cpu.percent=1.0"], ["cpu.user.time", "cpu.percent"]),
+        (["a=1", "b=-1"], ["b", "a"]),
+    ],
+)
+def test_host_that_reports_every_metric_passes(setting, names):
+    assert refusal(setting, *names) is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "names", "missing"),
+    [
+        (["cpu.percent=1.0"], [], "cpu.percent"),
+        (["cpu.percent=1.0"], ["cpu.percents"], "cpu.percent"),
+        (["b=1", "a=1", "c=1"], ["a"], "b, c"),
+        (["a=1", "a=2"], [], "a"),
+    ],
+)
+def test_host_that_lacks_a_metric_is_refused_with_its_name(setting, names, missing):
+    assert refusal(setting, *names) == f"metrics not reported: {missing}"
+
+
+def test_element_that_is_no_setting_is_logged_and_asks_for_nothing(caplog):
+    with caplog.at_level(logging.WARNING):
+        assert refusal(["a", "b=x"]) is None
+    assert "ignored: a, b=x" in caplog.text
+
+
+def test_host_of_which_nothing_is_known_reports_none():
+    plugin = MetricsFilter.with_settings(settings_with(metrics__weight_setting=["a=1"]))
+    host = HostState("cn1", "cn1")
+    assert plugin.refusal(host, a_spec()).reason == "metrics not reported: a"
