@@ -203,7 +203,7 @@ def _vmware_adapter(raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     adapter = raw.get("vmware_adaptertype")
     if adapter == "ide":
         yield "hw_disk_bus", adapter
-    elif adapter is not None:
+    elif adapter:
         yield "hw_disk_bus", "scsi"
         yield "hw_scsi_model", adapter
 

@@ -32,6 +32,7 @@ VALUES = [
     ({"vmware_adaptertype": "lsiLogic"}, {"hw_disk_bus": "scsi", "hw_scsi_model": "lsilogic"}),
     ({"vmware_adaptertype": "lsiLogicsas"}, {"hw_disk_bus": "scsi", "hw_scsi_model": "lsisas1068"}),
     ({"vmware_adaptertype": "paraVirtual"}, {"hw_disk_bus": "scsi", "hw_scsi_model": "vmpvscsi"}),
+    ({"vmware_adaptertype": ""}, {}),
     ({"hw_vif_model": "VirtualE1000e"}, {"hw_vif_model": "e1000e"}),
     ({"hw_vif_model": "VIRTIO"}, {"hw_vif_model": "virtio"}),
     ({"vmware_ostype": "win"}, {"os_distro": "win"}),
