@@ -4,6 +4,7 @@ A runner stamps names, counts, times and collects refusals; the plugin only deci
 raises becomes :class:`~placement_sched.errors.PluginFailed` naming its class.
 """
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -237,7 +238,7 @@ def _calling(plugin: SchedulerPlugin, world: _WatchedWorld | None = None) -> Ite
             yield
     except errors.Error:
         raise
-    except Exception as failure:
+    except (Exception, SystemExit) as failure:
         if world is not None and failure is world.failure:
             raise
         path = path_of(type(plugin))
@@ -250,7 +251,21 @@ def _apply(
     plugin: BaseRequestFilter, spec: RequestSpec, world: _WatchedWorld
 ) -> Outcome | Refusal | None:
     with _calling(plugin, world):
-        return plugin.apply(spec, world) if plugin.enabled(plugin.settings) else None
+        if not plugin.enabled(plugin.settings):
+            return None
+        outcome = plugin.apply(spec, world)
+        _check_outcome(outcome)
+        return outcome
+
+
+def _check_outcome(outcome: object) -> None:
+    """Raise :class:`TypeError` for what a stranger's request filter must not return."""
+    if isinstance(outcome, Outcome):
+        if not isinstance(outcome.spec, RequestSpec):
+            raise TypeError(f"the outcome's spec is {type(outcome.spec).__name__}, no RequestSpec")
+        json.dumps(dict(outcome.changes))  # explanations and decisions tell it
+    elif not (outcome is None or isinstance(outcome, Refusal)):
+        raise TypeError(f"apply returned {type(outcome).__name__}, no Outcome, Refusal or None")
 
 
 def _sift(

@@ -1,5 +1,6 @@
 """The runners: what they count, name, order and turn into errors."""
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -410,3 +411,22 @@ def test_what_the_world_raises_is_not_the_filters_fault(failure):
 
     with pytest.raises(type(failure), match=str(failure)):
         run_request_filters([Confines()], SPEC, Lost())
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda _spec: 42, "apply returned int, no Outcome, Refusal or None"),
+        (lambda _spec: Outcome(None), "spec is NoneType, no RequestSpec"),
+        (lambda spec: Outcome(spec, {"x": {1}}), "TypeError"),
+        (lambda _spec: sys.exit(3), "SystemExit"),
+    ],
+    ids=["a number", "no request", "what JSON has not", "an exit"],
+)
+def test_request_filter_that_makes_nonsense_is_named(made, told):
+    class Bad(Confines):
+        def apply(self, spec, _world):
+            return made(spec)
+
+    with pytest.raises(PluginFailed, match=f"Bad failed: .*{told}"):
+        run_request_filters([Bad()], SPEC, Cloud())
