@@ -279,6 +279,8 @@ def _classes(value: Any, words: str, base: type[Plugin]) -> list[type[Plugin]]:
     for kind in kinds:
         if not isinstance(kind, type) or not issubclass(kind, base):
             raise ConfigurationError(f"{words} is no {base.__name__}")
+        if kind is base:
+            raise ConfigurationError(f"{words} is the base of all, which does nothing")
     return kinds
 
 

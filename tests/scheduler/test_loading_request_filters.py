@@ -168,6 +168,7 @@ def test_announced_one_is_ordered_by_any_of_its_names(installed, name):
         (f"{ACME}.AcmeFilter", "AcmeFilter is no BaseRequestFilter"),
         (f"{ACME}.acme_filters", "acme_filters is no BaseRequestFilter"),
         (f"{OURS}.confined", "confined returns no classes"),
+        (f"{OURS}.BaseRequestFilter", "BaseRequestFilter is the base of all, which does nothing"),
         ("nova.scheduler.filters.compute_filter.ComputeFilter", "there is no "),
     ],
 )
