@@ -2,6 +2,7 @@
 
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
+from placement_sched.model.zones import zones
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     Outcome,
@@ -37,8 +38,3 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
                 asked=spec.availability_zone,
             )
         return confined(spec, [agg.uuid for agg in inside])
-
-
-def zones(text: str | None) -> frozenset[str]:
-    """Return the zones named, separated by commas, in a request or in aggregate metadata."""
-    return frozenset(part.strip() for part in (text or "").split(",") if part.strip())
