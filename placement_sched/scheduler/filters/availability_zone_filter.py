@@ -1,0 +1,34 @@
+"""AvailabilityZoneFilter: only hosts of the availability zone that is asked for."""
+
+from placement_sched.model.host_aggregate import ZONE_KEY
+from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Refusal
+from placement_sched.model.zones import zones
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.filters.utils import aggregate_values_from_key
+from placement_sched.scheduler.host_state import HostState
+
+
+class AvailabilityZoneFilter(BaseHostFilter):
+    """Lets hosts pass that are in the availability zone which the request names, if it names one.
+
+    A host's zones are ``availability_zone`` in the metadata of its aggregates; a host without is
+    in ``[DEFAULT] default_availability_zone``. Commas, in the request and in the metadata alike,
+    mean any of the zones named. The request filter map_az_to_placement_aggregate has asked for the
+    zone before; nova had this filter until 2023.1.
+    """
+
+    run_filter_once_per_request = True
+
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+        """Return the zone asked for and those that the host is in."""
+        wanted = zones(spec_obj.availability_zone)
+        if not wanted:
+            return None
+        named = zones(",".join(aggregate_values_from_key(host_state, ZONE_KEY)))
+        has = named or frozenset({self.settings.DEFAULT.default_availability_zone})
+        if wanted & has:
+            return None
+        asked, found = sorted(wanted), sorted(has)
+        reason = f"zone {' or '.join(asked)} asked, the host is in {', '.join(found)}"
+        return Refusal(reason, asked, found)
