@@ -1,0 +1,36 @@
+"""AggregateMultiTenancyIsolation: keep projects out of aggregates that are others'."""
+
+from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.filters.utils import aggregate_metadata_get_by_host
+from placement_sched.scheduler.host_state import HostState
+
+#: What metadata keys begin with that name a project.
+_KEY = "filter_tenant_id"
+#: Projects that a reason names; there may be hundreds.
+_TOLD = 3
+
+
+class AggregateMultiTenancyIsolation(BaseHostFilter):
+    """Lets a host pass whose aggregates are tagged with the request's project, or with none.
+
+    The tag is the project's id under ``filter_tenant_id``, or under a key that begins so
+    (``filter_tenant_id3``), in an aggregate's metadata; commas separate projects. The tags of all
+    of a host's aggregates count together. A host in no tagged aggregate is for everybody: to
+    confine a project to its own hosts is the request filter require_tenant_aggregate's part.
+    """
+
+    run_filter_once_per_request = True
+
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+        """Return the request's project and those that the host is for."""
+        metadata = aggregate_metadata_get_by_host(host_state)
+        tags = [values for key, values in metadata.items() if key.startswith(_KEY)]
+        allowed = set[str]().union(*tags)
+        if not allowed or spec_obj.project_id in allowed:
+            return None
+        asked, names = spec_obj.project_id, sorted(allowed)
+        more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
+        reason = f"project {asked} asked, the host is for {', '.join(names[:_TOLD])}{more}"
+        return Refusal(reason, asked, names)
