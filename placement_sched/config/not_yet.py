@@ -6,7 +6,6 @@ Options", Stein to today.
 """
 
 _FILTER_SCHEDULER = """
-    aggregate_image_properties_isolation_namespace aggregate_image_properties_isolation_separator
     build_failure_weight_multiplier cross_cell_move_weight_multiplier
     hypervisor_version_weight_multiplier image_props_weight_multiplier image_props_weight_setting
     io_ops_weight_multiplier isolated_hosts isolated_images

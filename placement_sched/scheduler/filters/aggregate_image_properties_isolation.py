@@ -1,0 +1,67 @@
+"""AggregateImagePropertiesIsolation: keep images out of aggregates that are for others."""
+
+from oslo_config import cfg
+
+from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.filters.utils import aggregate_metadata_get_by_host
+from placement_sched.scheduler.host_state import HostState
+
+
+class AggregateImagePropertiesIsolation(BaseHostFilter):
+    """Lets a host pass unless its aggregates say otherwise of a property that the image has.
+
+    A key of the aggregates' metadata that is the name of an image property, like ``os_distro``,
+    says which values may be there: of several, separated by commas or in several aggregates, one
+    must be the image's. An image without the property, or with ``False`` or 0, passes; to keep
+    such images out as well, tag the aggregate with a required trait (:doc:`reserve_hosts`).
+
+    With ``[filter_scheduler] aggregate_image_properties_isolation_namespace`` only keys count that
+    begin with it and ``aggregate_image_properties_isolation_separator``. As in nova since Liberty,
+    only properties that nova knows are looked at, under the names of today.
+    """
+
+    run_filter_once_per_request = True
+    RUN_ON_REBUILD = True
+
+    options = (
+        (
+            "filter_scheduler",
+            cfg.StrOpt(
+                "aggregate_image_properties_isolation_namespace",
+                deprecated_group="DEFAULT",
+                help="What keys of aggregate metadata begin with, before the separator, that "
+                "AggregateImagePropertiesIsolation heeds. Unset: it heeds all.",
+            ),
+        ),
+        (
+            "filter_scheduler",
+            cfg.StrOpt(
+                "aggregate_image_properties_isolation_separator",
+                default=".",
+                deprecated_group="DEFAULT",
+                help="What separates aggregate_image_properties_isolation_namespace from the rest "
+                "of the key.",
+            ),
+        ),
+    )
+
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+        """Return the first property, by name, whose value the aggregates do not have."""
+        prefix = self._prefix()
+        properties = spec_obj.image.properties
+        for key, allowed in sorted(aggregate_metadata_get_by_host(host_state).items()):
+            value = properties.get(key) if key.startswith(prefix) else None
+            # Metadata are texts, so that it is as texts that they are compared.
+            if value and str(value) not in allowed:
+                found = sorted(allowed)
+                reason = f"{key}: the image has {value}, the aggregates {', '.join(found)}"
+                return Refusal(reason, value, found)
+        return None
+
+    def _prefix(self) -> str:
+        options = self.settings.filter_scheduler
+        namespace = options.aggregate_image_properties_isolation_namespace
+        separator = options.aggregate_image_properties_isolation_separator or ""
+        return f"{namespace}{separator}" if namespace else ""
