@@ -21,6 +21,8 @@ class RequestedGroup:
     forbidden_aggregates: frozenset[str] = frozenset()
     in_tree: str | None = None
     use_same_provider: bool = True
+    #: Where in the request, or in the flavor, it came from, if not from ``requested_resources``.
+    source: str | None = None
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:

@@ -39,12 +39,20 @@ def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings
     if not in_placement or spec.pci_requests is None:
         return spec
     _check_number(spec.pci_requests, settings.placement.max_request_groups)
+    derived = "pci_requests" not in document
     groups = tuple(
         group
         for position, request in enumerate(spec.pci_requests.requests)
-        for group in _groups(request, position)
+        for group in _groups(request, _source(request, position, derived=derived))
     )
     return replace(spec, requested_resources=(*spec.requested_resources, *groups))
+
+
+def _source(request: InstancePCIRequest, position: int, *, derived: bool) -> str:
+    """Return where a PCI request came from."""
+    if derived:
+        return f"flavor extra spec 'pci_passthrough:alias', [pci] alias {request.alias_name!r}"
+    return f"$.request_spec.pci_requests.requests[{position}]"
 
 
 def check_aliases(settings: Settings) -> None:
@@ -71,23 +79,26 @@ def _check_number(requests: InstancePCIRequests, most: int) -> None:
         )
 
 
-def _groups(request: InstancePCIRequest, position: int) -> Iterator[RequestedGroup]:
+def _groups(request: InstancePCIRequest, source: str) -> Iterator[RequestedGroup]:
     """Yield a group for each device, for which any provider of the tree will do.
 
     Devices of neutron's ports are none of placement's, as in nova.
     """
     if request.alias_name is None:
         return
-    place = f"$.request_spec.pci_requests.requests[{position}]"
     if len(request.spec) != 1:
         raise Invalid(
             f"[filter_scheduler] pci_in_placement takes one spec for a request, not "
-            f"{len(request.spec)} (at {place}.spec)"
+            f"{len(request.spec)} (at {source}.spec)"
         )
-    resource_class, traits = placement_terms(request)
+    try:
+        resource_class, traits = placement_terms(request)
+    except Invalid as wrong:
+        raise Invalid(f"{wrong.detail} (at {source})") from None
     for number in range(request.count):
         yield RequestedGroup(
             requester_id=f"{request.request_id}-{number}",
             resources={resource_class: 1},
             required_traits=frozenset(traits),
+            source=source,
         )

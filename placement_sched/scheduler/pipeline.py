@@ -94,10 +94,10 @@ def run(connection: Connection, spec: RequestSpec, tools: Tools, alternates: int
     done = Run(settings=tools.settings, narrowed=narrowed, query=query)
     if narrowed.refusal:
         return done
-    done = replace(done, asked=_asked(connection, query, spec, tools))
+    done = replace(done, asked=_asked(connection, query, narrowed, tools))
     if falls_back(spec, tools.settings):
         unpinned = question_from(spec, tools.settings, named, pinned=False)
-        done = replace(done, fallback=_asked(connection, unpinned, spec, tools))
+        done = replace(done, fallback=_asked(connection, unpinned, narrowed, tools))
     found = done.found
     hosts = host_states(world, found)
     chooser = _chooser(tools, tools.plugins, alternates)
@@ -122,12 +122,12 @@ def _run_rebuild(world: World, spec: RequestSpec, tools: Tools, alternates: int)
 
 
 def _asked(
-    connection: Connection, query: CandidatesQuery, spec: RequestSpec, tools: Tools
+    connection: Connection, query: CandidatesQuery, narrowed: RequestFilterRun, tools: Tools
 ) -> Asked:
     try:
         search = prepare(connection, query)
     except UnknownNames as unknown:
-        raise unknown_in(spec, unknown) from None
+        raise unknown_in(narrowed.spec, unknown, narrowed.reports) from None
     return Asked(search, find(connection, search, tools.settings, tools.random))
 
 

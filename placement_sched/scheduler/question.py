@@ -1,5 +1,6 @@
 """From a request to a question: what the candidates search is asked for a request spec."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from placement_sched.config.settings import Settings
@@ -10,11 +11,13 @@ from placement_sched.model.query import (
     RequestGroup,
     TraitTerms,
 )
+from placement_sched.model.report import RequestFilterReport
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.groups import groups_of
 from placement_sched.scheduler.groups.gathering import Groups
 from placement_sched.scheduler.groups.requested import aggregate_terms
 from placement_sched.scheduler.hardware.cpus import cpu_policy
+from placement_sched.scheduler.stages import who_said
 
 #: Hints that name other hosts or members, which a limit might cut away.
 _UNLIMITED = ("group", "same_host", "different_host")
@@ -79,13 +82,21 @@ def falls_back(spec: RequestSpec, settings: Settings) -> bool:
     return dedicated and not settings.workarounds.disable_fallback_pcpu_query
 
 
-def unknown_in(spec: RequestSpec, unknown: UnknownNames) -> Invalid:
-    """Return the error that tells where in the request the unknown names came from."""
+def unknown_in(
+    spec: RequestSpec, unknown: UnknownNames, reports: Sequence[RequestFilterReport] = ()
+) -> Invalid:
+    """Return the error that tells where in the request the unknown names came from.
+
+    ``reports`` tell which request filter brought a trait of the root.
+    """
     groups = groups_of(spec)
     places = [place for name in unknown.names for place in groups.sources_of(name)]
     for name in unknown.names:
-        places += [f"{_PARAMS}.root_required"] * (name in spec.root_required)
-        places += [f"{_PARAMS}.root_forbidden"] * (name in spec.root_forbidden)
+        for way, traits in (
+            ("root_required", spec.root_required),
+            ("root_forbidden", spec.root_forbidden),
+        ):
+            places += [who_said(way, name, reports)] * (name in traits)
     told = f"No such {unknown.kind}: {', '.join(unknown.names)}"
     return Invalid(f"{told} ({', '.join(places)})" if places else told)
 
@@ -152,8 +163,11 @@ def _check_resources(
     for group in frozen:
         if not group.resources and group.suffix not in tied:
             name = f"group {group.suffix!r}" if group.suffix else "the group without suffix"
-            askers = groups[group.suffix].askers
-            told = f" ({', '.join(askers)})" if askers else ""
-            raise Invalid(f"{name} asks for no resources, only for providers of a kind{told}")
+            askers = groups[group.suffix].askers if group.suffix in groups else []
+            told = ", ".join([*askers, *(() if group.suffix else groups.declining)])
+            raise Invalid(
+                f"{name} asks for no resources, only for providers of a kind or place ({told})"
+            )
     if not any(group.resources for group in frozen):
-        raise Invalid("the request asks for no resources at all")
+        told = ", ".join(groups.declining)
+        raise Invalid(f"the request asks for no resources at all ({told})")

@@ -4,7 +4,6 @@ A runner stamps names, counts, times and collects refusals; the plugin only deci
 raises becomes :class:`~placement_sched.errors.PluginFailed` naming its class.
 """
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.outcomes import check_outcome
 from placement_sched.scheduler.plugin import SchedulerPlugin, path_of
 from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World
 from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, normalize
@@ -134,13 +134,13 @@ def _check_root(spec: RequestSpec, reports: Sequence[RequestFilterReport]) -> No
     for trait in sorted(spec.root_required & spec.root_forbidden):
         raise errors.Invalid(
             f"trait {trait} of the root provider is required by "
-            f"{_who_said('root_required', trait, reports)} and forbidden by "
-            f"{_who_said('root_forbidden', trait, reports)}"
+            f"{who_said('root_required', trait, reports)} and forbidden by "
+            f"{who_said('root_forbidden', trait, reports)}"
         )
 
 
-def _who_said(way: str, trait: str, reports: Sequence[RequestFilterReport]) -> str:
-    """Return which request filter named a trait, or where the request itself did."""
+def who_said(way: str, trait: str, reports: Sequence[RequestFilterReport]) -> str:
+    """Return which request filter named a trait of the root, or where the request itself did."""
     saying = (one.name for one in reports if trait in one.changes.get(way, ()))
     name = next(saying, None)
     return f"request filter {name}" if name else f"$.request_spec.request_level_params.{way}"
@@ -254,18 +254,8 @@ def _apply(
         if not plugin.enabled(plugin.settings):
             return None
         outcome = plugin.apply(spec, world)
-        _check_outcome(outcome)
+        check_outcome(spec, outcome)
         return outcome
-
-
-def _check_outcome(outcome: object) -> None:
-    """Raise :class:`TypeError` for what a stranger's request filter must not return."""
-    if isinstance(outcome, Outcome):
-        if not isinstance(outcome.spec, RequestSpec):
-            raise TypeError(f"the outcome's spec is {type(outcome.spec).__name__}, no RequestSpec")
-        json.dumps(dict(outcome.changes))  # explanations and decisions tell it
-    elif not (outcome is None or isinstance(outcome, Refusal)):
-        raise TypeError(f"apply returned {type(outcome).__name__}, no Outcome, Refusal or None")
 
 
 def _sift(

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from placement_sched.errors import ConfigurationError, Invalid, TooComplex
+from placement_sched.errors import ConfigurationError, Invalid, TooComplex, UnknownNames
 from placement_sched.scheduler.completion import check_aliases, completed
 from placement_sched.scheduler.groups import groups_of
+from placement_sched.scheduler.question import unknown_in
 from tests.scheduler.states import a_spec, settings_with
 
 GPU = {"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}
@@ -98,3 +99,26 @@ def test_more_devices_than_groups_are_allowed_are_refused_at_once():
 def test_alias_that_cannot_be_is_found_at_start():
     with pytest.raises(ConfigurationError, match=r"\[pci\] alias"):
         check_aliases(settings_with(pci__alias=["{"]))
+
+
+@pytest.mark.parametrize(
+    ("requests", "told"),
+    [
+        ([REQUEST, REQUEST], r"group 'r-0' already.*pci_requests.requests\[1\]"),
+        ([REQUEST | {"request_id": "not a suffix"}], r"pci_requests.requests\[0\]"),
+        ([REQUEST | {"spec": [{}]}], r"pci_requests.requests\[0\]"),
+    ],
+    ids=["one id twice", "no suffix", "no device"],
+)
+def test_device_that_cannot_be_asked_for_is_told_by_its_place(requests, told):
+    with pytest.raises(Invalid, match=told):
+        groups(document={"pci_requests": {"requests": requests}})
+
+
+def test_class_of_an_alias_that_is_not_there_is_told_by_flavor_and_alias():
+    spec = completed(a_spec({"pci_passthrough:alias": "gpu:1"}), {}, settings())
+    unknown = UnknownNames("", kind="resource class", names=["CUSTOM_PCI_10DE_1DB4"])
+    assert unknown_in(spec, unknown).detail == (
+        "No such resource class: CUSTOM_PCI_10DE_1DB4 "
+        "(flavor extra spec 'pci_passthrough:alias', [pci] alias 'gpu')"
+    )

@@ -5,6 +5,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from placement_sched.errors import Invalid, TooComplex, UnknownNames
+from placement_sched.model.report import RequestFilterReport
 from placement_sched.scheduler.question import (
     Confinement,
     falls_back,
@@ -186,10 +187,20 @@ def test_group_of_traits_alone_has_to_be_tied_to_others():
 
 
 @pytest.mark.parametrize("extra", [{}, {"trait:CUSTOM_A": "required"}])
-def test_request_for_nothing_is_refused(extra):
+def test_request_for_nothing_is_refused_by_what_asks_for_none(extra):
     nothing = {f"resources:{name}": "0" for name in ("VCPU", "MEMORY_MB", "DISK_GB")}
-    with pytest.raises(Invalid, match="asks for no resources"):
+    with pytest.raises(Invalid, match=r"asks for no resources.*'resources:MEMORY_MB'"):
         asked(a_spec(nothing | extra))
+
+
+def test_unknown_trait_that_a_request_filter_brought_is_told_by_the_filter():
+    unknown = UnknownNames("", kind="trait(s)", names=["CUSTOM_NOPE"])
+    report = RequestFilterReport(
+        name="mine", applied=True, elapsed_ms=0, changes={"root_required": ["CUSTOM_NOPE"]}
+    )
+    params = {"root_required": ["CUSTOM_NOPE"]}
+    told = unknown_in(a_spec(request_level_params=params), unknown, [report]).detail
+    assert told == "No such trait(s): CUSTOM_NOPE (request filter mine)"
 
 
 # Pinned CPUs are asked for as VCPU as well.

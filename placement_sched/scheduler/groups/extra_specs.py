@@ -41,7 +41,7 @@ def _policy(source: str, value: str) -> str:
 
 def _amount(source: str, value: str) -> int:
     if not _AMOUNT.fullmatch(value):
-        raise Invalid(f"{source}: expected an amount of 0 or more, got {value!r}")
+        raise Invalid(f"{source}: expected an amount from 0 to 9999999999, got {value!r}")
     return min(int(value), MAX_INT + 1)
 
 

@@ -79,6 +79,8 @@ class Groups:
         self.policy: str | None = None
         #: The suffixes of the groups that the flavor has made.
         self.of_flavor: tuple[str, ...] = ()
+        #: Who has asked for none of a class.
+        self.declining: tuple[str, ...] = ()
 
     def __getitem__(self, suffix: str) -> Group:
         """Return the group of this suffix, a new one where there is none; "" is the one without."""
@@ -116,6 +118,13 @@ class Groups:
 
     def strip(self) -> None:
         """Leave out amounts of 0, by which a flavor says that it wants none, and empty groups."""
+        self.declining = tuple(
+            source
+            for group in self._groups.values()
+            for name, amount in group.resources.items()
+            if not amount
+            for source in group.sources[name]
+        )
         for suffix, group in list(self._groups.items()):
             group.resources = {name: amount for name, amount in group.resources.items() if amount}
             if group.is_empty:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from uuid import UUID
 
 from placement_sched.errors import Invalid
@@ -18,34 +19,45 @@ def add_requested(groups: Groups, requested: Iterable[RequestedGroup]) -> None:
     Raises :class:`Invalid` for one that asks for nothing, and where the id is none or taken.
     """
     for position, one in enumerate(requested):
-        place = f"$.request_spec.requested_resources[{position}]"
+        place = _Place(one.source, f"$.request_spec.requested_resources[{position}]")
         suffix = one.requester_id or ""
         _check(groups, one, place)
         group = groups[suffix]
         for name, amount in one.resources.items():
-            group.ask(name, amount, f"{place}.resources.{name}")
+            group.ask(name, amount, place.of(f"resources.{name}"))
         for name in sorted(one.required_traits):
-            group.require(name, f"{place}.required_traits")
+            group.require(name, place.of("required_traits"))
         for name in sorted(one.forbidden_traits):
-            group.forbid(name, f"{place}.forbidden_traits")
+            group.forbid(name, place.of("forbidden_traits"))
         group.aggregates = aggregate_terms(one.aggregates, one.forbidden_aggregates)
         group.in_tree = one.in_tree and str(UUID(one.in_tree))
 
 
-def _check(groups: Groups, one: RequestedGroup, place: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a group came from: its own source, which has no parts, or its JSON path."""
+
+    source: str | None
+    path: str
+
+    def of(self, part: str) -> str:
+        """Return where a part of the group came from."""
+        return self.source or f"{self.path}.{part}"
+
+
+def _check(groups: Groups, one: RequestedGroup, place: _Place) -> None:
     suffix = one.requester_id or ""
+    where = f"(at {place.of('requester_id')})"
     if not _SUFFIX.fullmatch(suffix):
         raise Invalid(
             f"a group is known by who asks for it: expected 1 to 64 letters, digits, _ and -, "
-            f"got {one.requester_id!r} (at {place}.requester_id)"
+            f"got {one.requester_id!r} {where}"
         )
     if one.is_empty:
-        raise Invalid(f"group {suffix!r} asks for nothing (at {place})")
+        raise Invalid(f"group {suffix!r} asks for nothing (at {place.source or place.path})")
     if suffix in groups:
         earlier = ", ".join(groups[suffix].askers)
-        raise Invalid(
-            f"there is a group {suffix!r} already, of {earlier} (at {place}.requester_id)"
-        )
+        raise Invalid(f"there is a group {suffix!r} already, of {earlier} {where}")
 
 
 def aggregate_terms(member_of: Iterable[Iterable[str]], forbidden: Iterable[str]) -> AggregateTerms:

@@ -37,12 +37,10 @@ def resulting_cpu_policy(flavor: Flavor, image: Image) -> str | None:
         return policy
     if policy:
         where = place(flavor, image, "cpu_policy")
-        asked = _extra_spec("resources:PCPU" if pinned else "resources:VCPU")
+        asked = _asking(flavor, "PCPU" if pinned else "VCPU")
         raise Invalid(f"{where} and {asked} say the same thing twice: use one of them")
     if shared and pinned:
-        raise Invalid(
-            f"{_extra_spec('resources:VCPU')} and {_extra_spec('resources:PCPU')} cannot both be"
-        )
+        raise Invalid(f"{_asking(flavor, 'VCPU')} and {_asking(flavor, 'PCPU')} cannot both be")
     if pinned:
         _check_pinned(flavor, pinned)
         return DEDICATED
@@ -56,12 +54,21 @@ def resulting_thread_policy(flavor: Flavor, image: Image) -> str | None:
     are used.
     """
     policy = cpu_thread_policy(flavor, image)
-    said = _hyperthreading(flavor, image)
+    said, told = _hyperthreading(flavor, image)
     if policy and said:
         where = place(flavor, image, "cpu_thread_policy")
-        trait = _extra_spec(f"trait:{_HYPERTHREADING}")
-        raise Invalid(f"{where} and {trait} say the same thing twice: use one of them")
+        raise Invalid(f"{where} and {told} say the same thing twice: use one of them")
     return {"forbidden": ISOLATE, "required": REQUIRE}.get(said or "", policy)
+
+
+def _asking(flavor: Flavor, name: str) -> str:
+    """Return which extra specs ask for a class, whatever group they are of."""
+    asking = (
+        key
+        for key in flavor.extra_specs
+        if (match := _AMOUNT.fullmatch(key)) and match["name"] == name
+    )
+    return " and ".join(map(_extra_spec, asking))
 
 
 def _amount(flavor: Flavor, name: str) -> int:
@@ -83,17 +90,18 @@ def _check_pinned(flavor: Flavor, pinned: int) -> None:
     if pinned != wanted:
         why = f", and one for {of_flavor('emulator_threads_policy')}" if isolated else ""
         raise Invalid(
-            f"{_extra_spec('resources:PCPU')} asks for {pinned}: expected {wanted}, as many as "
+            f"{_asking(flavor, 'PCPU')} asks for {pinned}: expected {wanted}, as many as "
             f"the flavor has vcpus{why}"
         )
 
 
-def _hyperthreading(flavor: Flavor, image: Image) -> str | None:
-    """Return what is said of the trait; the flavor's first word on it counts."""
+def _hyperthreading(flavor: Flavor, image: Image) -> tuple[str | None, str]:
+    """Return what is said of the trait, and where; the flavor's first word on it counts."""
     for key, value in flavor.extra_specs.items():
         if _TRAIT.fullmatch(key):
-            return value
-    return "required" if _HYPERTHREADING in image.required_traits else None
+            return value, _extra_spec(key)
+    said = "required" if _HYPERTHREADING in image.required_traits else None
+    return said, f"image property {f'trait:{_HYPERTHREADING}'!r}"
 
 
 def _extra_spec(key: str) -> str:

@@ -24,9 +24,9 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
         """Return the request confined to the zone, or None where it asks for none."""
-        wanted = zones(spec.availability_zone)
-        if not wanted:
+        if not spec.availability_zone:
             return None
+        wanted = zones(spec.availability_zone)  # of commas alone it is none
         zoned = [agg for agg in world.host_aggregates() if zones(agg.availability_zone)]
         inside = [agg for agg in zoned if wanted & zones(agg.availability_zone)]
         if self.settings.DEFAULT.default_availability_zone in wanted:

@@ -7,7 +7,9 @@ from placement_sched.scheduler.hardware.cpu_resources import (
     resulting_cpu_policy,
     resulting_thread_policy,
 )
+from placement_sched.scheduler.hardware.numa import numa_topology
 from tests.scheduler.hardware.asked import flavor_of, image_of
+from tests.scheduler.states import a_spec
 
 TRAIT = "trait:HW_CPU_HYPERTHREADING"
 ISOLATED = {"hw:emulator_threads_policy": "isolate"}
@@ -73,3 +75,28 @@ def test_thread_policy_results_from_the_trait_asked(extra_specs, properties, pol
 def test_thread_policy_may_not_stand_beside_the_trait(extra_specs, properties):
     with pytest.raises(Invalid, match=rf"cpu_thread_policy' and .*{TRAIT}"):
         resulting_thread_policy(flavor_of(extra_specs), image_of(properties))
+
+
+PINNED = {"hw:cpu_policy": "dedicated"}
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "keys"),
+    [
+        (PINNED | {"resources1:VCPU": "2"}, ["hw:cpu_policy", "resources1:VCPU"]),
+        ({"resources1:VCPU": "2", "resources2:PCPU": "2"}, ["resources1:VCPU", "resources2:PCPU"]),
+        (
+            PINNED
+            | {"hw:cpu_thread_policy": "isolate", "trait1:HW_CPU_HYPERTHREADING": "required"},
+            ["hw:cpu_thread_policy", "trait1:HW_CPU_HYPERTHREADING"],
+        ),
+        ({"resources1:PCPU": "7"}, ["resources1:PCPU"]),
+    ],
+    ids=str,
+)
+def test_keys_are_told_with_the_suffixes_that_they_have(extra_specs, keys):
+    spec = a_spec(extra_specs)
+    with pytest.raises(Invalid) as refused:
+        numa_topology(spec.flavor, spec.image)
+    for key in keys:
+        assert repr(key) in refused.value.detail

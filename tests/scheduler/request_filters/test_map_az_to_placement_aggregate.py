@@ -58,12 +58,12 @@ def test_aggregates_that_the_request_requires_itself_are_required_as_well():
     assert outcome.spec.destination.aggregates == ("x,y", *uuids(2))
 
 
-@pytest.mark.parametrize("zone", [None, "", " , "])
+@pytest.mark.parametrize("zone", [None, ""])
 def test_request_without_a_zone_is_not_touched(zone):
     assert apply(zone) is None
 
 
-@pytest.mark.parametrize("zone", ["az9", "AZ1", "az", "az9,az8"])
+@pytest.mark.parametrize("zone", ["az9", "AZ1", "az", "az9,az8", " , "])
 def test_zone_that_no_aggregate_has_is_refused_by_name(zone):
     outcome = apply(zone)
     assert isinstance(outcome, Refusal)
