@@ -5,9 +5,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from placement_sched.model.host_numa import ReportedTopology
+from placement_sched.model.metric import Metric
+from placement_sched.model.pci_pools import ReportedPools
+
+
+class _Derived:
+    """Room beside the fields of a report for what is made of them once."""
+
+    __slots__ = ("_reported_metrics", "_reported_pools")
+
+    _reported_metrics: tuple[Metric, ...]
+    _reported_pools: ReportedPools
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeNode:
+class ComputeNode(_Derived):
     """One hypervisor node; sizes in MB and GB as nova has them, times naive UTC.
 
     ``cpu_info`` is the JSON string that nova keeps, ``stats`` has string values, ratios are never
@@ -41,7 +54,28 @@ class ComputeNode:
     stats: Mapping[str, str]
     metrics: tuple[Mapping[str, Any], ...]
     pci_device_pools: tuple[Mapping[str, Any], ...]
-    numa_topology: Mapping[str, Any] | None
+    numa_topology: ReportedTopology | None
     reserved: Mapping[str, int]
     created_at: datetime | None = None
     updated_at: datetime | None = None
+
+    @property
+    def reported_pools(self) -> ReportedPools:
+        """Return the pools of PCI devices as host states share them, the same each time."""
+        try:
+            return self._reported_pools
+        except AttributeError:
+            pools = ReportedPools(self.pci_device_pools, self.numa_topology)
+            # The report is frozen; what is made of it is no part of it.
+            object.__setattr__(self, "_reported_pools", pools)
+            return pools
+
+    @property
+    def reported_metrics(self) -> tuple[Metric, ...]:
+        """Return the metrics as host states share them, the same each time."""
+        try:
+            return self._reported_metrics
+        except AttributeError:
+            metrics = tuple(Metric(**metric) for metric in self.metrics)
+            object.__setattr__(self, "_reported_metrics", metrics)  # as above
+            return metrics

@@ -12,11 +12,20 @@ SELECTED = "selected"
 NO_VALID_HOST = "no_valid_host"
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An instance that was asked for, and the host it was given; None where it was given none."""
+
+    instance: str
+    host: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """One recorded answer of ``select_destinations``.
 
-    ``digest`` is :func:`digest_of` of the request, by which a repeated one is known.
+    ``digest`` is :func:`digest_of` of the request, by which a repeated one is known; ``places``
+    are in the order of the answer's selections.
     """
 
     uuid: str
@@ -25,8 +34,23 @@ class Decision:
     digest: str
     request: Mapping[str, Any]
     answer: Mapping[str, Any]
+    places: tuple[Place, ...] = ()
     funnel: Mapping[str, Any] | None = None
     created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionsWanted:
+    """Which decisions to list; None is any.
+
+    ``instance`` and ``host`` are those of one of its places, ``since`` is naive UTC.
+    """
+
+    outcome: str | None = None
+    project_id: str | None = None
+    instance: str | None = None
+    host: str | None = None
+    since: datetime | None = None
 
 
 def digest_of(request: Mapping[str, Any]) -> str:

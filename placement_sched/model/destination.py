@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from placement_sched.model.allocation import canonical
+from placement_sched.model.nova_object import NovaObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
+class Destination(NovaObject):
     """A wanted host, node or cell, and provider aggregates.
 
     Each item of ``aggregates`` is a comma-joined list of uuids, of which a host must be in one;
@@ -33,6 +34,19 @@ class Destination:
             forbidden_aggregates=tuple(document.get("forbidden_aggregates") or ()),
             allow_cross_cell_move=bool(document.get("allow_cross_cell_move")),
         )
+
+    @property
+    def only_cell(self) -> str | None:
+        """Return the cell to which this confines, as cells are kept; None where there is none.
+
+        Where a move to another cell is allowed, the cell named is only the preferred one.
+        """
+        return canonical(self.cell) if self.cell and not self.allow_cross_cell_move else None
+
+    @property
+    def preferred_cell(self) -> str | None:
+        """Return the cell to stay in where others are allowed, as cells are kept, or None."""
+        return canonical(self.cell) if self.cell and self.allow_cross_cell_move else None
 
     def requiring(self, uuids: Iterable[str]) -> Self:
         """Return this, confined to hosts in at least one of the aggregates of these uuids."""

@@ -57,6 +57,9 @@ class Flavor:
         except AttributeError:
             raise KeyError(name) from None
 
+    def __contains__(self, name: str) -> bool:
+        return hasattr(self, name)
+
     @property
     def required_traits(self) -> frozenset[str]:
         """Return the traits that any of its request groups requires."""

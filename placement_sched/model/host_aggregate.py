@@ -6,8 +6,26 @@ from datetime import datetime
 
 #: The metadata key that makes an aggregate an availability zone.
 ZONE_KEY = "availability_zone"
+#: The metadata key that names the policy under which the hosts' requests are scheduled.
+POLICY_KEY = "sched_policy"
+#: The policy that nothing has to be written for.
+DEFAULT_POLICY = "default"
 #: What the keys begin with that reserve an aggregate, by ``trait:X=required``.
 TRAIT_PREFIX = "trait:"
+
+
+def policy_name(text: str) -> str:
+    """Return the policy that a value of :data:`POLICY_KEY` names; case does not count."""
+    return text.strip().lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """What names a policy: an aggregate's number and name, and the policy."""
+
+    aggregate_id: int
+    aggregate_name: str
+    policy: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +44,12 @@ class HostAggregate:
     def availability_zone(self) -> str | None:
         """Return the zone its metadata names, or None."""
         return self.metadata.get(ZONE_KEY)
+
+    @property
+    def policy(self) -> str | None:
+        """Return the policy its metadata name, or None; case does not count."""
+        name = self.metadata.get(POLICY_KEY)
+        return None if name is None else policy_name(name)
 
     @property
     def reserving_traits(self) -> tuple[str, ...]:

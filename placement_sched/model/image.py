@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from placement_sched.model.flavor import TRAIT_KEY
 from placement_sched.model.image_properties import ImageProperties, properties_from
+from placement_sched.model.nova_object import NovaObject
 
 _PLAIN = (
     "id",
@@ -23,7 +24,7 @@ _PLAIN = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
+class Image(NovaObject):
     """What an instance boots: ``min_ram`` in MB, ``min_disk`` in GB, sizes in bytes."""
 
     id: str | None = None

@@ -11,6 +11,7 @@ from typing import Any
 
 from placement_sched.model import report_forms, shape
 from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.host_numa import ReportedTopology
 from placement_sched.model.inventory import MAX_INT, Inventory
 from placement_sched.model.shape import Misfit, Shape, integer, list_of, nullable, text
 
@@ -52,6 +53,8 @@ _CLASSES = (
     _Reported("MEMORY_MB", "memory_mb", "ram_allocation_ratio"),
     _Reported("DISK_GB", "local_gb", "disk_allocation_ratio"),
 )
+#: The ratios of a node that inventories are made with, by resource class.
+RATIOS = {one.resource_class: one.ratio for one in _CLASSES}
 #: The resource classes of which a report makes inventories.
 REPORTED_CLASSES = tuple(one.resource_class for one in _CLASSES)
 
@@ -207,4 +210,6 @@ def node_of(kept: Mapping[str, Any], **columns: Any) -> ComputeNode:
     for key in ("supported_hv_specs", "metrics", "pci_device_pools"):
         fields[key] = tuple(fields[key])
     fields["supported_hv_specs"] = tuple(tuple(spec) for spec in fields["supported_hv_specs"])
+    if fields["numa_topology"] is not None:
+        fields["numa_topology"] = ReportedTopology.of(fields["numa_topology"])
     return ComputeNode(**fields)

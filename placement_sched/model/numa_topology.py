@@ -1,7 +1,7 @@
 """The NUMA nodes that an instance is given (nova's InstanceNUMATopology attribute names)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 #: Page sizes that are no size, in the place of one in KiB.
@@ -46,6 +46,23 @@ class InstanceNUMACell:
 
     def __len__(self) -> int:
         return len(self.total_cpus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedNUMACell(InstanceNUMACell):
+    """One NUMA node of an instance on a host: ``id`` is that of the host's node.
+
+    ``cpu_pinning`` has the host's CPU of each virtual one that is pinned, ``cpuset_reserved`` the
+    host's CPUs for the emulator's threads alone; ``pagesize`` is a size, no longer a word for one.
+    """
+
+    cpu_pinning: Mapping[int, int] = field(default_factory=dict)
+    cpuset_reserved: frozenset[int] = frozenset()
+
+    @property
+    def host_cpus(self) -> frozenset[int]:
+        """Return the CPUs of the host that nobody else may have."""
+        return self.cpuset_reserved.union(self.cpu_pinning.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

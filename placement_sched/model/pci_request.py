@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from placement_sched.model.nova_object import NovaObject
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstancePCIRequest:
+class InstancePCIRequest(NovaObject):
     """``count`` devices, each of which is as one of ``spec`` says.
 
     ``requester_id`` is the port that they are for, of which the alias name is None.
@@ -47,7 +49,7 @@ class InstancePCIRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstancePCIRequests:
+class InstancePCIRequests(NovaObject):
     """Every PCI device that an instance is to be given; true even where it is none, as in nova."""
 
     requests: tuple[InstancePCIRequest, ...] = ()

@@ -6,7 +6,7 @@ exact, whatever the view leaves out.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 Json = dict[str, Any]
 
@@ -212,8 +212,7 @@ class WeigherReport:
         return {"name": self.name, "multiplier": self.multiplier}
 
 
-@dataclass(frozen=True, slots=True)
-class WeightReport:
+class WeightReport(NamedTuple):
     """How one weigher judged one host; ``raw`` is after clamping by minval and maxval."""
 
     raw: float
@@ -250,21 +249,90 @@ class HostReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SelectorReport:
+    """What one selector made of a request: what it went by, and the aggregates that matched.
+
+    Each of ``matched`` is an aggregate's name, uuid and policy.
+    """
+
+    name: str
+    outcome: str
+    asked: str | None = None
+    matched: tuple[tuple[str, str, str], ...] = ()
+
+    def as_json(self) -> Json:
+        """Return the entry as an explanation shows it."""
+        keys = ("aggregate", "uuid", "policy")
+        return {
+            "name": self.name,
+            "asked": self.asked,
+            "matched": [dict(zip(keys, one, strict=True)) for one in self.matched],
+            "outcome": self.outcome,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyReport:
+    """Which policy a request is under, and what each selector that was asked found."""
+
+    name: str
+    selectors: tuple[SelectorReport, ...] = ()
+
+    def as_json(self) -> Json:
+        """Return the entry as an explanation shows it."""
+        return {"name": self.name, "selectors": [one.as_json() for one in self.selectors]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterReport:
+    """How the hosts looked to an instance that found none, after so many that were placed."""
+
+    placed: int
+    filters: tuple[FilterReport, ...]
+
+    def as_json(self, view: View = EVERYTHING) -> Json:
+        """Return the entry as an explanation shows it."""
+        return {
+            "placed": self.placed,
+            "filters": [report.as_json(view) for report in self.filters],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Funnel:
-    """All stages of one run, for the first instance of the request."""
+    """All stages of one run, for the first instance of the request.
+
+    ``policy`` tells how the request's policy was chosen, where there are policies.
+    ``states_age`` is how many seconds ago the reports were read that hosts were judged by, where
+    the driver keeps them.
+    """
 
     request_filters: tuple[RequestFilterReport, ...]
     allocation_candidates: CandidatesReport
     filters: tuple[FilterReport, ...] = ()
     weighers: tuple[WeigherReport, ...] = ()
+    states_age: float | None = None
+    policy: PolicyReport | None = None
+    later: LaterReport | None = None
 
     def as_json(self, view: View = EVERYTHING) -> Json:
-        """Return the funnel as the contract shows it."""
+        """Return the funnel as the contract shows it.
+
+        ``host_states`` is there only where they are kept, ``policy`` where there are policies, and
+        ``later_instance`` where the first instances found hosts, and one after them found none.
+        """
+        kept: Json = (
+            {} if self.states_age is None else {"host_states": {"age_s": round(self.states_age, 3)}}
+        )
+        policy: Json = {} if self.policy is None else {"policy": self.policy.as_json()}
         return {
+            **policy,
             "request_filters": [report.as_json() for report in self.request_filters],
             "allocation_candidates": self.allocation_candidates.as_json(view),
             "filters": [report.as_json(view) for report in self.filters],
             "weighers": [report.as_json() for report in self.weighers],
+            **kept,
+            **({} if self.later is None else {"later_instance": self.later.as_json(view)}),
         }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from placement_sched.model.host_numa import ReportedTopology
 from placement_sched.model.hypervisor_names import (
     ARCHITECTURE_ALIASES,
     ARCHITECTURES,
@@ -220,7 +221,7 @@ _cell = _unwrapped(
 _cells = _unwrapped(record({"cells": list_of(_cell)}, required=("cells",)))
 
 
-def numa_topology(value: Any) -> dict[str, Any] | None:
+def numa_topology(value: Any) -> ReportedTopology | None:
     """Return ``{"cells": [...]}`` with every key of each cell, from any form nova gives it."""
     if isinstance(value, str):
         value = _decoded(value)
@@ -229,7 +230,7 @@ def numa_topology(value: Any) -> dict[str, Any] | None:
     cells = [_whole_cell(cell) for cell in _cells(value)["cells"]]
     if len({cell["id"] for cell in cells}) != len(cells):
         raise Misfit("two cells have the same id", "cells")
-    return {"cells": cells}
+    return ReportedTopology.of({"cells": cells})
 
 
 def _whole_cell(cell: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from placement_sched.model.nova_object import NovaObject
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedGroup:
+class RequestedGroup(NovaObject):
     """Resources that whoever asks for them needs together, under nova's RequestGroup names.
 
     ``requester_id`` becomes the suffix of the group. A provider must be in one aggregate of each

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from placement_sched.model.host_numa import NUMATopologyLimits
+
 #: The microversion whose form ``allocation_request`` has.
 ALLOCATION_REQUEST_VERSION = "1.39"
 
@@ -33,10 +35,14 @@ class Selection:
             "compute_node_uuid": self.compute_node_uuid,
             "cell_uuid": self.cell_uuid,
             "availability_zone": self.availability_zone,
-            "limits": dict(self.limits),
+            "limits": {name: _told(limit) for name, limit in self.limits.items()},
             "weight": self.weight,
             "allocation_request": self.allocation_request,
             "allocation_request_version": (
                 None if self.allocation_request is None else ALLOCATION_REQUEST_VERSION
             ),
         }
+
+
+def _told(limit: Any) -> Any:
+    return limit.as_json() if isinstance(limit, NUMATopologyLimits) else limit

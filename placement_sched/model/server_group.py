@@ -4,15 +4,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from placement_sched.model.allocation import canonical
+from placement_sched.model.nova_object import NovaObject
+
+AFFINITY = "affinity"
 ANTI_AFFINITY = "anti-affinity"
 #: What a group may ask of its members' hosts, in nova's words.
-POLICIES = ("affinity", ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
+POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
 #: The one rule that there is: how many members of an anti-affinity group one host may have.
 MOST_PER_HOST = "max_server_per_host"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerGroup:
+class ServerGroup(NovaObject):
     """A group as kept, and as plugins see it: nova's InstanceGroup attribute names.
 
     ``members`` are the uuids of its instances, ``hosts`` the names of the hosts that these are on;
@@ -35,7 +39,7 @@ class ServerGroup:
             **{name: document.get(name) for name in ("uuid", "name", "project_id", "user_id")},
             policy=document["policy"],
             rules=document.get("rules") or {},
-            members=tuple(document.get("members") or ()),
+            members=tuple(map(canonical, document.get("members") or ())),
             hosts=tuple(document.get("hosts") or ()),
         )
 

@@ -2,15 +2,22 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.allocation import canonical
 from placement_sched.model.destination import Destination
+from placement_sched.model.filter_properties import (
+    filter_properties_dict,
+    filter_property,
+    request_dict,
+)
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image
 from placement_sched.model.network_request import NetworkRequest
+from placement_sched.model.nova_object import NovaObject
 from placement_sched.model.numa_topology import InstanceNUMATopology
 from placement_sched.model.pci_request import InstancePCIRequests
 from placement_sched.model.requested_group import RequestedGroup
@@ -21,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class TriedHost:
+class TriedHost(NovaObject):
     """A host that was tried before, named as nova's compute node objects name it."""
 
     host: str
@@ -29,7 +36,7 @@ class TriedHost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class Retry(NovaObject):
     """Earlier tries of this request."""
 
     num_attempts: int = 0
@@ -37,7 +44,7 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(NovaObject):
     """Limits that a chosen host is to be held to: memory in MB, disk in GB."""
 
     vcpu: float | None = None
@@ -61,7 +68,8 @@ class RequestSpec:
 
     ``instance_uuid`` is the instance in hand, see :meth:`for_instance`. ``instance_uuids``, in
     lower case with hyphens, is empty where the caller named none.
-    ``scheduler_hints`` has lists of strings.
+    ``scheduler_hints`` has lists of strings. It can be read like the dictionary that nova's filters
+    had before there were request specs, see ``model/filter_properties.py``.
     """
 
     flavor: Flavor
@@ -95,6 +103,36 @@ class RequestSpec:
         if values is None:
             return default
         return values[0] if len(values) == 1 else values
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return what plugins of former days read of a dictionary in place of this."""
+        told = filter_property(self, name)
+        return default if told is None else told
+
+    def __getitem__(self, name: str) -> Any:
+        told = filter_property(self, name)
+        if told is None:
+            raise KeyError(name)
+        return told
+
+    def __contains__(self, name: str) -> bool:
+        return self.obj_attr_is_set(name) or filter_property(self, name) is not None
+
+    def obj_clone(self) -> Self:
+        """Return a request that may be changed without this one, as nova's objects do."""
+        return deepcopy(self)
+
+    def obj_attr_is_set(self, name: str) -> bool:
+        """Return whether there is an attribute of this name, as nova's objects tell it."""
+        return hasattr(self, name)
+
+    def to_legacy_request_spec_dict(self) -> dict[str, Any]:
+        """Return the request as a dictionary of former days, as nova's request spec does."""
+        return request_dict(self)
+
+    def to_legacy_filter_properties_dict(self) -> dict[str, Any]:
+        """Return the rest of it, as nova's request spec does."""
+        return filter_properties_dict(self)
 
     @property
     def is_rebuild(self) -> bool:
