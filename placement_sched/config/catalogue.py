@@ -12,10 +12,12 @@ from placement_sched.config import (
     filter_scheduler,
     metrics,
     neutron,
+    notifications,
     pci,
     placement,
     placement_database,
     scheduler,
+    trusted_computing,
     workarounds,
 )
 
@@ -28,7 +30,9 @@ GROUPS = (
     filter_scheduler,
     metrics,
     neutron,
+    notifications,
     pci,
+    trusted_computing,
     workarounds,
 )
 
@@ -46,6 +50,9 @@ PER_REQUEST = frozenset(
         ("placement", "max_member_of"),
         ("placement", "max_request_groups"),
         ("placement", "randomize_allocation_candidates"),
+        ("scheduler", "default_policy_avoids_policy_aggregates"),
+        ("scheduler", "disabled_cells"),
+        ("scheduler", "driver"),
         ("scheduler", "max_attempts"),
         ("scheduler", "max_placement_results"),
         ("scheduler", "request_filters"),

@@ -1,10 +1,19 @@
-"""[DEFAULT]: what nova.conf says of hosts in general."""
+"""[DEFAULT]: what nova.conf says of hosts in general, and of the one that this service runs on."""
+
+from socket import gethostname
 
 from oslo_config import cfg
 
 GROUP = "DEFAULT"
 
 OPTIONS = (
+    cfg.StrOpt(
+        "host",
+        default=gethostname(),
+        sample_default="<name of this machine>",
+        help="The name of the host that this service runs on, by which notifications tell who "
+        "sent them.",
+    ),
     cfg.FloatOpt(
         "cpu_allocation_ratio",
         min=0.0,

@@ -8,17 +8,29 @@ OPTIONS = (
     cfg.MultiStrOpt(
         "available_filters",
         default=["placement_sched.scheduler.filters.all_filters"],
+        deprecated_name="scheduler_available_filters",
+        deprecated_group="DEFAULT",
         help="Filter classes that may be enabled, as dotted paths; repeatable. "
         "nova.scheduler.filters.all_filters means the shipped ones too.",
     ),
     cfg.ListOpt(
         "enabled_filters",
-        default=["ComputeFilter", "ComputeCapabilitiesFilter", "ImagePropertiesFilter"],
+        default=[
+            "ComputeFilter",
+            "ComputeCapabilitiesFilter",
+            "ImagePropertiesFilter",
+            "ServerGroupAntiAffinityFilter",
+            "ServerGroupAffinityFilter",
+        ],
+        deprecated_name="scheduler_default_filters",
+        deprecated_group="DEFAULT",
         help="Host filters to run, by class name or dotted path, in this order.",
     ),
     cfg.ListOpt(
         "weight_classes",
         default=["placement_sched.scheduler.weights.all_weighers"],
+        deprecated_name="scheduler_weight_classes",
+        deprecated_group="DEFAULT",
         help="Weighers to run, as dotted paths. nova.scheduler.weights.all_weighers means the "
         "shipped ones too.",
     ),
@@ -26,6 +38,8 @@ OPTIONS = (
         "host_subset_size",
         default=1,
         min=1,
+        deprecated_name="scheduler_host_subset_size",
+        deprecated_group="DEFAULT",
         help="Take a random one among this many best hosts, to spread racing schedulers.",
     ),
     cfg.BoolOpt(

@@ -34,15 +34,16 @@ def in_effect(settings: Settings) -> Iterator[None]:
 class _Group:
     """A group of the settings in effect; what they lack is asked of oslo.config."""
 
-    def __init__(self, settings: Group, conf: Any) -> None:
+    def __init__(self, settings: Group, name: str, conf: "ProcessConf") -> None:
         self._settings = settings
+        self._name = name
         self._conf = conf
 
     def __getattr__(self, option: str) -> Any:
         """Return the option's value in effect."""
         if option in self._settings:
             return getattr(self._settings, option)
-        return getattr(self._conf, option)
+        return getattr(self._conf.registered(self._name), option)
 
     __getitem__ = __getattr__
 
@@ -61,5 +62,8 @@ class ProcessConf(cfg.ConfigOpts):
         if name in settings.DEFAULT:
             return getattr(settings.DEFAULT, name)
         group = getattr(settings, name, None)
-        found = super().__getattr__(name)
-        return _Group(group, found) if isinstance(group, Group) else found
+        return _Group(group, name, self) if isinstance(group, Group) else self.registered(name)
+
+    def registered(self, name: str) -> Any:
+        """Return what is registered with this very object, whatever settings are in effect."""
+        return super().__getattr__(name)

@@ -1,12 +1,10 @@
 """[metrics]: which measured figures of hosts count, for MetricsWeigher and MetricsFilter."""
 
 from collections.abc import Iterable
-from math import isfinite
 
 from oslo_config import cfg
-from oslo_log import log
 
-LOG = log.getLogger(__name__)
+from placement_sched.config.named_ratios import named_ratios
 
 GROUP = "metrics"
 
@@ -44,22 +42,5 @@ OPTIONS = (
 
 
 def ratios(weight_setting: Iterable[str]) -> tuple[tuple[str, float], ...]:
-    """Return each metric that ``weight_setting`` names with its ratio, in the order written.
-
-    As in nova, what is not ``name=number`` is logged and ignored.
-    """
-    pairs = [(item, *_parts(item)) for item in weight_setting]
-    bad = [item for item, name, ratio in pairs if not name or ratio is None]
-    if bad:
-        LOG.warning("[metrics] weight_setting: not name=number, and ignored: %s", ", ".join(bad))
-    return tuple((name, ratio) for _, name, ratio in pairs if name and ratio is not None)
-
-
-def _parts(item: str) -> tuple[str, float | None]:
-    """Return name and ratio of one item; no ratio where it is not a finite number."""
-    name, _, text = item.partition("=")
-    try:
-        ratio = float(text)
-    except ValueError:
-        return name.strip(), None
-    return name.strip(), ratio if isfinite(ratio) else None
+    """Return each metric that ``weight_setting`` names with its ratio, in the order written."""
+    return named_ratios("[metrics] weight_setting", weight_setting)

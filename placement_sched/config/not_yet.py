@@ -7,16 +7,15 @@ Options", Stein to today.
 
 _FILTER_SCHEDULER = """
     build_failure_weight_multiplier cross_cell_move_weight_multiplier
-    hypervisor_version_weight_multiplier image_props_weight_multiplier image_props_weight_setting
-    io_ops_weight_multiplier isolated_hosts isolated_images
-    num_instances_weight_multiplier pci_weight_multiplier
-    restrict_isolated_hosts_to_isolated_images soft_affinity_weight_multiplier
-    soft_anti_affinity_weight_multiplier track_instance_changes
+    hypervisor_version_weight_multiplier
+    io_ops_weight_multiplier num_instances_weight_multiplier
+    soft_affinity_weight_multiplier
+    soft_anti_affinity_weight_multiplier
 """
 _SCHEDULER = """
-    discover_hosts_in_cells_interval driver driver_task_period image_metadata_prefilter
+    image_metadata_prefilter
     limit_tenants_to_placement_aggregate placement_aggregate_required_for_tenants
-    periodic_task_interval query_placement_for_image_type_support workers
+    query_placement_for_image_type_support
 """
 
 #: Group and option.

@@ -4,12 +4,13 @@ Layers, strongest first: overrides of one request, a policy's section, files and
 defaults. The last two are oslo.config's own; the first two are mappings laid over it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
 from oslo_config import cfg, types
 
+from placement_sched.config.lines import NO_SECTIONS, Sections
 from placement_sched.config.wrong_values import plain_reason
 from placement_sched.errors import ConfigurationError, Invalid
 
@@ -44,21 +45,26 @@ class Settings:
     over these and returns a new view.
     """
 
-    __slots__ = ("_groups", "_options", "conf")
+    __slots__ = ("_groups", "_laid_over", "_options", "conf", "sections")
 
     def __init__(
         self,
         conf: cfg.ConfigOpts,
         options: Mapping[str, Mapping[str, cfg.Opt]],
         groups: Mapping[str, Mapping[str, Any]],
+        sections: Sections = NO_SECTIONS,
+        laid_over: Mapping[tuple[str, str], str] = MappingProxyType({}),
     ) -> None:
         self.conf = conf
+        #: What the files say by heading, of policies as well.
+        self.sections = sections
+        self._laid_over = laid_over
         self._options = options
         self._groups = {name: Group(name, values) for name, values in groups.items()}
 
     @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
-        """Return the values that ``conf`` has now, read once.
+    def from_conf(cls, conf: cfg.ConfigOpts, sections: Sections = NO_SECTIONS) -> Self:
+        """Return the values that ``conf`` has now, read once, and ``sections`` beside them.
 
         Raises :class:`ConfigurationError` naming the option whose text is not of its type.
         """
@@ -67,7 +73,7 @@ class Settings:
             group: MappingProxyType({name: _read(conf, group, name) for name in members})
             for group, members in options.items()
         }
-        return cls(conf, options, groups)
+        return cls(conf, options, groups, sections)
 
     def __getattr__(self, group: str) -> Group:
         """Return the group of this name.
@@ -79,19 +85,57 @@ class Settings:
         except KeyError:
             raise AttributeError(f"no option group [{group}]") from None
 
-    def overridden(self, overrides: Mapping[str, Any]) -> "Settings":
+    def has_group(self, name: str) -> bool:
+        """Return whether this is a group of options, rather than a section of another meaning."""
+        return name in self._groups
+
+    def has(self, group: str, name: str) -> bool:
+        """Return whether there is such an option; ``conf`` may have learned of others since."""
+        return group in self._groups and name in self._groups[group]
+
+    def laid_over(self, group: str, name: str) -> str | None:
+        """Return the ``source`` of an option's value that was laid over these settings, or None."""
+        return self._laid_over.get((group, name))
+
+    def overridden(self, overrides: Mapping[str, Any], source: str = "overrides") -> "Settings":
         """Return these settings with ``{"group.option": value}`` laid over them.
 
         A key without a dot is of ``DEFAULT``. Raises :class:`Invalid` for an unknown option or a
-        value that is not of the option's type, naming the key.
+        value that is not of the option's type, naming the key and ``source``, where it stands.
         """
         groups = {name: dict(group._values) for name, group in self._groups.items()}  # noqa: SLF001 - own class
+        laid_over = dict(self._laid_over)
         for key, value in overrides.items():
-            group, name = self.meant_by(key)
-            groups[group][name] = _typed(key, self._options[group][name], value)
-        return Settings(self.conf, self._options, groups)
+            group, name = self.meant_by(key, source)
+            groups[group][name] = _typed(f"{source}: {key}", self._options[group][name], value)
+            laid_over[group, name] = source
+        return Settings(self.conf, self._options, groups, self.sections, laid_over)
 
-    def meant_by(self, key: str) -> tuple[str, str]:
+    def unlike(self, other: "Settings") -> frozenset[tuple[str, str]]:
+        """Return group and name of the options whose values are others there."""
+        return frozenset(
+            (group, name)
+            for group, options in self._options.items()
+            for name in options
+            if name in getattr(other, group, ())
+            and getattr(getattr(self, group), name) != getattr(getattr(other, group), name)
+        )
+
+    def with_values_of(self, other: "Settings", options: Collection[tuple[str, str]]) -> "Settings":
+        """Return others with these options' values alone, and the rest as it is here.
+
+        Options that are only there, of plugins that were not known here, are as there.
+        """
+        groups = {name: dict(group._values) for name, group in other._groups.items()}  # noqa: SLF001 - own class
+        for group, members in self._groups.items():
+            for name in members:
+                if (group, name) not in options:
+                    groups.setdefault(group, {})[name] = getattr(members, name)
+        known = {**self._options, **other._options}  # noqa: SLF001 - own class
+        every = {group: {**self._options.get(group, {}), **known[group]} for group in known}
+        return Settings(other.conf, every, groups, other.sections)
+
+    def meant_by(self, key: str, source: str = "overrides") -> tuple[str, str]:
         """Return group and name of the option that an override's key means.
 
         Raises :class:`Invalid` where there is none.
@@ -99,7 +143,7 @@ class Settings:
         group, _, name = key.rpartition(".")
         found = self._find(group or "DEFAULT", name)
         if found is None:
-            raise Invalid(f"overrides: there is no option {key!r}")
+            raise Invalid(f"{source}: there is no option {key!r}")
         return found
 
     def _find(self, group: str, name: str) -> tuple[str, str] | None:
@@ -138,7 +182,7 @@ def _read(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
         raise ConfigurationError(f"[{group}] {name}: {wrong}") from None
 
 
-def _typed(key: str, option: cfg.Opt, value: Any) -> Any:
+def _typed(place: str, option: cfg.Opt, value: Any) -> Any:
     """Return ``value``, given as JSON, as the option's type makes it of its text.
 
     A text for an option with several values is read as a line of a file: commas part the items of
@@ -146,11 +190,11 @@ def _typed(key: str, option: cfg.Opt, value: Any) -> Any:
     """
     repeated = isinstance(option, cfg.MultiOpt)
     if isinstance(value, list) and not repeated and not isinstance(option.type, types.List):
-        raise Invalid(f"overrides: {key}: it takes one value, not a list")
+        raise Invalid(f"{place}: it takes one value, not a list")
     texts = [str(item) for item in (value if isinstance(value, list) else [value])]
     try:
         if repeated:
             return [option.type(text) for text in texts]
         return option.type(texts if isinstance(value, list) else texts[0])
     except (TypeError, ValueError) as wrong:
-        raise Invalid(f"overrides: {key}: {plain_reason(value, wrong)}") from None
+        raise Invalid(f"{place}: {plain_reason(value, wrong)}") from None
