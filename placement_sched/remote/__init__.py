@@ -1,1 +1,4 @@
-"""Other services, asked over HTTP: placement, nova, and clouds.yaml that tells where they are."""
+"""Other services, asked over HTTP: placement, nova, neutron and who attests hosts.
+
+clouds.yaml, or the options, tell where they are.
+"""
