@@ -24,25 +24,25 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
 
     def check(self, spec_obj: RequestSpec) -> None:
         """Raise :class:`Invalid` for a comparison that makes no sense with any value."""
-        for key, _, wanted in _asked(spec_obj):
+        for key, _, wanted in asked_of_aggregates(spec_obj):
             extra_specs_ops.check(key, wanted)
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return the first extra spec that the aggregates do not satisfy, with what they say."""
         metadata: dict[str, set[str]] | None = None
-        for key, name, wanted in _asked(spec_obj):
+        for key, name, wanted in asked_of_aggregates(spec_obj):
             if metadata is None:
                 metadata = aggregate_metadata_get_by_host(host_state)
             values = sorted(metadata.get(name, ()))
             if not values:
                 return Refusal(f"{key}: {wanted!r} asked, no aggregate of the host has it", wanted)
-            if not _any_matches(values, wanted):
+            if not any_matches(values, wanted):
                 found = ", ".join(values)
                 return Refusal(f"{key}: {wanted!r} asked, {found} found", wanted, values)
         return None
 
 
-def _asked(spec_obj: RequestSpec) -> Iterator[tuple[str, str, str]]:
+def asked_of_aggregates(spec_obj: RequestSpec) -> Iterator[tuple[str, str, str]]:
     """Yield extra spec, metadata key and wanted value of what the flavor asks of aggregates."""
     for key, wanted in spec_obj.flavor.extra_specs.items():
         scope, colon, name = key.partition(":")
@@ -52,7 +52,7 @@ def _asked(spec_obj: RequestSpec) -> Iterator[tuple[str, str, str]]:
             yield key, name, wanted
 
 
-def _any_matches(values: Iterable[str], wanted: str) -> bool:
+def any_matches(values: Iterable[str], wanted: str) -> bool:
     """Return whether one value matches, whatever stands beside it.
 
     Raises :class:`ValueError` where none does and one is not comparable.

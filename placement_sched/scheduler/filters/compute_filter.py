@@ -5,7 +5,7 @@ from datetime import datetime
 from placement_sched.model.service import seen_lately, why_disabled
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.filters import BaseHostFilter, Question
 from placement_sched.scheduler.host_state import HostState
 
 
@@ -18,20 +18,22 @@ class ComputeFilter(BaseHostFilter):
 
     run_filter_once_per_request = True
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return whether the service is disabled, forced down or silent, and for how long."""
-        service = host_state.service
-        if service["disabled"]:
-            return Refusal(why_disabled(service.get("disabled_reason")))
-        last_seen_up = service.get("last_seen_up")
-        forced_down = bool(service.get("forced_down"))
+    def for_request(self, spec_obj: RequestSpec) -> Question:
+        """Return what tells of a service that is disabled, forced down or silent for how long."""
         now = self.now()
-        down_time = self.settings.DEFAULT.service_down_time
-        if seen_lately(last_seen_up, forced_down, now, down_time):
-            return None
-        if forced_down:
-            return Refusal("forced down")
-        return _silent(last_seen_up, now, down_time)
+        down_time: int = self.settings.DEFAULT.service_down_time
+
+        def refusal(host_state: HostState) -> Refusal | None:
+            service = host_state.service
+            if service["disabled"]:
+                return Refusal(why_disabled(service.get("disabled_reason")))
+            last_seen_up = service.get("last_seen_up")
+            forced_down = bool(service.get("forced_down"))
+            if seen_lately(last_seen_up, forced_down, now, down_time):
+                return None
+            return Refusal("forced down") if forced_down else _silent(last_seen_up, now, down_time)
+
+        return refusal
 
 
 def _silent(last_seen_up: datetime | None, now: datetime, down_time: int) -> Refusal:

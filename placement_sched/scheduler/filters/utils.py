@@ -1,9 +1,11 @@
-"""What filters read from the metadata of a host's aggregates, under nova's names."""
+"""What filters read of a host, its aggregates and its instances, under nova's names."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Any
 
+from placement_sched.model.allocation import canonical
+from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 
 
@@ -44,3 +46,18 @@ def validate_num_values(
     if not vals:
         return default
     return based_on(cast_to(value) for value in vals)
+
+
+def instance_uuids_overlap(host_state: HostState, uuids: str | Collection[str]) -> bool:
+    """Return whether one of these instances is on the host."""
+    return bool(host_state.instances.keys() & {*([uuids] if isinstance(uuids, str) else uuids)})
+
+
+def hinted_instances_on(
+    host_state: HostState, spec_obj: RequestSpec, hint: str
+) -> tuple[list[str], list[str]]:
+    """Return the instances that a scheduler hint names, and those of them on the host."""
+    asked = [canonical(uuid) for uuid in spec_obj.scheduler_hints.get(hint, ()) if uuid]
+    if not asked:
+        return [], []
+    return asked, sorted(host_state.instances.keys() & set(asked))

@@ -124,6 +124,27 @@ def test_cpu_info_without_the_key_refuses_the_host(cpu_info):
     assert refusal(host, **{"capabilities:cpu_info:model": "Nehalem"})
 
 
+@pytest.mark.parametrize(
+    ("cpu_info", "wanted", "reason"),
+    [
+        ({"maxphysaddr": {"mode": "emulate", "bits": 42}}, "42", None),
+        ({"maxphysaddr": {"mode": "emulate", "bits": 46}}, "42", None),
+        ({"maxphysaddr": {"bits": 40}}, "42", "hw:maxphysaddr_bits: '>= 42' asked, 40 found"),
+        ({"maxphysaddr": {}}, "42", "hw:maxphysaddr_bits: '>= 42' asked, the host has none"),
+        ({"arch": "x86_64"}, "1", "hw:maxphysaddr_bits: '>= 1' asked, the host has none"),
+    ],
+    ids=["as many", "more", "fewer", "no bits", "not told"],
+)
+def test_bits_of_addresses_are_asked_of_the_cpus(cpu_info, wanted, reason):
+    host = a_host(cpu_info=json.dumps(cpu_info))
+    assert refusal(host, **{"hw:maxphysaddr_bits": wanted}) == reason
+
+
+def test_bits_of_addresses_that_are_no_number_are_refused_before_any_host():
+    with pytest.raises(Invalid, match="hw:maxphysaddr_bits"):
+        ComputeCapabilitiesFilter().check(a_spec({"hw:maxphysaddr_bits": "many"}))
+
+
 def test_all_extra_specs_must_be_satisfied():
     assert refusal(foo="7", num_io_ops="<= 1") == "num_io_ops: '<= 1' asked, 2 found"
 

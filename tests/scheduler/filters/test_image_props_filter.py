@@ -60,6 +60,22 @@ def test_hypervisor_version_is_compared_where_the_host_tells_it():
     assert refusal(wanted, a_host(hypervisor_version=None)) is None
 
 
+@pytest.mark.parametrize(
+    ("cpu_info", "reason"),
+    [
+        ('{"maxphysaddr": {"bits": 42}}', None),
+        ('{"maxphysaddr": {"bits": 40}}', "42 bits of physical addresses asked, 40 found"),
+        ("{}", None),
+        (None, None),
+    ],
+    ids=["enough", "too few", "not told", "nothing told"],
+)
+def test_bits_of_addresses_are_compared_where_the_host_tells_them(cpu_info, reason):
+    wanted = {"hw_architecture": "x86_64", "hw_maxphysaddr_bits": 42}
+    assert refusal(wanted, a_host(cpu_info=cpu_info)) == reason
+    assert refusal({"hw_maxphysaddr_bits": 42}, a_host(cpu_info=cpu_info)) is None
+
+
 def test_default_architecture_is_that_of_images_that_name_none():
     option = {"filter_scheduler__image_properties_default_architecture": "aarch64"}
     assert refusal({}, **option).startswith("aarch64/any/any asked")

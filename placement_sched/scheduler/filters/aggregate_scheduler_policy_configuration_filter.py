@@ -1,0 +1,34 @@
+"""AggregateSchedulerPolicyConfigurationFilter: requests that name a policy stay on its hosts."""
+
+from placement_sched.model.host_aggregate import DEFAULT_POLICY
+from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler.filters import BaseHostFilter, Question
+from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.policies.selectors.hint import policy_hint
+
+
+class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
+    """Lets only hosts pass whose aggregates have the policy that the request's hint names.
+
+    The scheduler hint is ``sched_policy``, as is the key in an aggregate's metadata; ``default``
+    lets hosts pass whose aggregates have no policy. A request without the hint passes everywhere.
+    Goes with the selection of policies by hint.
+    """
+
+    run_filter_once_per_request = True
+
+    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+        """Return what tells the policies that a host is under, where the hint's is none of them."""
+        asked = policy_hint(spec_obj)
+        if asked is None:
+            return None
+
+        def refusal(host_state: HostState) -> Refusal | None:
+            has = sorted({each.policy for each in host_state.aggregates if each.policy})
+            if asked in (has or [DEFAULT_POLICY]):
+                return None
+            found = ", ".join(has) or DEFAULT_POLICY
+            return Refusal(f"policy {asked} asked, the host is under {found}", asked, has)
+
+        return refusal

@@ -1,0 +1,12 @@
+"""GroupAffinityFilter: ServerGroupAffinityFilter by its name of Icehouse."""
+
+from placement_sched.scheduler.filters.server_group_affinity_filter import (
+    ServerGroupAffinityFilter,
+)
+
+
+class GroupAffinityFilter(ServerGroupAffinityFilter):
+    """Is ``ServerGroupAffinityFilter``, under the name that files of Icehouse know it by.
+
+    In Icehouse that name stood for groups made by a hint alone, which server groups replaced.
+    """

@@ -1,0 +1,23 @@
+"""RetryFilter: not where it was tried before."""
+
+from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.host_state import HostState
+
+
+class RetryFilter(BaseHostFilter):
+    """Refuses hosts on which this request was tried before.
+
+    Who asks again names them in ``retry`` of the request spec, each a host and a node. As it was
+    until nova 21 (Ussuri); since then alternates take its place.
+    """
+
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+        """Return the try that ended on this node."""
+        tried = spec_obj.retry.hosts if spec_obj.retry else ()
+        this = (host_state.host, host_state.nodename)
+        places = [(one.host, one.hypervisor_hostname) for one in tried]
+        if this not in places:
+            return None
+        return Refusal(f"tried before, one of {len(places)} tried in all")

@@ -1,0 +1,43 @@
+"""AggregateSchedulerPolicyConfigurationFilter: the hint's policy against that of a host."""
+
+import pytest
+
+from placement_sched.scheduler.filters.aggregate_scheduler_policy_configuration_filter import (
+    AggregateSchedulerPolicyConfigurationFilter,
+)
+from tests.scheduler.states import a_host, a_spec, aggregates
+
+DENSE = {"sched_policy": "high_cpu_density"}
+ROOMY = {"sched_policy": "low_cpu_density"}
+
+
+@pytest.mark.parametrize(
+    ("hint", "metadata", "reason"),
+    [
+        (None, [], None),
+        (None, [DENSE], None),
+        ("high_cpu_density", [DENSE], None),
+        ("High_CPU_Density", [DENSE], None),
+        ("high_cpu_density", [{"ssd": "true"}, DENSE], None),
+        (
+            "high_cpu_density",
+            [ROOMY],
+            "policy high_cpu_density asked, the host is under low_cpu_density",
+        ),
+        ("high_cpu_density", [], "policy high_cpu_density asked, the host is under default"),
+        (
+            "high_cpu_density",
+            [{"ssd": "true"}],
+            "policy high_cpu_density asked, the host is under default",
+        ),
+        ("default", [], None),
+        ("default", [DENSE], "policy default asked, the host is under high_cpu_density"),
+    ],
+)
+def test_only_hosts_under_the_policy_of_the_hint_pass(hint, metadata, reason):
+    host = a_host(aggregates=aggregates(*metadata))
+    spec = a_spec(scheduler_hints={} if hint is None else {"sched_policy": hint})
+    plugin = AggregateSchedulerPolicyConfigurationFilter()
+    refusal = plugin.refusal(host, spec)
+    assert (refusal and refusal.reason) == reason
+    assert plugin.host_passes(host, spec) == (reason is None)

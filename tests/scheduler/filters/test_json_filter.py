@@ -1,0 +1,126 @@
+"""JsonFilter, as nova had it until 18 (Rocky): its user documentation, and scheduler-history.md."""
+
+import json
+
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.scheduler.filters.json_filter import JsonFilter
+from tests.conftest import make_settings
+from tests.placing import report, spec
+from tests.scheduler.states import a_host, a_spec
+
+HINT = "at $.request_spec.scheduler_hints.query"
+
+
+def refusal(query, **attributes):
+    plugin = JsonFilter()
+    host = a_host(**{"free_ram_mb": 512, "stats": {"num_instances": "3"}} | attributes)
+    asked = a_spec(scheduler_hints={} if query is None else {"query": query})
+    plugin.check(asked)
+    found = plugin.refusal(host, asked)
+    assert plugin.host_passes(host, asked) is (found is None)
+    return found and found.reason
+
+
+HOLDING = [
+    ["=", "$free_ram_mb", 512],
+    ["=", 1, 1, 1],
+    ["<", 1, 2, 3],
+    [">", "$free_ram_mb", 30],
+    [">=", "$free_ram_mb", 512, 1],
+    ["<=", "$free_ram_mb", 512],
+    ["in", "$host", "cn1", "cn2"],
+    ["in", 1, 3, 2, 1],
+    ["not", ["=", 1, 2]],
+    ["not", True, ["=", 1, 2]],
+    ["or", False, ["=", 1, 1]],
+    ["or", ["not", True], True],
+    ["and", True, ["=", 1, 1]],
+    ["and"],
+    ["and", ["not", True]],
+    ["=", "$stats.num_instances", "3"],
+    ["not", ["=", "$nothing.of_the_kind", 1]],
+    ["and", [">=", "$free_ram_mb", 256], ["not", ["in", "$host", "cn2", "cn3"]]],
+    [],
+]
+
+
+@pytest.mark.parametrize("query", HOLDING, ids=str)
+def test_host_for_which_the_query_holds_passes(query):
+    assert refusal(json.dumps(query)) is None
+
+
+@pytest.mark.parametrize("query", [None, "", "{}", "null", ["[]"]], ids=str)
+def test_any_host_passes_without_a_query(query):
+    assert refusal(query) is None
+
+
+FAILING = [
+    (["=", "$free_ram_mb", 511], "$free_ram_mb is 512"),
+    (["=", 1, 1, 2], ""),
+    (["<", 1, 3, 1], ""),
+    ([">", "$free_ram_mb", 512], "$free_ram_mb is 512"),
+    ([">=", "$free_ram_mb", 512, 513], "$free_ram_mb is 512"),
+    (["in", "$host", "cn2"], "$host is 'cn1'"),
+    (["in", 1], ""),
+    (["=", "$instances", 1], "$instances is {}"),
+    (["=", "$allocation_candidates", 1], "$allocation_candidates is []"),
+    (["=", 1], ""),
+    (["="], ""),
+    (["not"], ""),
+    (["not", True], ""),
+    (["or"], ""),
+    (["or", False, ["=", 1, 2]], ""),
+    (["and", True, ["=", 1, 2]], ""),
+    (["<", "$nothing", 1], "$nothing is None"),
+    (["=", "$refusal", "$__class__"], "$__class__ is None, $refusal is None"),
+    (["<", "$stats.nothing.more", 1], "$stats.nothing.more is None"),
+    (["=", "$uuid", "", "$uuid"], "$uuid is None"),
+]
+
+
+@pytest.mark.parametrize(("query", "told"), FAILING, ids=str)
+def test_host_for_which_it_does_not_is_refused_with_what_the_host_has(query, told):
+    text = json.dumps(query, separators=(",", ":"))
+    assert refusal(json.dumps(query)) == f"{text} does not hold{': ' if told else ''}{told}"
+
+
+def test_query_may_be_the_list_itself():
+    assert refusal([">=", "$free_ram_mb", 512]) is None
+    assert refusal(["not", ["in", "$host", "cn1"]]) is not None
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("[", "the query is no JSON: "),
+        ('["~", 1]', r"query\[0\]: '~' is no operator \(= < > in <= >= not or and\)"),
+        ('["and", true, ["or", ["=="]]]', r"query\[2\]\[1\]\[0\]: '==' is no operator"),
+        ("[1, 2]", r"query\[0\]: 1 is no operator"),
+        ('[["="], 1]', r"query\[0\]: \['='\] is no operator"),
+        ('"="', "query is no list"),
+        ('{"=": 1}', "query is no list"),
+        ("[" * 600 + "]" * 600, "no operator|deep"),
+        ('["not", ' * 60 + "true" + "]" * 60, "more than 50 lists deep"),
+    ],
+)
+def test_query_that_cannot_be_read_is_told_with_the_place_in_it(query, told):
+    with pytest.raises(Invalid, match=f"{told}.*{HINT.replace('$', '[$]')}"):
+        refusal(query)
+
+
+def test_faults_of_the_query_are_400_and_of_the_comparison_500(make_app, sqlite_url):
+    app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=["JsonFilter"]))
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+
+    def ask(query, status):
+        body = {"request_spec": spec(scheduler_hints={"query": query})}
+        return app.post_json("/scheduler/v1/explain", body, status=status).json
+
+    assert HINT in ask('["~"]', 400)["errors"][0]["detail"]
+    (error,) = ask('["<", "$host", 5]', 500)["errors"]
+    assert error["code"] == "scheduler.filter_error"
+    assert "JsonFilter" in error["detail"]
+    assert ask('["=", "$host.name", 5]', 500)["errors"][0]["code"] == "scheduler.filter_error"
+    assert ask('["=", "$host", "cn1"]', 200)["outcome"] == "selected"

@@ -1,0 +1,105 @@
+"""PciPassthroughFilter, as nova 34 decides the same cases."""
+
+import pytest
+
+from placement_sched.model.pci_pools import PciPools
+from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
+from tests.scheduler.states import a_host, a_spec
+
+A, B = "provider-a", "provider-b"
+ANY = {"mappings": {"": ["root"]}}
+
+
+def pool(count, product_id="1520", **more):
+    return {"vendor_id": "8086", "product_id": product_id, "numa_node": 0, "count": count, **more}
+
+
+def host(pools, *candidates):
+    made = a_host(pci_stats=None if pools is None else PciPools.of(pools))
+    made.allocation_candidates = candidates
+    return made
+
+
+def spec(*counts, **fields):
+    """Return a request for so many devices of aliases nic-0, nic-1, ..."""
+    requests = [
+        {
+            "count": count,
+            "alias_name": f"nic-{number}",
+            "request_id": f"r{number}",
+            "spec": [{"product_id": "1520"}],
+            **fields,
+        }
+        for number, count in enumerate(counts)
+    ]
+    return a_spec(pci_requests={"requests": requests})
+
+
+def refusal(state, asked):
+    found = PciPassthroughFilter().refusal(state, asked)
+    return found and found.reason
+
+
+@pytest.mark.parametrize("asked", [spec(), a_spec(), a_spec(pci_requests=None)])
+def test_request_without_devices_may_go_anywhere(asked):
+    for state in (host(None), host([]), host([pool(1)], ANY)):
+        assert PciPassthroughFilter().host_passes(state, asked)
+
+
+@pytest.mark.parametrize(
+    ("pools", "counts", "reason"),
+    [
+        ([pool(2)], (2,), None),
+        ([pool(1), pool(1, parent_ifname="eth0")], (1, 1), None),
+        ([pool(1)], (2,), "2 devices for PCI alias nic-0 asked; 1 free"),
+        ([pool(1), pool(3, "9")], (2,),
+         "2 devices for PCI alias nic-0 asked; 4 free, 1 with product_id 1520"),
+        # The second alias finds what the first has left.
+        ([pool(3)], (2, 2), "2 devices for PCI alias nic-1 asked; 1 free"),
+        ([], (1,), "1 device for PCI alias nic-0 asked; 0 free"),
+        (None, (1, 2), "3 PCI devices asked, nothing known of the host's"),
+    ],
+)  # fmt: skip
+def test_host_must_have_every_device_free(pools, counts, reason):
+    assert refusal(host(pools, ANY), spec(*counts)) == reason
+
+
+def test_refusal_has_both_numbers():
+    found = PciPassthroughFilter().refusal(host([pool(1)], ANY), spec(2))
+    assert (found.asked, found.has) == (2, 1)
+
+
+def test_policy_of_numa_nodes_is_not_looked_at():
+    assert refusal(host([pool(1)], ANY), spec(1, numa_policy="required")) is None
+
+
+def test_candidates_whose_devices_are_gone_are_dropped():
+    first, second, third = ({"mappings": {"r0-0": [uuid]}} for uuid in (A, B, A))
+    state = host([pool(1, rp_uuid=B), pool(1, rp_uuid="c")], first, second, third)
+    assert refusal(state, spec(1)) is None
+    assert state.allocation_candidates == [second]
+
+
+def test_host_is_refused_when_no_candidate_is_left():
+    candidates = [{"mappings": {"r0-0": [uuid]}} for uuid in (A, B)]
+    state = host([pool(2, rp_uuid="c")], *candidates)
+    reason = (
+        "none of 2 allocation candidates will do, the first: 1 device for PCI alias nic-0 asked; "
+        "2 free, 0 where the allocation candidate takes them (1 of provider-a)"
+    )
+    assert refusal(state, spec(1)) == reason
+    assert state.allocation_candidates == []
+    assert refusal(state, spec(1)) == "no allocation candidate of the host is left"
+
+
+def test_earlier_instances_of_the_request_have_taken_their_devices():
+    state = host([pool(2)], ANY)
+    for _ in range(2):
+        assert refusal(state, spec(1)) is None
+        state.consume_from_request(spec(1))
+    assert refusal(state, spec(1)) == "1 device for PCI alias nic-0 asked; 0 free"
+    assert PciPassthroughFilter().run_filter_for_index(1)
+
+
+def test_rebuild_keeps_its_devices():
+    assert not PciPassthroughFilter.RUN_ON_REBUILD
