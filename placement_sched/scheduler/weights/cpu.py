@@ -1,5 +1,7 @@
 """CPUWeigher: prefer hosts with many free virtual CPUs."""
 
+from collections.abc import Sequence
+
 from oslo_config import cfg
 
 from placement_sched.model.spec import RequestSpec
@@ -28,7 +30,10 @@ class CPUWeigher(BaseHostWeigher):
         ),
     )
 
-    def _weigh_object(self, host_state: HostState, weight_properties: RequestSpec) -> float:
+    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+        """Return the free virtual CPUs of each host."""
         # An empty host state has no ratio, and nothing to multiply by it.
-        ratio = host_state.cpu_allocation_ratio or 0.0
-        return host_state.vcpus_total * ratio - host_state.vcpus_used
+        return [
+            host.vcpus_total * (host.cpu_allocation_ratio or 0.0) - host.vcpus_used
+            for host in hosts
+        ]

@@ -1,5 +1,7 @@
 """DiskWeigher: prefer hosts with much free disk."""
 
+from collections.abc import Sequence
+
 from oslo_config import cfg
 
 from placement_sched.model.spec import RequestSpec
@@ -23,10 +25,12 @@ class DiskWeigher(BaseHostWeigher):
             cfg.FloatOpt(
                 "disk_weight_multiplier",
                 default=1.0,
+                deprecated_group="DEFAULT",
                 help="How much free disk counts; negative prefers hosts with little of it.",
             ),
         ),
     )
 
-    def _weigh_object(self, host_state: HostState, weight_properties: RequestSpec) -> float:
-        return host_state.free_disk_mb
+    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+        """Return the free disk of each host in MB."""
+        return [host.free_disk_mb for host in hosts]

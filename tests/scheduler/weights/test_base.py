@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, normalize
+from placement_sched.config.process import new_conf
+from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.weights import (
+    BaseHostWeigher,
+    WeighedHost,
+    aggregates_of,
+    normalize,
+)
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from tests.scheduler.states import a_host, a_spec, aggregates, settings_with
 
@@ -77,6 +84,26 @@ def test_weigher_without_an_option_counts_once():
     assert plugin.multipliers([host, host]) == [1.0, 1.0]
 
 
+class Column(BaseHostWeigher):
+    minval = 2
+
+    def column(self, hosts, _spec):
+        return [host.free_ram_mb for host in hosts]
+
+
+def test_column_weighs_all_hosts_in_one_go_and_each_of_them():
+    assert weigh(Column(), 1, 3, 5) == [2, 3, 5]
+    assert Column()._weigh_object(a_host(free_ram_mb=1), a_spec()) == 1
+
+
+def test_own_way_to_weigh_one_host_goes_before_the_column_of_the_parent():
+    class Twice(Column):
+        def _weigh_object(self, host_state, spec):
+            return 2 * super()._weigh_object(host_state, spec)
+
+    assert weigh(Twice(), 1, 3, 5) == [2, 6, 10]
+
+
 def test_weigher_that_weighs_nothing_says_so():
     with pytest.raises(NotImplementedError, match="BaseHostWeigher"):
         weigh(BaseHostWeigher(), 1)
@@ -110,6 +137,14 @@ def test_smallest_multiplier_of_the_aggregates_counts(metadata, expected):
     assert plugin.multipliers([a_host(), host]) == [1.5, expected]
 
 
+@pytest.mark.parametrize("name", ["ram_weight_multiplier", "disk_weight_multiplier"])
+def test_multipliers_may_stand_where_nova_had_them_up_to_mitaka(tmp_path, name):
+    file = tmp_path / "nova.conf"
+    file.write_text(f"[DEFAULT]\n{name} = -2.5\n")
+    settings = read_settings([str(file)], new_conf())
+    assert getattr(settings.filter_scheduler, name) == -2.5
+
+
 def test_multiplier_that_is_no_number_is_logged_with_its_aggregate(caplog):
     host = a_host(aggregates=aggregates({"ram_weight_multiplier": "much"}))
     with caplog.at_level(logging.WARNING):
@@ -123,6 +158,50 @@ def test_each_aggregate_is_read_once_for_all_hosts(caplog):
     with caplog.at_level(logging.WARNING):
         RAMWeigher().multipliers([a_host(aggregates=shared) for _ in range(9)])
     assert len(caplog.records) == 1
+
+
+class Penalty(RAMWeigher):
+    is_penalty = True
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ([], -1.5),
+        ([{"ram_weight_multiplier": "3"}, {"ram_weight_multiplier": "2"}], -2.0),
+        ([{"ram_weight_multiplier": "-3"}], 3.0),
+        ([{"ram_weight_multiplier": "x"}], -1.5),
+    ],
+    ids=["configured", "the smallest as it is written", "negative", "no number"],
+)
+def test_multiplier_of_a_penalty_counts_against_the_host(metadata, expected):
+    settings = settings_with(filter_scheduler__ram_weight_multiplier=1.5)
+    plugin = Penalty.with_settings(settings)
+    host = a_host(aggregates=aggregates(*metadata))
+    assert plugin.weight_multiplier(host) == expected
+    assert plugin.multipliers([a_host(), host]) == [-1.5, expected]
+    assert plugin.configured_multiplier == -1.5
+
+
+def test_penalty_of_nothing_is_not_minus_nothing():
+    settings = settings_with(filter_scheduler__ram_weight_multiplier=0.0)
+    assert str(Penalty.with_settings(settings).configured_multiplier) == "0.0"
+
+
+def test_metadata_may_have_keys_of_their_own():
+    class Other(RAMWeigher):
+        multiplier_keys = ("memory_multiplier",)
+
+    heeded, passed_over = aggregates({"memory_multiplier": "3"}, {"ram_weight_multiplier": "4"})
+    hosts = [a_host(aggregates=(heeded,)), a_host(aggregates=(passed_over,))]
+    assert Other().multipliers(hosts) == [3.0, 1.0]
+
+
+def test_aggregates_that_the_caller_has_ready_are_those_read():
+    shared = aggregates({"ram_weight_multiplier": "2"})
+    hosts = [a_host(aggregates=shared), a_host()]
+    assert RAMWeigher().multipliers(hosts, aggregates_of(hosts)) == [2.0, 1.0]
+    assert list(aggregates_of([*hosts, a_host(aggregates=shared)])) == list(shared)
 
 
 def test_own_weight_multiplier_of_a_weigher_is_asked_for_every_host():

@@ -1,0 +1,104 @@
+"""ServerGroupSoftAffinityWeigher and ServerGroupSoftAntiAffinityWeigher: heed soft policies."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from oslo_config import cfg
+
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.weights import BaseHostWeigher
+
+
+class _ServerGroupSoftWeigher(BaseHostWeigher):
+    """Counts the members of the request's server group on each host, where it has the policy."""
+
+    policy: ClassVar[str]
+    #: What each member on a host is worth.
+    worth: ClassVar[int]
+
+    def concerns(self, spec_obj: RequestSpec) -> bool:
+        """Return whether the request is of a group of this policy that is on any host yet."""
+        group = spec_obj.instance_group
+        return (
+            group is not None
+            and group.policy == self.policy
+            and bool(group.members or _hosts_of_unnamed(spec_obj))
+        )
+
+    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+        """Return the worth of the members on each host."""
+        group = spec_obj.instance_group
+        if group is None or not self.concerns(spec_obj):
+            return [0] * len(hosts)
+        members, unnamed = frozenset(group.members), _hosts_of_unnamed(spec_obj)
+        return [
+            self.worth * max(len(host.instances.keys() & members), host.host in unnamed)
+            for host in hosts
+        ]
+
+
+def _hosts_of_unnamed(spec: RequestSpec) -> frozenset[str]:
+    """Return the hosts of the group, where its new members have no uuid by which to be found.
+
+    So are those of an explanation that asks for a number of instances; nova knows no such request.
+    """
+    group = spec.instance_group
+    if group is None or spec.instance_uuid is not None:
+        return frozenset()
+    return frozenset(group.hosts)
+
+
+class ServerGroupSoftAffinityWeigher(_ServerGroupSoftWeigher):
+    """Prefers the host with the most members of the request's server group.
+
+    Only where the group's policy is ``soft-affinity``; members that this very request placed
+    before count as well. The multiplier is ``[filter_scheduler] soft_affinity_weight_multiplier``;
+    aggregate metadata of that name override it for the hosts in the aggregate, and of several the
+    smallest counts. Where this weigher is not enabled, requests of such groups are refused.
+    """
+
+    policy = "soft-affinity"
+    worth = 1
+    multiplier_option = ("filter_scheduler", "soft_affinity_weight_multiplier")
+    options = (
+        (
+            "filter_scheduler",
+            cfg.FloatOpt(
+                "soft_affinity_weight_multiplier",
+                default=1.0,
+                min=0,
+                deprecated_group="DEFAULT",
+                help="How much it counts that members of the request's server group, of the policy "
+                "soft-affinity, are on a host.",
+            ),
+        ),
+    )
+
+
+class ServerGroupSoftAntiAffinityWeigher(_ServerGroupSoftWeigher):
+    """Prefers the host with the fewest members of the request's server group.
+
+    Only where the group's policy is ``soft-anti-affinity``; members that this very request placed
+    before count as well. The multiplier is ``[filter_scheduler]
+    soft_anti_affinity_weight_multiplier``; aggregate metadata of that name override it for the
+    hosts in the aggregate, and of several the smallest counts. Where this weigher is not enabled,
+    requests of such groups are refused.
+    """
+
+    policy = "soft-anti-affinity"
+    worth = -1
+    multiplier_option = ("filter_scheduler", "soft_anti_affinity_weight_multiplier")
+    options = (
+        (
+            "filter_scheduler",
+            cfg.FloatOpt(
+                "soft_anti_affinity_weight_multiplier",
+                default=1.0,
+                min=0,
+                deprecated_group="DEFAULT",
+                help="How much it counts that members of the request's server group, of the policy "
+                "soft-anti-affinity, are on other hosts.",
+            ),
+        ),
+    )

@@ -1,0 +1,89 @@
+"""ImagePropertiesWeigher: prefer hosts that run images of the same kind."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from oslo_config import cfg
+
+from placement_sched.config.named_ratios import named_ratios
+from placement_sched.model.image import Image
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.weights import BaseHostWeigher
+
+_SETTING = "image_props_weight_setting"
+
+
+class ImagePropertiesWeigher(BaseHostWeigher):
+    """Prefers the host whose instances were booted from images with the request's properties.
+
+    Each property that an instance's image shares with the request's, name and value, counts 1; or,
+    where ``[filter_scheduler] image_props_weight_setting`` names properties, as in
+    ``os_distro=2,hw_machine_type=-1``, what it says there, and 0 if it is not named. Elements that
+    are not ``name=number`` are logged and ignored. Earlier instances of the same request count as
+    well.
+
+    The multiplier is ``[filter_scheduler] image_props_weight_multiplier``; with a negative one the
+    host with the fewest such instances wins. It is 0 by default, and then no instance is looked
+    at, whatever aggregates say: to look at all the instances of many hosts takes its time. Where
+    it is not, aggregate metadata ``image_props_weight_multiplier`` override it for the hosts in the
+    aggregate; of several the smallest counts.
+    """
+
+    multiplier_option = ("filter_scheduler", "image_props_weight_multiplier")
+    options = (
+        (
+            "filter_scheduler",
+            cfg.FloatOpt(
+                "image_props_weight_multiplier",
+                default=0.0,
+                help="How much it counts that a host's instances have images with the properties "
+                "of the request's; negative keeps such instances apart, and 0 looks at none.",
+            ),
+        ),
+        (
+            "filter_scheduler",
+            cfg.ListOpt(
+                _SETTING,
+                default=[],
+                help="The image properties that count for ImagePropertiesWeigher and by how much, "
+                "as name=ratio, such as os_distro=2,hw_machine_type=-1. Empty: all count the same.",
+            ),
+        ),
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        items = getattr(self.settings.filter_scheduler, _SETTING)
+        self._ratios = dict(named_ratios(f"[filter_scheduler] {_SETTING}", items))
+
+    def concerns(self, spec_obj: RequestSpec) -> bool:
+        """Return whether the weigher is switched on, and the image has a property that counts."""
+        return self._configured != 0 and bool(self._counting_properties(spec_obj.image))
+
+    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+        """Return the sum, over the instances of each host, of what they share with the request."""
+        if not self.concerns(spec_obj):
+            return [0.0] * len(hosts)
+        wanted = self._counting_properties(spec_obj.image)
+        return [
+            sum((_shared(each.image_meta, wanted) for each in host.instances.values()), 0.0)
+            for host in hosts
+        ]
+
+    def _counting_properties(self, image: Image) -> Mapping[tuple[str, str], float]:
+        """Return how much each property of an image counts, without those that do not."""
+        counting = {one: self._ratio(one[0]) for one in _properties(image)}
+        return {one: ratio for one, ratio in counting.items() if ratio}
+
+    def _ratio(self, name: str) -> float:
+        return self._ratios.get(name, 0.0) if self._ratios else 1.0
+
+
+def _shared(image: Image, wanted: Mapping[tuple[str, str], float]) -> float:
+    """Return how much of what is wanted an image has."""
+    return sum(wanted.get(one, 0.0) for one in _properties(image))
+
+
+def _properties(image: Image) -> Iterator[tuple[str, str]]:
+    """Yield name and value, as a text, of each property: lists have no hash."""
+    return ((name, str(value)) for name, value in image.properties.to_dict().items())

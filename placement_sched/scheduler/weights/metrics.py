@@ -1,0 +1,57 @@
+"""MetricsWeigher: prefer hosts by the figures that their monitors measure."""
+
+from collections.abc import Collection, Sequence
+
+from placement_sched.config import metrics
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.weights import BaseHostWeigher
+
+
+class MetricsWeigher(BaseHostWeigher):
+    """Prefers the host with the greatest sum of the metrics that count, each times its ratio.
+
+    ``[metrics] weight_setting`` names them, as in ``cpu.percent=-1.0,numa.membw.current=0.5``;
+    where it names none the weigher does not count. An element that is not ``name=number`` is logged
+    and ignored. With ``[metrics] required``, which is the default, a host that lacks one of the
+    metrics fails the request, so that MetricsFilter should be enabled as well; without, its weight
+    is ``[metrics] weight_of_unavailable``, unless the ratio of what it lacks, or the multiplier for
+    this host, is 0. The multiplier is ``[metrics] weight_multiplier``; aggregate metadata
+    ``metrics_weight_multiplier`` override it for the hosts in the aggregate, and of several the
+    smallest counts.
+    """
+
+    multiplier_option = (metrics.GROUP, "weight_multiplier")
+    multiplier_keys = ("metrics_weight_multiplier", "metrics.weight_multiplier")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ratios = metrics.ratios(self.settings.metrics.weight_setting)
+
+    def concerns(self, spec_obj: RequestSpec) -> bool:
+        """Return whether any metric counts."""
+        return bool(self._ratios)
+
+    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+        """Return the sum for each host, or the weight of one that lacks a metric.
+
+        Raises :class:`LookupError` where metrics are required.
+        """
+        return [self._weight(host) for host in hosts]
+
+    def _weight(self, host: HostState) -> float:
+        measured = {metric.name: metric.value for metric in host.metrics or ()}
+        lacking = sorted({name for name, _ in self._ratios} - measured.keys())
+        if lacking and self.settings.metrics.required:
+            raise LookupError(
+                f"host {host.host}, node {host.nodename} does not report {', '.join(lacking)}, "
+                "which [metrics] weight_setting names; MetricsFilter would leave it out"
+            )
+        if self._lacks_what_counts(host, measured):
+            return float(self.settings.metrics.weight_of_unavailable)
+        return sum((measured.get(name, 0) * ratio for name, ratio in self._ratios), 0.0)
+
+    def _lacks_what_counts(self, host: HostState, measured: Collection[str]) -> bool:
+        """Return whether a metric of another ratio than 0 is missing, where any counts at all."""
+        missing = any(ratio and name not in measured for name, ratio in self._ratios)
+        return missing and self.weight_multiplier(host) != 0

@@ -1,0 +1,166 @@
+"""MetricsWeigher, as nova 34 weighs the same hosts."""
+
+import logging
+
+import pytest
+
+from placement_sched.config.process import new_conf
+from placement_sched.errors import PluginFailed
+from placement_sched.model.metric import Metric
+from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.weights.metrics import MetricsWeigher
+from tests.placing import report, spec
+from tests.scheduler.states import a_host, aggregates
+from tests.scheduler.weights.weighing import raw, run, weighed
+
+SETTING = "metrics__weight_setting"
+REQUIRED = "metrics__required"
+
+
+def host(name, **figures):
+    metrics = tuple(
+        Metric(name=key.replace("_", "."), value=value) for key, value in figures.items()
+    )
+    return a_host(name, metrics=metrics)
+
+
+HOSTS = [
+    host("cn1", cpu_percent=10, cpu_user_percent=4),
+    host("cn2", cpu_percent=20, cpu_user_percent=8),
+    host("cn3", cpu_percent=15, cpu_user_percent=40),
+]
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        (["cpu.percent=1"], {"cn1": 10, "cn2": 20, "cn3": 15}),
+        (["cpu.percent=-2.5"], {"cn1": -25, "cn2": -50, "cn3": -37.5}),
+        (["cpu.percent=1", "cpu.user.percent=-0.5"], {"cn1": 8, "cn2": 16, "cn3": -5}),
+        (["cpu.percent=1", "cpu.percent=2"], {"cn1": 30, "cn2": 60, "cn3": 45}),
+        (["cpu.percent=1", "cpu.idle.percent", "x=y"], {"cn1": 10, "cn2": 20, "cn3": 15}),
+        (["cpu.percent=x", "=1", "cpu.percent=1=2"], {"cn1": 0, "cn2": 0, "cn3": 0}),
+        ([], {"cn1": 0, "cn2": 0, "cn3": 0}),
+    ],
+    ids=["one", "negative", "several", "named twice", "some ignored", "all ignored", "none"],
+)
+def test_weight_is_the_sum_of_the_metrics_times_their_ratios(setting, expected):
+    assert raw(MetricsWeigher, HOSTS, **{SETTING: setting}) == expected
+
+
+def test_greatest_sum_wins():
+    told = weighed(MetricsWeigher, HOSTS, **{SETTING: ["cpu.percent=1"]})
+    assert told == [("cn2", 1.0), ("cn3", 0.5), ("cn1", 0.0)]
+
+
+def test_negative_multiplier_turns_the_order_round():
+    options = {SETTING: ["cpu.percent=1"], "metrics__weight_multiplier": -2.0}
+    told = weighed(MetricsWeigher, HOSTS, **options)
+    assert told == [("cn1", 0.0), ("cn3", -1.0), ("cn2", -2.0)]
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [host("cn4", cpu_user_percent=1), host("cn4"), HostState("cn4", "cn4")],
+    ids=["another metric", "no metric", "nothing known"],
+)
+def test_host_that_lacks_a_metric_fails_the_request_or_has_a_weight_of_its_own(lacking):
+    options = {SETTING: ["cpu.percent=1"]}
+    with pytest.raises(
+        PluginFailed, match=r"MetricsWeigher failed: .* host cn4, node cn4 does not"
+    ):
+        run(MetricsWeigher, [*HOSTS, lacking], **options)
+    told = raw(MetricsWeigher, [*HOSTS, lacking], **options, **{REQUIRED: False})
+    assert told == {"cn1": 10, "cn2": 20, "cn3": 15, "cn4": -10000}
+    options["metrics__weight_of_unavailable"] = 12.5
+    assert raw(MetricsWeigher, [*HOSTS, lacking], **options, **{REQUIRED: False})["cn4"] == 12.5
+
+
+@pytest.mark.parametrize(
+    ("setting", "multiplier", "expected"),
+    [
+        (["cpu.percent=2", "cpu.user.percent=0"], 1.0, 10.0),
+        (["cpu.user.percent=0"], 1.0, 0.0),
+        (["cpu.percent=2", "cpu.user.percent=0", "cpu.idle.percent=1"], 1.0, -10000.0),
+        (["cpu.user.percent=0", "cpu.user.percent=1"], 1.0, -10000.0),
+        (["cpu.percent=2", "cpu.user.percent=1"], 0.0, 10.0),
+    ],
+    ids=["ratio 0", "that alone", "another lacks", "named twice", "multiplier 0"],
+)
+def test_lacking_metric_that_does_not_count_is_passed_over(setting, multiplier, expected):
+    told = aggregates({"metrics_weight_multiplier": str(multiplier)})
+    lacking = a_host("cn4", metrics=(Metric(name="cpu.percent", value=5),), aggregates=told)
+    options = {SETTING: setting, REQUIRED: False}
+    assert raw(MetricsWeigher, [*HOSTS, lacking], **options)["cn4"] == expected
+    with pytest.raises(PluginFailed, match=r"does not report cpu"):
+        run(MetricsWeigher, [*HOSTS, lacking], **{SETTING: setting})
+
+
+def test_of_figures_of_one_name_the_last_counts():
+    twice = a_host(
+        "cn4", metrics=tuple(Metric(name="cpu.percent", value=value) for value in (50, 30))
+    )
+    assert raw(MetricsWeigher, [*HOSTS, twice], **{SETTING: ["cpu.percent=1"]})["cn4"] == 30
+
+
+def test_aggregates_may_have_another_multiplier_under_a_key_of_its_own():
+    told = {"metrics_weight_multiplier": "3", "weight_multiplier": "-7"}
+    plugin = MetricsWeigher()
+    assert plugin.weight_multiplier(a_host(aggregates=aggregates(told))) == 3.0
+    assert plugin.weight_multiplier(a_host(aggregates=aggregates({"weight_multiplier": "9"}))) == 1
+
+
+def test_what_is_ignored_is_logged(caplog):
+    with caplog.at_level(logging.WARNING):
+        run(MetricsWeigher, HOSTS, **{SETTING: ["cpu.percent=1", "much"]})
+    assert "ignored: much" in caplog.text
+
+
+@pytest.mark.parametrize("group", ["metrics", "DEFAULT"])
+def test_setting_may_have_the_name_that_the_documents_of_stein_and_train_have(tmp_path, group):
+    file = tmp_path / "nova.conf"
+    file.write_text(f"[{group}]\nmetrics_weight_setting = name1=1.0, name2=-1.0\n")
+    settings = read_settings([str(file)], new_conf())
+    assert settings.metrics.weight_setting == ["name1=1.0", "name2=-1.0"]
+
+
+# From end to end
+
+
+@pytest.fixture
+def cloud(sqlite_app):
+    """Two hosts of which the smaller is the idler, and one that reports no metric."""
+    busy, idle = ([{"name": "cpu.idle.percent", "value": value}] for value in (10, 90))
+    reports = [
+        report("cn1", metrics=busy),
+        report("cn2", metrics=idle, memory_mb=8192),
+        report("cn3", memory_mb=4096),
+    ]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    return sqlite_app
+
+
+def explain(app, status=200, **overrides):
+    body = {"request_spec": spec(), "overrides": {"metrics.weight_multiplier": 9.0, **overrides}}
+    return app.post_json("/scheduler/v1/explain", body, status=status).json
+
+
+def test_reported_metrics_count(cloud):
+    setting = {"metrics.weight_setting": ["cpu.idle.percent=1.0"]}
+    lenient = {"metrics.required": False, "metrics.weight_of_unavailable": 0.0}
+    told = explain(cloud, **setting, **lenient)
+    assert [one["host"] for one in told["hosts"]] == ["cn2", "cn1", "cn3"]
+    assert {"name": "MetricsWeigher", "multiplier": 9.0} in told["funnel"]["weighers"]
+    enabled = {"filter_scheduler.enabled_filters": ["MetricsFilter"]}
+    told = explain(cloud, **setting, **enabled)
+    assert [one["host"] for one in told["hosts"]] == ["cn2", "cn1"]
+    assert [one["host"] for one in explain(cloud)["hosts"]] == ["cn1", "cn2", "cn3"]
+
+
+def test_required_metric_that_a_host_lacks_is_500_and_names_both(cloud):
+    told = explain(cloud, 500, **{"metrics.weight_setting": ["cpu.idle.percent=1.0"]})
+    (error,) = told["errors"]
+    assert error["code"] == "scheduler.filter_error"
+    assert "MetricsWeigher failed" in error["detail"]
+    assert "host cn3, node cn3 does not report cpu.idle.percent" in error["detail"]
