@@ -1,0 +1,45 @@
+"""Selects by the flavor's extra specs."""
+
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.filters.aggregate_instance_extra_specs import (
+    any_matches,
+    asked_of_aggregates,
+)
+from placement_sched.scheduler.policies.selectors import BasePolicySelector
+
+
+class ExtraSpecsSelector(BasePolicySelector):
+    """Selects the aggregates whose metadata satisfy the flavor's extra specs.
+
+    Goes with AggregateInstanceExtraSpecsFilter, and reads the same keys with the same operators:
+    those of the scope ``aggregate_instance_extra_specs:``, and those without a scope. An aggregate
+    must satisfy all of them by itself.
+    """
+
+    name = "extra_specs"
+    aliases = (
+        "FlavorExtraSpecsBasedSchedulerPolicyConfigurationSelection",
+        "ExtraSpecsBasedSchedulerPolicyConfigurationSelection",
+    )
+
+    def asked(self, spec_obj: RequestSpec) -> str | None:
+        """Return the extra specs that are asked of aggregates."""
+        asked = [f"{key}={wanted}" for key, _, wanted in asked_of_aggregates(spec_obj)]
+        return ", ".join(asked) or None
+
+    def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
+        """Return whether the aggregate's metadata satisfy all of them."""
+        return all(
+            _satisfied(aggregate.metadata.get(name), wanted)
+            for _, name, wanted in asked_of_aggregates(spec_obj)
+        )
+
+
+def _satisfied(value: str | None, wanted: str) -> bool:
+    if value is None:
+        return False
+    try:
+        return any_matches([part.strip() for part in value.split(",")], wanted)
+    except ValueError:  # a value that the operator cannot compare is none that was asked for
+        return False

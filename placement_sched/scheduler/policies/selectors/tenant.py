@@ -1,0 +1,33 @@
+"""Selects by project."""
+
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.policies.selectors import BasePolicySelector
+
+#: What metadata keys begin with that name a project.
+_KEY = "filter_tenant_id"
+
+
+class TenantSelector(BasePolicySelector):
+    """Selects the aggregates that are tagged with the request's project.
+
+    Goes with AggregateMultiTenancyIsolation and the request filter require_tenant_aggregate: the
+    tag is the project's id under ``filter_tenant_id``, or a key that begins so; commas separate
+    projects.
+    """
+
+    name = "tenant"
+    aliases = ("TenantBasedSchedulerPolicyConfigurationSelection",)
+
+    def asked(self, spec_obj: RequestSpec) -> str | None:
+        """Return the project of the request."""
+        return spec_obj.project_id or None
+
+    def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
+        """Return whether the aggregate is tagged with it."""
+        return any(
+            part.strip() == spec_obj.project_id
+            for key, value in aggregate.metadata.items()
+            if key.startswith(_KEY)
+            for part in value.split(",")
+        )

@@ -1,0 +1,37 @@
+"""Settings with policies, as an operator's file has them."""
+
+from pathlib import Path
+
+from placement_sched.config.settings import Settings
+from placement_sched.scheduler.loading import full_conf, read_settings
+from placement_sched.scheduler.policies.registry import Policies, policies_for
+
+#: The document's example, its section headers restored, and a policy of everything.
+DOCUMENT = """
+[high_cpu_density]
+cpu_allocation_ratio = 8.0
+
+[low_cpu_density]
+cpu_allocation_ratio = 1.0
+
+[everything]
+cpu_allocation_ratio = 2.0
+ram_allocation_ratio = 1.5
+disk_allocation_ratio = 3.0
+
+[nothing]
+cpu_allocation_ratio = 0.0
+host_subset_size = 2
+"""
+
+
+def policed(url: str, folder: Path, text: str = DOCUMENT) -> Settings:
+    """Return the settings that a file of this text makes, on the database ``url``."""
+    file = folder / "policies.conf"
+    file.write_text(f"[placement_database]\nconnection = {url}\n{text}")
+    return read_settings([str(file)], full_conf())
+
+
+def policies_of(url: str, folder: Path, text: str = DOCUMENT) -> Policies:
+    """Return the policies that a file of this text makes."""
+    return policies_for(policed(url, folder, text))
