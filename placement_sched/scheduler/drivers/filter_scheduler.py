@@ -1,0 +1,34 @@
+"""FilterScheduler: filters, weighers, and the best host that is left."""
+
+from collections.abc import Collection, Sequence
+from random import Random
+
+from placement_sched.scheduler.drivers import BaseDriver
+from placement_sched.scheduler.weights import WeighedHost
+
+
+class FilterScheduler(BaseDriver):
+    """Takes the heaviest host that passes all enabled filters.
+
+    ``[filter_scheduler] shuffle_best_same_weighed_hosts`` takes any among those of equal best
+    weight, ``host_subset_size`` any among so many of the best.
+    """
+
+    name = "filter_scheduler"
+
+    def ordered(
+        self,
+        hosts: Sequence[WeighedHost],
+        taken: Collection[WeighedHost],  # noqa: ARG002 - who is best stays best
+        random: Random,
+    ) -> tuple[WeighedHost, ...]:
+        """Return the hosts with the one to take first: the heaviest, or as options say another."""
+        options = self.settings.filter_scheduler
+        ordered = list(hosts)
+        if options.shuffle_best_same_weighed_hosts and ordered:
+            ties = sum(1 for host in ordered if host.weight == ordered[0].weight)
+            ordered[:ties] = random.sample(ordered[:ties], ties)
+        subset = min(options.host_subset_size, len(ordered))
+        if subset > 1:
+            ordered.insert(0, ordered.pop(random.randrange(subset)))
+        return tuple(ordered)

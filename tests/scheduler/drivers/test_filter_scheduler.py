@@ -1,0 +1,87 @@
+"""[scheduler] driver: how drivers are named, and the filter scheduler, which is the default."""
+
+import pytest
+
+from placement_sched.errors import ConfigurationError
+from placement_sched.scheduler.drivers.caching_scheduler import CachingScheduler
+from placement_sched.scheduler.drivers.chance_scheduler import ChanceScheduler
+from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
+from placement_sched.scheduler.loading import plugins_for, read_settings
+from tests.conftest import make_settings
+from tests.placing import report, spec
+from tests.scheduler.states import settings_with
+
+
+class Backwards(FilterScheduler):
+    """A stranger's driver, which takes the lightest host."""
+
+    def ordered(self, hosts, _taken, _random):
+        return tuple(reversed(hosts))
+
+
+OURS = "placement_sched.scheduler.drivers"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("filter_scheduler", FilterScheduler),
+        ("caching_scheduler", CachingScheduler),
+        ("chance_scheduler", ChanceScheduler),
+        ("nova.scheduler.FilterScheduler", FilterScheduler),
+        ("nova.scheduler.filter_scheduler.FilterScheduler", FilterScheduler),
+        ("nova.scheduler.chance.ChanceScheduler", ChanceScheduler),
+        ("nova.scheduler.caching_scheduler.CachingScheduler", CachingScheduler),
+        (f"{OURS}.chance_scheduler.ChanceScheduler", ChanceScheduler),
+        (f"{__name__}.Backwards", Backwards),
+    ],
+    ids=str,
+)
+def test_driver_is_named_as_in_every_era(name, kind):
+    assert type(plugins_for(settings_with(scheduler__driver=name)).driver) is kind
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("filter_schedular", "there is no driver 'filter_schedular'; did you mean"),
+        ("nova.scheduler.chance.ChanceSchedule", "did you mean 'ChanceScheduler'"),
+        ("no.such.Driver", "'no.such.Driver' cannot be imported"),
+        (f"{__name__}.report", "returns no classes|is no BaseDriver"),
+        (f"{OURS}.BaseDriver", "is the base of all"),
+    ],
+    ids=str,
+)
+def test_driver_that_is_none_is_told_in_one_line(name, told):
+    with pytest.raises(ConfigurationError, match=told) as raised:
+        plugins_for(settings_with(scheduler__driver=name))
+    assert "[scheduler] driver" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_icehouse_names_it_in_the_default_group(tmp_path):
+    file = tmp_path / "nova.conf"
+    file.write_text(
+        "[DEFAULT]\nscheduler_driver = nova.scheduler.caching_scheduler.CachingScheduler\n"
+        "scheduler_driver_task_period = 7\nscheduler_max_attempts = 9\n"
+    )
+    settings = read_settings([str(file)])
+    assert type(plugins_for(settings).driver) is CachingScheduler
+    assert settings.scheduler.periodic_task_interval == 7
+    assert settings.scheduler.max_attempts == 9
+
+
+def test_strangers_driver_decides_and_overrides_may_name_shipped_ones_alone(make_app, sqlite_url):
+    app = make_app(make_settings(sqlite_url, scheduler__driver=f"{__name__}.Backwards"))
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2", memory_mb=9999)])
+
+    def first(status=200, **overrides):
+        body = {"request_spec": spec(), "overrides": overrides}
+        return app.post_json("/scheduler/v1/explain", body, status=status).json
+
+    assert first()["selections"][0][0]["service_host"] == "cn2"
+    shipped = first(**{"scheduler.driver": "filter_scheduler"})
+    assert shipped["selections"][0][0]["service_host"] == "cn1"
+    for name in ("os.path.join", "nova.scheduler.filters.x.FilterScheduler2", "nonsense"):
+        told = first(400, **{"scheduler.driver": name})["errors"][0]["detail"]
+        assert name in told
