@@ -17,7 +17,13 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from placement_sched.db import flavor_tables, image_tables, server_group_tables, sync_tables
+from placement_sched.db import (
+    decision_tables,
+    flavor_tables,
+    image_tables,
+    server_group_tables,
+    sync_tables,
+)
 from placement_sched.db.columns import Document, metadata
 from placement_sched.db.columns import exact as _exact
 from placement_sched.db.columns import stamps as _stamps
@@ -32,6 +38,8 @@ image_tags = image_tables.image_tags
 image_members = image_tables.image_members
 server_groups = server_group_tables.server_groups
 synced_traits = sync_tables.synced_traits
+decisions = decision_tables.decisions
+decision_places = decision_tables.decision_places
 
 resource_providers = Table(
     "resource_providers",
@@ -318,24 +326,6 @@ instances = Table(
     Index("sched_instances_host_idx", "host", "node"),
     Index("sched_instances_server_group_idx", "server_group"),
     Index("sched_instances_project_id_idx", "project_id", "created_at"),
-    mysql_engine="InnoDB",
-)
-
-decisions = Table(
-    "sched_decisions",
-    metadata,
-    *_stamps(),
-    Column("id", Integer, primary_key=True, nullable=False),
-    Column("uuid", String(36), nullable=False),
-    Column("outcome", String(32), nullable=False),
-    Column("project_id", _exact(255)),
-    # A digest of the whole request: the same instance uuids with another digest are a conflict.
-    Column("request_digest", String(64), nullable=False),
-    Column("request", Document, nullable=False),
-    Column("funnel", Document),
-    Column("selections", Document, nullable=False),
-    UniqueConstraint("uuid", name="uniq_sched_decisions0uuid"),
-    Index("sched_decisions_created_at_idx", "created_at"),
     mysql_engine="InnoDB",
 )
 

@@ -30,6 +30,11 @@ class Aggregates:
         """Return the aggregates that ``host`` is in, by id."""
         return self.by_host.get(host, ())
 
+    @cached_property
+    def of_policies(self) -> tuple[HostAggregate, ...]:
+        """The aggregates that name a policy, by id."""
+        return tuple(each for each in self.every if each.policy)
+
     def with_key_prefix(self, prefix: str) -> tuple[HostAggregate, ...]:
         """Return the aggregates with a metadata key that starts with ``prefix``, case included."""
         found = self._tagged.get(prefix)
@@ -60,6 +65,11 @@ class AggregateCache:
         if seen is None or seen[0] != version:
             seen = self._seen = (version, Aggregates(host_aggregates.snapshot(connection)))
         return seen[1]
+
+    def policies_seen(self) -> frozenset[str]:
+        """Return the policies that aggregates named when they were last looked at."""
+        seen = self._seen
+        return frozenset(one.policy or "" for one in seen[1].of_policies) if seen else frozenset()
 
     def get(self, connection: Connection) -> tuple[HostAggregate, ...]:
         """Return every aggregate as it is now, by id."""

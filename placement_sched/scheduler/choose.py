@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from placement_sched.config.settings import Settings
-from placement_sched.model.report import FilterReport, HostReport, WeigherReport
+from placement_sched.model.report import FilterReport, HostReport, Rejected, WeigherReport
 from placement_sched.model.selection import Selection
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.headroom import Headroom
@@ -37,10 +37,16 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A host and its alternates for every instance, or for none; ``first`` is the first's look."""
+    """A host and its alternates for every instance, or for none; ``first`` is the first's look.
+
+    Where one that came later found no host, ``placed`` is how many came before it, ``later`` its
+    look.
+    """
 
     selections: tuple[tuple[Selection, ...], ...]
     first: Look
+    placed: int = 0
+    later: Look | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +68,13 @@ class Chooser:
         chosen: list[WeighedHost] = []
         selections: list[Selection] = []
         first: Look | None = None
-        for index, uuid in enumerate(spec.instance_uuids or (None,) * spec.num_instances):
+        for uuid in spec.instance_uuids or (None,) * spec.num_instances:
             one = spec.for_instance(uuid)
-            look, left = self._look(left, one, headroom, index)
+            look, left = self._look(left, one, headroom, chosen, len(chosen))
             first = first or look
             if not look.ordered:
-                return Choice((), first)
+                placed = len(chosen)
+                return Choice((), first, placed, look if placed else None)
             best = look.ordered[0]
             chosen.append(best)
             # Told now: what the next instance is given of the same host may be another part of it.
@@ -77,7 +84,7 @@ class Chooser:
             spec = one.in_group_on(best.obj.host)
         if first is None:  # a request is for one instance at least
             raise AssertionError("no instance was asked for")
-        others = self._alternates(chosen, left, spec, headroom)
+        others = self._alternates(chosen, left, spec, headroom, look)
         return Choice(
             tuple(
                 (best, *map(self._selection, others_of))
@@ -87,31 +94,28 @@ class Chooser:
         )
 
     def _look(
-        self, hosts: Sequence[HostState], spec: RequestSpec, headroom: Headroom, index: int
+        self,
+        hosts: Sequence[HostState],
+        spec: RequestSpec,
+        headroom: Headroom,
+        taken: Sequence[WeighedHost],
+        index: int,
     ) -> tuple[Look, list[HostState]]:
-        """Return how the hosts look to one instance, and those that passed."""
-        roomy = [host for host in hosts if headroom.fits(host)]
-        named = sift(roomy, spec) if index == 0 else FilterRun(roomy, ())
-        filters = () if is_forced(spec) else self.plugins.filters
-        filtered = run_filters(filters, named.hosts, spec, index)
-        weighed = run_weighers(self.plugins.weighers, filtered.hosts, spec)
-        ordered = self._ordered(weighed.hosts)
-        return Look((*named.reports, *filtered.reports), weighed, ordered), filtered.hosts
+        """Return how the hosts look to the instance of this index, and who passed.
 
-    def _ordered(self, hosts: Sequence[WeighedHost]) -> tuple[WeighedHost, ...]:
-        """Return the hosts with the one to take first: the heaviest, or as options say another.
-
-        ``shuffle_best_same_weighed_hosts`` and ``host_subset_size`` of ``[filter_scheduler]``.
+        Only these are asked for the next one. ``taken`` are those that have been given out.
         """
-        options = self.settings.filter_scheduler
-        ordered = list(hosts)
-        if options.shuffle_best_same_weighed_hosts and ordered:
-            ties = sum(1 for host in ordered if host.weight == ordered[0].weight)
-            ordered[:ties] = self.random.sample(ordered[:ties], ties)
-        subset = min(options.host_subset_size, len(ordered))
-        if subset > 1:
-            ordered.insert(0, ordered.pop(self.random.randrange(subset)))
-        return tuple(ordered)
+        roomy = [host for host in hosts if headroom.fits(host)]
+        closed = self.settings.scheduler.disabled_cells
+        named = _with_room(hosts, roomy) if index else sift(roomy, spec, closed)
+        driver = self.plugins.driver
+        filters = () if is_forced(spec) else driver.filters(self.plugins.filters)
+        filtered = run_filters(filters, named.hosts, spec, index)
+        # Once more: a filter may have dropped the candidate there was room for.
+        standing = [host for host in filtered.hosts if headroom.fits(host)]
+        weighed = run_weighers(driver.weighers(self.plugins.weighers), standing, spec)
+        ordered = driver.ordered(weighed.hosts, taken, self.random)
+        return Look((*named.reports, *filtered.reports), weighed, ordered), standing
 
     def _alternates(
         self,
@@ -119,11 +123,17 @@ class Chooser:
         hosts: Sequence[HostState],
         spec: RequestSpec,
         headroom: Headroom,
+        look: Look,
     ) -> list[list[WeighedHost]]:
-        """Return other hosts for each instance: of the same cell, chosen for none (as in nova)."""
+        """Return other hosts for each instance: of the same cell, chosen for none (as in nova).
+
+        ``look`` is how they looked to the last instance. As in nova again, they are looked at anew
+        only where there are several, and then as for the last.
+        """
         if not self.alternates:
             return [[] for _ in chosen]
-        look, _ = self._look(hosts, spec, headroom, len(chosen))
+        if len(chosen) > 1:
+            look, _ = self._look(hosts, spec, headroom, chosen, len(chosen) - 1)
         taken = {id(host.obj) for host in chosen}
         free = [host for host in look.ordered if id(host.obj) not in taken]
         return [
@@ -147,3 +157,16 @@ class Chooser:
             allocation_request=next(iter(host.allocation_candidates), None),
             limits=dict(host.limits),
         )
+
+
+def _with_room(hosts: Sequence[HostState], roomy: Sequence[HostState]) -> FilterRun:
+    """Return the hosts that have room for one more instance, told as filters tell."""
+    if len(roomy) == len(hosts):
+        return FilterRun(list(roomy), ())
+    kept = {id(host) for host in roomy}
+    reason = "the instances before it leave no room for what it allocates"
+    rejected = tuple(
+        Rejected(host.host, host.nodename, reason) for host in hosts if id(host) not in kept
+    )
+    report = FilterReport(name="room_left", before=len(hosts), after=len(roomy), rejected=rejected)
+    return FilterRun(list(roomy), (report,))

@@ -4,18 +4,26 @@ Unscoped extra specs are looked up here by name (ComputeCapabilitiesFilter), so 
 attribute that nova's HostState lacks; whatever else is needed goes on the plugin or the service.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+from placement_sched.model.candidate import AllocationRequest
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.instance import Instance
+from placement_sched.model.host_instance import HostInstance
 from placement_sched.model.metric import Metric
+from placement_sched.model.numa_topology import FittedNUMACell
+from placement_sched.model.pci_pools import PciPools
 from placement_sched.model.service import Service
 from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler import pci_devices
+from placement_sched.scheduler.hardware.host_fit import fit_to_host
+from placement_sched.scheduler.hardware.host_fit_devices import devices_of
+from placement_sched.scheduler.hardware.host_usage import with_usage
 
 
 class ServiceView(Mapping[str, Any]):
@@ -95,9 +103,24 @@ class HostState:
     limits: dict[str, Any] = field(default_factory=dict)
     aggregates: tuple[HostAggregate, ...] = ()
     service: Mapping[str, Any] = field(default_factory=lambda: NO_SERVICE)
-    instances: Mapping[str, Instance] = field(default_factory=dict)
-    allocation_candidates: list[Any] = field(default_factory=list)
+    instances: MutableMapping[str, HostInstance] = field(default_factory=dict)
     updated: datetime | None = None
+    _candidates: Sequence[Any] = ()
+
+    @property
+    def allocation_candidates(self) -> list[Any]:
+        """Return the ways to allocate on this host, the one to be claimed first.
+
+        Each is what ``PUT /allocations`` takes. They are made when first looked at: of a thousand
+        hosts one is chosen.
+        """
+        if not isinstance(self._candidates, list):
+            self._candidates = [request.as_json() for request in self._candidates]
+        return self._candidates
+
+    @allocation_candidates.setter
+    def allocation_candidates(self, candidates: Iterable[Any]) -> None:
+        self._candidates = list(candidates)
 
     def consume_from_request(self, spec_obj: RequestSpec) -> None:
         """Take away what one instance of this request needs, so that the next one sees less."""
@@ -107,6 +130,12 @@ class HostState:
         self.num_instances += 1
         # The new instance is being built, and building is I/O.
         self.num_io_ops += 1
+        numa_cells = _take_numa(self, spec_obj)
+        uuid = spec_obj.instance_uuid
+        if uuid is not None:
+            built = HostInstance.being_built(uuid, spec_obj, self.host, self.nodename)
+            self.instances[uuid] = built
+        pci_devices.take(self, spec_obj, numa_cells or None)
 
     def __repr__(self) -> str:
         return (
@@ -119,12 +148,14 @@ def make(
     node: ComputeNode,
     service: Service | None,
     aggregates: tuple[HostAggregate, ...] = (),
-    instances: Mapping[str, Instance] | None = None,
+    instances: MutableMapping[str, HostInstance] | None = None,
+    ratios: Mapping[str, float] = MappingProxyType({}),
 ) -> HostState:
-    """Return the state of ``node``; ``instances`` are those recorded on it, by uuid.
+    """Return the state of ``node``; ``instances`` are those recorded on its host, by uuid.
 
-    As in nova, a node whose free disk is unknown keeps an empty state. (Not a method: every name
-    on the class is one that extra specs may ask for.)
+    As in nova, a node whose free disk is unknown keeps an empty state. ``ratios``, by name, stand
+    over those that it reports. (Not a method: every name on the class is one that extra specs may
+    ask for.)
     """
     state = HostState(
         node.host,
@@ -132,11 +163,38 @@ def make(
         node.cell_uuid,
         aggregates=aggregates,
         service=NO_SERVICE if service is None else ServiceView(service),
-        instances=instances or {},
+        instances={} if instances is None else instances,
     )
     if node.free_disk_gb is not None:
         _take_over(state, node, node.free_disk_gb)
+        for name, ratio in ratios.items():
+            setattr(state, name, ratio)
     return state
+
+
+def offer(state: HostState, requests: Sequence[AllocationRequest]) -> None:
+    """Give a host what the candidates search found for it."""
+    state._candidates = tuple(requests)  # noqa: SLF001 - a public method would be one of nova's
+
+
+def _take_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACell]:
+    """Take NUMA nodes away, and return them as the instance has them; none where it asks for none.
+
+    What does not fit takes nothing: the filter that would have told is not enabled.
+    """
+    if not spec.numa_topology or not state.numa_topology:
+        return ()
+    first: Mapping[str, Any] = next(iter(state.allocation_candidates), {})
+    fitted = fit_to_host(
+        state.numa_topology,
+        spec.numa_topology,
+        state.limits.get("numa_topology"),
+        devices_of(state.pci_stats, spec.pci_requests, first.get("mappings")),
+    )
+    if isinstance(fitted, Refusal):
+        return ()
+    state.numa_topology = with_usage(state.numa_topology, fitted)
+    return fitted
 
 
 def _take_over(state: HostState, node: ComputeNode, free_disk_gb: int) -> None:
@@ -158,14 +216,14 @@ def _take_over(state: HostState, node: ComputeNode, free_disk_gb: int) -> None:
     state.free_disk_mb = free_disk_gb * 1024
     state.vcpus_total = node.vcpus
     state.vcpus_used = node.vcpus_used
-    state.pci_stats = node.pci_device_pools
-    state.numa_topology = node.numa_topology
+    state.pci_stats = PciPools(node.reported_pools)
+    state.numa_topology = None if node.numa_topology is None else node.numa_topology.topology
     state.num_instances = int(node.stats.get("num_instances", 0))
     state.num_io_ops = int(node.stats.get("io_workload", 0))
     state.failed_builds = int(node.stats.get("failed_builds", 0))
     state.cpu_allocation_ratio = node.cpu_allocation_ratio
     state.ram_allocation_ratio = node.ram_allocation_ratio
     state.disk_allocation_ratio = node.disk_allocation_ratio
-    state.metrics = tuple(Metric(**metric) for metric in node.metrics)
+    state.metrics = node.reported_metrics
     state.stats = node.stats
     state.updated = node.updated_at

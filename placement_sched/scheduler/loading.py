@@ -6,43 +6,44 @@ configuration, or announce themselves through the entry point groups ``placement
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from oslo_config import cfg
 
 from placement_sched.config import CONF, Settings
-from placement_sched.config.catalogue import PER_REQUEST
-from placement_sched.config.process import new_conf, read_files
-from placement_sched.config.settings import registered_options
-from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.config.brought import brought_options, register_brought
+from placement_sched.config.lines import Sections, sections_of
+from placement_sched.config.process import files_read, new_conf, read_files
+from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import Clock, utcnow
+from placement_sched.scheduler.drivers import BaseDriver, all_drivers
+from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
-from placement_sched.scheduler.plugin import SchedulerPlugin, path_of, register
+from placement_sched.scheduler.plugin import Option, SchedulerPlugin, path_of, register
+from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
+from placement_sched.scheduler.strange_code import (
+    classes_of,
+    loaded,
+    one_line,
+    path_suggestion,
+    suggestion,
+)
 from placement_sched.scheduler.weights import BaseHostWeigher, all_weighers
 
 Plugin = TypeVar("Plugin", bound=SchedulerPlugin)
 
 #: Packages of nova whose members are the shipped plugins of the same name here.
-_NOVA = ("nova.scheduler.filters.", "nova.scheduler.weights.")
-_OURS = (
-    "placement_sched.scheduler.filters.",
-    "placement_sched.scheduler.weights.",
-    "placement_sched.scheduler.request_filters.",
-)
-#: The options that name classes, which are imported.
-_NAMING = (
-    ("filter_scheduler", "available_filters"),
-    ("filter_scheduler", "enabled_filters"),
-    ("filter_scheduler", "weight_classes"),
-    ("scheduler", "request_filters"),
-)
+NOVA = ("nova.scheduler.filters.", "nova.scheduler.weights.")
+#: nova's drivers lay in one module each, and have been named by the package alone too.
+NOVA_DRIVERS = "nova.scheduler."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Plugins:
     request_filters: tuple[BaseRequestFilter, ...]
     filters: tuple[BaseHostFilter, ...]
     weighers: tuple[BaseHostWeigher, ...]
+    driver: BaseDriver = field(default_factory=FilterScheduler)
+    selectors: tuple[BasePolicySelector, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class _Family:
     shipped: Callable[[], Sequence[type[Any]]]
     entry_point_group: str
     option: str
+    #: What nova called all that it ships in earlier releases, beside the name of today.
+    older_names: tuple[str, ...] = ()
 
 
 _FILTERS = _Family(
@@ -69,6 +74,7 @@ _FILTERS = _Family(
     all_filters,
     "placement_sched.filters",
     "[filter_scheduler] available_filters",
+    older_names=("standard_filters",),
 )
 _WEIGHERS = _Family(
     BaseHostWeigher,
@@ -82,7 +88,15 @@ _REQUEST_FILTERS = _Family(
     "placement_sched.request_filters",
     "[scheduler] request_filters",
 )
+_DRIVERS = _Family(BaseDriver, all_drivers, "placement_sched.drivers", "[scheduler] driver")
+_SELECTORS = _Family(
+    BasePolicySelector,
+    all_selectors,
+    "placement_sched.policy_selectors",
+    "[scheduler] policy_selection",
+)
 _ANNOUNCED = (
+    (_SELECTORS, BasePolicySelector),
     (_FILTERS, BaseHostFilter),
     (_WEIGHERS, BaseHostWeigher),
     (_REQUEST_FILTERS, BaseRequestFilter),
@@ -100,6 +114,8 @@ def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
         tuple(_made(kind, settings, clock) for kind in _request_filter_classes(settings)),
         tuple(_made(kind, settings, clock) for kind in _filter_classes(settings)),
         tuple(_made(kind, settings, clock) for kind in _weigher_classes(settings)),
+        _made(_driver_class(settings), settings, clock),
+        tuple(_made(kind, settings, clock) for kind in _selector_classes(settings)),
     )
 
 
@@ -108,58 +124,32 @@ def _made(kind: type[Plugin], settings: Settings, clock: Clock) -> Plugin:
         return kind.with_settings(settings, clock)
     except Exception as failure:
         raise ConfigurationError(
-            f"{path_of(kind)} cannot be made with no arguments: {failure}"
+            f"{path_of(kind)} cannot be made with no arguments: {one_line(failure)}"
         ) from failure
-
-
-def overridden(running: Settings, overrides: Mapping[str, Any]) -> Settings:
-    """Return the settings of a request with overrides, ``{"group.option": value}``.
-
-    Raises :class:`Invalid` naming the key of an option that is not there, is not read per request
-    or has a value that cannot be, and of one that names code which the operator did not.
-    """
-    for key in overrides:
-        if running.meant_by(key) in _standing_options():
-            raise Invalid(f"overrides: {key!r} is not read per request, but when the server starts")
-    settings = running.overridden(overrides)
-    _check_code(running, settings)
-    return settings
-
-
-@lru_cache
-def _standing_options() -> frozenset[tuple[str, str]]:
-    """Return group and name of the options that the process itself reads, once and for all.
-
-    Options of plugins, shipped or not, are none of them: those are read per request.
-    """
-    known = registered_options(new_conf())
-    return frozenset((group, name) for group in known for name in known[group]) - PER_REQUEST
-
-
-def _check_code(running: Settings, overridden: Settings) -> None:
-    """Raise :class:`Invalid` where a request's overrides name code that the operator did not.
-
-    A dotted path is imported, which only the configuration may ask for.
-    """
-    trusted = {path_of(kind) for group in _ANNOUNCED for kind in _announced(*group)}
-    for group, option in _NAMING:
-        before, after = (set(getattr(getattr(one, group), option)) for one in (running, overridden))
-        for path in after - before - trusted:
-            if "." in path and not path.startswith((*_NOVA, *_OURS)):
-                raise Invalid(
-                    f"overrides: {group}.{option}: {path!r} is not of the shipped classes, nor "
-                    "named in the configuration"
-                )
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return ``(group name, options)`` of all shipped plugins, as entry points give them."""
+    families = (_REQUEST_FILTERS, _FILTERS, _WEIGHERS, _DRIVERS, _SELECTORS)
+    kinds = [kind for family in families for kind in family.shipped()]
+    return _by_group(option for kind in kinds for option in kind.options)
+
+
+def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return ``(group name, options)`` of what installed packages announce, in the same way.
+
+    They are those that plugins declare, and those that their modules register as nova's do.
+    Raises :class:`ConfigurationError` naming an entry point that is wrong.
+    """
+    declared = [option for kind in all_announced() for option in kind.options]
+    return _by_group([*declared, *brought_options()])
+
+
+def _by_group(options: Iterable[Option]) -> list[tuple[str, list[cfg.Opt]]]:
     found: dict[str, dict[str, cfg.Opt]] = {}
-    for family in (_REQUEST_FILTERS, _FILTERS, _WEIGHERS):
-        for kind in family.shipped():
-            for group, option in kind.options:
-                found.setdefault(group, {})[option.dest] = option
-    return [(group, list(options.values())) for group, options in sorted(found.items())]
+    for group, option in options:
+        found.setdefault(group, {})[option.dest] = option
+    return [(group, list(members.values())) for group, members in sorted(found.items())]
 
 
 def register_options(conf: cfg.ConfigOpts) -> None:
@@ -182,13 +172,53 @@ def read_settings(files: Sequence[str] = (), conf: cfg.ConfigOpts = CONF) -> Set
     register_options(conf)
     settings = Settings.from_conf(read_files(conf, files))
     for kind in (
+        # One that is not enabled may be so by a request's overrides, and wants its options then.
+        *all_announced(),
         *_request_filter_classes(settings),
         *_filter_classes(settings),
         *_weigher_classes(settings),
+        _driver_class(settings),
+        *_selector_classes(settings),
     ):
         register(conf, kind.options)
+    sections = sections_of(files_read(conf))
+    for kind in _named_in(sections, settings):
+        register(conf, kind.options)
     # Strangers' modules are imported now, and what options they brought can be read.
-    return Settings.from_conf(conf)
+    register_brought(conf)
+    return Settings.from_conf(conf, sections)
+
+
+#: The options that name classes, by the names that they have had, and how such are found.
+_NAMING_CLASSES: Mapping[str, _Family] = MappingProxyType(
+    {
+        "available_filters": _FILTERS,
+        "enabled_filters": _FILTERS,
+        "scheduler_available_filters": _FILTERS,
+        "scheduler_default_filters": _FILTERS,
+        "weight_classes": _WEIGHERS,
+        "scheduler_weight_classes": _WEIGHERS,
+        "request_filters": _REQUEST_FILTERS,
+        "driver": _DRIVERS,
+        "scheduler_driver": _DRIVERS,
+    }
+)
+
+
+def _named_in(sections: Sections, settings: Settings) -> Iterator[type[SchedulerPlugin]]:
+    """Yield the strangers' plugins that sections of policies name by their paths.
+
+    What is wrong with one is told where its policy is made.
+    """
+    listed = [name.lower() for name in settings.scheduler.policies]
+    names = listed or [name for name in sections if not settings.has_group(name)]
+    for line in (line for name in names for line in sections.get(name, ())):
+        family = _NAMING_CLASSES.get(line.name.replace("-", "_"))
+        for path in line.value.split(",") if family else ():
+            if family is None or "." not in path or path.strip().startswith(NOVA_DRIVERS):
+                continue
+            with suppress(ConfigurationError):
+                yield from _named([path.strip()], family, family.base)
 
 
 def _request_filter_classes(settings: Settings) -> list[type[BaseRequestFilter]]:
@@ -208,7 +238,7 @@ def _request_filter_classes(settings: Settings) -> list[type[BaseRequestFilter]]
         else:
             raise ConfigurationError(
                 f"[scheduler] request_filters: there is no request filter {name!r}"
-                f"{_suggestion(name, by_name)}"
+                f"{suggestion(name, by_name)}"
             )
     return _once([*(kind for kind in known if kind not in listed), *listed])
 
@@ -230,6 +260,38 @@ def _filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
     return [_enabled(name, by_name) for name in dict.fromkeys(options.enabled_filters)]
 
 
+def _driver_class(settings: Settings) -> type[BaseDriver]:
+    """Return the driver: by its name, or by a dotted path of ours, of nova's or of a stranger's."""
+    given = settings.scheduler.driver
+    by_name = {name: kind for kind in all_drivers() for name in (kind.name, kind.__name__)}
+    name = given.rpartition(".")[2] if given.startswith(NOVA_DRIVERS) else given
+    if name in by_name:
+        return by_name[name]
+    if "." in given and name == given:
+        return _named([given], _DRIVERS, BaseDriver)[0]
+    raise ConfigurationError(
+        f"[scheduler] driver: there is no driver {given!r}{suggestion(name, by_name)}"
+    )
+
+
+def _selector_classes(settings: Settings) -> list[type[BasePolicySelector]]:
+    """Return the selectors of policies, in the order in which the operator names them."""
+    known = [*all_selectors(), *_announced(_SELECTORS, BasePolicySelector)]
+    by_name = {name: kind for kind in known for name in (kind.__name__, kind.name, *kind.aliases)}
+    found: list[type[BasePolicySelector]] = []
+    for given in settings.scheduler.policy_selection:
+        if given in by_name:
+            found.append(by_name[given])
+        elif "." in given:
+            found += _named([given], _SELECTORS, BasePolicySelector)
+        else:
+            raise ConfigurationError(
+                f"[scheduler] policy_selection: there is no selector {given!r}"
+                f"{suggestion(given, by_name)}"
+            )
+    return _once(found)
+
+
 def _enabled(name: str, available: dict[str, type[BaseHostFilter]]) -> type[BaseHostFilter]:
     if "." in name:
         return _named([name], _FILTERS, BaseHostFilter)[0]
@@ -237,13 +299,8 @@ def _enabled(name: str, available: dict[str, type[BaseHostFilter]]) -> type[Base
         return available[name]
     raise ConfigurationError(
         f"[filter_scheduler] enabled_filters: there is no filter {name!r} among the available"
-        f"{_suggestion(name, available)}"
+        f"{suggestion(name, available)}"
     )
-
-
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known), n=1, cutoff=0.4)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 @lru_cache
@@ -252,17 +309,21 @@ def _announcements(group: str) -> tuple[EntryPoint, ...]:
     return tuple(sorted(entry_points(group=group), key=lambda one: one.name))
 
 
+def all_announced() -> list[type[SchedulerPlugin]]:
+    """Return the plugins of all kinds that installed packages announce."""
+    return [kind for family in _ANNOUNCED for kind in _announced(*family)]
+
+
 def _announced(family: _Family, base: type[Plugin]) -> list[type[Plugin]]:
     """Return the plugins that installed packages announce."""
     found: list[type[Plugin]] = []
     for one in _announcements(family.entry_point_group):
+        words = f"entry point {one.name} of {family.entry_point_group}"
         try:
-            value = one.load()
+            value = loaded(one.load)
         except Exception as failure:
-            raise ConfigurationError(
-                f"entry point {one.name} of {family.entry_point_group} cannot be loaded: {failure}"
-            ) from failure
-        found += _classes(value, f"entry point {one.name}", base)
+            raise ConfigurationError(f"{words} cannot be loaded: {one_line(failure)}") from failure
+        found += _classes(value, words, base)
     return found
 
 
@@ -286,38 +347,41 @@ def _classes(value: Any, words: str, base: type[Plugin]) -> list[type[Plugin]]:
 
 def _returned_by(function: Callable[[], Iterable[Any]], words: str) -> list[Any]:
     try:
-        return list(function())
+        return loaded(lambda: list(function()))
     except Exception as failure:
-        raise ConfigurationError(f"{words} returns no classes: {failure}") from failure
+        raise ConfigurationError(f"{words} returns no classes: {one_line(failure)}") from failure
 
 
 def _object(path: str, family: _Family) -> Any:
     """Return what a dotted path names; nova's paths name what is shipped here for them."""
     module_name, _, name = path.rpartition(".")
-    if path.startswith(_NOVA):
+    if path.startswith(NOVA):
         return _shipped(path, name, family)
+    known = {kind.__name__: path_of(kind) for kind in family.shipped()}
     try:
-        return getattr(import_module(module_name), name)
+        module = loaded(lambda: import_module(module_name))
+        known |= {other: f"{module_name}.{other}" for other in classes_of(module, family.base)}
+        return getattr(module, name)
     except (ImportError, ValueError, AttributeError) as missing:
-        known = [path_of(kind) for kind in family.shipped()]
         raise ConfigurationError(
-            f"{family.option}: {path!r} cannot be imported ({missing}){_suggestion(path, known)}"
+            f"{family.option}: {path!r} cannot be imported ({one_line(missing)})"
+            f"{path_suggestion(path, known)}"
         ) from None
     except Exception as failure:
-        reason = " ".join(f"{type(failure).__name__}: {failure}".split())
+        reason = one_line(f"{type(failure).__name__}: {failure}")
         raise ConfigurationError(
             f"{family.option}: {path!r} cannot be imported ({reason})"
         ) from failure
 
 
 def _shipped(path: str, name: str, family: _Family) -> Any:
-    if name == family.shipped.__name__:
+    if name in (family.shipped.__name__, *family.older_names):
         return family.shipped
     by_name = {kind.__name__: kind for kind in family.shipped()}
     if name in by_name:
         return by_name[name]
     raise ConfigurationError(
-        f"{family.option}: there is no {path!r} here{_suggestion(name, by_name)}"
+        f"{family.option}: there is no {path!r} here{suggestion(name, by_name)}"
     )
 
 

@@ -1,6 +1,6 @@
-"""Hosts that a request names: those it must not go to, and those it may only go to."""
+"""Hosts that names decide of: those a request must not go to, those it may only go to."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from placement_sched.db.connection import Connection
 from placement_sched.model.allocation import canonical
@@ -51,13 +51,25 @@ def is_forced(spec: RequestSpec) -> bool:
     return forced and not spec.get_scheduler_hint("_nova_check_type")
 
 
-def sift(hosts: Sequence[HostState], spec: RequestSpec) -> FilterRun:
-    """Return the hosts that the names in the request leave, told as filters tell."""
+def sift(
+    hosts: Sequence[HostState], spec: RequestSpec, disabled_cells: Collection[str] = ()
+) -> FilterRun:
+    """Return the hosts that the names in the request leave, told as filters tell.
+
+    Those of the disabled cells are for nobody, by whatever name.
+    """
     left = list(hosts)
     reports: list[FilterReport] = []
     ignored = {name.lower() for name in spec.ignore_hosts}
-    cell = canonical(spec.destination.cell) if spec.destination.cell else None
+    cell = spec.destination.only_cell
+    closed = {canonical(uuid) for uuid in disabled_cells}
     stages: tuple[tuple[str, bool, Callable[[HostState], bool], str], ...] = (
+        (
+            "enabled_cells",
+            bool(closed),
+            lambda host: host.cell_uuid is None or canonical(host.cell_uuid) not in closed,
+            "its cell is disabled",
+        ),
         (
             "ignore_hosts",
             bool(ignored),

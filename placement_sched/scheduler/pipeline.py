@@ -16,15 +16,17 @@ from placement_sched.db.connection import Connection
 from placement_sched.errors import UnknownNames
 from placement_sched.model.candidate import Candidates, together
 from placement_sched.model.query import CandidatesQuery
-from placement_sched.model.report import CandidatesReport, Funnel, View
+from placement_sched.model.report import CandidatesReport, Funnel, LaterReport, PolicyReport, View
 from placement_sched.model.selection import Selection
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler import disabled_hosts
+from placement_sched.scheduler.aggregates import Aggregates
 from placement_sched.scheduler.choose import Choice, Chooser
 from placement_sched.scheduler.headroom import Headroom
 from placement_sched.scheduler.hosts import Memory, World, host_states, named_states
 from placement_sched.scheduler.loading import Plugins
 from placement_sched.scheduler.named_hosts import confinement, named_nodes
+from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.scheduler.question import falls_back, question_from, unknown_in
 from placement_sched.scheduler.stages import (
     RequestFilterRun,
@@ -36,12 +38,16 @@ from placement_sched.store import compute_nodes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What a run works with: plugins made for the settings, memory, and a source of chance."""
+    """What a run works with: plugins made for the settings, memory, and a source of chance.
+
+    ``policies`` are all that there are: which of them hosts are under tells the hosts' ratios.
+    """
 
     settings: Settings
     plugins: Plugins
     memory: Memory
     random: Random
+    policies: Policies | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,7 @@ class Run:
     """How one request went, and under which settings; stages that were not reached are empty.
 
     ``fallback`` asks for VCPU where ``asked`` asks for PCPU: what both find counts.
+    ``states_age`` is in seconds, where the driver keeps host states.
     """
 
     settings: Settings
@@ -65,6 +72,8 @@ class Run:
     asked: Asked | None = None
     fallback: Asked | None = None
     choice: Choice | None = None
+    states_age: float | None = None
+    policy: PolicyReport | None = None
 
     @property
     def selections(self) -> tuple[tuple[Selection, ...], ...]:
@@ -77,13 +86,20 @@ class Run:
         return together([one.found for one in (self.asked, self.fallback) if one is not None])
 
 
-def run(connection: Connection, spec: RequestSpec, tools: Tools, alternates: int) -> Run:
-    """Return how ``spec`` fares; nothing is claimed.
+def run(
+    connection: Connection,
+    spec: RequestSpec,
+    tools: Tools,
+    alternates: int,
+    aggregates: Aggregates | None = None,
+) -> Run:
+    """Return how ``spec`` fares; nothing is claimed. ``aggregates`` are there if they were read.
 
     Raises :class:`Invalid` for a request that cannot be understood and :class:`PluginFailed` for
     a plugin that raises.
     """
-    world = World(connection, tools.memory)
+    driver = tools.plugins.driver
+    world = World(connection, tools.memory, driver.keeps_states, aggregates, tools.policies)
     if spec.is_rebuild:
         return _run_rebuild(world, spec, tools, alternates)
     check_request(tools.plugins.filters, spec)
@@ -91,7 +107,9 @@ def run(connection: Connection, spec: RequestSpec, tools: Tools, alternates: int
     spec = narrowed.spec
     named = confinement(connection, spec)
     query = question_from(spec, tools.settings, named)
-    done = Run(settings=tools.settings, narrowed=narrowed, query=query)
+    done = Run(
+        settings=tools.settings, narrowed=narrowed, query=query, states_age=_states_age(tools)
+    )
     if narrowed.refusal:
         return done
     done = replace(done, asked=_asked(connection, query, narrowed, tools))
@@ -99,7 +117,7 @@ def run(connection: Connection, spec: RequestSpec, tools: Tools, alternates: int
         unpinned = question_from(spec, tools.settings, named, pinned=False)
         done = replace(done, fallback=_asked(connection, unpinned, narrowed, tools))
     found = done.found
-    hosts = host_states(world, found)
+    hosts = host_states(world, found, spec)
     chooser = _chooser(tools, tools.plugins, alternates)
     several = spec.num_instances > 1
     headroom = Headroom.read(connection, found) if several else Headroom.unbounded()
@@ -116,9 +134,18 @@ def _run_rebuild(world: World, spec: RequestSpec, tools: Tools, alternates: int)
     named = named_nodes(world.connection, spec)
     nodes = compute_nodes.search(world.connection) if named is None else named
     chooser = _chooser(tools, replace(tools.plugins, filters=filters), alternates)
-    choice = chooser.choose(named_states(world, nodes), spec, Headroom.unbounded())
+    choice = chooser.choose(named_states(world, nodes, spec), spec, Headroom.unbounded())
     narrowed = RequestFilterRun(spec, ())
     return Run(settings=tools.settings, narrowed=narrowed, query=None, choice=choice)
+
+
+def _states_age(tools: Tools) -> float | None:
+    """Return how old the host states are that the driver keeps, read anew where it is time."""
+    driver = tools.plugins.driver
+    if not driver.keeps_states:
+        return None
+    interval = tools.settings.scheduler.periodic_task_interval
+    return tools.memory.kept_nodes.refresh(driver.now(), interval)
 
 
 def _asked(
@@ -145,7 +172,36 @@ def funnel(connection: Connection, done: Run, view: View) -> Funnel:
         allocation_candidates=_candidates_report(connection, done, view),
         filters=first.filters if first else (),
         weighers=first.weighers if first else (),
+        states_age=done.states_age,
+        policy=done.policy,
+        later=_later(done),
     )
+
+
+def outline(done: Run) -> Funnel:
+    """Return the funnel without the steps of the search, which the run itself did not count.
+
+    It costs no statement: what refused whom before the host filters is :func:`funnel`'s to ask.
+    """
+    first = done.choice.first if done.choice else None
+    hosts = len({request.root_uuid for request in done.found.requests})
+    query = done.query.querystring() if done.query else ""
+    return Funnel(
+        request_filters=done.narrowed.reports,
+        allocation_candidates=CandidatesReport(query=query, hosts=hosts),
+        filters=first.filters if first else (),
+        weighers=first.weighers if first else (),
+        states_age=done.states_age,
+        policy=done.policy,
+        later=_later(done),
+    )
+
+
+def _later(done: Run) -> LaterReport | None:
+    choice = done.choice
+    if choice is None or choice.later is None:
+        return None
+    return LaterReport(placed=choice.placed, filters=choice.later.filters)
 
 
 def _candidates_report(connection: Connection, done: Run, view: View) -> CandidatesReport:

@@ -137,7 +137,7 @@ def _limit(spec: RequestSpec, settings: Settings, named: Confinement) -> int | N
     """Return how many candidates to ask for; None where what is cut might be what is wanted."""
     uncut = (
         named.is_loose
-        or spec.destination.cell
+        or spec.destination.only_cell
         or spec.instance_group is not None
         or any(name in spec.scheduler_hints for name in _UNLIMITED)
     )

@@ -1,11 +1,13 @@
 """The scheduler as the faces ask it: parse, run, claim or explain, answer."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Any
 from uuid import uuid4
+
+from oslo_log import log
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
@@ -17,19 +19,32 @@ from placement_sched.errors import (
     Invalid,
     NotFound,
     NoValidHost,
+    Unavailable,
 )
 from placement_sched.model.clock import Clock
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED, Decision, digest_of
+from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.report import View, hosts_as_json, terms_of
 from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.notifications.announcer import SILENT, Announcer, Began
 from placement_sched.scheduler import group_support, stored
+from placement_sched.scheduler.aggregates import Aggregates
 from placement_sched.scheduler.claims import claim
 from placement_sched.scheduler.completion import check_aliases, completed
+from placement_sched.scheduler.decisions import Retention, decided
 from placement_sched.scheduler.hosts import Memory
-from placement_sched.scheduler.loading import overridden, plugins_for
+from placement_sched.scheduler.live_settings import LiveSettings
+from placement_sched.scheduler.loading import plugins_for
 from placement_sched.scheduler.networks import NetworkDirectory, with_facts
-from placement_sched.scheduler.pipeline import Run, Tools, funnel, run
+from placement_sched.scheduler.overriding import overridden
+from placement_sched.scheduler.pci_devices import assigned
+from placement_sched.scheduler.pipeline import Run, Tools, funnel, outline, run
+from placement_sched.scheduler.policies.registry import Policies, policies_for
+from placement_sched.scheduler.policies.selection import Chosen, choose, under
+from placement_sched.scheduler.policies.shown import all_shown, one_shown
 from placement_sched.store import allocations, decisions
+
+LOG = log.getLogger(__name__)
 
 Json = dict[str, Any]
 
@@ -37,14 +52,13 @@ Json = dict[str, Any]
 #: new start sees what the others left, so only as many starts are lost as there are rivals.
 MAX_STARTS = 100
 
-DEFAULT_POLICY = "default"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduler:
     """Places requests: one per process, for any number of threads.
 
-    ``neutron`` tells of networks and ports; None where nobody said how to ask it.
+    ``neutron`` tells of networks and ports; None where nobody said how to ask it. ``announcer``
+    tells others, over a message bus, what is asked and how it ends.
     """
 
     database: Database
@@ -53,6 +67,18 @@ class Scheduler:
     random: Random
     memory: Memory
     neutron: NetworkDirectory | None = None
+    announcer: Announcer = SILENT
+    retention: Retention = field(init=False)
+    live: LiveSettings = field(init=False)
+
+    def __post_init__(self) -> None:
+        keeping = self.settings.scheduler.decision_retention
+        object.__setattr__(self, "retention", Retention(self.database, keeping))
+        object.__setattr__(
+            self,
+            "live",
+            LiveSettings(self.settings, self.clock, in_use=self.memory.aggregates.policies_seen),
+        )
 
     def select_destinations(
         self, document: Mapping[str, Any], *, alternates: bool = False, claiming: bool = True
@@ -64,6 +90,12 @@ class Scheduler:
         already by another request, :class:`Invalid`, :class:`PluginFailed` and, where neutron is
         to be asked and does not answer, :class:`ServiceFailed`.
         """
+        with self.announcer.telling() as began:
+            return self._select(document, began, alternates=alternates, claiming=claiming)
+
+    def _select(
+        self, document: Mapping[str, Any], began: Began, *, alternates: bool, claiming: bool
+    ) -> Json:
         try:
             asked = self._whole(document)
         except (NotFound, Invalid):  # what it names may have gone since it was placed
@@ -73,15 +105,17 @@ class Scheduler:
             if earlier is None:
                 raise
             return earlier
-        spec = _with_uuids(_spec_of(asked, self.settings))
+        spec, chosen, aggregates = self._under_policy(asked)
+        settings = chosen.policy.settings
         claiming = claiming and not spec.is_rebuild  # who stays keeps what it holds
-        number = self.settings.scheduler.max_attempts - 1 if alternates else 0
-        tools = self._tools(self.settings)
+        began(spec)
+        number = settings.scheduler.max_attempts - 1 if alternates else 0
+        tools = self._tools(settings)
         for start in range(MAX_STARTS):
             if start and stored.names_group(document):  # whose members the rivals may be
                 asked = self._whole(document)
                 spec = replace(
-                    _spec_of(asked, self.settings),
+                    chosen.confining(_spec_of(asked, settings)),
                     instance_uuids=spec.instance_uuids,
                     requested_networks=spec.requested_networks,
                 )
@@ -90,20 +124,24 @@ class Scheduler:
             if earlier is not None:
                 return earlier
             group_support.check(spec, tools.plugins)
-            spec = with_facts(spec, self.neutron, self.settings)
+            spec = with_facts(spec, self.neutron, settings)
             with self.database.read() as connection:
-                done = run(connection, spec, tools, number)
+                done = run(connection, spec, tools, number, None if start else aggregates)
+                done = replace(done, policy=chosen.report)
                 self.database.tally.candidates = len(done.found.requests)
-                if not done.selections:
-                    told = funnel(connection, done, View()).as_json(View())
-                    raise NoValidHost(_sentence(told), extra={"funnel": told})
-            decision = _decision(spec, asked, done, _digest(spec, document))
-            if not claiming:
-                return dict(decision.answer)
+                found = bool(done.selections)
+                told = outline(done) if found else funnel(connection, done, View())
+            decision = decided(spec, asked, done, told, _digest(spec, document))
             try:
-                self._claim(spec, done, decision)
+                self._write_down(spec, done, decision, claiming=claiming and found)
             except (CapacityExceeded, ConcurrentUpdate):
                 continue
+            if claiming and tools.plugins.driver.keeps_states:
+                self.memory.kept_nodes.note(_placed(spec, done))
+            if not found:
+                shown = told.as_json(View())
+                extra = {"funnel": shown, "decision": decision.uuid}
+                raise NoValidHost(_sentence(shown), extra=extra)
             return dict(decision.answer)
         raise ConcurrentUpdate("others took every host that was chosen; try again")
 
@@ -114,28 +152,53 @@ class Scheduler:
         overrides: Mapping[str, Any],
         view: View,
         alternates: bool = False,
+        policy: str | None = None,
     ) -> Json:
         """Return how a request would fare (contract §4), under other settings where given.
 
-        The same run as :meth:`select_destinations`; nothing is claimed.
+        The same run as :meth:`select_destinations`; nothing is claimed. With ``policy`` it is
+        under the policy of that name, whichever would be chosen.
         """
-        tools = self._tools_under(overrides) if overrides else self._tools(self.settings)
-        spec = _spec_of(self._whole(document), tools.settings)
+        whole = self._whole(document)
+        spec, chosen, aggregates = self._under_policy(whole, policy, overrides)
+        settings = chosen.policy.settings
+        tools = self._tools(settings)
+        if overrides:
+            tools = self._tools_under(settings, overrides)
+            uuids = spec.instance_uuids
+            spec = replace(_spec_of(whole, tools.settings), instance_uuids=uuids)
+            spec = chosen.confining(spec)
         group_support.check(spec, tools.plugins)
         spec = with_facts(spec, self.neutron, tools.settings)
         number = tools.settings.scheduler.max_attempts - 1 if alternates else 0
         with self.database.read() as connection:
-            done = run(connection, spec, tools, number)
+            done = run(connection, spec, tools, number, aggregates)
+            done = replace(done, policy=chosen.report)
             told = funnel(connection, done, view).as_json(view)
         self.database.tally.candidates = len(done.found.requests)
         hosts = done.choice.first.host_reports() if done.choice else ()
         return {
             "outcome": SELECTED if done.selections else NO_VALID_HOST,
-            "policy": DEFAULT_POLICY,
+            "policy": chosen.policy.name,
             "funnel": told,
             "hosts": hosts_as_json(hosts, view),
             "selections": _selections(done),
         }
+
+    def policies(self) -> list[Json]:
+        """Return every policy: its options, where each is from, and the aggregates that name it."""
+        return all_shown(*self._policies())
+
+    def policy(self, name: str) -> Json:
+        """Return one policy in the same way; raise :class:`NotFound` where there is none."""
+        return one_shown(name, *self._policies())
+
+    def _policies(self) -> tuple[Policies, tuple[HostAggregate, ...]]:
+        """Return the policies of this moment, and the aggregates that name one."""
+        settings = self.live.settings()
+        with self.database.read() as connection:
+            tagged = self.memory.aggregates.current(connection).of_policies
+        return policies_for(settings, self.clock), tagged
 
     def _whole(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the request with what it names looked up among what is stored."""
@@ -144,22 +207,71 @@ class Scheduler:
         with self.database.read() as connection:
             return stored.whole(connection, document)
 
+    def _under_policy(
+        self,
+        asked: Mapping[str, Any],
+        named: str | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> tuple[RequestSpec, Chosen, Aggregates | None]:
+        """Return the request as its policy confines it, the policy, and aggregates if read.
+
+        What the request comes to, PCI devices of aliases say, may depend on ``overrides``.
+        """
+        settings = self.live.settings()
+        known = self._tools_under(settings, overrides).settings if overrides else settings
+        spec = _with_uuids(_spec_of(asked, known))
+        policies = policies_for(settings, self.clock)
+        if not policies.names and named is None:
+            return spec, Chosen(policies.default), None
+        with self.database.read() as connection:
+            aggregates = self.memory.aggregates.current(connection)
+        tagged = aggregates.of_policies
+        if named is None:
+            chosen = choose(spec, policies, self._tools(settings).plugins.selectors, tagged)
+        else:
+            try:
+                chosen = under(named, policies, tagged)
+            except ConfigurationError as wrong:
+                raise Invalid(f"policy: {wrong.detail}") from None
+        under_it = chosen.policy.settings
+        if under_it is not settings and not overrides:
+            spec = replace(_spec_of(asked, under_it), instance_uuids=spec.instance_uuids)
+        return chosen.confining(spec), chosen, aggregates
+
     def _tools(self, settings: Settings) -> Tools:
         return Tools(
             settings=settings,
             plugins=plugins_for(settings, self.clock),
             memory=self.memory,
             random=self.random,
+            policies=policies_for(self.live.settings(), self.clock),
         )
 
-    def _tools_under(self, overrides: Mapping[str, Any]) -> Tools:
+    def _tools_under(self, running: Settings, overrides: Mapping[str, Any]) -> Tools:
         """Return the tools of other settings; raises :class:`Invalid` where they cannot be."""
-        settings = overridden(self.settings, overrides)
+        settings = overridden(running, overrides)
         try:
             check_aliases(settings)
             return self._tools(settings)
         except ConfigurationError as wrong:
             raise Invalid(f"overrides: {wrong.detail}") from None
+
+    def _write_down(
+        self, spec: RequestSpec, done: Run, decision: Decision, *, claiming: bool
+    ) -> None:
+        """Record a decision, in one transaction with the claim if it is claimed.
+
+        One that allocates nothing is answered though the database takes no record of it.
+        """
+        now = self.clock()
+        if claiming:
+            self._claim(spec, done, decision)
+        else:
+            try:
+                self.database.write(partial(decisions.record, decision=decision, now=now))
+            except Unavailable as failure:
+                LOG.warning("decision %s is not recorded: %s", decision.uuid, failure.detail)
+        self.retention.made_one(now)
 
     def _claim(self, spec: RequestSpec, done: Run, decision: Decision) -> None:
         options = self.settings.placement
@@ -204,23 +316,6 @@ class Scheduler:
         )
 
 
-def _decision(spec: RequestSpec, asked: Mapping[str, Any], done: Run, digest: str) -> Decision:
-    uuid = str(uuid4())
-    return Decision(
-        uuid=uuid,
-        outcome=SELECTED,
-        project_id=spec.project_id,
-        digest=digest,
-        request=asked,
-        answer={
-            "decision": uuid,
-            "policy": DEFAULT_POLICY,
-            "selections": _selections(done),
-            **_named_here(spec, asked),
-        },
-    )
-
-
 def _spec_of(document: Mapping[str, Any], settings: Settings) -> RequestSpec:
     return completed(request_spec_from(document), document, settings)
 
@@ -244,9 +339,10 @@ def _digest(spec: RequestSpec, document: Mapping[str, Any]) -> str:
     return digest_of({**same, "instance_uuids": list(spec.instance_uuids)})
 
 
-def _named_here(spec: RequestSpec, document: Mapping[str, Any]) -> Json:
-    """Return the instance uuids where the caller named none and has to learn them."""
-    return {} if document.get("instance_uuids") else {"instance_uuids": list(spec.instance_uuids)}
+def _placed(spec: RequestSpec, done: Run) -> Iterator[tuple[str, RequestSpec]]:
+    """Yield for each instance the uuid of the node it was placed on, and its own request."""
+    for uuid, (best, *_) in zip(spec.instance_uuids, done.selections, strict=False):
+        yield best.compute_node_uuid, assigned(spec.for_instance(uuid), best.allocation_request)
 
 
 def _selections(done: Run) -> list[list[Json]]:
@@ -264,7 +360,12 @@ def _sentence(told: Mapping[str, Any]) -> str:
         return f"No valid host was found: {_narrowest(candidates)}"
     if last is not None:
         return f"No valid host was found: {last['name']} refused the last {last['before']}"
-    return "No valid host was found for every instance of the request"
+    later = told.get("later_instance")
+    if later is None:
+        return "No valid host was found for every instance of the request"
+    ends = (one for one in later["filters"] if one["before"] and not one["after"])
+    why = next((f": {one['name']} refused the last {one['before']}" for one in ends), "")
+    return f"No valid host was found for more than {later['placed']} of the instances{why}"
 
 
 def _narrowest(candidates: Mapping[str, Any]) -> str:

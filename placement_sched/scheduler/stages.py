@@ -24,12 +24,18 @@ from placement_sched.model.report import (
 )
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.filters import BaseHostFilter, Question
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.outcomes import check_outcome
 from placement_sched.scheduler.plugin import SchedulerPlugin, path_of
 from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World
-from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, normalize
+from placement_sched.scheduler.strange_code import one_line
+from placement_sched.scheduler.weights import (
+    BaseHostWeigher,
+    WeighedHost,
+    aggregates_of,
+    normalize,
+)
 
 LOG = log.getLogger(__name__)
 
@@ -57,8 +63,13 @@ class _Column:
 
     name: str
     raw: Sequence[float]
-    normalized: list[float]
-    multipliers: list[float]
+    normalized: Sequence[float]
+    multipliers: Sequence[float]
+
+    @property
+    def counts(self) -> bool:
+        """Return whether it adds anything to the weight of any host."""
+        return any(self.normalized) and any(self.multipliers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,7 @@ class WeighRun:
 def check_request(filters: Sequence[BaseHostFilter], spec: RequestSpec) -> None:
     """Raise :class:`~placement_sched.errors.Invalid` where a filter cannot make sense of it."""
     for plugin in filters:
-        with _calling(plugin):
+        with calling(plugin):
             plugin.check(spec)
 
 
@@ -161,7 +172,7 @@ def run_filters(
     for plugin in filters:
         if not left:
             break
-        with _calling(plugin):
+        with calling(plugin):
             if not plugin.run_filter_for_index(index):
                 continue
             passed, rejected = _sift(plugin, left, spec)
@@ -185,8 +196,11 @@ def run_weighers(
     As in nova, a single host is not weighed. Raises :class:`PluginFailed`.
     """
     weighed = [WeighedHost(host) for host in hosts]
-    columns = [_weigh(plugin, weighed, hosts, spec) for plugin in weighers if len(hosts) > 1]
+    aggregates = aggregates_of(hosts)
+    columns = [_weigh(plugin, weighed, aggregates, spec) for plugin in weighers if len(hosts) > 1]
     for column in columns:
+        if not column.counts:
+            continue
         for item, multiplier, share in zip(
             weighed, column.multipliers, column.normalized, strict=True
         ):
@@ -231,7 +245,7 @@ class _WatchedWorld:
 
 
 @contextmanager
-def _calling(plugin: SchedulerPlugin, world: _WatchedWorld | None = None) -> Iterator[None]:
+def calling(plugin: SchedulerPlugin, world: _WatchedWorld | None = None) -> Iterator[None]:
     """Run a plugin's code: its settings are in effect, and what it raises names its class."""
     try:
         with in_effect(plugin.settings):
@@ -243,14 +257,22 @@ def _calling(plugin: SchedulerPlugin, world: _WatchedWorld | None = None) -> Ite
             raise
         path = path_of(type(plugin))
         LOG.exception("%s failed", path)
-        reason = f"{type(failure).__name__}: {failure}".rstrip(": ")
+        reason = one_line(f"{type(failure).__name__}: {_words(failure)}").rstrip(": ")
         raise errors.PluginFailed(f"{path} failed: {reason}") from failure
+
+
+def _words(failure: BaseException) -> str:
+    """Return what a failure says, as text that can be sent, whatever it is made of."""
+    try:
+        return str(failure).encode(errors="replace").decode()
+    except Exception:  # noqa: BLE001 - a stranger's, of which anything may come
+        return "what it says cannot be told"
 
 
 def _apply(
     plugin: BaseRequestFilter, spec: RequestSpec, world: _WatchedWorld
 ) -> Outcome | Refusal | None:
-    with _calling(plugin, world):
+    with calling(plugin, world):
         if not plugin.enabled(plugin.settings):
             return None
         outcome = plugin.apply(spec, world)
@@ -262,12 +284,14 @@ def _sift(
     plugin: BaseHostFilter, hosts: list[HostState], spec: RequestSpec
 ) -> tuple[list[HostState], list[Rejected]]:
     if _only_refuses(type(plugin)):
-        return _sift_by_refusal(plugin, hosts, spec)
+        return _sift_by_refusal(_question(plugin, spec), hosts)
     result = plugin.filter_all(hosts, spec)
-    passed = [] if result is None else list(result)
+    passed = [] if result is None else list({id(host): host for host in result}.values())
+    kept = {id(host) for host in passed}
+    if not kept <= {id(host) for host in hosts}:
+        raise ValueError("it returned a host that it was not asked about")
     if len(passed) == len(hosts):
         return passed, []
-    kept = {id(host) for host in passed}
     return passed, [
         Rejected(host.host, host.nodename, _reason(plugin, host, spec))
         for host in hosts
@@ -276,23 +300,35 @@ def _sift(
 
 
 def _only_refuses(kind: type[BaseHostFilter]) -> bool:
-    """Return whether ``refusal`` is all there is to a filter, so that it may be asked directly."""
+    """Return whether a filter says why it refuses, and nothing else decides for it."""
     return (
-        kind.refusal is not BaseHostFilter.refusal
+        (kind.refusal is not BaseHostFilter.refusal or kind.prepares())
         and kind.host_passes is BaseHostFilter.host_passes
         and kind._filter_one is BaseHostFilter._filter_one  # noqa: SLF001 - nova's seam
         and kind.filter_all is BaseHostFilter.filter_all
     )
 
 
+def _question(plugin: BaseHostFilter, spec: RequestSpec) -> Question | None:
+    """Return what to ask of each host, by ``for_request`` unless a child decides by ``refusal``."""
+    ways = {"for_request", "refusal"}
+    last = next(
+        vars(each).keys() & ways for each in type(plugin).__mro__ if vars(each).keys() & ways
+    )
+    if "for_request" in last:
+        return plugin.for_request(spec)
+    return lambda host: plugin.refusal(host, spec)
+
+
 def _sift_by_refusal(
-    plugin: BaseHostFilter, hosts: list[HostState], spec: RequestSpec
+    ask: Question | None, hosts: list[HostState]
 ) -> tuple[list[HostState], list[Rejected]]:
+    if ask is None:
+        return hosts, []
     passed: list[HostState] = []
     rejected: list[Rejected] = []
-    ask = plugin.refusal
     for host in hosts:
-        refusal = ask(host, spec)
+        refusal = ask(host)
         if refusal is None:
             passed.append(host)
         else:
@@ -303,7 +339,7 @@ def _sift_by_refusal(
 def _reason(plugin: BaseHostFilter, host: HostState, spec: RequestSpec) -> str:
     """Return why a filter that decides in its own way refused a host."""
     refusal = None
-    if type(plugin).refusal is not BaseHostFilter.refusal:
+    if type(plugin).refusal is not BaseHostFilter.refusal or plugin.prepares():
         refusal = plugin.refusal(host, spec)
     return refusal.reason if refusal else f"refused by {type(plugin).__name__}"
 
@@ -311,15 +347,29 @@ def _reason(plugin: BaseHostFilter, host: HostState, spec: RequestSpec) -> str:
 def _weigh(
     plugin: BaseHostWeigher,
     weighed: list[WeighedHost],
-    hosts: Sequence[HostState],
+    aggregates: Collection[HostAggregate],
     spec: RequestSpec,
 ) -> _Column:
-    with _calling(plugin):
-        raw = list(plugin.weigh_objects(weighed, spec))
-        if len(raw) != len(hosts):
-            raise ValueError(f"{len(raw)} weights for {len(hosts)} hosts")
+    """Return what a weigher says of the hosts; ``aggregates`` are those that any of them is in."""
+    with calling(plugin):
+        told = plugin.multipliers([item.obj for item in weighed], aggregates)
+        multipliers = list(map(float, told))
+        if _has_a_say(type(plugin)) and not plugin.concerns(spec):
+            nothing = [0.0] * len(weighed)
+            return _Column(type(plugin).__name__, nothing, nothing, multipliers)
+        # Some weigh in numbers of other kinds, which no answer could be made of.
+        raw = list(map(float, plugin.weigh_objects(weighed, spec)))
+        if len(raw) != len(weighed):
+            raise ValueError(f"{len(raw)} weights for {len(weighed)} hosts")
         normalized = normalize(raw, plugin.minval, plugin.maxval)
-        return _Column(type(plugin).__name__, raw, normalized, plugin.multipliers(hosts))
+        return _Column(type(plugin).__name__, raw, normalized, multipliers)
+
+
+def _has_a_say(kind: type[BaseHostWeigher]) -> bool:
+    """Return whether ``concerns`` speaks of how this class weighs, not of how its parent did."""
+    weighing = {"_weigh_object", "weigh_objects", "column"}
+    first = next(each for each in kind.__mro__ if vars(each).keys() & {"concerns", *weighing})
+    return "concerns" in vars(first)
 
 
 def _multiplier(plugin: BaseHostWeigher, best: float) -> float:

@@ -28,7 +28,13 @@ from placement_sched.db.tables import (
     resource_providers,
     services,
 )
-from placement_sched.model.host_aggregate import ZONE_KEY, HostAggregate
+from placement_sched.model.host_aggregate import (
+    POLICY_KEY,
+    ZONE_KEY,
+    HostAggregate,
+    Tag,
+    policy_name,
+)
 from placement_sched.model.service import COMPUTE_BINARY
 
 #: The change counter that rises with every change of an aggregate, its hosts or its metadata.
@@ -39,6 +45,13 @@ _HOSTS = host_aggregate_hosts.c
 _METADATA = host_aggregate_metadata.c
 
 _NAMED, _HOSTED, _TAGGED = range(3)
+
+_TAGGED_HOSTS: Select[Any] = (
+    select(_HOSTS.host, _AGGREGATES.id, _AGGREGATES.name, _METADATA.value)
+    .join(host_aggregates, _AGGREGATES.id == _HOSTS.aggregate_id)
+    .join(host_aggregate_metadata, _METADATA.aggregate_id == _AGGREGATES.id)
+    .where(_METADATA.key == POLICY_KEY)
+)
 
 
 def all_aggregates(connection: Connection) -> tuple[HostAggregate, ...]:
@@ -181,6 +194,28 @@ def zones_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, di
         for host, aggregate_id, zone in connection.execute(query):
             zones[host][aggregate_id] = zone
     return dict(zones)
+
+
+def tags_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, tuple[Tag, ...]]:
+    """Return by host, where it is in any, what names a policy of it, by aggregate id."""
+    found: dict[str, list[Tag]] = defaultdict(list)
+    for batch in batches(hosts):
+        query = _TAGGED_HOSTS.where(_HOSTS.host.in_(batch)).order_by(_AGGREGATES.id)
+        for host, number, name, value in connection.execute(query):
+            if policy := policy_name(value):
+                found[host].append(Tag(number, name, policy))
+    return {host: tuple(tags) for host, tags in found.items()}
+
+
+def tagged_hosts(connection: Connection) -> tuple[str, ...]:
+    """Return the hosts of all aggregates that name a policy, by name."""
+    query = (
+        select(_HOSTS.host)
+        .join(host_aggregate_metadata, _METADATA.aggregate_id == _HOSTS.aggregate_id)
+        .where(_METADATA.key == POLICY_KEY)
+        .distinct()
+    )
+    return tuple(sorted(connection.scalars(query)))
 
 
 def hosts_with_instances(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import orjson
 from sqlalchemy import Connection, Row, delete, select
 
+from placement_sched.db.among import among
 from placement_sched.db.batches import batches
 from placement_sched.db.insert import insert_or_update
 from placement_sched.db.tables import instances
@@ -56,7 +57,7 @@ def by_uuids(
     return tuple(
         of_row(row)
         for batch in batches(sorted(set(uuids)))
-        for row in connection.execute(query.where(_COLUMNS.uuid.in_(batch)))
+        for row in connection.execute(query.where(among(connection, _COLUMNS.uuid, batch)))
     )
 
 
@@ -66,7 +67,9 @@ def by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ..
         of_row(row)
         for batch in batches(set(hosts))
         for row in connection.execute(
-            select(instances).where(_COLUMNS.host.in_(batch)).order_by(_COLUMNS.host, _COLUMNS.uuid)
+            select(instances)
+            .where(among(connection, _COLUMNS.host, batch))
+            .order_by(_COLUMNS.host, _COLUMNS.uuid)
         )
     )
 

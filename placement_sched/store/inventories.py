@@ -105,6 +105,29 @@ def replace_many(
     return frozenset(number for number, _ in different)
 
 
+def set_ratios(
+    connection: Connection, by_provider_id: Mapping[int, Mapping[str, float]], now: datetime
+) -> frozenset[int]:
+    """Give inventories that are there these ratios, by class; return the providers that changed.
+
+    The caller has locked the providers and bumps the generations of those that changed. A ratio
+    may leave less than is allocated. The number of statements does not depend on how many
+    providers there are.
+    """
+    found = _found(connection, by_provider_id)
+    wanted = {
+        number: [
+            dataclasses.replace(held.inventory, allocation_ratio=ratio)
+            for name, ratio in ratios.items()
+            if (held := found.get((number, name))) is not None
+        ]
+        for number, ratios in by_provider_id.items()
+    }
+    different = _different(connection, found, wanted)
+    _put(connection, different, now)
+    return frozenset(number for number, _ in different)
+
+
 def _write(
     connection: Connection,
     found: _HeldByPlace,

@@ -4,14 +4,15 @@ import pkgutil
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler.extra_specs.validator import ExtraSpecValidator
+from placement_sched.scheduler.strange_code import loaded, one_line
 
 GROUP = "placement_sched.extra_spec_validators"
 
@@ -83,10 +84,14 @@ def _announced() -> Iterable[ExtraSpecValidator]:
     for one in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         where = f"entry point {one.name} of {GROUP}"
         try:
-            registered: list[Any] = one.load().register()
+            registered: list[Any] = loaded(partial(_registered_by, one))
         except Exception as failure:
-            raise ConfigurationError(f"{where} cannot be loaded: {failure}") from failure
+            raise ConfigurationError(f"{where} cannot be loaded: {one_line(failure)}") from failure
         for validator in registered:
             if not isinstance(validator, ExtraSpecValidator):
                 raise ConfigurationError(f"{where}: {validator!r} is no ExtraSpecValidator")
             yield validator
+
+
+def _registered_by(announced: EntryPoint) -> list[Any]:
+    return list(announced.load().register())

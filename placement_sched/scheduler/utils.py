@@ -1,0 +1,47 @@
+"""What weighers brought from nova ask of ``nova.scheduler.utils``."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from oslo_log import log
+
+from placement_sched.scheduler.filters.utils import aggregate_values_from_key, validate_num_values
+from placement_sched.scheduler.host_state import HostState
+
+LOG = log.getLogger(__name__)
+
+
+def get_weight_multiplier(
+    host_state: HostState, multiplier_name: str, multiplier_config: float
+) -> float:
+    """Return how much a weigher counts for a host: the smallest that its aggregates tell.
+
+    Without any, or where one is no number, it is what is configured.
+    """
+    told = aggregate_values_from_key(host_state, multiplier_name)
+    try:
+        return float(validate_num_values(told, multiplier_config, cast_to=float))
+    except ValueError:
+        LOG.warning("aggregates of %s: %s is no number: %s", host_state, multiplier_name, told)
+        return multiplier_config
+
+
+def parse_options(
+    opts: Iterable[str], sep: str = "=", converter: Callable[[str], Any] = str, name: str = ""
+) -> list[tuple[str, Any]]:
+    """Return name and value of each item like ``cpu.percent=1.0``, as ``weight_setting`` has them.
+
+    An item that is none is logged, ``name`` being the option that it is of, and left out.
+    """
+    pairs: list[tuple[str, Any]] = []
+    for item in opts:
+        key, found, text = item.partition(sep)
+        try:
+            value = converter(text)
+        except ValueError:
+            found = ""
+        if key and found:
+            pairs.append((key, value))
+        else:
+            LOG.warning("%s: %r is no name%svalue", name or "options", item, sep)
+    return pairs
