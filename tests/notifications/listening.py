@@ -1,0 +1,61 @@
+"""A consumer of notifications: oslo.messaging's own listener, as ceilometer and others use it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Queue
+from typing import Any, NamedTuple
+
+from kombu import Connection
+from oslo_config import cfg
+
+from placement_sched.config.messaging import oslo_messaging
+
+
+class Heard(NamedTuple):
+    """A notification as a consumer is handed it."""
+
+    priority: str
+    publisher: str
+    event_type: str
+    payload: dict[str, Any]
+    context: dict[str, Any]
+
+
+class Listener:
+    """Hears the notifications of these topics on nova's exchange."""
+
+    def __init__(self) -> None:
+        self._heard: Queue[Heard] = Queue()
+
+    def info(self, context, publisher_id, event_type, payload, _metadata) -> None:
+        self._heard.put(Heard("info", publisher_id, event_type, payload, context))
+
+    def error(self, context, publisher_id, event_type, payload, _metadata) -> None:
+        self._heard.put(Heard("error", publisher_id, event_type, payload, context))
+
+    def next(self) -> Heard:
+        """Return what is heard next; fail where nothing is."""
+        return self._heard.get(timeout=30)
+
+
+@contextmanager
+def listening(url: str, *topics: str) -> Iterator[Listener]:
+    """Give a consumer of these topics; their queues are there from now on until the end."""
+    library = oslo_messaging()
+    conf = cfg.ConfigOpts()
+    conf(args=[], default_config_files=[], default_config_dirs=[])
+    transport = library.get_notification_transport(conf, url)
+    targets = [library.Target(topic=topic, exchange="nova") for topic in topics]
+    listener = Listener()
+    server = library.get_notification_listener(transport, targets, [listener], executor="threading")
+    server.start()
+    try:
+        yield listener
+    finally:
+        server.stop()
+        server.wait()
+        transport.cleanup()
+        with Connection(url.replace("rabbit://", "amqp://")) as connection:
+            for topic in topics:
+                for priority in ("info", "error"):
+                    connection.default_channel.queue_delete(f"{topic}.{priority}")

@@ -1,0 +1,48 @@
+"""oslo.messaging's own driver ``test``, which keeps what is sent in memory."""
+
+from typing import Any, NamedTuple
+
+from placement_sched.config.messaging import oslo_messaging
+
+oslo_messaging()
+
+from oslo_messaging.notify import _impl_test  # noqa: E402 - loaded by the line above
+
+#: Options by which notifications stay in this process.
+IN_MEMORY: dict[str, Any] = {
+    "oslo_messaging_notifications__driver": ["test"],
+    "oslo_messaging_notifications__transport_url": "fake:/",
+    "DEFAULT__host": "ctl1",
+}
+
+
+class Sent(NamedTuple):
+    """A notification as the driver was handed it."""
+
+    publisher: str
+    event_type: str
+    priority: str
+    payload: dict[str, Any]
+    context: dict[str, Any]
+
+    @property
+    def is_versioned(self) -> bool:
+        return "nova_object.name" in self.payload
+
+
+def sent() -> list[Sent]:
+    """Return all that was sent since :func:`forget`."""
+    return [
+        Sent(
+            message["publisher_id"],
+            message["event_type"],
+            priority.lower(),
+            message["payload"],
+            context,
+        )
+        for context, message, priority, _retry in _impl_test.NOTIFICATIONS
+    ]
+
+
+def forget() -> None:
+    _impl_test.reset()

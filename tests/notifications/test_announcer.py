@@ -1,0 +1,146 @@
+"""What others are told of a request while it is answered."""
+
+import subprocess
+import sys
+
+import pytest
+
+from placement_sched.config.messaging import GROUP
+from placement_sched.notifications.announcer import SILENT, Announcer, announcer_of
+from placement_sched.notifications.event import END, ERROR, START
+from tests.conftest import make_settings
+from tests.notifications.memory import IN_MEMORY, forget, sent
+from tests.placing import flavor, instance, report, spec
+from tests.scheduler.states import settings_with
+
+SELECT = "/scheduler/v1/select_destinations"
+EXPLAIN = "/scheduler/v1/explain"
+
+
+@pytest.fixture(autouse=True)
+def nothing_sent():
+    forget()
+    yield
+    forget()
+
+
+@pytest.fixture
+def cloud(sqlite_url, make_app):
+    """A host, and a service that keeps its notifications in memory."""
+    app = make_app(make_settings(sqlite_url, **IN_MEMORY))
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    return app
+
+
+def told(app):
+    """Return event types and priorities, once everything is sent."""
+    app.app.services.scheduler.announcer.close()
+    prefix = "scheduler.select_destinations."
+    return [(one.event_type.removeprefix(prefix), one.priority) for one in sent()]
+
+
+def test_request_is_told_when_it_is_taken_up_and_when_it_is_answered(cloud):
+    cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
+    assert told(cloud) == [("start", "info"), ("end", "info")]
+    properties = [one.payload["request_spec"]["instance_properties"] for one in sent()]
+    assert {one["uuid"] for one in properties} == {instance(1)}
+    assert {one["project_id"] for one in properties} == {"p1"}
+
+
+def test_instance_that_nobody_named_is_told_by_the_uuid_it_was_given(cloud):
+    body = {"request_spec": {"flavor": flavor(), "image": None}}
+    cloud.post_json(SELECT, body)
+    assert told(cloud) == [("start", "info"), ("end", "info")]
+    uuids = {one.payload["request_spec"]["instance_properties"]["uuid"] for one in sent()}
+    (made,) = uuids
+    listed = cloud.get("/scheduler/v1/instances").json["instances"]
+    assert [one["uuid"] for one in listed] == [made]
+
+
+def test_request_that_finds_no_host_is_told_with_the_reason(cloud):
+    body = {"request_spec": spec(instance(1), flavor=flavor(memory_mb=999999))}
+    refused = cloud.post_json(SELECT, body, status=409).json["errors"][0]
+    assert told(cloud) == [("start", "info"), ("error", "error")]
+    payload = sent()[1].payload
+    assert payload["code"] == "scheduler.no_valid_host"
+    assert payload["reason"] == refused["detail"]
+
+
+def test_request_for_an_instance_that_is_placed_is_told_with_the_reason(cloud):
+    cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
+    other = spec(instance(1), flavor=flavor(vcpus=2))
+    cloud.post_json(SELECT, {"request_spec": other}, status=409)
+    assert told(cloud)[2:] == [("start", "info"), ("error", "error")]
+    assert sent()[3].payload["code"] == "scheduler.instance_placed"
+
+
+@pytest.mark.parametrize("claim", [True, False])
+def test_request_sent_again_is_told_again(cloud, claim):
+    for _ in range(2):
+        cloud.post_json(SELECT, {"request_spec": spec(instance(1)), "claim": claim})
+    assert told(cloud) == [("start", "info"), ("end", "info")] * 2
+
+
+def test_explanation_is_told_to_nobody(cloud):
+    cloud.post_json(EXPLAIN, {"request_spec": spec(instance(1))})
+    cloud.post_json(EXPLAIN, {"request_spec": spec(flavor=flavor(memory_mb=999999))})
+    assert told(cloud) == []
+
+
+@pytest.mark.parametrize("request_spec", [{"flavor": 1}, {"flavor": "no-such-flavor"}])
+def test_request_that_cannot_be_is_told_to_nobody(cloud, request_spec):
+    cloud.post_json(SELECT, {"request_spec": request_spec}, status="4*")
+    assert told(cloud) == []
+
+
+def test_bus_that_is_down_fails_no_request(sqlite_url, make_app, caplog):
+    options = {
+        "oslo_messaging_notifications__driver": ["messagingv2"],
+        "oslo_messaging_notifications__transport_url": "rabbit://guest:guest@127.0.0.1:1/",
+        "oslo_messaging_notifications__retry": 0,
+    }
+    app = make_app(make_settings(sqlite_url, **options))
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    app.post_json(SELECT, {"request_spec": spec(instance(1))})
+    app.app.services.scheduler.announcer.close()
+    assert "Connection refused" in caplog.text
+
+
+class Watching(Announcer):
+    """Looks how many allocations are kept whenever there is something to tell."""
+
+    def __init__(self, database) -> None:
+        super().__init__()
+        self.seen = []
+        self._database = database
+
+    def _tell(self, event) -> None:
+        with self._database.read() as connection:
+            held = connection.exec_driver_sql("SELECT COUNT(*) FROM allocations").scalar()
+        self.seen.append((event.phase, held))
+
+
+def test_end_is_told_once_the_claim_is_kept(app):
+    """On every database: who reads when it is told finds the allocations."""
+    services = app.app.services
+    watching = Watching(services.database)
+    object.__setattr__(services.scheduler, "announcer", watching)
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    app.post_json(SELECT, {"request_spec": spec(instance(1))})
+    app.post_json(SELECT, {"request_spec": spec(flavor=flavor(vcpus=99))}, status=409)
+    assert watching.seen == [(START, 0), (END, 3), (START, 3), (ERROR, 3)]
+
+
+@pytest.mark.parametrize("drivers", [[], [""], ["noop"], ["noop", "noop"]])
+def test_without_a_driver_nobody_is_told(drivers):
+    assert announcer_of(settings_with(**{f"{GROUP}__driver": drivers})) is SILENT
+
+
+def test_library_is_not_loaded_where_nobody_is_told():
+    code = (
+        "import sys; from placement_sched.app import make_services; "
+        "from placement_sched.scheduler.loading import read_settings; "
+        "make_services(read_settings()); print('oslo_messaging' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,90 @@
+"""Which messages an event becomes, and who sends them where."""
+
+import pytest
+
+from placement_sched.errors import ConfigurationError
+from placement_sched.notifications.bus import Bus
+from placement_sched.notifications.event import END, ERROR, START, Event, Reason
+from tests.notifications.memory import IN_MEMORY, forget, sent
+from tests.notifications.requests import WHOLE, a_request
+from tests.scheduler.states import settings_with
+
+PLAIN, VERSIONED = "scheduler.ctl1", "nova-scheduler:ctl1"
+SELECT, RUN = "scheduler.select_destinations", "scheduler.run_instance"
+REASON = Reason("scheduler.no_valid_host", "No valid host was found")
+
+
+@pytest.fixture(autouse=True)
+def nothing_sent():
+    forget()
+    yield
+    forget()
+
+
+def messages(event, **options):
+    """Return who sent what with which priority, where an event is sent under these options."""
+    bus = Bus(settings_with(**IN_MEMORY, **options))
+    bus.send(event)
+    bus.close()
+    return [(one.publisher, one.event_type, one.priority) for one in sent()]
+
+
+@pytest.mark.parametrize(
+    ("form", "publishers"),
+    [
+        (None, [PLAIN]),
+        ("unversioned", [PLAIN]),
+        ("versioned", [VERSIONED]),
+        ("both", [PLAIN, VERSIONED]),
+    ],
+)
+@pytest.mark.parametrize(("phase", "priority"), [(START, "info"), (END, "info"), (ERROR, "error")])
+def test_format_says_in_which_forms_each_phase_is_sent(form, publishers, phase, priority):
+    options = {"notifications__notification_format": form} if form else {}
+    event = Event(phase, a_request(WHOLE), REASON if phase == ERROR else None)
+    expected = [(publisher, f"{SELECT}.{phase}", priority) for publisher in publishers]
+    assert messages(event, **options) == expected
+    assert [one.is_versioned for one in sent()] == [one == VERSIONED for one in publishers]
+
+
+@pytest.mark.parametrize("form", ["unversioned", "versioned", "both"])
+@pytest.mark.parametrize(("phase", "told"), [(START, True), (END, True), (ERROR, False)])
+def test_run_instance_is_told_if_wanted_and_never_versioned(form, phase, told):
+    event = Event(phase, a_request(WHOLE), REASON if phase == ERROR else None)
+    found = messages(
+        event,
+        notifications__notification_format=form,
+        notifications__notify_on_run_instance=True,
+    )
+    run = [(PLAIN, f"{RUN}.{phase}", "info")]
+    assert [one for one in found if one[1].startswith(RUN)] == (run if told else [])
+    assert len(found) == {"both": 2}.get(form, 1) + told
+
+
+def test_context_tells_whose_request_it_is():
+    messages(Event(START, a_request(WHOLE)))
+    assert [one.context for one in sent()] == [
+        {"user_id": "u1", "project_id": "p1", "user": "u1", "project": "p1"}
+    ]
+
+
+def test_several_drivers_each_send_every_message():
+    options = {"oslo_messaging_notifications__driver": ["test", "log", "noop", "test"]}
+    bus = Bus(settings_with(**{**IN_MEMORY, **options}))
+    bus.send(Event(START, a_request(WHOLE)))
+    assert len(sent()) == 1  # a driver that is named twice is one
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"driver": ["rabbit"]}, "driver: there is no driver 'rabbit'; there are log, messaging,"),
+        ({"transport_url": "rabit://h"}, "transport_url: Failed to load transport driver"),
+        ({"transport_url": "nonsense"}, "transport_url: No scheme specified"),
+    ],
+)
+def test_options_that_do_not_fit_are_told(options, told):
+    values = {f"oslo_messaging_notifications__{name}": value for name, value in options.items()}
+    with pytest.raises(ConfigurationError) as wrong:
+        Bus(settings_with(**{**IN_MEMORY, **values}))
+    assert wrong.value.detail.startswith(f"[oslo_messaging_notifications] {told}")

@@ -1,0 +1,50 @@
+"""Notifications over a real RabbitMQ, to oslo.messaging's own listener."""
+
+from uuid import uuid4
+
+import pytest
+
+from tests.conftest import make_settings
+from tests.notifications.listening import listening
+from tests.placing import instance, report, spec
+
+SELECT = "/scheduler/v1/select_destinations"
+PLAIN, VERSIONED = "scheduler.ctl1", "nova-scheduler:ctl1"
+
+
+@pytest.fixture
+def topics():
+    """Topics of this test's own, unversioned and versioned."""
+    own = uuid4().hex
+    return f"notifications-{own}", f"versioned-{own}"
+
+
+def test_both_forms_reach_their_consumers_in_order(sqlite_url, make_app, broker, topics):
+    settings = make_settings(
+        sqlite_url,
+        DEFAULT__host="ctl1",
+        oslo_messaging_notifications__driver=["messagingv2"],
+        oslo_messaging_notifications__transport_url=broker,
+        oslo_messaging_notifications__topics=[topics[0]],
+        notifications__versioned_notifications_topics=[topics[1]],
+        notifications__notification_format="both",
+        notifications__notify_on_run_instance=True,
+    )
+    app = make_app(settings)
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    with listening(broker, topics[0]) as plain, listening(broker, topics[1]) as versioned:
+        app.post_json(SELECT, {"request_spec": spec(instance(1))})
+        heard = [plain.next() for _ in range(4)]
+        objects = [versioned.next() for _ in range(2)]
+    assert [(one.publisher, one.event_type) for one in heard] == [
+        (PLAIN, "scheduler.run_instance.start"),
+        (PLAIN, "scheduler.select_destinations.start"),
+        (PLAIN, "scheduler.run_instance.end"),
+        (PLAIN, "scheduler.select_destinations.end"),
+    ]
+    assert [(one.publisher, one.event_type) for one in objects] == [
+        (VERSIONED, "scheduler.select_destinations.start"),
+        (VERSIONED, "scheduler.select_destinations.end"),
+    ]
+    assert {one.payload["nova_object.name"] for one in objects} == {"RequestSpecPayload"}
+    assert {(one.context["user_id"], one.context["project_id"]) for one in heard} == {("u1", "p1")}
