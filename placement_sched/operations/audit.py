@@ -1,11 +1,13 @@
 """Finds allocations of instances that are no more, and frees them if asked.
 
+Where it is handed policies, it tells as well which aggregates and hosts are at odds with them.
+
 The rules are those of ``nova-manage placement audit`` (nova's documentation, "nova-manage"), for
 instances that are recorded here.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
@@ -15,7 +17,9 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.allocation import UNCHECKED, Allocation, ConsumerClaim
 from placement_sched.model.clock import Clock
-from placement_sched.store import allocations, orphans, resource_providers
+from placement_sched.operations.aggregate_policies import faults
+from placement_sched.scheduler.policies.registry import Policies
+from placement_sched.store import allocations, host_aggregates, orphans, resource_providers
 
 #: So many consumers are freed in one transaction, so that nobody waits long for a lock.
 BATCH = 500
@@ -39,6 +43,8 @@ class Audit:
 
     orphaned: tuple[Orphaned, ...]
     deleted: int = 0
+    #: What is wrong with the policies of aggregates, which nothing here mends.
+    policy_faults: tuple[str, ...] = ()
 
     @property
     def consumers(self) -> frozenset[str]:
@@ -56,12 +62,14 @@ class Auditor:
 
     Of that one alone is then found and deleted what a consumer holds; else everything that an
     orphan holds, wherever. ``nobody`` are project and user of consumers of which none is known.
+    ``policies``, where given, are those that aggregates may name.
     """
 
     database: Database
     clock: Clock
     nobody: tuple[str, str]
     provider_uuid: str | None = None
+    policies: Policies | None = None
 
     def find(self) -> Audit:
         """Return what is orphaned; raises :class:`NotFound` for a provider that is not there."""
@@ -70,11 +78,13 @@ class Auditor:
             held = allocations.of_consumers(connection, consumers)
             mine = [one for one in held if self._concerns(one)]
             names = resource_providers.by_uuids(connection, {one.provider_uuid for one in mine})
+            policy_faults = self._policy_faults(connection)
         return Audit(
             orphaned=tuple(
                 Orphaned(consumer, uuid, names[uuid].name if uuid in names else uuid, resources)
                 for (consumer, uuid), resources in _summed(mine)
-            )
+            ),
+            policy_faults=policy_faults,
         )
 
     def delete(self, audit: Audit, told: Told) -> Audit:
@@ -84,7 +94,12 @@ class Auditor:
             deleted += self._freed(batch)
             done += len(batch)
             told(done, len(consumers))
-        return Audit(orphaned=audit.orphaned, deleted=deleted)
+        return replace(audit, deleted=deleted)
+
+    def _policy_faults(self, connection: Connection) -> tuple[str, ...]:
+        if self.policies is None:
+            return ()
+        return tuple(faults(host_aggregates.snapshot(connection), self.policies))
 
     def _freed(self, consumers: Sequence[str]) -> int:
         for _ in range(_ATTEMPTS):

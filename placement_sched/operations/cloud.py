@@ -67,7 +67,7 @@ def load(connection: Connection, cloud: Cloud, settings: Settings, now: datetime
         lambda document: laid(connection, document, terms), document_of(cloud)
     )
     try:
-        apply(connection, before, after, now, lambda _what: None)
+        apply(connection, before, after, now, lambda _what: None, terms.policies)
     except AgainstError as against:
         raise against.cause from None
 

@@ -3,17 +3,26 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from types import MappingProxyType
 
 from oslo_config import cfg
 
+from placement_sched.config.lines import Assignment, Place, read_assignments
 from placement_sched.config.not_yet import NOT_YET
 from placement_sched.config.settings import Settings
 from placement_sched.config.without_meaning import WITHOUT_MEANING
 from placement_sched.config.wrong_values import plain_reason
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
-from placement_sched.operations.config_lines import Assignment, Place, read_assignments
-from placement_sched.operations.option_catalogue import KEYSTONE_GROUPS, Catalogue, underscored
+from placement_sched.notifications.announcer import announcer_of
+from placement_sched.operations.option_catalogue import (
+    KEYSTONE_GROUPS,
+    MESSAGING_GROUPS,
+    Catalogue,
+    underscored,
+)
+from placement_sched.scheduler import options_file
+from placement_sched.scheduler.extra_specs import ExtraSpecValidator, all_validators
 from placement_sched.scheduler.hardware.pci_alias import Alias, aliases_of
 from placement_sched.scheduler.loading import plugins_for
 from placement_sched.scheduler.networks import neutron_of
@@ -37,11 +46,15 @@ class Problem:
 
 
 def check_files(
-    files: Sequence[str], environment: Mapping[str, str], conf: cfg.ConfigOpts
+    files: Sequence[str],
+    environment: Mapping[str, str],
+    conf: cfg.ConfigOpts,
+    unlisted: Mapping[str, str | None] = MappingProxyType({}),
 ) -> list[Problem]:
     """Return what is wrong with the lines of ``files`` and with ``OS_<GROUP>__<OPTION>``.
 
-    ``conf`` knows the options of strangers' plugins.
+    ``conf`` knows the options of strangers' plugins. ``unlisted`` are sections that an aggregate
+    may name as its policy, each with why it could not be used, or None.
     """
     catalogue = Catalogue(conf)
     problems: list[Problem] = []
@@ -53,7 +66,7 @@ def check_files(
             problems.append(Problem(None, wrong.detail))
     written += _from_environment(environment, catalogue)
     problems += _keystone(written, catalogue)
-    problems += _unknown_groups(written, catalogue)
+    problems += _unknown_groups(written, catalogue, unlisted)
     for assignment in written:
         problems += _check(assignment, catalogue)
     order = [*files, *(f"environment {variable}" for variable in sorted(environment))]
@@ -69,15 +82,37 @@ def _position(problem: Problem, order: Sequence[str]) -> tuple[int, int]:
 def check_settings(settings: Settings) -> list[Problem]:
     """Return what is wrong with values of the right type.
 
-    They are the database URL, the plugins named, the PCI aliases and how neutron is to be asked.
+    They are the database URL, the plugins named, the extra specs that packages tell of, the PCI
+    aliases, how neutron is to be asked, how others are told and, where the others are right, what
+    ``[scheduler] json_config_location`` lays over them.
     """
-    problems = []
-    for check in (database_url, plugins_for, _pci_aliases, neutron_of):
+    problems: list[Problem] = []
+    for check in (
+        database_url,
+        plugins_for,
+        _validators,
+        _pci_aliases,
+        neutron_of,
+        announcer_of,
+    ):
         try:
             check(settings)
         except ConfigurationError as wrong:
             problems.append(Problem(None, wrong.detail))
-    return problems
+    return problems or list(_options_file(settings))
+
+
+def _options_file(settings: Settings) -> Iterator[Problem]:
+    try:
+        found = options_file.read(settings)
+    except ConfigurationError as wrong:
+        yield Problem(None, wrong.detail)
+        return
+    yield from (Problem(None, told, fatal=False) for told in found.passed_over)
+
+
+def _validators(_settings: Settings) -> Sequence[ExtraSpecValidator]:
+    return all_validators()
 
 
 def _pci_aliases(settings: Settings) -> Mapping[str, Alias]:
@@ -106,22 +141,39 @@ def _keystone(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[P
                 yield Problem(line.place, unknown.detail)
 
 
-def _unknown_groups(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[Problem]:
-    """Yield each unknown group once, where it is first written.
+def _unknown_groups(
+    written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
+) -> Iterator[Problem]:
+    """Yield each unknown group once, where it is first written; a policy's section is none.
 
     An operator brings whole files of nova along: what is not like anything of ours is no fault.
     """
-    told: set[str] = set()
+    told = _listed_policies(written)
     for line in written:
         if line.group in told or catalogue.knows_group(line.group):
             continue
         told.add(line.group)
-        near = _nearest(line.group, catalogue.groups())
+        foreign = line.group in MESSAGING_GROUPS
+        near = None if foreign else _nearest(line.group, catalogue.groups())
         if near:
             text = f"there is no group [{line.group}]; did you mean [{near}]?"
+        elif line.group in unlisted:
+            reason = unlisted[line.group]
+            if reason is None:
+                continue
+            text = f"there is no group [{line.group}] here, nor can it be a policy: {reason}"
         else:
             text = f"there is no group [{line.group}] here, and nothing in it is used"
         yield Problem(line.heading, text, fatal=bool(near))
+
+
+def _listed_policies(written: Iterable[Assignment]) -> set[str]:
+    """Return the names that the last line of ``[scheduler] policies`` lists."""
+    names: list[str] = []
+    for line in written:
+        if (line.group, underscored(line.name)) == ("scheduler", "policies"):
+            names = line.value.split(",")
+    return {name.strip().lower() for name in names}
 
 
 def _check(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:

@@ -3,7 +3,9 @@
 Each function works within the caller's transaction and bumps the aggregates' change counter
 first: that row's lock makes writers take turns, so two of them cannot both find a rule kept that
 they break together. The rules are nova's (compute API reference, "Host aggregates"): a host is in
-at most one availability zone, and no zone changes under instances.
+at most one availability zone, and no zone changes under instances. And a host is under at most one
+policy (nova blueprint multiple-scheduler-drivers), whose ratios its inventories have; without
+``policies`` it is not asked whether there is such a policy, and no ratio changes.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,7 +13,10 @@ from datetime import datetime
 
 from placement_sched.db.connection import Connection
 from placement_sched.errors import Conflict, Duplicate, Invalid, NotFound
-from placement_sched.model.host_aggregate import ZONE_KEY, HostAggregate
+from placement_sched.model.host_aggregate import POLICY_KEY, ZONE_KEY, HostAggregate
+from placement_sched.operations import aggregate_policies
+from placement_sched.operations.aggregate_policies import listed
+from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.store import aggregates as provider_aggregates
 from placement_sched.store import change_counters
 from placement_sched.store import host_aggregates as store
@@ -58,28 +63,42 @@ def update(
 
 
 def set_metadata(
-    connection: Connection, aggregate_id: int, changes: Mapping[str, str | None], now: datetime
+    connection: Connection,
+    aggregate_id: int,
+    changes: Mapping[str, str | None],
+    now: datetime,
+    policies: Policies | None = None,
 ) -> HostAggregate:
     """Set metadata keys of an aggregate; None removes a key, keys not named stay.
 
-    Raises :class:`NotFound`, and :class:`Invalid` for a zone that cannot be.
+    Raises :class:`NotFound`, :class:`Invalid` for a zone that cannot be, and :class:`Conflict` for
+    a policy that is not there or is not that of another aggregate of its hosts.
     """
     change_counters.bump(connection, store.SUBJECT)
     aggregate = get(connection, aggregate_id)
     if ZONE_KEY in changes:
         _check_zone(connection, aggregate, changes[ZONE_KEY])
+    if (policy := changes.get(POLICY_KEY)) is not None:
+        aggregate_policies.check_tagged(connection, aggregate, policy, policies)
     store.change_metadata(connection, aggregate_id, changes, now)
+    if POLICY_KEY in changes:
+        aggregate_policies.settle(connection, aggregate.hosts, policies, now)
     store.touch(connection, aggregate_id, now)
     return get(connection, aggregate_id)
 
 
 def add_hosts(
-    connection: Connection, aggregate_id: int, hosts: Collection[str], now: datetime
+    connection: Connection,
+    aggregate_id: int,
+    hosts: Collection[str],
+    now: datetime,
+    policies: Policies | None = None,
 ) -> HostAggregate:
     """Put hosts, and the providers of their compute nodes, into an aggregate: all or none.
 
     Raises :class:`NotFound` for an unknown host or aggregate, :class:`Conflict` where a host is in
-    it already, is in another zone, or would change zone under its instances.
+    it already, is in another zone, would change zone under its instances, or is under another
+    policy, and where the aggregate's is not there.
     """
     change_counters.bump(connection, store.SUBJECT)
     unknown = sorted(set(hosts) - store.known_hosts(connection, hosts))
@@ -91,14 +110,22 @@ def add_hosts(
         raise Conflict(f"Aggregate {aggregate_id} already has host {', '.join(present)}.")
     if aggregate.availability_zone is not None:
         _check_zone_of_added(connection, aggregate, hosts)
+    if aggregate.policy is not None:
+        aggregate_policies.check_added(connection, aggregate, hosts, policies)
     store.add_hosts(connection, aggregate_id, hosts, now)
     providers = store.provider_ids_of_hosts(connection, hosts)
     provider_aggregates.add_members(connection, aggregate.uuid, providers, now)
+    if aggregate.policy is not None:
+        aggregate_policies.settle(connection, hosts, policies, now)
     return get(connection, aggregate_id)
 
 
 def remove_host(
-    connection: Connection, aggregate_id: int, host: str, now: datetime
+    connection: Connection,
+    aggregate_id: int,
+    host: str,
+    now: datetime,
+    policies: Policies | None = None,
 ) -> HostAggregate:
     """Take a host, and the providers of its compute nodes, out of an aggregate.
 
@@ -114,6 +141,8 @@ def remove_host(
     store.remove_host(connection, aggregate_id, host)
     providers = store.provider_ids_of_hosts(connection, [host])
     provider_aggregates.remove_members(connection, aggregate.uuid, providers, now)
+    if aggregate.policy is not None:
+        aggregate_policies.settle(connection, [host], policies, now)
     return get(connection, aggregate_id)
 
 
@@ -147,13 +176,15 @@ def _check_zone(connection: Connection, aggregate: HostAggregate, zone: str | No
     }
     if others:
         raise Invalid(
-            f"{prefix}: one or more hosts already in availability zone(s) {_list(others)}."
+            f"{prefix}: one or more hosts already in availability zone(s) {listed(others)}."
         )
     if zone == aggregate.availability_zone:
         return
     busy = store.hosts_with_instances(connection, aggregate.hosts)
     if busy:
-        raise Invalid(f"{prefix}: one or more hosts contain instances in this zone: {_list(busy)}.")
+        raise Invalid(
+            f"{prefix}: one or more hosts contain instances in this zone: {listed(busy)}."
+        )
 
 
 def _check_zone_of_added(
@@ -167,13 +198,13 @@ def _check_zone_of_added(
     if others:
         there = [host for host, named in zones.items() if others.intersection(named.values())]
         raise Conflict(
-            f"{prefix}: one or more hosts already in availability zone(s) {_list(others)}: "
-            f"{_list(there)}."
+            f"{prefix}: one or more hosts already in availability zone(s) {listed(others)}: "
+            f"{listed(there)}."
         )
     busy = store.hosts_with_instances(connection, set(hosts) - set(zones))
     if busy:
         raise Conflict(
-            f"{prefix}: {_list(busy)} would come into availability zone "
+            f"{prefix}: {listed(busy)} would come into availability zone "
             f"{aggregate.availability_zone} with the instances that are on it; move them first."
         )
 
@@ -189,10 +220,3 @@ def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, hos
             f"zone {aggregate.availability_zone} with the instances that are on it; "
             "move them first."
         )
-
-
-def _list(names: Collection[str]) -> str:
-    """Return names in order; of many, the first few and how many more."""
-    ordered = sorted(names)
-    more = f" and {len(ordered) - 5} more" if len(ordered) > 5 else ""
-    return ", ".join(ordered[:5]) + more

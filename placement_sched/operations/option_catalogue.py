@@ -7,6 +7,7 @@ from keystoneauth1 import loading as keystone_loading
 from oslo_config import cfg
 
 from placement_sched.config.aliased import AliasedBoolOpt
+from placement_sched.config.messaging import oslo_messaging
 from placement_sched.config.not_yet import NOT_YET
 from placement_sched.config.settings import registered_options
 from placement_sched.config.without_meaning import WITHOUT_MEANING
@@ -19,15 +20,26 @@ NAMESPACES = (
     "placement_sched.plugins",
     "placement_sched.neutron",
     "oslo.log",
+    "oslo.messaging",
     "oslo.policy",
     "oslo.middleware.cors",
     "oslo.middleware.http_proxy_to_wsgi",
     "keystonemiddleware.auth_token",
 )
 
+#: The like of what installed packages announce. The sample has them; who checks files has loaded
+#: the packages already, and told where one of them is broken.
+PACKAGES = "placement_sched.packages"
+
 #: Groups whose ``auth_type`` names one of keystoneauth's plugins, and with it more options. nova
 #: and others write the options of these groups into many groups of their files.
 KEYSTONE_GROUPS = frozenset({"keystone_authtoken", "neutron"})
+
+#: Groups of oslo.messaging, of today or former days, that it has no use for here. They are no
+#: misspelt names of those that it has.
+MESSAGING_GROUPS = frozenset(
+    {"oslo_messaging_amqp", "oslo_messaging_metrics", "oslo_messaging_zmq"}
+)
 
 
 class Catalogue:
@@ -103,6 +115,7 @@ def underscored(name: str) -> str:
 
 
 def _listed() -> Iterator[tuple[str, cfg.Opt]]:
+    oslo_messaging()  # which is so kept from warning when its options are
     for namespace in NAMESPACES:
         for announced in entry_points(group="oslo.config.opts", name=namespace):
             for group, options in announced.load()():

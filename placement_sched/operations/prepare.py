@@ -1,5 +1,6 @@
 """Makes a database fit for use: the schema where it may, standard traits and classes always."""
 
+from collections.abc import Callable
 from threading import Lock, Semaphore
 
 from placement_sched.config.settings import Settings
@@ -34,10 +35,16 @@ class Preparation:
 
     Called before every request, it costs one attribute read once done. While the database is
     absent each call tries again, so that the service recovers by itself; while it is locked, few
-    wait for it.
+    wait for it. ``upkeep`` is called every time, once the database is fit.
     """
 
-    def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        clock: Clock,
+        upkeep: Callable[[], None] | None = None,
+    ) -> None:
         # SQLite is embedded: its file is this service's own, and nobody else will prepare it.
         embedded = database.url.get_backend_name() == "sqlite"
         self._may_sync: bool = settings.placement_database.sync_on_startup or embedded
@@ -46,11 +53,16 @@ class Preparation:
         self._places = Semaphore(PLACES)
         self._lock = Lock()
         self._done = False
+        self._upkeep = upkeep
 
     def __call__(self) -> None:
         """Return once the database is fit; raise :class:`Unavailable` while it is not."""
-        if self._done:
-            return
+        if not self._done:
+            self._wait_for_it()
+        if self._upkeep is not None:
+            self._upkeep()
+
+    def _wait_for_it(self) -> None:
         if not self._places.acquire(blocking=False):
             raise Unavailable(_BUSY)
         try:

@@ -11,7 +11,8 @@ from placement_sched.db.connection import Connection
 from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.node_report import Defaults, NodeReport, parse
-from placement_sched.operations import root_providers
+from placement_sched.operations import policy_ratios, root_providers
+from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.store import compute_nodes, services
 
 #: So many reports share their statements.
@@ -90,28 +91,39 @@ def _refuse_twice(
 
 
 def record_reports(
-    connection: Connection, reports: Sequence[NodeReport], now: datetime
+    connection: Connection,
+    reports: Sequence[NodeReport],
+    now: datetime,
+    policies: Policies | None = None,
 ) -> Recorded:
     """Record reports of different nodes within the caller's write transaction.
 
-    The number of statements depends on the number of chunks of :data:`CHUNK` reports (and of the
-    aggregates that new nodes join) only.
+    A node is kept with the ratios that it reports; its inventories have those of the policy that
+    its host is under. The number of statements depends on the number of chunks of :data:`CHUNK`
+    reports (and of the aggregates that new nodes join) only.
 
     Raises :class:`Duplicate` where a name is another node's or provider's, :class:`InUse` where a
     class of which a node has none any more is allocated, and :class:`ConcurrentUpdate`.
     """
     told = Recorded()
     for chunk in batches(reports, CHUNK):
-        told += _record_chunk(connection, chunk, now)
+        told += _record_chunk(connection, chunk, policies, now)
     return told
 
 
-def _record_chunk(connection: Connection, reports: Sequence[NodeReport], now: datetime) -> Recorded:
+def _record_chunk(
+    connection: Connection,
+    reports: Sequence[NodeReport],
+    policies: Policies | None,
+    now: datetime,
+) -> Recorded:
     nodes = [report.node for report in reports]
     # Services come first: whoever disables a host locks its service before looking for its nodes.
     disabled = _beat(connection, nodes, now)
     written = compute_nodes.write(connection, nodes, now)
-    following = [report.node for report in reports if report.inventories]
+    following: Sequence[ComputeNode] = [report.node for report in reports if report.inventories]
+    if policies is not None:
+        following = policy_ratios.under(connection, following, policies)
     new_providers = root_providers.follow(connection, following, now)
     came = written.created | written.came_from.keys() | new_providers
     root_providers.join_aggregates(

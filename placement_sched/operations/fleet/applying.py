@@ -12,13 +12,14 @@ from typing import Any
 
 from placement_sched.db.connection import Connection
 from placement_sched.model.allocation import ConsumerClaim
-from placement_sched.model.host_aggregate import ZONE_KEY
+from placement_sched.model.host_aggregate import POLICY_KEY, ZONE_KEY
 from placement_sched.model.node_report import NodeReport
 from placement_sched.operations import host_aggregates, reports
 from placement_sched.operations.fleet.applying_providers import touched, write_providers
 from placement_sched.operations.fleet.blame import blamed
 from placement_sched.operations.fleet.same_names import refuse_merged_owners
 from placement_sched.operations.fleet.state import ITS_ROW, AggregateState, State
+from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.store import (
     allocations,
     change_counters,
@@ -38,10 +39,18 @@ from placement_sched.store import host_aggregates as aggregate_rows
 Told = Callable[[str], None]
 
 
-def apply(connection: Connection, before: State, after: State, now: datetime, told: Told) -> None:
+def apply(
+    connection: Connection,
+    before: State,
+    after: State,
+    now: datetime,
+    told: Told,
+    policies: Policies | None = None,
+) -> None:
     """Write what differs between the two; the caller has read ``before`` in this transaction.
 
-    Raises what the operations raise, :class:`Invalid` and :class:`Conflict` in all their kinds, and
+    ``policies`` are those that aggregates may name; without, nothing is asked of them. Raises what
+    the operations raise, :class:`Invalid` and :class:`Conflict` in all their kinds, and
     :class:`AgainstError` of what they raise where one entry is to blame.
     """
     told("resource classes and traits")
@@ -55,7 +64,7 @@ def apply(connection: Connection, before: State, after: State, now: datetime, to
     told("hosts")
     _write_nodes(connection, before, after, now)
     told("aggregates")
-    _write_aggregates(connection, before, after, now)
+    _write_aggregates(connection, before, after, now, policies)
     told("providers")
     written = write_providers(connection, touched(before, after), after, now)
     told("allocations")
@@ -133,7 +142,9 @@ def _write_nodes(connection: Connection, before: State, after: State, now: datet
     services.put(connection, rows, now)
 
 
-def _write_aggregates(connection: Connection, before: State, after: State, now: datetime) -> None:
+def _write_aggregates(
+    connection: Connection, before: State, after: State, now: datetime, policies: Policies | None
+) -> None:
     changed = {
         uuid: one for uuid, one in after.aggregates.items() if before.aggregates.get(uuid) != one
     }
@@ -157,14 +168,16 @@ def _write_aggregates(connection: Connection, before: State, after: State, now: 
     for number, found, wanted in pairs:
         for host in sorted(found.hosts - wanted.hosts):
             with against(wanted, "hosts"):
-                host_aggregates.remove_host(connection, number, host, now)
+                host_aggregates.remove_host(connection, number, host, now, policies)
     for number, found, wanted in pairs:
         with against(wanted, ZONE_KEY):
             _describe_aggregate(connection, number, found, wanted, now)
+        with against(wanted, "metadata"):
+            _tag_aggregate(connection, number, found, wanted, now, policies)
     for number, found, wanted in pairs:
         if coming := wanted.hosts - found.hosts:
             with against(wanted, "hosts"):
-                host_aggregates.add_hosts(connection, number, coming, now)
+                host_aggregates.add_hosts(connection, number, coming, now, policies)
 
 
 def _describe_aggregate(
@@ -176,8 +189,25 @@ def _describe_aggregate(
 ) -> None:
     if found.name != wanted.name:
         host_aggregates.update(connection, number, {"name": wanted.name}, now)
-    if changes := _metadata_changes(found, wanted):
+    changes = _metadata_changes(found, wanted)
+    changes.pop(POLICY_KEY, None)
+    if changes:
         host_aggregates.set_metadata(connection, number, changes, now)
+
+
+def _tag_aggregate(
+    connection: Connection,
+    number: int,
+    found: AggregateState,
+    wanted: AggregateState,
+    now: datetime,
+    policies: Policies | None,
+) -> None:
+    """Let an aggregate name the policy that it shall, or none; told apart from its zone."""
+    changes = _metadata_changes(found, wanted)
+    if POLICY_KEY in changes:
+        policy = {POLICY_KEY: changes[POLICY_KEY]}
+        host_aggregates.set_metadata(connection, number, policy, now, policies)
 
 
 def _metadata_changes(found: AggregateState, wanted: AggregateState) -> dict[str, str | None]:

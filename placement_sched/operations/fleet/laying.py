@@ -30,6 +30,7 @@ from placement_sched.operations.fleet.wanted_things import (
 )
 from placement_sched.operations.fleet.written import symbol
 from placement_sched.scheduler.groups import amounts_of
+from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.store import flavors
 
 Json = dict[str, Any]
@@ -78,6 +79,7 @@ def terms_of(settings: Settings, now: datetime) -> Terms:
         defaults=reports.defaults(settings, now),
         nobody=(options.incomplete_consumer_project_id, options.incomplete_consumer_user_id),
         asked=_asked,
+        policies=policies_for(settings),
     )
 
 

@@ -74,7 +74,7 @@ class Fleet:
         terms = terms_of(self.settings, now)
         before, after = file.read(lambda document: laid(connection, document, terms))
         try:
-            apply(connection, before, after, now, told)
+            apply(connection, before, after, now, told, terms.policies)
         except AgainstError as against:
             raise file.told_at(against.cause, against.keys) from None
         found = changes(before, after)

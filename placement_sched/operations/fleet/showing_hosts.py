@@ -11,10 +11,13 @@ from placement_sched.model.inventory import Inventory
 from placement_sched.model.node_report import REPORT_KEYS, inventories_of, report_shape
 from placement_sched.model.service import COMPUTE_BINARY
 from placement_sched.operations.fleet.patterns import escaped
+from placement_sched.operations.fleet.policed import ratios_by_host
 from placement_sched.operations.fleet.state import ProviderState, ServiceState, State
 from placement_sched.operations.fleet.wanted import Terms, aggregates_by_host, derived
 from placement_sched.operations.fleet.words import few, natural_key, short
+from placement_sched.operations.policy_ratios import with_ratios
 from placement_sched.operations.root_providers import DISABLED_TRAIT
+from placement_sched.scheduler.policies.ratios import NONE
 
 Json = dict[str, Any]
 
@@ -90,6 +93,7 @@ class _Writer:
         self._shape = report_shape(terms.defaults)
         self._usual: dict[tuple[Any, ...], ComputeNode] = {}
         self._aggregates = aggregates_by_host(state.aggregates.values())
+        self._ratios = ratios_by_host(state.aggregates.values(), terms.policies)
         self._children = children_of(state)
         self._own = rooted(state)
         self._disabled = {
@@ -106,7 +110,9 @@ class _Writer:
         if not self._own(node):
             return {**entry, "provider": False}, names
         provider = self._state.providers[node.uuid]
-        if told := _beside_report(node, provider):
+        # What follows from a policy is not told, as the aggregate tells it.
+        policed = with_ratios(node, self._ratios.get(node.host, NONE))
+        if told := _beside_report(policed, provider):
             entry["inventories"] = told
         traits = provider.traits - ({DISABLED_TRAIT} if node.host in self._disabled else set())
         if traits:

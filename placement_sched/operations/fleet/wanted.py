@@ -21,6 +21,7 @@ from placement_sched.model.node_report import Defaults
 from placement_sched.model.server_group import ServerGroup
 from placement_sched.model.service import COMPUTE_BINARY
 from placement_sched.model.shape import Misfit
+from placement_sched.operations.fleet.policed import ratios_by_host, settled
 from placement_sched.operations.fleet.state import (
     AggregateState,
     ConsumerState,
@@ -31,6 +32,8 @@ from placement_sched.operations.fleet.state import (
     State,
 )
 from placement_sched.operations.root_providers import DISABLED_TRAIT
+from placement_sched.scheduler.policies.ratios import NONE
+from placement_sched.scheduler.policies.registry import Policies
 
 Json = dict[str, Any]
 Amounts = Mapping[str, int]
@@ -49,11 +52,15 @@ def derived(kind: str, *names: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What holds where a file is silent: reports' defaults, nobody's project and user, amounts."""
+    """What holds where a file is silent: reports' defaults, nobody's project and user, amounts.
+
+    ``policies`` are those that aggregates may name.
+    """
 
     defaults: Defaults
     nobody: tuple[str, str]
     asked: Asked
+    policies: Policies | None = None
 
     @property
     def now(self) -> datetime:
@@ -167,6 +174,7 @@ class Draft:
         """Return the whole, with what follows from the rest where the file does not tell it."""
         self._join_aggregates()
         self._mark_disabled()
+        self._settle_ratios()
         return State(
             resource_classes=frozenset(self.resource_classes),
             traits=frozenset(self.traits),
@@ -196,6 +204,22 @@ class Draft:
             wanted = (provider.aggregates - (set(left) - came)) | (came - set(left))
             if wanted != provider.aggregates:
                 self.providers[uuid] = _changed(provider, aggregates=frozenset(wanted))
+
+    def _settle_ratios(self) -> None:
+        """Let inventories have the ratios of the policies that their hosts are under."""
+        policies = self.terms.policies
+        was = ratios_by_host(self.before.aggregates.values(), policies)
+        is_now = ratios_by_host(self.aggregates.values(), policies)
+        if not was and not is_now:
+            return
+        for uuid, node in self.nodes.items():
+            provider = self.providers.get(uuid)
+            old = self.before.nodes.get(uuid)
+            had = NONE if old is None else was.get(old.host, NONE)
+            has = is_now.get(node.host, NONE)
+            if provider is not None and (had or has):
+                before = self.before.providers.get(uuid)
+                self.providers[uuid] = settled(provider, before, node, had, has)
 
     def _mark_disabled(self) -> None:
         """Put the mark of disabled hosts on their root providers, and take it off."""

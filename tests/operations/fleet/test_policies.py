@@ -1,0 +1,99 @@
+"""Policies of aggregates in fleet files: they are there, and hosts have their ratios."""
+
+import pytest
+
+from placement_sched.errors import Conflict
+from tests.operations.fleet.conftest import Loaded
+from tests.policed import policed
+from tests.reports import node_uuid
+
+HOSTS = f"""
+version: 1
+hosts:
+  - host: h[1-2]
+    uuid: [{node_uuid(1)}, {node_uuid(2)}]
+    vcpus: 8
+    memory_mb: 16384
+    cpu_allocation_ratio: 3.0
+aggregates:
+  - name: dense
+    hosts: [h1]
+    metadata: {{sched_policy: high_cpu_density}}
+"""
+
+
+@pytest.fixture
+def policed_cloud(database, database_url, tmp_path):
+    """An empty cloud under the document's policies."""
+    return Loaded(database, policed(database_url, tmp_path))
+
+
+@pytest.fixture
+def small(sqlite_database, sqlite_url, tmp_path):
+    """The same on SQLite alone."""
+    return Loaded(sqlite_database, policed(sqlite_url, tmp_path))
+
+
+def ratios(cloud):
+    """Return the ratio of VCPU of each host."""
+    found = cloud.state.providers
+    return {
+        f"h{number}": found[node_uuid(number)].inventories["VCPU"].allocation_ratio
+        for number in (1, 2)
+    }
+
+
+def test_hosts_have_the_ratios_of_their_policy(policed_cloud):
+    policed_cloud.load(HOSTS)
+    assert ratios(policed_cloud) == {"h1": 8.0, "h2": 3.0}
+    assert policed_cloud.load(HOSTS) == []
+
+
+def test_ratios_follow_where_hosts_and_policies_go(policed_cloud):
+    policed_cloud.load(HOSTS)
+    moved = "version: 1\naggregates: [{name: dense, hosts: [h2]}]"
+    policed_cloud.load(moved)
+    assert ratios(policed_cloud) == {"h1": 3.0, "h2": 8.0}
+    other = "version: 1\naggregates: [{name: dense, metadata: {sched_policy: low_cpu_density}}]"
+    policed_cloud.load(other)
+    assert ratios(policed_cloud) == {"h1": 3.0, "h2": 1.0}
+    policed_cloud.load("version: 1\naggregates: [{name: dense, metadata: {}}]")
+    assert ratios(policed_cloud) == {"h1": 3.0, "h2": 3.0}
+
+
+def test_dump_tells_nothing_that_follows_from_the_policy(small):
+    small.load(HOSTS)
+    dumped = small.dump()
+    assert "inventories" not in dumped
+    assert "8.0" not in dumped
+    assert small.load(dumped) == []
+
+
+def test_host_leaves_one_policy_and_comes_under_another_in_one_file(small):
+    small.load(HOSTS)
+    small.load("""
+version: 1
+aggregates:
+  - {name: dense, hosts: [h2]}
+  - {name: sparse, hosts: [h1], metadata: {sched_policy: low_cpu_density}}
+""")
+    assert ratios(small) == {"h1": 1.0, "h2": 8.0}
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        (
+            "{name: sparse, hosts: [h1], metadata: {sched_policy: low_cpu_density}}",
+            "host h1 is under 'high_cpu_density' already",
+        ),
+        ("{name: x, metadata: {sched_policy: nope}}", "there is no policy 'nope'"),
+    ],
+)
+def test_policies_at_odds_are_refused_with_their_place(small, entry, told):
+    small.load(HOSTS)
+    before = small.state
+    with pytest.raises(Conflict, match=told) as refused:
+        small.load(f"version: 1\naggregates:\n  - {entry}\n")
+    assert "f.yaml:3" in refused.value.detail
+    assert small.state == before

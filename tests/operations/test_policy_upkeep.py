@@ -1,0 +1,98 @@
+"""A server keeps inventories at the ratios of policies while its configuration changes."""
+
+import threading
+
+import pytest
+
+from placement_sched.errors import Unavailable
+from placement_sched.operations import policy_ratios
+from placement_sched.operations.policy_upkeep import PolicyUpkeep
+from tests.operations.test_policy_ratios import EVERYTHING, OWN, Cloud
+from tests.policed import policed
+from tests.reports import NOW, a_report
+
+
+class Kept:
+    """A host under the policy ``everything``, and a server of which the settings change."""
+
+    def __init__(self, cloud, url, folder):
+        self.cloud = cloud
+        self._url, self._folder = url, folder
+        self.settings = cloud.settings
+        self.upkeep = PolicyUpkeep(cloud.database, lambda: self.settings, lambda: NOW)
+        cloud.report(a_report(1))
+        cloud.make(1, "everything", "cn1")
+
+    def configure(self, text):
+        self.settings = policed(self._url, self._folder, text)
+
+    def request(self):
+        """Do what is done before a request, and wait for what is done beside it."""
+        self.upkeep()
+        for thread in threading.enumerate():
+            if thread.name == "policy ratios":
+                thread.join()
+
+
+@pytest.fixture
+def kept(database, database_url, tmp_path):
+    return Kept(Cloud(database, policed(database_url, tmp_path)), database_url, tmp_path)
+
+
+@pytest.fixture
+def small(sqlite_database, sqlite_url, tmp_path):
+    """The same on SQLite alone."""
+    return Kept(Cloud(sqlite_database, policed(sqlite_url, tmp_path)), sqlite_url, tmp_path)
+
+
+def test_inventories_follow_the_configuration(kept):
+    kept.request()
+    assert kept.cloud.ratios() == EVERYTHING
+    kept.configure("[everything]\ncpu_allocation_ratio = 6.0\n")
+    kept.request()
+    assert kept.cloud.ratios() == (6.0, 1.0, 1.0)
+    kept.configure("")
+    kept.request()
+    assert kept.cloud.ratios() == OWN
+
+
+def test_start_is_done_before_the_first_request(small):
+    small.configure("")
+    small.upkeep()
+    assert small.cloud.ratios() == OWN
+
+
+def test_what_is_as_it_was_is_not_looked_at_again(small, monkeypatch):
+    small.request()
+    monkeypatch.setattr(policy_ratios, "apply", None)
+    small.request()
+
+
+def test_start_without_a_database_is_told_and_tried_again(small, monkeypatch):
+    small.configure("")
+
+    def absent(*_):
+        raise Unavailable("the database does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(policy_ratios, "apply", absent)
+        with pytest.raises(Unavailable):
+            small.upkeep()
+    small.upkeep()
+    assert small.cloud.ratios() == OWN
+
+
+def test_change_that_failed_is_tried_again_with_the_next_request(small, monkeypatch, caplog):
+    small.request()
+    small.configure("")
+
+    def absent(*_):
+        raise Unavailable("the database does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(policy_ratios, "apply", absent)
+        small.request()
+    assert "the database does not answer; to be tried again" in caplog.text
+    assert small.cloud.ratios() == EVERYTHING
+    small.request()
+    assert small.cloud.ratios() == OWN
