@@ -29,24 +29,43 @@ from placement_sched.candidates.summaries import Summaries
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
+from placement_sched.notifications.announcer import announcer_of
+from placement_sched.operations.policy_upkeep import PolicyUpkeep
 from placement_sched.operations.prepare import Preparation
 from placement_sched.scheduler.completion import check_aliases
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.hosts import Memory
 from placement_sched.scheduler.loading import plugins_for
 from placement_sched.scheduler.networks import neutron_of
+from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.scheduler.service import Scheduler
 
 
 def make_services(
-    settings: Settings, *, clock: Clock = utcnow, random: Random | None = None
+    settings: Settings,
+    *,
+    clock: Clock = utcnow,
+    random: Random | None = None,
+    serving: bool = False,
 ) -> Services:
     """Return what the handlers use, made once per worker.
 
-    Raises :class:`ConfigurationError` where ``[neutron]`` does not tell how to ask it.
+    Where it is ``serving``, inventories are kept at the ratios of the configuration's policies.
+    Raises :class:`ConfigurationError` where ``[neutron]`` does not tell how to ask it, or
+    ``[oslo_messaging_notifications]`` how to tell others.
     """
     database = Database(settings)
     random = random or Random()  # noqa: S311 - chooses hosts, guards nothing
+    scheduler = Scheduler(
+        database=database,
+        settings=settings,
+        clock=clock,
+        random=random,
+        memory=Memory(),
+        neutron=neutron_of(settings),
+        announcer=announcer_of(settings),
+    )
+    upkeep = PolicyUpkeep(database, scheduler.live.settings, clock)
     return Services(
         settings=settings,
         database=database,
@@ -55,15 +74,8 @@ def make_services(
         clock=clock,
         random=random,
         summaries=Summaries(),
-        scheduler=Scheduler(
-            database=database,
-            settings=settings,
-            clock=clock,
-            random=random,
-            memory=Memory(),
-            neutron=neutron_of(settings),
-        ),
-        ready=Preparation(database, settings, clock),
+        scheduler=scheduler,
+        ready=Preparation(database, settings, clock, upkeep if serving else None),
     )
 
 
@@ -86,8 +98,21 @@ class Application:
         return self._outermost(environ, start_response)
 
     def close(self) -> None:
-        """Close the database's connections."""
+        """Tell others what is left to tell, and close the connections."""
+        self.services.scheduler.announcer.close()
         self.services.database.dispose()
+
+
+def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
+    """Raise :class:`ConfigurationError` where a part of the application cannot be as configured.
+
+    A server asks before it starts its workers: none of them could tell the operator.
+    """
+    plugins_for(settings, clock)
+    all_validators()
+    check_aliases(settings)
+    neutron_of(settings)
+    policies_for(settings, clock).check()
 
 
 def create_app(
@@ -96,13 +121,12 @@ def create_app(
     """Return the application with all faces mounted.
 
     Raises :class:`ConfigurationError` where an enabled plugin is not there, or an installed
-    package's validators of extra specs, or where ``[pci] alias`` cannot be, or neutron cannot
-    be asked as configured: the first request would find that too late.
+    package's validators of extra specs, or where ``[pci] alias`` cannot be, or a policy cannot be
+    used, or neutron cannot be asked, or others told, as configured: the first request would find
+    that too late.
     """
-    plugins_for(settings, clock)
-    all_validators()
-    check_aliases(settings)
-    return Application(make_services(settings, clock=clock, random=random))
+    check_parts(settings, clock)
+    return Application(make_services(settings, clock=clock, random=random, serving=True))
 
 
 def placement_app(services: Services) -> WSGI:

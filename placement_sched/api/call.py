@@ -8,6 +8,8 @@ from typing import Any
 from placement_sched.api.auth import Identity
 from placement_sched.api.microversion import Headers, Version
 from placement_sched.api.services import Services
+from placement_sched.config.settings import Settings
+from placement_sched.scheduler.policies.registry import Policies, policies_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,20 @@ class Call:
     def first(self, key: str) -> str | None:
         """Return the first value that the query string gives for ``key``, or None."""
         return next(iter(self.values(key)), None)
+
+    def check(self, rule: str) -> None:
+        """Raise :class:`Forbidden` unless the caller may do ``rule`` in his own project."""
+        target = {"project_id": self.identity.project_id or ""}
+        self.services.policy.check(rule, self.identity, target)
+
+    def policies(self) -> Policies:
+        """Return the scheduler policies of the configuration."""
+        return policies_for(self.settings, self.services.clock)
+
+    @property
+    def settings(self) -> Settings:
+        """Return the options in effect now: files that change are read again."""
+        return self.services.scheduler.live.settings()
 
     def now(self) -> datetime:
         """Return the current time, UTC without a zone, as the tables keep it."""

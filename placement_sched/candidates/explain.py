@@ -6,16 +6,19 @@ Where trees, sharing providers or several groups combine, ``explain_trees`` tell
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from operator import add
+from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, case, func, or_, select, true
 
-from placement_sched.candidates.constraints import ROOT_REQUIRED, Constraint
+from placement_sched.candidates.constraints import ROOT_REQUIRED, Constraint, Manner
 from placement_sched.candidates.explain_trees import explain_trees
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.shortages import shortage, stocks_of
 from placement_sched.candidates.sieve import detail_of
+from placement_sched.candidates.sums import sums_of
 from placement_sched.config.settings import Settings
 from placement_sched.db.tables import compute_nodes, resource_providers
 from placement_sched.model.candidate import Candidates
@@ -28,15 +31,18 @@ from placement_sched.model.report import (
     View,
 )
 
+#: Which constraints a provider does not meet: a bit for each, in words of so many.
+_WORD = 30
+Misses = tuple[int, ...]
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """A provider, and the positions of the constraints that it does not meet."""
 
-    id: int
+class _Refused(NamedTuple):
+    """A provider that is told of: its host and node, or twice its name where it is none."""
+
     host: str
     node: str
-    misses: tuple[int, ...]
+    id: int
+    misses: Misses
 
 
 def explain(
@@ -61,10 +67,11 @@ def _explain_alone(
         (one.kind, detail_of(one, "" if one.kind == ROOT_REQUIRED else group.suffix))
         for one in constraints
     ]
-    verdicts = _judge(connection, constraints)
-    charged = _charge(verdicts, len(constraints))
+    providers = connection.scalar(select(func.count()).select_from(resource_providers)) or 0
+    everybody_refused = _refused(connection, search)
+    charged = _charge(everybody_refused, len(constraints))
     steps = []
-    before = len(verdicts)
+    before = providers
     for constraint, (kind, detail), refused in zip(constraints, terms, charged, strict=True):
         after = before - len(refused)
         steps.append(
@@ -81,64 +88,88 @@ def _explain_alone(
         steps.append(StepReport(constraint="limit", detail=str(found), before=before, after=found))
     return CandidatesReport(
         query=search.query.querystring(),
-        providers=len(verdicts),
+        providers=providers,
         hosts=found,
         steps=tuple(steps),
-        nearest_misses=NearMisses() if before else _nearest(terms, verdicts),
+        nearest_misses=NearMisses() if before else _nearest(terms, everybody_refused),
     )
 
 
-def _judge(connection: Connection, constraints: Sequence[Constraint]) -> list[_Verdict]:
-    flags = [constraint.condition.label(f"met_{i}") for i, constraint in enumerate(constraints)]
-    rows = connection.execute(
-        select(
-            resource_providers.c.id,
-            func.coalesce(compute_nodes.c.host, resource_providers.c.name),
-            func.coalesce(compute_nodes.c.hypervisor_hostname, resource_providers.c.name),
-            *flags,
-        ).outerjoin(compute_nodes, compute_nodes.c.uuid == resource_providers.c.uuid)
-    )
-    found = [
-        _Verdict(key, host or "", node or "", tuple(i for i, met in enumerate(met) if not met))
-        for key, host, node, *met in rows
+def _refused(connection: Connection, search: Search) -> list[_Refused]:
+    """Return every provider that does not meet all constraints, by host and node."""
+    (group,) = search.query.groups
+    sums = sums_of(connection, [search.names.classes[name] for name, _ in group.resources])
+    constraints = search.conditions(Manner(sums=sums))
+    words = [
+        _word(constraints[start : start + _WORD]) for start in range(0, len(constraints), _WORD)
     ]
-    return sorted(found, key=lambda verdict: (verdict.host, verdict.node))
+    provider, node = resource_providers.c, compute_nodes.c
+    statement = (
+        select(
+            func.coalesce(node.host, provider.name),
+            func.coalesce(node.hypervisor_hostname, provider.name),
+            provider.id,
+            *words,
+        )
+        .select_from(resource_providers)
+        .outerjoin(compute_nodes, node.uuid == provider.uuid)
+        .where(or_(*(word != 0 for word in words)))
+    )
+    if sums is not None:
+        statement = statement.join(sums.beside, true())
+    meanings: dict[tuple[int, ...], Misses] = {}
+    found: list[_Refused] = []
+    for host, name, key, *told in connection.execute(statement):
+        pattern = tuple(told)
+        misses = meanings.get(pattern)
+        if misses is None:
+            misses = meanings[pattern] = tuple(_positions(pattern))
+        found.append(_Refused(host or "", name or "", key, misses))
+    return sorted(found)
 
 
-def _charge(verdicts: Sequence[_Verdict], constraints: int) -> list[list[_Verdict]]:
+def _word(constraints: Sequence[Constraint]) -> ColumnElement[int]:
+    bits = (case((one.condition, 0), else_=1 << bit) for bit, one in enumerate(constraints))
+    return reduce(add, bits)
+
+
+def _positions(words: Sequence[int]) -> Iterator[int]:
+    for number, word in enumerate(words):
+        yield from (number * _WORD + bit for bit in range(_WORD) if word >> bit & 1)
+
+
+def _charge(refused: Iterable[_Refused], constraints: int) -> list[list[_Refused]]:
     """Return, for each constraint, the providers that it is the first to refuse."""
-    charged: list[list[_Verdict]] = [[] for _ in range(constraints)]
-    for verdict in verdicts:
-        if verdict.misses:
-            charged[verdict.misses[0]].append(verdict)
+    charged: list[list[_Refused]] = [[] for _ in range(constraints)]
+    for one in refused:
+        charged[one.misses[0]].append(one)
     return charged
 
 
-def _listed(refused: Sequence[_Verdict], view: View) -> Sequence[_Verdict]:
-    shown = [verdict for verdict in refused if view.shows(verdict.host, verdict.node)]
+def _listed(refused: Sequence[_Refused], view: View) -> Sequence[_Refused]:
+    shown = [one for one in refused if view.shows(one.host, one.node)]
     return shown[: view.max_rejected or None]
 
 
 def _told(
-    connection: Connection, constraint: Constraint, refused: Sequence[_Verdict]
+    connection: Connection, constraint: Constraint, refused: Sequence[_Refused]
 ) -> tuple[Rejected, ...]:
     if constraint.resource_class:
-        stocks = stocks_of(connection, constraint, [verdict.id for verdict in refused])
-        reasons = [shortage(constraint, stocks, verdict.id) for verdict in refused]
+        stocks = stocks_of(connection, constraint, [one.id for one in refused])
+        reasons = [shortage(constraint, stocks, one.id) for one in refused]
     else:
         reasons = [constraint.refused] * len(refused)
     return tuple(
-        Rejected(verdict.host, verdict.node, reason)
-        for verdict, reason in zip(refused, reasons, strict=True)
+        Rejected(one.host, one.node, reason) for one, reason in zip(refused, reasons, strict=True)
     )
 
 
-def _nearest(terms: Sequence[tuple[str, str]], verdicts: Sequence[_Verdict]) -> NearMisses:
+def _nearest(terms: Sequence[tuple[str, str]], refused: Iterable[_Refused]) -> NearMisses:
     """Return the smallest sets of constraints that keep providers out, and nothing else does.
 
     A provider is let in by no less than all that it misses, so that no other set can be one.
     """
-    counts = Counter(verdict.misses for verdict in verdicts)
+    counts = Counter(one.misses for one in refused)
     least = min(map(len, counts), default=0)
     return NearMisses.of(
         NearMiss.of([terms[position] for position in some], count)

@@ -37,7 +37,7 @@ class Surroundings:
         """Return what surrounds these instances, in two statements."""
         hosts = {instance.host for instance in found if instance.host}
         return cls(
-            zones=availability_zones.of_hosts(connection, hosts, call.services.settings),
+            zones=availability_zones.of_hosts(connection, hosts, call.settings),
             services=services.by_hosts(connection, hosts),
         )
 
@@ -142,7 +142,7 @@ def _host_status(call: Call, instance: Instance, around: Surroundings) -> str:
         return "DOWN"
     if service.disabled:
         return "MAINTENANCE"
-    is_up = service.is_up(call.now(), call.services.settings.DEFAULT.service_down_time)
+    is_up = service.is_up(call.now(), call.settings.DEFAULT.service_down_time)
     return "UP" if is_up else "UNKNOWN"
 
 

@@ -121,7 +121,7 @@ def wanted(call: Call, kind: str) -> Wanted | None:
         statuses=tuple(status.upper() for status in call.values("status")) or None,
         power_state=_number(given, "power_state"),
         zone=given.get("availability_zone"),
-        default_zone=call.services.settings.DEFAULT.default_availability_zone,
+        default_zone=call.settings.DEFAULT.default_availability_zone,
         equal=_equal(given),
         changed_since=since,
         changed_before=before,

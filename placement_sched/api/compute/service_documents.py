@@ -39,5 +39,5 @@ def status(service: Service) -> str:
 
 def state(call: Call, service: Service) -> str:
     """Return whether the service counts as up at this moment."""
-    down_time = call.services.settings.DEFAULT.service_down_time
+    down_time = call.settings.DEFAULT.service_down_time
     return "up" if service.is_up(call.now(), down_time) else "down"

@@ -2,8 +2,10 @@
 
 from placement_sched.api.scheduler.routes import (
     compute_nodes,
+    decisions,
     explain,
     instances,
+    policies,
     root,
     select_destinations,
 )
@@ -11,7 +13,9 @@ from placement_sched.api.scheduler.routes import (
 ROUTES = (
     *root.ROUTES,
     *compute_nodes.ROUTES,
+    *decisions.ROUTES,
     *instances.ROUTES,
+    *policies.ROUTES,
     *select_destinations.ROUTES,
     *explain.ROUTES,
 )

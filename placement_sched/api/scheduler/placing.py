@@ -34,4 +34,5 @@ def explain(scheduler: Scheduler, body: Json) -> Json:
             max_rejected=body.get("max_rejected", View().max_rejected),
         ),
         alternates=body.get("return_alternates", False),
+        policy=body.get("policy"),
     )

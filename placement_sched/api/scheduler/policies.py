@@ -18,7 +18,12 @@ RULES = (
             ("scheduler:instances:show", "Show a recorded instance."),
             ("scheduler:instances:delete", "Forget an instance and free its allocations."),
             ("scheduler:select_destinations", "Place instances."),
+            ("scheduler:decisions:list", "List decisions."),
+            ("scheduler:decisions:show", "Show a decision: what was asked, and how it went."),
             ("scheduler:explain", "Ask where instances would be placed, and why."),
+            ("scheduler:policies:list", "List the policies that requests may come under."),
+            ("scheduler:policies:show", "Show a policy: its options, and where each is from."),
+            ("scheduler:policies:hint", "Name a policy by the scheduler hint sched_policy."),
         )
     ),
 )

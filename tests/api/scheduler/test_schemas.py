@@ -70,6 +70,7 @@ EVERYTHING = {
         "root_forbidden": ["CUSTOM_B"],
         "same_subtree": [["_A", "_B"]],
     },
+    "network_metadata": {"physnets": ["net-a"], "tunneled": True},
     "requested_networks": [
         {
             "network_id": node_uuid(1),
@@ -228,6 +229,9 @@ SPEC = [
                 "$.request_spec.request_level_params.same_subtree[0]",
                 {"request_level_params": {"same_subtree": ["_A"]}},
             ),
+            ("$.request_spec.network_metadata.physnets", {"network_metadata": {"physnets": "a"}}),
+            ("$.request_spec.network_metadata.tunneled", {"network_metadata": {"tunneled": 1}}),
+            ("$.request_spec.network_metadata", {"network_metadata": {"cells": []}}),
             ("$.request_spec.requested_networks", {"requested_networks": {}}),
             ("$.request_spec.requested_networks", {"requested_networks": [{}] * 101}),
             ("$.request_spec.requested_networks[0]", {"requested_networks": [node_uuid(1)]}),

@@ -76,7 +76,7 @@ def add_host(call: Call, aggregate_id: str) -> Answer:
         call,
         aggregate_id,
         lambda connection, number: host_aggregates.add_hosts(
-            connection, number, [host], call.now()
+            connection, number, [host], call.now(), call.policies()
         ),
     )
 
@@ -88,7 +88,7 @@ def remove_host(call: Call, aggregate_id: str) -> Answer:
         call,
         aggregate_id,
         lambda connection, number: host_aggregates.remove_host(
-            connection, number, host, call.now()
+            connection, number, host, call.now(), call.policies()
         ),
     )
 
@@ -100,7 +100,7 @@ def set_metadata(call: Call, aggregate_id: str) -> Answer:
         call,
         aggregate_id,
         lambda connection, number: host_aggregates.set_metadata(
-            connection, number, changes, call.now()
+            connection, number, changes, call.now(), call.policies()
         ),
     )
 
@@ -224,7 +224,7 @@ ROUTES = (
         handler=set_metadata,
         policy=f"{_POLICY}:set_metadata",
         body=schemas.SET_METADATA,
-        statuses=(200, 400, 401, 403, 404),
+        statuses=(200, 400, 401, 403, 404, 409),
     ),
     Route(
         method="POST",

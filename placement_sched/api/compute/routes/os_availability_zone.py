@@ -29,7 +29,7 @@ def detail(call: Call) -> Answer:
 
 def _zones(call: Call) -> tuple[Zone, ...]:
     with call.services.database.read() as connection:
-        return availability_zones.every(connection, call.services.settings)
+        return availability_zones.every(connection, call.settings)
 
 
 def _document(zone: Zone, hosts: dict[str, Any] | None) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _hosts(call: Call, zone: Zone, now: datetime) -> dict[str, Any]:
 
 def _service(call: Call, service: Service, now: datetime) -> dict[str, Any]:
     return {
-        "available": service.is_up(now, call.services.settings.DEFAULT.service_down_time),
+        "available": service.is_up(now, call.settings.DEFAULT.service_down_time),
         "active": not service.disabled,
         "updated_at": in_microseconds(service.last_seen_up or service.updated_at),
     }

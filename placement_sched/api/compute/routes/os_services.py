@@ -22,7 +22,7 @@ def index(call: Call) -> Answer:
         found = services.search(
             connection, host=call.value("host") or None, binary=call.value("binary") or None
         )
-        zones = availability_zones.of_services(connection, found, call.services.settings)
+        zones = availability_zones.of_services(connection, found, call.settings)
     return Answer(body={"services": [shown(call, each, zones[each.id]) for each in found]})
 
 
@@ -65,7 +65,7 @@ def update(call: Call, service_id: str) -> Answer:
 
     def work(connection: Connection) -> Answer:
         changed = operations.update(connection, number, change, call.now())
-        zones = availability_zones.of_services(connection, [changed], call.services.settings)
+        zones = availability_zones.of_services(connection, [changed], call.settings)
         return Answer(body={"service": shown(call, changed, zones[changed.id])})
 
     return call.services.database.write(work)

@@ -26,10 +26,10 @@ _SHOWN = tuple(field.name for field in fields(ComputeNode) if field.name not in 
 def report_many(call: Call) -> Answer:
     """Record a list of reports, all or none, and return how many nodes are new or changed."""
     now = call.now()
-    parsed = reports.parse_reports(call.body, call.services.settings, now)
+    parsed = reports.parse_reports(call.body, call.settings, now)
 
     def work(connection: Connection) -> reports.Recorded:
-        return reports.record_reports(connection, parsed, now)
+        return reports.record_reports(connection, parsed, now, call.policies())
 
     recorded = call.services.database.write(work)
     return Answer(
@@ -50,10 +50,10 @@ def report(call: Call, uuid: str) -> Answer:
             f"{call.body['uuid']!r} is not the uuid of the path (at $.uuid)",
             code="scheduler.bad_value",
         )
-    parsed = parse({**call.body, "uuid": uuid}, reports.defaults(call.services.settings, now))
+    parsed = parse({**call.body, "uuid": uuid}, reports.defaults(call.settings, now))
 
     def work(connection: Connection) -> ComputeNode:
-        reports.record_reports(connection, [parsed], now)
+        reports.record_reports(connection, [parsed], now, call.policies())
         return compute_nodes.by_uuid(connection, uuid)
 
     return Answer(body=_shown(call.services.database.write(work)))

@@ -3,7 +3,7 @@
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.route import Route
 
-_RESOURCES = ("compute_nodes", "instances", "select_destinations", "explain")
+_RESOURCES = ("compute_nodes", "instances", "select_destinations", "explain", "policies")
 
 
 def show(call: Call) -> Answer:

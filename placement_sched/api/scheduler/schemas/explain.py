@@ -26,6 +26,7 @@ POST = Schemas(
                 "overrides": or_null({"type": "object", "additionalProperties": _VALUE}),
                 "hosts": or_null(a_list(NAME)),
                 "max_rejected": AMOUNT,
+                "policy": or_null(NAME),
             },
             "request_spec",
         ),

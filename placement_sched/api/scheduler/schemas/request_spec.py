@@ -184,6 +184,9 @@ _NUMA_TOPOLOGY = an_object(
     "cells",
 )
 
+#: Networks that hosts may have the cards of at certain NUMA nodes.
+_NETWORK_METADATA = an_object({"physnets": _NAMES, "tunneled": or_null(BOOLEAN)})
+
 _PCI_REQUESTS = an_object(
     {
         "requests": a_list(
@@ -229,6 +232,7 @@ REQUEST_SPEC: Json = an_object(
         "requested_resources": or_null(_REQUESTED_RESOURCES),
         "request_level_params": or_null(_LEVEL_PARAMS),
         "requested_networks": or_null(_REQUESTED_NETWORKS),
+        "network_metadata": or_null(_NETWORK_METADATA),
         "numa_topology": or_null(_NUMA_TOPOLOGY),
         "pci_requests": or_null(_PCI_REQUESTS),
     },

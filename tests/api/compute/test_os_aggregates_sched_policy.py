@@ -1,0 +1,182 @@
+"""Policies of host aggregates: there is such a policy, and no host is under two."""
+
+from functools import partial
+
+import pytest
+
+from tests.api.compute.conftest import AggregateApi
+from tests.at_once import at_once
+from tests.hosts import add_service
+from tests.policed import DOCUMENT, policed
+from tests.statements import counted
+
+HIGH, LOW = "high_cpu_density", "low_cpu_density"
+
+
+@pytest.fixture
+def api(database_url, tmp_path, make_app):
+    """The calls to a service with the document's policies, which knows the hosts h1 and h2."""
+    api = AggregateApi(make_app(policed(database_url, tmp_path)))
+    for host in ("h1", "h2"):
+        add_service(api.app.app.services.database, host)
+    return api
+
+
+def tagged(api, name, policy):
+    """Make an aggregate of a policy; return its number."""
+    number = api.make(name)
+    api.set_metadata(number, sched_policy=policy)
+    return number
+
+
+def message(answer):
+    return answer.json["conflictingRequest"]["message"]
+
+
+def test_host_of_one_policy_does_not_come_under_another(api):
+    high, low = tagged(api, "high", HIGH), tagged(api, "low", LOW)
+    api.add_host(high, "h1")
+    assert message(api.add_host(low, "h1", status=409)) == (
+        f"Cannot add host to aggregate {low}: low is of the policy '{LOW}', and host h1 is under "
+        f"'{HIGH}' already, by aggregate {high} (high)."
+    )
+    assert api.show(low).json["aggregate"]["hosts"] == []
+    assert api.add_host(low, "h2").status_int == 200
+
+
+def test_aggregate_is_not_tagged_while_its_hosts_are_under_another(api):
+    high, plain = tagged(api, "high", HIGH), api.make("plain")
+    for host in ("h1", "h2"):
+        api.add_host(high, host)
+        api.add_host(plain, host)
+    assert message(api.set_metadata(plain, sched_policy=LOW, ssd="true", status=409)) == (
+        f"Cannot update aggregate {plain}: plain is of the policy '{LOW}', and hosts h1, h2 are "
+        f"under '{HIGH}' already, by aggregate {high} (high)."
+    )
+    assert api.show(plain).json["aggregate"]["metadata"] == {}
+
+
+def test_aggregates_of_one_policy_share_hosts(api):
+    for number in (tagged(api, "one", HIGH), tagged(api, "two", " High_CPU_Density ")):
+        api.add_host(number, "h1")
+
+
+def test_default_is_a_policy_like_others(api):
+    named, high = tagged(api, "named", "default"), tagged(api, "high", HIGH)
+    api.add_host(named, "h1")
+    api.add_host(high, "h1", status=409)
+
+
+def test_untagged_aggregate_leaves_its_hosts_to_others(api):
+    high, low = tagged(api, "high", HIGH), tagged(api, "low", LOW)
+    api.add_host(high, "h1")
+    api.set_metadata(high, sched_policy=None)
+    assert "sched_policy" not in api.show(high).json["aggregate"]["metadata"]
+    assert api.add_host(low, "h1").status_int == 200
+    api.set_metadata(high, sched_policy=HIGH, status=409)
+
+
+def test_host_that_left_may_come_under_another_policy(api):
+    high, low = tagged(api, "high", HIGH), tagged(api, "low", LOW)
+    api.add_host(high, "h1")
+    api.remove_host(high, "h1")
+    assert api.add_host(low, "h1").status_int == 200
+
+
+def test_policy_of_an_aggregate_may_change_as_a_whole(api):
+    number = tagged(api, "a", HIGH)
+    api.add_host(number, "h1")
+    assert api.set_metadata(number, sched_policy=LOW).status_int == 200
+
+
+@pytest.mark.parametrize("policy", ["nope", "", "filter_scheduler"])
+def test_policy_that_is_not_there_is_409(api, policy):
+    number = api.make("a")
+    told = message(api.set_metadata(number, sched_policy=policy, status=409))
+    assert told.startswith(f"Cannot update aggregate {number}: a cannot be of the policy")
+    assert f"'{policy}'" in told
+    assert api.show(number).json["aggregate"]["metadata"] == {}
+
+
+def test_policy_that_cannot_be_used_is_409(sqlite_url, tmp_path, make_app):
+    text = "[broken]\ncpu_allocation_ratio = many\n"
+    api = AggregateApi(make_app(policed(sqlite_url, tmp_path, text)))
+    told = message(api.set_metadata(api.make("a"), sched_policy="broken", status=409))
+    assert "policies.conf:" in told
+    assert "'many'" in told
+
+
+def test_host_does_not_come_under_a_policy_that_went(sqlite_url, tmp_path, make_app):
+    before = AggregateApi(make_app(policed(sqlite_url, tmp_path)))
+    add_service(before.app.app.services.database, "h1")
+    add_service(before.app.app.services.database, "h2")
+    number = tagged(before, "a", HIGH)
+    before.add_host(number, "h1")
+    after = AggregateApi(make_app(policed(sqlite_url, tmp_path, "[another]\n")))
+    assert "there is no policy" in message(after.add_host(number, "h2", status=409))
+    # What is there already may go.
+    after.remove_host(number, "h1")
+    after.set_metadata(number, sched_policy=None)
+
+
+def test_without_policies_there_is_none_to_name(sqlite_api):
+    told = message(sqlite_api.set_metadata(sqlite_api.make("a"), sched_policy=HIGH, status=409))
+    assert "there are: none" in told
+
+
+def test_other_keys_are_nobodys_policy(api):
+    number = api.make("a")
+    api.set_metadata(number, SCHED_POLICY="nope", sched_policy2="nope")
+
+
+def test_rival_policies_never_both_win_a_host(api):
+    numbers = [tagged(api, f"a{each}", (HIGH, LOW)[each % 2]) for each in range(4)]
+    answers = at_once(*(partial(api.add_host, number, "h1", status="*") for number in numbers))
+    won = [number for number, each in zip(numbers, answers, strict=True) if each.status_int == 200]
+    assert {each.status_int for each in answers} == {200, 409}
+    assert len({api.show(each).json["aggregate"]["metadata"]["sched_policy"] for each in won}) == 1
+
+
+def test_rival_policies_never_both_tag_what_shares_a_host(api):
+    numbers = [api.make(f"a{each}") for each in range(4)]
+    for number in numbers:
+        api.add_host(number, "h1")
+    answers = at_once(
+        *(
+            partial(api.set_metadata, number, sched_policy=policy, status="*")
+            for number, policy in zip(numbers, (HIGH, LOW, "everything", "nothing"), strict=True)
+        )
+    )
+    assert sorted(each.status_int for each in answers) == [200, 409, 409, 409]
+
+
+def test_tag_and_host_that_come_at_once_do_not_make_two_policies(api):
+    high, plain = tagged(api, "high", HIGH), api.make("plain")
+    api.add_host(plain, "h1")
+    answers = at_once(
+        partial(api.set_metadata, plain, sched_policy=LOW, status="*"),
+        partial(api.add_host, high, "h1", status="*"),
+    )
+    assert sorted(each.status_int for each in answers) == [200, 409]
+
+
+def statements_of(api):
+    """Return how many statements it takes to add a host, tag otherwise, and remove the host."""
+    number = api.make("a")
+    used = api.app.app.services.database
+    with counted(used) as seen:
+        api.add_host(number, "h1")
+        api.set_metadata(number, ssd="true")
+        api.remove_host(number, "h1")
+    return len(seen)
+
+
+def test_aggregates_without_policies_take_the_same_statements(
+    sqlite_url, sqlite_api, tmp_path, make_app
+):
+    add_service(sqlite_api.app.app.services.database, "h1")
+    without = statements_of(sqlite_api)
+    with_policies = AggregateApi(make_app(policed(sqlite_url, tmp_path, DOCUMENT)))
+    with_policies.app.get("/compute/v2.1/os-aggregates")
+    sqlite_api.delete(1)
+    assert statements_of(with_policies) == without

@@ -1,0 +1,144 @@
+"""Decisions: listed, filtered, paged and shown."""
+
+from datetime import datetime
+
+import pytest
+
+from tests.placing import flavor, instance, report, spec
+
+SELECT = "/scheduler/v1/select_destinations"
+DECISIONS = "/scheduler/v1/decisions"
+UNKNOWN = "11111111-2222-4333-8444-555555555555"
+
+
+@pytest.fixture
+def cloud(app):
+    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2)])
+    return app
+
+
+def select(app, *instances, status=200, claim=True, **fields):
+    body = {"request_spec": spec(*instances, **fields), "claim": claim}
+    answer = app.post_json(SELECT, body, status=status).json
+    return answer["errors"][0] if status == 409 else answer
+
+
+def listed(app, query=""):
+    return [one["uuid"] for one in app.get(f"{DECISIONS}{query}").json["decisions"]]
+
+
+def test_decision_shows_what_was_asked_how_it_went_and_what_was_chosen(cloud):
+    answer = select(cloud, instance(1), instance(2))
+    shown = cloud.get(f"{DECISIONS}/{answer['decision'].upper()}").json
+    assert datetime.fromisoformat(shown.pop("created_at"))
+    funnel = shown.pop("funnel")
+    hosts = [one[0]["service_host"] for one in answer["selections"]]
+    assert shown == {
+        "uuid": answer["decision"],
+        "outcome": "selected",
+        "policy": "default",
+        "project_id": "p1",
+        "instances": [
+            {"uuid": instance(number), "host": host}
+            for number, host in zip((1, 2), hosts, strict=True)
+        ],
+        "request": spec(instance(1), instance(2)),
+        "selections": answer["selections"],
+    }
+    candidates = funnel["allocation_candidates"]
+    assert "resources=DISK_GB%3A10%2CMEMORY_MB%3A1024%2CVCPU%3A1" in candidates["query"]
+    assert candidates["hosts"] == 2
+    assert [one["before"] for one in funnel["filters"]] == [2] * len(funnel["filters"])
+    assert "ComputeFilter" in [one["name"] for one in funnel["filters"]]
+    assert "RAMWeigher" in [one["name"] for one in funnel["weighers"]]
+
+
+def test_refused_request_is_a_decision_with_the_funnel_of_the_answer(cloud):
+    error = select(cloud, instance(1), status=409, flavor=flavor(vcpus=99))
+    shown = cloud.get(f"{DECISIONS}/{error['decision']}").json
+    assert (shown["outcome"], shown["selections"]) == ("no_valid_host", [])
+    assert shown["instances"] == [{"uuid": instance(1), "host": None}]
+    assert shown["funnel"] == error["funnel"]
+
+
+def test_answer_without_claim_is_a_decision_and_an_explanation_is_none(cloud):
+    answer = select(cloud, instance(1), claim=False)
+    cloud.post_json("/scheduler/v1/explain", {"request_spec": spec(instance(1))})
+    assert listed(cloud) == [answer["decision"]]
+
+
+def test_request_sent_again_is_no_new_decision(cloud):
+    answers = [select(cloud, instance(1)) for _ in range(2)]
+    assert listed(cloud) == [answers[0]["decision"]]
+
+
+@pytest.fixture
+def three(cloud):
+    """Three decisions: instance 1 on cn1, 2 on cn2 of another project, none for 3."""
+    first = select(cloud, instance(1), force_hosts=["cn1"])["decision"]
+    second = select(cloud, instance(2), force_hosts=["cn2"], project_id="p2")["decision"]
+    third = select(cloud, instance(3), status=409, flavor=flavor(vcpus=99))["decision"]
+    return cloud, [first, second, third]
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("", [2, 1, 0]),
+        ("?outcome=selected", [1, 0]),
+        ("?outcome=no_valid_host", [2]),
+        ("?project_id=p1", [2, 0]),
+        ("?project_id=P1", []),
+        (f"?instance={instance(2)}", [1]),
+        (f"?instance={instance(3).replace('-', '')}", [2]),
+        (f"?instance={UNKNOWN}", []),
+        ("?host=cn1", [0]),
+        ("?host=CN1", []),
+        ("?host=cn1&project_id=p2", []),
+        ("?since=2020-01-01T00:00:00Z", [2, 1, 0]),
+        ("?since=2999-01-01", []),
+        ("?limit=2", [2, 1]),
+    ],
+)
+def test_list_has_those_wanted_the_newest_first(three, query, wanted):
+    cloud, uuids = three
+    assert listed(cloud, query) == [uuids[place] for place in wanted]
+
+
+def test_pages_follow_each_other(three):
+    cloud, uuids = three
+    page = cloud.get(f"{DECISIONS}?limit=1&project_id=p1").json
+    seen = [page["decisions"][0]["uuid"]]
+    while page["links"]:
+        page = cloud.get(page["links"][0]["href"]).json
+        seen += [one["uuid"] for one in page["decisions"]]
+    assert seen == [uuids[2], uuids[0]]
+    assert listed(cloud, f"?marker={UNKNOWN}") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("outcome=maybe", "outcome"),
+        ("instance=cn1", "instance"),
+        ("since=yesterday", "since"),
+        ("limit=0", "limit"),
+        ("marker=x", "marker"),
+        ("nonsense=1", "nonsense"),
+        ("host=", "host"),
+    ],
+)
+def test_bad_parameter_is_400_with_its_name(app, query, place):
+    (error,) = app.get(f"{DECISIONS}?{query}", status=400).json["errors"]
+    assert place in error["detail"]
+
+
+@pytest.mark.parametrize("uuid", [UNKNOWN, "nonsense"])
+def test_unknown_decision_is_404(app, uuid):
+    (error,) = app.get(f"{DECISIONS}/{uuid}", status=404).json["errors"]
+    assert uuid in error["detail"]
+
+
+def test_others_than_admins_may_not_see_them(app):
+    for path in (DECISIONS, f"{DECISIONS}/{UNKNOWN}"):
+        app.get(path, headers={"X-Auth-Token": "u:p1", "X-Roles": "member"}, status=403)

@@ -1,0 +1,286 @@
+"""The user stories of the founding document, with its own example configuration.
+
+Its lost section headers are restored, and AvailabilityFilter is read as AvailabilityZoneFilter
+("Multiple Active Scheduler Configurations/Drivers/Policies").
+"""
+
+import pytest
+
+from placement_sched.scheduler.loading import full_conf, read_settings
+from tests.placing import flavor, hosts_of, instance, report, spec
+
+BY_ZONE = "AvailabilityZoneBasedSchedulerPolicyConfigurationSelection"
+BY_TENANT = "TenantBasedSchedulerPolicyConfigurationSelection"
+BY_EXTRA_SPECS = "FlavorExtraSpecsBasedSchedulerPolicyConfigurationSelection"
+BY_HINT = "HintBasedSchedulerPolicyConfigurationSelection"
+
+#: ``{0}`` is the selection, ``{1}`` the filter that it goes with.
+NOVA_CONF = """[DEFAULT]
+scheduler_default_filters = {1}, CoreFilter
+cpu_allocation_ratio = 4.0
+scheduler_policy_selection = {0}
+scheduler_policy_overrides = cpu_allocation_ratio
+
+[low_cpu_density]
+cpu_allocation_ratio = 1.0
+
+[high_cpu_density]
+cpu_allocation_ratio = 8.0
+"""
+
+SELECTIONS = {
+    BY_ZONE: "AvailabilityZoneFilter",
+    BY_TENANT: "AggregateMultiTenancyIsolation",
+    BY_EXTRA_SPECS: "AggregateInstanceExtraSpecsFilter",
+    BY_HINT: "AggregateSchedulerPolicyConfigurationFilter",
+}
+#: A request of each selection that is meant for the aggregate of each policy.
+MEANT = {
+    BY_ZONE: {
+        "low_cpu_density": {"availability_zone": "cpu_intensive_az"},
+        "high_cpu_density": {"availability_zone": "shared_az"},
+    },
+    BY_TENANT: {
+        "low_cpu_density": {"project_id": "engineers"},
+        "high_cpu_density": {"project_id": "students"},
+    },
+    BY_EXTRA_SPECS: {
+        "low_cpu_density": {
+            "flavor": flavor(extra_specs={"aggregate_instance_extra_specs:cpus": "own"})
+        },
+        "high_cpu_density": {
+            "flavor": flavor(extra_specs={"aggregate_instance_extra_specs:cpus": "shared"})
+        },
+    },
+    BY_HINT: {
+        "low_cpu_density": {"scheduler_hints": {"sched_policy": "low_cpu_density"}},
+        "high_cpu_density": {"scheduler_hints": {"sched_policy": "high_cpu_density"}},
+    },
+}
+#: Name, zone, hosts and further metadata of the aggregate of each policy.
+RACKS = {
+    "low_cpu_density": (
+        "rack1",
+        ("cn1", "cn2"),
+        {"availability_zone": "cpu_intensive_az", "filter_tenant_id": "engineers", "cpus": "own"},
+    ),
+    "high_cpu_density": (
+        "rack2",
+        ("cn3", "cn4"),
+        {"availability_zone": "shared_az", "filter_tenant_id": "students", "cpus": "shared"},
+    ),
+}
+OF_POLICY = {policy: set(hosts) for policy, (_, hosts, _) in RACKS.items()}
+
+
+@pytest.fixture
+def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
+    """Give a function that does what user story 1 has the administrator do.
+
+    Besides the hosts of the two aggregates there is cn5, of which none of them knows.
+    """
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+
+    def make(selection=BY_ZONE, text=NOVA_CONF, companion=None):
+        file = tmp_path / "nova.conf"
+        file.write_text(text.format(selection, companion or SELECTIONS[selection]))
+        app = make_app(read_settings([str(file)], full_conf()))
+        app.post_json(
+            "/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in range(1, 6)]
+        )
+        for policy, (name, hosts, metadata) in RACKS.items():
+            made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": name}})
+            action = f"/compute/v2.1/os-aggregates/{made.json['aggregate']['id']}/action"
+            for host in hosts:
+                app.post_json(action, {"add_host": {"host": host}})
+            tags = {**metadata, "sched_policy": policy}
+            app.post_json(action, {"set_metadata": {"metadata": tags}})
+        return app
+
+    return make
+
+
+def explain(app, **asked):
+    body = {"request_spec": spec(**asked)}
+    return app.post_json("/scheduler/v1/explain", body).json
+
+
+def passed(explanation):
+    return {one["host"] for one in explanation["hosts"]}
+
+
+def told(explanation):
+    """Return what each selector that was asked made of the request."""
+    return {one["name"]: one["outcome"] for one in explanation["funnel"]["policy"]["selectors"]}
+
+
+def test_story_1_hosts_of_aggregates_have_their_policies_configuration(make_cloud):
+    app = make_cloud()
+    shown = app.get("/scheduler/v1/policies").json["policies"]
+    ratios = {one["name"]: one["options"]["DEFAULT.cpu_allocation_ratio"]["value"] for one in shown}
+    assert ratios == {"default": 4.0, "low_cpu_density": 1.0, "high_cpu_density": 8.0}
+    # What the sections do not say is the default's: it was not mandatory to specify it.
+    filters = [one["options"]["filter_scheduler.enabled_filters"]["value"] for one in shown]
+    assert filters == [["AvailabilityZoneFilter", "CoreFilter"]] * 3
+
+
+def test_story_1_ratio_of_the_policy_takes_effect(make_cloud):
+    app = make_cloud()
+    room = {"low_cpu_density": 16, "high_cpu_density": 128}
+    for policy, zone in (
+        ("low_cpu_density", "cpu_intensive_az"),
+        ("high_cpu_density", "shared_az"),
+    ):
+        for count in (2 * room[policy] // 16, 2 * room[policy] // 16 + 1):
+            asked = spec(
+                *(instance(number + 1) for number in range(count)),
+                availability_zone=zone,
+                flavor=flavor(vcpus=16, memory_mb=1, root_gb=1),
+            )
+            found = app.post_json("/scheduler/v1/explain", {"request_spec": asked}).json
+            fits = count * 16 <= 2 * room[policy]
+            assert (found["outcome"] == "selected") == fits, (policy, count)
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("policy", OF_POLICY)
+def test_story_2_request_is_under_the_policy_that_the_selection_finds(
+    make_cloud, selection, policy
+):
+    app = make_cloud(selection)
+    asked = MEANT[selection][policy]
+    found = explain(app, **asked)
+    assert found["policy"] == found["funnel"]["policy"]["name"] == policy
+    assert list(told(found).values()) == ["chosen"]
+    (matched,) = found["funnel"]["policy"]["selectors"][0]["matched"]
+    assert (matched["aggregate"], matched["policy"]) == (RACKS[policy][0], policy)
+    assert passed(found) == OF_POLICY[policy]
+    # The aggregate confines the question itself, not a filter alone.
+    assert f"member_of=in%3A{matched['uuid']}" in found["funnel"]["allocation_candidates"]["query"]
+    answer = app.post_json(
+        "/scheduler/v1/select_destinations", {"request_spec": spec(instance(1), **asked)}
+    ).json
+    assert set(hosts_of(answer)) <= OF_POLICY[policy]
+    decision = app.get(f"/scheduler/v1/decisions/{answer['decision']}").json
+    assert decision["policy"] == policy
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_story_2_request_of_no_policy_goes_by_the_default_as_before(make_cloud, selection):
+    found = explain(make_cloud(selection), project_id="nobody")
+    assert found["policy"] == "default"
+    (outcome,) = told(found).values()
+    assert outcome in {
+        "the request says nothing of it",
+        "no aggregate with a policy matches",
+    }
+    # The companion filter decides whom else it lets in: as in nova, some know of no other.
+    assert "cn5" in passed(found)
+
+
+def test_several_matching_policies_are_the_default_and_the_explanation_names_them(make_cloud):
+    found = explain(make_cloud(), availability_zone="cpu_intensive_az,shared_az")
+    assert found["policy"] == "default"
+    (selector,) = found["funnel"]["policy"]["selectors"]
+    assert selector["outcome"] == "several policies match: high_cpu_density, low_cpu_density"
+    assert [one["aggregate"] for one in selector["matched"]] == ["rack1", "rack2"]
+    assert passed(found) == {"cn1", "cn2", "cn3", "cn4"}
+
+
+def test_several_aggregates_of_one_policy_confine_a_request_together(make_cloud):
+    app = make_cloud()
+    made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack3"}}).json
+    action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
+    app.post_json(action, {"add_host": {"host": "cn5"}})
+    tags = {"sched_policy": "low_cpu_density", "availability_zone": "cpu_intensive_az"}
+    app.post_json(action, {"set_metadata": {"metadata": tags}})
+    found = explain(app, availability_zone="cpu_intensive_az")
+    assert found["policy"] == "low_cpu_density"
+    assert passed(found) == {"cn1", "cn2", "cn5"}
+
+
+def test_default_policy_may_be_told_to_stay_out_of_policy_aggregates(make_cloud):
+    text = f"{NOVA_CONF}[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
+    assert passed(explain(make_cloud(text=text))) == {"cn5"}
+
+
+def test_selectors_are_asked_in_order_until_one_chooses(make_cloud):
+    app = make_cloud(f"{BY_HINT}, {BY_TENANT}, {BY_ZONE}", companion="AllHostsFilter")
+    found = explain(app, project_id="nobody", availability_zone="shared_az")
+    assert found["policy"] == "high_cpu_density"
+    assert told(found) == {
+        "hint": "the request says nothing of it",
+        "tenant": "no aggregate with a policy matches",
+        "availability_zone": "chosen",
+    }
+    found = explain(app, project_id="engineers", availability_zone="shared_az")
+    assert found["policy"] == "low_cpu_density"
+
+
+def test_hint_for_the_default_policy_is_heeded(make_cloud):
+    found = explain(make_cloud(BY_HINT), scheduler_hints={"sched_policy": "default"})
+    assert found["policy"] == "default"
+    assert told(found) == {"hint": "chosen"}
+    assert passed(found) == {"cn5"}
+
+
+RULE = "scheduler:policies:hint"
+
+
+@pytest.mark.parametrize("path", ["explain", "select_destinations"])
+def test_hint_is_403_for_whom_the_rule_excludes(make_cloud, tmp_path, path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f'"{RULE}": "!"\n')
+    app = make_cloud(BY_HINT, text=f"{NOVA_CONF}[oslo_policy]\npolicy_file = {policy}\n")
+    asked = spec(instance(1), scheduler_hints={"sched_policy": "low_cpu_density"})
+    error = app.post_json(f"/scheduler/v1/{path}", {"request_spec": asked}, status=403).json
+    assert RULE in error["errors"][0]["detail"]
+    without = spec(instance(1))
+    app.post_json(f"/scheduler/v1/{path}", {"request_spec": without}, status=200)
+
+
+SELECTOR = '''
+from placement_sched.scheduler.policies.selectors import BasePolicySelector
+
+
+class ByName(BasePolicySelector):
+    """Selects the aggregate that a hint names."""
+
+    def asked(self, spec_obj):
+        return spec_obj.get_scheduler_hint("rack")
+
+    def matches(self, spec_obj, aggregate):
+        return aggregate.name == self.asked(spec_obj)
+'''
+
+
+def test_selector_of_others_is_named_by_its_dotted_path(make_cloud, tmp_path, monkeypatch):
+    (tmp_path / "acme_selectors.py").write_text(SELECTOR)
+    monkeypatch.syspath_prepend(tmp_path)
+    app = make_cloud("acme_selectors.ByName", companion="AllHostsFilter")
+    found = explain(app, scheduler_hints={"rack": "rack2"})
+    assert found["policy"] == "high_cpu_density"
+    assert told(found) == {"ByName": "chosen"}
+
+
+def test_policies_differ_in_filters_weights_and_driver(make_cloud):
+    text = """[scheduler]
+policy_selection = {0}
+policies = low_cpu_density, high_cpu_density
+[filter_scheduler]
+enabled_filters = {1}
+[low_cpu_density]
+enabled_filters = ComputeFilter, NumInstancesFilter
+weight_classes = nova.scheduler.weights.ram.RAMWeigher
+ram_weight_multiplier = -2.0
+[high_cpu_density]
+driver = chance_scheduler
+"""
+    app = make_cloud(text=text)
+    found = explain(app, availability_zone="cpu_intensive_az")["funnel"]
+    assert [one["name"] for one in found["filters"]] == ["ComputeFilter", "NumInstancesFilter"]
+    assert found["weighers"] == [{"name": "RAMWeigher", "multiplier": -2.0}]
+    found = explain(app, availability_zone="shared_az")["funnel"]
+    # Chance asks only whether a host is up.
+    assert [one["name"] for one in found["filters"]] == ["ComputeFilter"]
+    assert found["weighers"] == []
