@@ -35,6 +35,14 @@ class DirectScheduler:
         _check(explain_schemas.POST, body)
         return placing.explain(self._scheduler, body)
 
+    def policies(self) -> list[Json]:
+        """Return every scheduler policy."""
+        return self._scheduler.policies()
+
+    def policy(self, name: str) -> Json:
+        """Return one scheduler policy; raise :class:`NotFound` where there is none."""
+        return self._scheduler.policy(name)
+
     def select(self, body: Json) -> Json:
         """Return the selections for ``body``; raise :class:`NoValidHost` with the funnel."""
         _check(select_schemas.POST, body)

@@ -38,6 +38,7 @@ def render(
     explanation = {**explanation, "funnel": funnel}
     full = "█" if console.encoding.lower().startswith("utf") else "#"
     parts: list[RenderableType] = [
+        *_policy(funnel.get("policy")),
         _request_filters(funnel["request_filters"]),
         _query(funnel["allocation_candidates"]["query"]),
         _stages(funnel, full),
@@ -63,6 +64,25 @@ def _with_names(value: Any, names: Mapping[str, str]) -> Any:
             key: part if key == "query" else _with_names(part, names) for key, part in value.items()
         }
     return [_with_names(part, names) for part in value] if isinstance(value, list) else value
+
+
+def _policy(report: Json | None) -> Iterator[RenderableType]:
+    """Yield the policy of the request and how it was chosen, where there are policies."""
+    if report is None:
+        return
+    yield Text.assemble(("Policy", "bold"), f"  {report['name']}")
+    grid = _labelled()
+    for selector in report["selectors"]:
+        matched = ", ".join(f"{one['aggregate']}: {one['policy']}" for one in selector["matched"])
+        told = (
+            selector["outcome"]
+            if selector["asked"] is None
+            else (f"{selector['asked']}: {selector['outcome']}")
+        )
+        text = Text.assemble(told, (f" ({matched})" if matched else "", "dim"))
+        grid.add_row(Text(f"  {selector['name']}", style="cyan"), text)
+    if report["selectors"]:
+        yield grid
 
 
 def _request_filters(reports: Sequence[Json]) -> RenderableType:
@@ -221,9 +241,17 @@ def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
         Text("weight", style="bold"),
         *(Text(f"{host['weight']:.3f}", style="bold") for host in best),
     )
+    silent: list[str] = []
     for name in [weigher["name"] for weigher in weighers]:
-        table.add_row(f"  {name}", *(_weight(host["weights"].get(name)) for host in best))
-    return _spaced(table)
+        weights = [host["weights"].get(name) for host in best]
+        if any(weight and weight["weighted"] for weight in weights):
+            table.add_row(f"  {name}", *map(_weight, weights))
+        else:
+            silent.append(name)
+    if not silent:
+        return _spaced(table)
+    unheard = Text(f"They add nothing: {', '.join(silent)}", style="dim")
+    return Group(Padding(table, (1, 0, 0, 0)), Padding(unheard, (0, 0, 1, 0)))
 
 
 def _weight(weight: Json | None) -> Text:

@@ -8,7 +8,18 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from placement_sched.cli import aggregate, config, db, demo, fleet, placement, select, serve, status
+from placement_sched.cli import (
+    aggregate,
+    config,
+    db,
+    demo,
+    fleet,
+    placement,
+    policy,
+    select,
+    serve,
+    status,
+)
 from placement_sched.cli.arguments import Parser
 from placement_sched.cli.terminal import one_line, sentence
 from placement_sched.errors import Error, Invalid, NotFound
@@ -16,7 +27,7 @@ from placement_sched.errors import Error, Invalid, NotFound
 PROGRAM = "placement-sched"
 
 #: The command groups, in the order of ``--help``.
-GROUPS = (demo, serve, db, select, aggregate, fleet, placement, status, config)
+GROUPS = (demo, serve, db, select, policy, aggregate, fleet, placement, status, config)
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 BROKEN_PIPE = 141  # 128 + SIGPIPE

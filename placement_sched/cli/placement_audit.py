@@ -1,4 +1,4 @@
-"""``placement audit``: allocations of instances that are no more."""
+"""``placement audit``: allocations of instances that are no more, and hosts under two policies."""
 
 import argparse
 import sys
@@ -12,15 +12,17 @@ from placement_sched.model import shape
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.audit import Audit, Auditor
 from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.policies.registry import policies_for
 
 
 class Code(IntEnum):
-    """The exit status, as nova-manage's."""
+    """The exit status, as nova-manage's; that of policies, of which nova has none, is ours."""
 
     CLEAN = 0
     UNEXPECTED = 1
     FOUND = 3
     DELETED = 4
+    POLICIES = 5
     WRONG_INPUT = 127
 
 
@@ -36,6 +38,8 @@ def register(commands: Commands) -> None:
             "  1    an unexpected error occurred\n"
             "  3    orphaned allocations were found\n"
             "  4    all orphaned allocations that were found have been deleted\n"
+            "  5    an aggregate names a policy that is not there, or a host is under several;\n"
+            "       orphaned allocations are told, and deleted, all the same\n"
             "  127  the input is wrong"
         ),
     )
@@ -65,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
             clock=utcnow,
             nobody=(options.incomplete_consumer_project_id, options.incomplete_consumer_user_id),
             provider_uuid=uuid,
+            # Who asks for one provider asks for what is held there.
+            policies=policies_for(settings) if uuid is None else None,
         )
         audit = auditor.find()
         if arguments.delete:
@@ -78,12 +84,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _code(audit: Audit, *, delete: bool) -> Code:
+    if audit.policy_faults:
+        return Code.POLICIES
     if not audit.orphaned:
         return Code.CLEAN
     return Code.DELETED if delete else Code.FOUND
 
 
 def _document(audit: Audit, code: Code) -> dict[str, object]:
+    told = {"policies": list(audit.policy_faults)} if audit.policy_faults else {}
     return {
         "code": int(code),
         "orphaned": [
@@ -97,12 +106,14 @@ def _document(audit: Audit, code: Code) -> dict[str, object]:
         ],
         "consumers": len(audit.consumers),
         "deleted": audit.deleted,
+        **told,
     }
 
 
 def _lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Iterator[str]:
     if arguments.verbose:
         yield f"looked at {'every compute node' if uuid is None else f'resource provider {uuid}'}"
+    yield from audit.policy_faults
     for one in audit.orphaned:
         held = ", ".join(f"{amount} {name}" for name, amount in sorted(one.resources.items()))
         yield (

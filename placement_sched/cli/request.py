@@ -46,6 +46,14 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
     )
     flags.add_argument("--count", type=int, metavar="N", help="how many instances (default: 1)")
     flags.add_argument("--zone", help="availability zone")
+    flags.add_argument("--project", metavar="ID", help="id of the project that asks")
+    flags.add_argument(
+        "--hint",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="scheduler hint, such as sched_policy=NAME; repeatable",
+    )
 
 
 def request_body(arguments: argparse.Namespace) -> Json:
@@ -89,7 +97,8 @@ def pairs(texts: Iterable[str], flag: str) -> dict[str, str]:
 
 def _flags_given(arguments: argparse.Namespace) -> list[str]:
     names = (
-        "flavor flavor_json vcpus ram disk property image image_property count zone".split()  # noqa: SIM905 - reads best
+        *("flavor", "flavor_json", "vcpus", "ram", "disk", "property"),
+        *("image", "image_property", "count", "zone", "project", "hint"),
     )
     return [
         f"--{name.replace('_', '-')}"
@@ -109,6 +118,10 @@ def _spec_of_flags(arguments: argparse.Namespace) -> Json:
         spec["image"] = {"properties": pairs(arguments.image_property, "--image-property")}
     if arguments.zone:
         spec["availability_zone"] = arguments.zone
+    if arguments.project:
+        spec["project_id"] = arguments.project
+    if arguments.hint:
+        spec["scheduler_hints"] = pairs(arguments.hint, "--hint")
     return spec
 
 

@@ -4,6 +4,7 @@ import json
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
+from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from placement_sched.cli.addresses import check_address, check_token
@@ -39,6 +40,15 @@ class SchedulerClient:
         Raises :class:`NoValidHost` with the funnel in ``extra``, and :class:`Error` else.
         """
         return self._post("select_destinations", body)
+
+    def policies(self) -> list[Json]:
+        """Return every scheduler policy; raise :class:`Error` with the server's words."""
+        found: list[Json] = self._ask("/scheduler/v1/policies", {})["policies"]
+        return found
+
+    def policy(self, name: str) -> Json:
+        """Return one scheduler policy; raise :class:`Error` with the server's words."""
+        return self._ask(f"/scheduler/v1/policies/{quote(name, safe='')}", {})
 
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid; none where this caller may not see them."""

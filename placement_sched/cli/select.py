@@ -2,17 +2,14 @@
 
 import argparse
 import json
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console
 
-from placement_sched.app import make_services
 from placement_sched.cli.arguments import Commands, add_command, add_format
-from placement_sched.cli.database import refuse_absent_file
-from placement_sched.cli.direct import DirectScheduler
+from placement_sched.cli.asked_scheduler import Scheduler, add_server_arguments, asked_scheduler
+from placement_sched.cli.comparison import render_comparison
 from placement_sched.cli.funnel import obstacle, render
 from placement_sched.cli.request import (
     add_request_arguments,
@@ -20,37 +17,14 @@ from placement_sched.cli.request import (
     request_body,
     with_instances,
 )
-from placement_sched.cli.scheduler_client import SchedulerClient
 from placement_sched.cli.terminal import print_json
-from placement_sched.errors import NoValidHost
-from placement_sched.scheduler.loading import read_settings
+from placement_sched.errors import Invalid, NoValidHost
 
 Json = dict[str, Any]
 
 _EXAMPLE = """example:
   placement-sched explain --vcpus 4 --ram 8192 --disk 40 --property trait:HW_CPU_X86_AVX2=required
 """
-
-
-class Scheduler(Protocol):
-    """Who is asked: a server, or the core on the configured database."""
-
-    @property
-    def place(self) -> str:
-        """The address of the server or database."""
-        ...
-
-    def explain(self, body: Json) -> Json:
-        """Return the explanation of ``body``, nothing claimed."""
-        ...
-
-    def aggregate_names(self) -> Mapping[str, str]:
-        """Return the names of host aggregates by uuid, for people to read."""
-        ...
-
-    def select(self, body: Json) -> Json:
-        """Return the selections for ``body``; raise :class:`NoValidHost` with the funnel."""
-        ...
 
 
 def register(commands: Commands) -> None:
@@ -85,20 +59,21 @@ def register(commands: Commands) -> None:
         help="evaluate under another setting; lists as JSON: "
         'filter_scheduler.enabled_filters=["ComputeFilter"]; repeatable',
     )
+    policies = explain.add_mutually_exclusive_group()
+    policies.add_argument(
+        "--policy", metavar="NAME", help="evaluate under this policy, whichever would be chosen"
+    )
+    policies.add_argument(
+        "--compare",
+        metavar="NAME,NAME",
+        help="evaluate under each of these policies, and show them side by side",
+    )
     explain.set_defaults(run=run_explain)
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     add_request_arguments(parser)
-    server = parser.add_argument_group("where")
-    server.add_argument(
-        "--url", help="ask this server (http://127.0.0.1:8778) instead of the database directly"
-    )
-    server.add_argument(
-        "--token",
-        default=os.environ.get("OS_TOKEN", "admin"),
-        help="token for --url (default: $OS_TOKEN, else admin)",
-    )
+    add_server_arguments(parser)
     add_format(parser)
 
 
@@ -111,7 +86,11 @@ def run_explain(arguments: argparse.Namespace) -> int:
     if arguments.override:
         body["overrides"] = {**body.get("overrides", {}), **_overrides(arguments.override)}
     body.setdefault("max_rejected", 0)
-    with _scheduler(arguments) as scheduler:
+    if arguments.policy is not None:
+        body["policy"] = arguments.policy
+    with asked_scheduler(arguments) as scheduler:
+        if arguments.compare is not None:
+            return _compare(scheduler, body, arguments)
         explanation = scheduler.explain(body)
         if arguments.format == "json":
             print_json(explanation)
@@ -119,6 +98,20 @@ def run_explain(arguments: argparse.Namespace) -> int:
             render(explanation, Console(), names=scheduler.aggregate_names())
             if _is_empty(explanation):
                 Console().print(f"{scheduler.place} knows no host at all", soft_wrap=True)
+    return 0
+
+
+def _compare(scheduler: Scheduler, body: Json, arguments: argparse.Namespace) -> int:
+    """Print the explanations of the very same request under several policies."""
+    policies = list(dict.fromkeys(name.strip().lower() for name in arguments.compare.split(",")))
+    if len(policies) < 2 or not all(policies):
+        raise Invalid("--compare: name two policies or more, with commas between")
+    body = with_instances(body)
+    explanations = {name: scheduler.explain({**body, "policy": name}) for name in policies}
+    if arguments.format == "json":
+        print_json(explanations)
+    else:
+        render_comparison(explanations, Console(), scheduler.aggregate_names())
     return 0
 
 
@@ -133,7 +126,7 @@ def run_select(arguments: argparse.Namespace) -> int:
         body["claim"] = False
     if arguments.alternates:
         body["return_alternates"] = True
-    with _scheduler(arguments) as scheduler:
+    with asked_scheduler(arguments) as scheduler:
         if arguments.format == "json":
             return _select_raw(scheduler, body)
         explanation = scheduler.explain({"request_spec": body["request_spec"], "max_rejected": 0})
@@ -189,17 +182,3 @@ def _overrides(texts: Iterable[str]) -> Json:
         except ValueError:
             found[key] = value
     return found
-
-
-@contextmanager
-def _scheduler(arguments: argparse.Namespace) -> Iterator[Scheduler]:
-    if arguments.url:
-        yield SchedulerClient(arguments.url, arguments.token)
-        return
-    services = make_services(read_settings(arguments.config_file))
-    try:
-        refuse_absent_file(services.database, "--url asks a server")
-        services.ready()
-        yield DirectScheduler(services.scheduler)
-    finally:
-        services.database.dispose()

@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from ipaddress import ip_address
@@ -23,16 +23,25 @@ from granian.server.mp import MPServer
 
 from placement_sched.api import metrics
 from placement_sched.api.wsgi_types import WSGI
-from placement_sched.app import create_app
+from placement_sched.app import check_parts, create_app
 from placement_sched.cli.arguments import Commands, add_command
+from placement_sched.config import logs
+from placement_sched.config.process import CONF
 from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Error, Unavailable
+from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations.rehearse import rehearse
-from placement_sched.scheduler.loading import plugins_for, read_settings
+from placement_sched.scheduler import options_file
+from placement_sched.scheduler.live_settings import as_now, check_again, stamps_of
+from placement_sched.scheduler.loading import read_settings
 from placement_sched.wsgi import served, start
 
 LOG = logging.getLogger(__name__)
+
+#: What the server read when it began, which its workers inherit: ``settings``, and what told the
+#: files apart then.
+_AT_START: dict[str, Any] = {}
 
 #: Threads per worker. Requests are mostly Python, so more threads only fight over the interpreter;
 #: a few keep a worker answering while others wait for a lock (on SQLite no more than half of them,
@@ -70,8 +79,11 @@ def register(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; return 0 after a clean stop."""
     files = [str(Path(name).resolve()) for name in arguments.config_file]
+    stamps = stamps_of(files)
     settings = read_settings(files)
-    plugins_for(settings)  # a class that is not there is told now, not by every worker
+    check_parts(settings)  # a class that is not there is told now, not by every worker
+    options_file.read(settings)
+    announcer_of(settings)  # so is a message bus that cannot be
     refuse_open_door(settings, arguments.host)
     port = free_port(arguments.host, arguments.port)
     server = _Server(
@@ -85,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
         workers_kill_timeout=GRACE,
         log_level=LogLevels.warning,
     )
+    _AT_START.update(settings=settings, stamps=stamps)
+    server.check = partial(check_again, settings)
     server.on_startup(partial(_announce, settings, arguments.host, port, arguments.workers))
     os.register_at_fork(after_in_child=_stop_at_once)
     with ExitStack() as resources:
@@ -99,7 +113,22 @@ class _Server(MPServer):
 
     It stops for good when a worker dies within 5.5 s of having been replaced, which is right for
     one that cannot start, and wrong for one that served and was killed.
+
+    Nor does it replace its workers at SIGHUP: they read what may vary again by themselves, and
+    keep what they have where that cannot be used. It tells at once which of the two will be.
     """
+
+    #: Tells whether the configuration files can be used, or raises :class:`ConfigurationError`.
+    check: Callable[[], None]
+
+    def _reload(self, _spawn_target: Any, _target_loader: Any) -> None:
+        self.reload_signal = False
+        self.main_loop_interrupt.clear()
+        try:
+            self.check()
+        except Exception as wrong:  # noqa: BLE001 - of whatever plugin; the server is to live on
+            reason = wrong.detail if isinstance(wrong, Error) else wrong
+            LOG.error("%s; what was said before stays in effect", reason)  # noqa: TRY400 - told whole
 
     def _respawn_workers(
         self, workers: Sequence[int], spawn_target: Any, target_loader: Any, delay: float = 0
@@ -128,7 +157,7 @@ def load(files: Sequence[str], parent: int) -> WSGI:
     """
     _die_with(parent)
     _share_one_heap()
-    settings = start(files)
+    settings = _settings_of_worker(files)
     application = create_app(settings)
     services = application.services
     try:
@@ -137,6 +166,19 @@ def load(files: Sequence[str], parent: int) -> WSGI:
     except Unavailable as failure:
         LOG.warning("starting without the database: %s", failure)
     return served(application)
+
+
+def _settings_of_worker(files: Sequence[str]) -> Settings:
+    """Return the settings of a worker; one that replaces another goes by what its siblings go by.
+
+    That is what the server read when it began, with what may vary as the files have it now; where
+    they cannot be used, all is as it was, and the server lives on.
+    """
+    running = _AT_START.get("settings")
+    if running is None or _AT_START["stamps"] == stamps_of(files):
+        return start(files)
+    logs.setup(CONF)
+    return as_now(running)
 
 
 def _share_one_heap() -> None:

@@ -1,5 +1,6 @@
 """Running ``placement-sched`` as its users do: as a process of its own."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -59,6 +61,22 @@ class Server:
         except HTTPError as refusal:
             with refusal:
                 return refusal.code, dict(refusal.headers), refusal.read()
+
+    def send(self, method: str, path: str, body: object, **more: str) -> tuple[int, Any]:
+        """Send JSON as the administrator; return the status and the answer, if there is one."""
+        headers = {"X-Auth-Token": "admin", "Content-Type": "application/json", **more}
+        data = json.dumps(body).encode()
+        try:
+            with urlopen(
+                Request(self.url + path, data, headers, method=method), timeout=30
+            ) as answer:
+                return answer.status, json.loads(answer.read() or b"{}")
+        except HTTPError as refusal:
+            with refusal:
+                return refusal.code, json.loads(refusal.read())
+
+    def post(self, path: str, body: object) -> tuple[int, Any]:
+        return self.send("POST", path, body)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(how)

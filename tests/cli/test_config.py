@@ -1,6 +1,7 @@
 """``config sample`` and ``config validate``."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,11 @@ def sample(capsys) -> str:
         "#enable_isolated_aggregate_filtering = false",
         "[keystone_authtoken]",
         "[oslo_policy]",
+        "[notifications]",
+        "[oslo_messaging_notifications]",
+        "[oslo_messaging_rabbit]",
+        "#control_exchange = nova",
+        "#notification_format = unversioned",
         "#debug = false",
     ],
 )
@@ -64,7 +70,11 @@ def test_sample_with_every_default_written_is_valid(sample, validate):
         for line in sample.splitlines()
         if "<None>" not in line
     )
-    assert validate(written) == (0, "the configuration is valid\n")
+    status, told = validate(written)
+    # oslo.messaging's sample shows what it takes back, too.
+    taken_back = re.compile(r"a.conf:\d+: warning: \[oslo_messaging_rabbit\] \w+ will be removed.*")
+    assert status == 0
+    assert [line for line in told.splitlines() if not taken_back.fullmatch(line)] == []
 
 
 @pytest.mark.parametrize(
@@ -169,7 +179,7 @@ def test_what_another_service_reads_is_a_warning(validate):
         "[cinder]\ncatalog_info = volumev3\nos_region_name = x\n"
         "[placement]\nauth_type = password\ncafile = /x\n"
         "[metrics]\nweight_setting = cpu.percent=1.0\nrequired = true\n"
-        "[pci]\nreport_in_placement = true\n[scheduler]\ndriver = filter_scheduler\n"
+        "[pci]\nreport_in_placement = true\n[scheduler]\nworkers = 2\n"
         "[filter_scheduler]\npci_weight_multiplier = 1.0\n"
         "[workarounds]\nenable_numa_live_migration = true\n"
     )
@@ -183,8 +193,10 @@ def test_what_another_service_reads_is_a_warning(validate):
             "a.conf:13: warning: there is no option [pci] report_in_placement here, "
             "and it is not used"
         ),
-        "a.conf:15: warning: [scheduler] driver is not used by this release",
-        "a.conf:17: warning: [filter_scheduler] pci_weight_multiplier is not used by this release",
+        (
+            "a.conf:15: warning: [scheduler] workers means nothing here: "
+            "serve --workers says how many processes answer requests"
+        ),
         (
             "a.conf:19: warning: there is no option [workarounds] enable_numa_live_migration here, "
             "and it is not used"
@@ -217,6 +229,13 @@ def test_deprecated_name_is_a_warning(validate):
         "a.conf:3: warning: [keystone_authtoken] tenant-name is a deprecated name of "
         "[keystone_authtoken] project_name\n"
     )
+
+
+def test_deprecated_name_is_told_once(run, tmp_path):
+    (tmp_path / "nova.conf").write_text("[DEFAULT]\nscheduler_host_subset_size = 2\n")
+    checked = run("config", "validate", "--config-file", "nova.conf")
+    assert checked.stdout.count("scheduler_host_subset_size") == 1
+    assert checked.stderr == ""
 
 
 def test_options_of_the_keystone_plugin_are_known(validate):
@@ -263,6 +282,50 @@ def test_neutron_that_cannot_be_asked_is_told(validate, text, told):
     status, printed = validate(f"[neutron]\n{text}\n")
     assert status == 1
     assert printed.startswith(told)
+    assert printed.count("\n") == 1
+
+
+def test_messaging_sections_of_nova_conf_are_known(validate):
+    text = (
+        "[DEFAULT]\ntransport_url = rabbit://u:p@bus:5672/\nhost = ctl1\n"
+        "[notifications]\nnotification_format = both\n"
+        "[oslo_messaging_notifications]\ndriver = messagingv2\ntopics = notifications,audit\n"
+        "[oslo_messaging_rabbit]\nrabbit_ha_queues = true\n"
+    )
+    assert validate(text) == (0, "the configuration is valid\n")
+
+
+_BUS = "[oslo_messaging_notifications]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "told"),
+    [
+        (
+            f"{_BUS}driver = mesagingv2\n",
+            1,
+            "error: [oslo_messaging_notifications] driver: there is no driver 'mesagingv2'; there",
+        ),
+        (
+            f"{_BUS}driver = messagingv2\ntransport_url = rabit://bus/\n",
+            1,
+            "error: [oslo_messaging_notifications] transport_url: Failed to load transport driver",
+        ),
+        (
+            "[notifications]\nnotification_format = json\n",
+            1,
+            "a.conf:2: error: [notifications] notification_format has a wrong value: ",
+        ),
+        (
+            "[oslo_messaging_amqp]\nidle_timeout = 3\n",
+            0,
+            "a.conf:1: warning: there is no group [oslo_messaging_amqp] here, and nothing in it is",
+        ),
+    ],
+)
+def test_message_bus_that_cannot_be_is_told(validate, text, status, told):
+    found, printed = validate(text)
+    assert (found, printed[: len(told)]) == (status, told)
     assert printed.count("\n") == 1
 
 

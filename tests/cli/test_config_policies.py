@@ -1,0 +1,232 @@
+"""Sections of scheduler policies, as ``config validate`` and the start of a server find them."""
+
+import json
+
+import pytest
+
+from placement_sched.app import check_parts
+from placement_sched.cli.main import main
+from placement_sched.errors import ConfigurationError
+from placement_sched.scheduler.loading import full_conf, read_settings
+
+LISTED = "[scheduler]\npolicies = dense\n"
+
+
+@pytest.fixture
+def validate(tmp_path, capsys):
+    """Validate a file with this text; return the status and what is printed."""
+
+    def validate(text: str, *arguments: str) -> tuple[int, str]:
+        file = tmp_path / "a.conf"
+        file.write_text(text)
+        status = main(["config", "validate", "--config-file", str(file), *arguments])
+        return status, capsys.readouterr().out.replace(str(file), "a.conf")
+
+    return validate
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{LISTED}[dense]\nram_weight_multiplier = -1.0\nenabled_filters = CoreFilter\n",
+        f"{LISTED}[Dense]\ncpu-allocation-ratio = 8.0\nmetrics_weight_multiplier = 2.0\n",
+        f"{LISTED}[dense]\n",
+        f"{LISTED}[dense]\nfilter_scheduler.disk_weight_multiplier = 0\n",
+        "[scheduler]\npolicies = one, two\n[one]\nmax_attempts = 1\n[two]\nmax_attempts = 2\n",
+        # An aggregate may name these.
+        "[dense]\ncpu_allocation_ratio = 8.0\n[sparse]\ncpu_allocation_ratio = 1.0\n",
+        "[scheduler]\npolicy_overrides = host_subset_size\n[dense]\nhost_subset_size = 2\n",
+    ],
+)
+def test_sections_of_policies_are_right(validate, text):
+    assert validate(text) == (0, "the configuration is valid\n")
+
+
+WRONG = [
+    (
+        f"{LISTED}[dense]\n# more\nram_wieght_multiplier = 1\n",
+        (
+            "a.conf:5: error: [dense]: there is no option ram_wieght_multiplier; "
+            "did you mean ram_weight_multiplier?\n"
+        ),
+    ),
+    (
+        f"{LISTED}[dense]\nconnection = sqlite://\n",
+        (
+            "a.conf:4: error: [dense]: connection is not read per request, so that no policy can "
+            "set it\n"
+        ),
+    ),
+    (
+        f"{LISTED}policy_overrides = max_attempts\n[dense]\nmax_attempts = 1\nhost_subset_size=2\n",
+        (
+            "a.conf:6: error: [dense]: host_subset_size may not be overridden: it is not among "
+            "[scheduler] policy_overrides\n"
+        ),
+    ),
+    (
+        f"{LISTED}policy_overrides = max_atempts\n[dense]\nmax_attempts = 1\n",
+        (
+            "a.conf:3: error: [scheduler] policy_overrides: there is no option max_atempts; "
+            "did you mean max_attempts?\n"
+        ),
+    ),
+    (
+        f"{LISTED}[dense]\nhost_subset_size = few\n",
+        "a.conf:4: error: [dense] host_subset_size has a wrong value: 'few' is not an integer\n",
+    ),
+    (LISTED, "a.conf:2: error: [scheduler] policies: there is no section [dense]\n"),
+    (
+        "[scheduler]\npolicies = api\n",
+        (
+            "a.conf:2: error: [scheduler] policies: 'api' is a group of options, and cannot be "
+            "a policy\n"
+        ),
+    ),
+    (
+        "[scheduler]\n\npolicies = Default\n",
+        (
+            "a.conf:3: error: [scheduler] policies: 'default' is a group of options, and cannot be "
+            "a policy\n"
+        ),
+    ),
+    (
+        f"{LISTED}[dense]\nhost_subset_size = 1\nenabled_filters = CoreFliter\n",
+        (
+            "a.conf:5: error: [dense]: [filter_scheduler] enabled_filters: there is no filter "
+            "'CoreFliter' among the available; did you mean 'CoreFilter'?\n"
+        ),
+    ),
+    (
+        f"{LISTED}[dense]\nweight_classes = no.such.Weigher\n",
+        (
+            "a.conf:4: error: [dense]: [filter_scheduler] weight_classes: 'no.such.Weigher' cannot "
+            "be imported"
+        ),
+    ),
+    (
+        f"{LISTED}[dense]\nalias = x\n",
+        "a.conf:4: error: [dense]: [pci] alias",
+    ),
+    (
+        "[scheduler]\npolicy_selection = hint, tennant\n",
+        (
+            "error: [scheduler] policy_selection: there is no selector 'tennant'; did you mean "
+            "'tenant'?\n"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), WRONG)
+def test_each_fault_is_one_line_that_says_where(validate, text, told):
+    status, printed = validate(text)
+    assert status == 1
+    assert printed.startswith(told)
+    assert printed.count("\n") == 1
+
+
+@pytest.mark.parametrize(("text", "told"), WRONG)
+def test_server_does_not_start_on_it_and_says_so_in_one_line(tmp_path, capsys, text, told):
+    file = tmp_path / "a.conf"
+    file.write_text(text)
+    with pytest.raises(ConfigurationError):  # else it would go on and serve
+        check_parts(read_settings([str(file)], full_conf()))
+    assert main(["serve", "--config-file", str(file), "--port", "0"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    line = line.replace(str(file), "a.conf")
+    assert line.startswith("placement-sched: ")
+    place, _, fault = told.rpartition("error: ")
+    # What stands in the configuration's own groups is told by option, as ever.
+    assert place in line
+    assert fault.split()[-1] in line
+    assert "Traceback" not in line
+
+
+def test_every_line_that_is_wrong_is_told(validate):
+    status, printed = validate(
+        "[scheduler]\npolicies = one, two\n[one]\nx = 1\ny = 1\n[two]\nz = 1\n"
+    )
+    assert status == 1
+    assert [line.split()[0] for line in printed.splitlines()] == [
+        "a.conf:4:",
+        "a.conf:5:",
+        "a.conf:7:",
+    ]
+
+
+def test_deprecated_names_are_told_as_elsewhere(validate):
+    status, printed = validate(f"{LISTED}[dense]\nscheduler_default_filters = CoreFilter\n")
+    assert status == 0
+    assert printed == (
+        "a.conf:4: warning: [dense] scheduler_default_filters is a deprecated name of "
+        "[filter_scheduler] enabled_filters\n"
+    )
+
+
+def test_problems_are_told_to_machines(validate):
+    status, printed = validate(f"{LISTED}[dense]\nx = 1\n", "--format", "json")
+    assert status == 1
+    (problem,) = json.loads(printed)
+    assert problem["severity"] == "error"
+    assert problem["line"] == 4
+
+
+def test_unlisted_section_that_cannot_be_a_policy_is_a_warning_that_says_why(validate):
+    status, printed = validate("[dense]\nhost_subset_size = 1\nram_wieght_multiplier = 1\n")
+    assert status == 0
+    assert printed == (
+        "a.conf:1: warning: there is no group [dense] here, nor can it be a policy: a.conf:3: "
+        "[dense]: there is no option ram_wieght_multiplier; did you mean ram_weight_multiplier?\n"
+    )
+
+
+def test_misspelt_group_is_no_policy(validate):
+    status, printed = validate("[schedular]\nmax_attempts = 3\n")
+    assert status == 1
+    assert "did you mean [scheduler]?" in printed
+
+
+def test_sections_that_no_list_names_are_of_no_use_where_there_is_one(validate):
+    _, printed = validate(f"{LISTED}[dense]\nmax_attempts = 2\n[sparse]\nmax_attempts = 1\n")
+    assert printed == (
+        "a.conf:5: warning: there is no group [sparse] here, and nothing in it is used\n"
+    )
+
+
+AMBIGUOUS = """
+from oslo_config import cfg
+from placement_sched.scheduler.filters import BaseHostFilter
+
+
+class Filter(BaseHostFilter):
+    options = (
+        ("acme", cfg.FloatOpt("ram_weight_multiplier", default=1.0)),
+        ("acme", cfg.StrOpt("key", default="x", secret=True)),
+    )
+
+    def host_passes(self, host_state, spec_obj):
+        return True
+"""
+
+
+def test_bare_name_of_several_options_is_wrong_and_the_whole_name_right(run, tmp_path):
+    (tmp_path / "acme_halls_options.py").write_text(AMBIGUOUS)
+    text = (
+        "[filter_scheduler]\navailable_filters = acme_halls_options.Filter\n"
+        f"enabled_filters = Filter\n{LISTED}[dense]\n"
+    )
+    for name, told in (
+        (
+            "ram_weight_multiplier",
+            (
+                "a.conf:7: error: [dense]: ram_weight_multiplier is the name of several options: "
+                "acme_ram_weight_multiplier, filter_scheduler_ram_weight_multiplier\n"
+            ),
+        ),
+        ("acme_ram_weight_multiplier", "the configuration is valid\n"),
+        ("acme.ram_weight_multiplier", "the configuration is valid\n"),
+    ):
+        (tmp_path / "a.conf").write_text(f"{text}{name} = 2.0\n")
+        found = run("config", "validate", "--config-file", "a.conf", PYTHONPATH=str(tmp_path))
+        assert found.stdout.replace(f"{tmp_path}/", "") == told

@@ -1,0 +1,44 @@
+"""A server that is started with an old nova.conf places requests as that file says."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.placing import hosts_of, report, spec
+
+FILES = Path(__file__).parents[1] / "config" / "old_files"
+ISOLATED = {"id": "11111111-1111-4111-8111-111111111111"}
+
+#: Of each era's file what else a request has to say, and why it is as it is.
+QUESTIONS = [
+    # A negative multiplier of free memory packs hosts; cn1, of those not isolated, has the least.
+    pytest.param("icehouse", {}, "cn1", id="icehouse-packs"),
+    pytest.param("stein", {}, "cn1", id="stein-packs"),
+    # The isolated image and the isolated host are for each other.
+    pytest.param("icehouse", {"image": ISOLATED}, "cn3", id="icehouse-isolates"),
+    pytest.param("stein", {"image": ISOLATED}, "cn3", id="stein-isolates"),
+    # Hosts in no aggregate with a zone are in the default one.
+    pytest.param("icehouse", {"availability_zone": "site1"}, "cn1", id="icehouse-zone"),
+    pytest.param("stein", {"availability_zone": "nova"}, "cn1", id="stein-zone"),
+]
+
+
+@pytest.mark.parametrize(("era", "asked", "host"), QUESTIONS)
+def test_server_with_an_old_file_places_as_the_file_says(serve, era, asked, host):
+    server = serve("--config-file", str(FILES / f"{era}.conf"))
+    of_x86 = {"supported_hv_specs": [["x86_64", "qemu", "hvm"]]}
+    memory = {"cn1": 16384, "cn2": 32768, "cn3": 65536}
+    hosts = [report(name, memory_mb=size, **of_x86) for name, size in memory.items()]
+    assert server.post("/scheduler/v1/compute_nodes", hosts)[0] in (200, 201)
+    status, answer = server.post(
+        "/scheduler/v1/select_destinations", {"request_spec": spec(**asked)}
+    )
+    assert (status, hosts_of(answer)) == (200, [host])
+
+
+def test_ratios_of_an_old_file_count_for_hosts_that_report_none(serve):
+    server = serve("--config-file", str(FILES / "icehouse.conf"))
+    server.post("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1)])
+    path = "/scheduler/v1/select_destinations"
+    found = [server.post(path, {"request_spec": spec()})[0] for _ in range(17)]
+    assert found == [200] * 16 + [409]  # 16 virtual CPUs to each real one

@@ -1,0 +1,77 @@
+"""``[scheduler] json_config_location``, as operators of a running server meet it."""
+
+import json
+import time
+
+import pytest
+
+from tests.placing import hosts_of, report, spec
+
+OPTION = "OS_SCHEDULER__JSON_CONFIG_LOCATION"
+NAME = "[scheduler] json_config_location"
+
+
+def first_choice(server) -> str:
+    """Return the host that a request would get now."""
+    body = {"request_spec": spec()}
+    return hosts_of(server.post("/scheduler/v1/explain", body)[1])[0]
+
+
+def wait_until(true, seconds=30) -> bool:
+    """Ask again until it is so, or for so long that it never will."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_running_server_heeds_changes_and_keeps_what_was_right(serve, tmp_path, workers):
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"ram_weight_multiplier": -1.0, "acme_threshold": 3}))
+    config = tmp_path / "nova.conf"
+    config.write_text(f"[DEFAULT]\nscheduler_json_config_location = {file}\n")
+    server = serve("--config-file", str(config), "--workers", workers)
+    told = f"{NAME}: {file}: there is no option 'acme_threshold'; it is passed over"
+    assert told in server.log.read_text()
+    server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
+    assert first_choice(server) == "cn1"
+    file.write_text('{"ram_weight_multiplier": 1.0}')
+    assert wait_until(lambda: {first_choice(server) for _ in range(8)} == {"cn2"})
+    file.write_text('{"ram_weight_multiplier": -1.0')
+    assert wait_until(lambda: first_choice(server) and "stays in effect" in server.log.read_text())
+    assert {first_choice(server) for _ in range(8)} == {"cn2"}
+    assert f"{NAME}: {file}: it is no JSON: " in server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "No such file or directory"),
+        ("{", "it is no JSON: "),
+        ('{"ram_weight_multiplier": "x"}', "ram_weight_multiplier: 'x' is not a number"),
+    ],
+)
+def test_bad_file_keeps_the_server_from_starting_with_one_line(run, tmp_path, text, told):
+    if text is not None:
+        (tmp_path / "scheduler.json").write_text(text)
+    refused = run("serve", "--port", "0", **{OPTION: "scheduler.json"})
+    assert refused.returncode == 1
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith(f"placement-sched: {NAME}: scheduler.json: {told}")
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "told"),
+    [
+        ("{}", 0, "the configuration is valid"),
+        ("[]", 1, f"error: {NAME}: scheduler.json: it is no JSON object of options and values"),
+        ('{"zzz": 1}', 0, f"warning: {NAME}: scheduler.json: there is no option 'zzz'"),
+    ],
+)
+def test_validate_reads_the_file(run, tmp_path, text, status, told):
+    (tmp_path / "scheduler.json").write_text(text)
+    checked = run("config", "validate", **{OPTION: "scheduler.json"})
+    assert (checked.returncode, checked.stdout) == (status, f"{told}\n")

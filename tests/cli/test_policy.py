@@ -1,0 +1,212 @@
+"""``policy list``, ``policy show``, and ``explain`` under a policy or several."""
+
+import json
+
+import pytest
+
+from placement_sched.cli.main import main
+from placement_sched.scheduler.loading import full_conf, read_settings
+from tests.placing import report
+
+SIZES = ("--vcpus", "2", "--ram", "4096")
+
+CONF = """[scheduler]
+policies = spread, pack
+[spread]
+ram_weight_multiplier = 1.0
+[pack]
+ram_weight_multiplier = -1.0
+cpu_weight_multiplier = -1.0
+max_instances_per_host = 5
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    file = tmp_path / "nova.conf"
+    file.write_text(CONF)
+    return file
+
+
+@pytest.fixture
+def cloud(make_app, sqlite_url, config, monkeypatch):
+    """Two racks of two hosts, each rack under its policy."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    app = make_app(read_settings([str(config)], full_conf()))
+    reports = [
+        report(name, memory_mb=size)
+        for name, size in (("cn1", 8192), ("cn2", 16384), ("cn3", 8192), ("cn4", 16384))
+    ]
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    for rack, policy, hosts in (
+        ("rack1", "spread", ("cn1", "cn2")),
+        ("rack2", "pack", ("cn3", "cn4")),
+    ):
+        body = {"aggregate": {"name": rack, "availability_zone": f"az-{rack}"}}
+        number = app.post_json("/compute/v2.1/os-aggregates", body).json["aggregate"]["id"]
+        action = f"/compute/v2.1/os-aggregates/{number}/action"
+        app.post_json(action, {"set_metadata": {"metadata": {"sched_policy": policy}}})
+        for host in hosts:
+            app.post_json(action, {"add_host": {"host": host}})
+    return app
+
+
+@pytest.fixture
+def answer(cloud, config, capsys, monkeypatch):
+    """Run a command on the cloud, at 80 columns; return its status, stdout and stderr."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def answer(*arguments: str) -> tuple[int, str, str]:
+        words = 2 if arguments[0] == "policy" else 1
+        head, rest = arguments[:words], arguments[words:]
+        status = main([*head, "--config-file", str(config), *rest])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return answer
+
+
+def test_list_names_each_policy_its_aggregates_and_what_it_sets(answer):
+    status, printed, _ = answer("policy", "list")
+    assert status == 0
+    rows = [line.rstrip() for line in printed.splitlines()]
+    assert rows[0].split() == ["Policy", "Aggregates", "Sets"]
+    assert rows[2].split() == ["default", "-", "-"]
+    assert rows[3].split() == [
+        *("spread", "rack1"),
+        *("filter_scheduler.ram_weight_multiplier", "=", "1.0"),
+    ]
+    assert "filter_scheduler.max_instances_per_host = 5" in printed
+    assert max(map(len, rows)) <= 80
+
+
+def test_show_tells_the_options_of_a_policy_first(answer, config):
+    status, printed, _ = answer("policy", "show", "pack")
+    assert status == 0
+    lines = printed.splitlines()
+    assert lines[0] == "pack  aggregates: rack2"
+    assert lines[3].split() == [
+        "filter_scheduler.cpu_weight_multiplier",
+        "=",
+        "-1.0",
+        "nova.conf:7",
+    ]
+    assert "scheduler.policies" not in printed
+    assert lines[-1].split()[-1] == "default"
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("command", [("list",), ("show", "pack")])
+def test_policies_are_told_to_machines_as_the_api_tells_them(answer, cloud, command):
+    status, printed, _ = answer("policy", *command, "--format", "json")
+    assert status == 0
+    document = json.loads(printed)
+    found = (
+        next(one for one in document if one["name"] == "pack") if command == ("list",) else document
+    )
+    assert found["options"]["filter_scheduler.max_instances_per_host"]["value"] == 5
+    assert found["aggregates"][0]["name"] == "rack2"
+
+
+def test_unknown_policy_is_one_line(answer):
+    for arguments in (("policy", "show", "none"), ("explain", *SIZES, "--policy", "none")):
+        status, _, told = answer(*arguments)
+        assert status == 1
+        assert "there is no policy 'none'" in told
+        assert told.count("\n") == 1
+
+
+def test_policy_that_cannot_be_used_is_shown_with_why(answer, config):
+    config.write_text("[spread]\nram_wieght_multiplier = 1.0\n[pack]\nram_weight_multiplier = 1\n")
+    status, printed, _ = answer("policy", "list")
+    assert status == 0
+    assert "cannot be used" in printed
+    status, printed, _ = answer("policy", "show", "spread")
+    assert status == 0
+    assert "there is no option ram_wieght_multiplier" in " ".join(printed.split())
+
+
+def test_explain_tells_which_policy_was_chosen_and_how(answer):
+    _, printed, _ = answer("explain", *SIZES, "--zone", "az-rack2")
+    assert printed.startswith("Policy  pack\n")
+    assert "availability_zone  az-rack2: chosen (rack2: pack)" in printed
+    assert "cn3" in printed
+    assert "1 host passed" not in printed
+    _, printed, _ = answer("explain", *SIZES, "--hint", "sched_policy=spread")
+    assert "  hint  spread: chosen (rack1: spread)" in printed
+
+
+def test_explain_tells_why_no_policy_was_chosen(answer):
+    _, printed, _ = answer("explain", *SIZES, "--zone", "az-rack1,az-rack2")
+    assert printed.startswith("Policy  default\n")
+    assert "several policies match: pack, spread (rack1: spread, rack2: pack)" in " ".join(
+        printed.split()
+    )
+    _, printed, _ = answer("explain", *SIZES, "--project", "p1")
+    assert "p1: no aggregate with a policy matches" in printed
+    assert "the request says nothing of it" in printed
+
+
+def test_explain_without_policies_tells_nothing_of_them(answer, config):
+    config.write_text("")
+    _, printed, _ = answer("explain", *SIZES)
+    assert not printed.startswith("Policy")
+
+
+def test_explain_under_a_policy_by_its_name(answer):
+    _, printed, _ = answer("explain", *SIZES, "--policy", "pack", "--format", "json")
+    document = json.loads(printed)
+    assert document["policy"] == "pack"
+    assert [host["host"] for host in document["hosts"]] == ["cn3", "cn4"]
+
+
+def test_comparison_shows_policies_side_by_side(answer):
+    status, printed, _ = answer("explain", *SIZES, "--compare", "spread,pack,default")
+    assert status == 0
+    lines = [line.rstrip() for line in printed.splitlines()]
+    assert max(map(len, lines)) <= 80
+    assert " ".join(lines[0].split()) == "Hosts after each stage spread pack default"
+    rows = {line.split("  ")[0]: line.split() for line in lines}
+    assert rows["to begin with"][-3:] == ["4", "4", "4"]
+    assert rows["ComputeFilter"] == ["ComputeFilter", "2", "2", "4"]
+    best = next(line for line in lines if line.startswith("best hosts"))
+    assert [word for word in best.split() if word.startswith("cn")] == ["cn2", "cn3", "cn2"]
+    assert rows["outcome"] == ["outcome", *["selected"] * 3]
+    assert "rack1" in printed
+
+
+def test_comparison_says_what_stands_in_the_way(answer):
+    status, printed, _ = answer("explain", "--ram", "30000", "--compare", "spread,pack")
+    assert status == 0
+    assert printed.count("no valid host") == 2
+    assert "spread: " in printed
+
+
+def test_comparison_for_machines_has_each_explanation_by_name(answer):
+    _, printed, _ = answer("explain", *SIZES, "--compare", "pack,spread", "--format", "json")
+    document = json.loads(printed)
+    assert {name: one["policy"] for name, one in document.items()} == {
+        "pack": "pack",
+        "spread": "spread",
+    }
+    assert [one["hosts"][0]["host"] for one in document.values()] == ["cn3", "cn2"]
+
+
+@pytest.mark.parametrize("compare", ["spread", "spread,", "spread,Spread"])
+def test_comparison_wants_two_policies(answer, compare):
+    status, _, told = answer("explain", *SIZES, "--compare", compare)
+    assert status == 1
+    assert "name two policies or more" in told
+
+
+def test_a_server_is_asked_by_its_address(serve, sqlite_url, config, cloud, capsys):
+    server = serve("--config-file", str(config), OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
+    for arguments, told in (
+        (("policy", "list"), "rack2"),
+        (("policy", "show", "pack"), "nova.conf:6"),
+        (("explain", *SIZES, "--compare", "pack,spread"), "best hosts"),
+        (("explain", *SIZES, "--policy", "pack"), "Policy  pack"),
+    ):
+        assert main([*arguments, "--url", server.url]) == 0
+        assert told in capsys.readouterr().out
+    assert main(["policy", "show", "no/ne", "--url", server.url]) == 1

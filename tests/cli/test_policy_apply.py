@@ -1,0 +1,166 @@
+"""``policy apply``, and the commands that tell which aggregates and hosts are at odds."""
+
+import json
+
+import pytest
+
+from placement_sched.cli.main import main
+from placement_sched.operations import host_aggregates
+from tests.api.compute.conftest import AggregateApi
+from tests.clouds import uuid_of
+from tests.placing import report
+from tests.policed import policed
+from tests.reports import NOW
+
+GONE = "[sparse]\nhost_subset_size = 2\n"
+FIRST = f"{GONE}\n[dense]\ncpu_allocation_ratio = 8.0\n"
+CHANGED = f"{GONE}\n[dense]\ncpu_allocation_ratio = 16.0\n"
+
+
+class Cloud:
+    """Two hosts, one of them in an aggregate of the policy ``dense``, and the commands."""
+
+    def __init__(self, url, folder, make_app, capsys):
+        self.url = url
+        self.folder = folder
+        self.capsys = capsys
+        self.app = make_app(policed(url, folder, FIRST))
+        self.app.post_json("/scheduler/v1/compute_nodes", [report("h1"), report("h2")])
+        self.api = AggregateApi(self.app)
+        self.dense = self.api.make("dense hosts")
+        self.api.set_metadata(self.dense, sched_policy="dense")
+        self.api.add_host(self.dense, "h1")
+
+    def configure(self, text):
+        """Change the configuration, as an operator does before the next start."""
+        return policed(self.url, self.folder, text)
+
+    def run(self, *command):
+        file = str(self.folder / "policies.conf")
+        code = main([*command, "--config-file", file])
+        return code, self.capsys.readouterr().out
+
+    def ratio(self, host="h1"):
+        path = f"/placement/resource_providers/{uuid_of(host)}/inventories/VCPU"
+        return self.app.get(path).json["allocation_ratio"]
+
+    def tag_in_secret(self, policy):
+        """Put h1 under another policy as well, by a hand that asks nobody."""
+
+        def work(connection):
+            made = host_aggregates.create(connection, uuid_of("secret"), "secret", None, NOW)
+            host_aggregates.add_hosts(connection, made.id, ["h1"], NOW)
+            host_aggregates.store.change_metadata(
+                connection, made.id, {"sched_policy": policy}, NOW
+            )
+
+        self.app.app.services.database.write(work)
+
+
+@pytest.fixture
+def cloud(database_url, tmp_path, make_app, capsys):
+    return Cloud(database_url, tmp_path, make_app, capsys)
+
+
+@pytest.fixture
+def small(sqlite_url, tmp_path, make_app, capsys):
+    """The cloud on SQLite alone."""
+    return Cloud(sqlite_url, tmp_path, make_app, capsys)
+
+
+def test_apply_brings_inventories_to_a_changed_configuration(cloud):
+    assert (cloud.ratio(), cloud.ratio("h2")) == (8.0, 4.0)
+    cloud.configure(CHANGED)
+    assert cloud.run("policy", "apply") == (
+        0,
+        "1 hosts are in aggregates with a policy; the inventories of 1 providers were changed\n",
+    )
+    assert (cloud.ratio(), cloud.ratio("h2")) == (16.0, 4.0)
+    code, text = cloud.run("policy", "apply", "--format", "json")
+    assert (code, json.loads(text)) == (0, {"hosts": 1, "changed": 0})
+
+
+def test_apply_gives_hosts_their_own_ratios_where_the_policy_went(small):
+    small.configure(GONE)
+    assert small.run("policy", "apply")[0] == 0
+    assert small.ratio() == 4.0
+
+
+def test_apply_with_a_policy_that_cannot_be_used_changes_nothing(small):
+    small.configure("[scheduler]\npolicies = dense\n\n[dense]\ncpu_allocation_ratio = many\n")
+    assert small.run("policy", "apply")[0] == 1
+    assert small.ratio() == 8.0
+
+
+def test_server_that_starts_brings_inventories_to_its_configuration(cloud, make_app):
+    make_app(cloud.configure(CHANGED)).get("/compute/v2.1/os-aggregates")
+    assert (cloud.ratio(), cloud.ratio("h2")) == (16.0, 4.0)
+
+
+def test_explaining_with_another_file_changes_no_inventory(small):
+    small.configure(CHANGED)
+    assert small.run("explain", "--vcpus", "1", "--ram", "1", "--disk", "1")[0] == 0
+    assert small.ratio() == 8.0
+
+
+def test_validate_and_audit_find_nothing_in_a_cloud_in_order(small):
+    assert small.run("config", "validate", "--database")[0] == 0
+    assert small.run("placement", "audit")[0] == 0
+    code, text = small.run("placement", "audit", "--format", "json")
+    assert code == 0
+    assert "policies" not in json.loads(text)
+
+
+def test_unknown_policy_of_an_aggregate_is_told(cloud):
+    cloud.configure(GONE)
+    fault = (
+        f"aggregate {cloud.dense} (dense hosts) is of the policy 'dense': "
+        "there is no policy 'dense'; there are: sparse"
+    )
+    code, text = cloud.run("config", "validate", "--database")
+    assert code == 1
+    assert f"error: {fault}" in text.splitlines()
+    code, text = cloud.run("placement", "audit")
+    assert (code, text.splitlines()) == (5, [fault, "no orphaned allocations"])
+    code, text = cloud.run("placement", "audit", "--format", "json")
+    assert (code, json.loads(text)["policies"]) == (5, [fault])
+
+
+def test_host_under_two_policies_is_told(cloud):
+    cloud.tag_in_secret("sparse")
+    fault = (
+        f"host h1 is under several policies: 'dense' by aggregate {cloud.dense} (dense hosts), "
+        f"'sparse' by aggregate {cloud.dense + 1} (secret)"
+    )
+    code, text = cloud.run("config", "validate", "--database")
+    assert code == 1
+    assert f"error: {fault}" in text.splitlines()
+    assert cloud.run("placement", "audit") == (5, f"{fault}\nno orphaned allocations\n")
+
+
+def test_validate_without_the_database_does_not_ask_it(small):
+    small.configure(GONE)
+    assert small.run("config", "validate")[0] == 0
+
+
+def test_audit_of_one_provider_does_not_look_at_policies(small):
+    small.configure(GONE)
+    assert small.run("placement", "audit", "--resource_provider", uuid_of("h1"))[0] == 0
+
+
+def test_orphans_are_deleted_beside_faults(small):
+    body = {
+        "allocations": {uuid_of("h1"): {"resources": {"VCPU": 1}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    headers = {"OpenStack-API-Version": "placement 1.38"}
+    small.app.put_json(f"/placement/allocations/{uuid_of('i')}", body, headers=headers)
+    small.configure(GONE)
+    code, text = small.run("placement", "audit", "--delete")
+    assert code == 5
+    assert text.endswith("orphaned: the allocations of 1 consumer; deleted those of 1\n")
+    small.configure(FIRST)
+    assert small.run("placement", "audit")[0] == 0

@@ -1,0 +1,136 @@
+"""Configuration files that change under a running server, as its operator meets it."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_options_file import first_choice, wait_until
+from tests.placing import report, spec
+
+KEPT = "what was said before stays in effect"
+
+
+@pytest.fixture
+def config(tmp_path) -> Path:
+    file = tmp_path / "nova.conf"
+    file.write_text("[filter_scheduler]\nram_weight_multiplier = -1.0\n")
+    return file
+
+
+@pytest.fixture(params=["1", "2"])
+def server(request, serve, config):
+    """A server of one worker or two, with a small host and a large one."""
+    server = serve("--config-file", str(config), "--workers", request.param)
+    server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
+    assert first_choices(server) == {"cn1"}
+    return server
+
+
+def first_choices(server) -> set[str]:
+    """What several requests would get, so that every worker is asked."""
+    return {first_choice(server) for _ in range(8)}
+
+
+def policies_of(server) -> set[str]:
+    body = {"request_spec": spec(), "policy": "dense"}
+    return {server.post("/scheduler/v1/explain", body)[1].get("policy") for _ in range(8)}
+
+
+def test_changed_files_count_without_a_restart(server, config):
+    config.write_text("[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+    assert wait_until(lambda: first_choices(server) == {"cn2"})
+
+
+def test_new_policies_count_without_a_restart(server, config):
+    assert policies_of(server) == {None}
+    config.write_text(
+        "[filter_scheduler]\nram_weight_multiplier = -1.0\n[scheduler]\npolicies = dense\n"
+        "[dense]\nram_weight_multiplier = 1.0\n"
+    )
+    assert wait_until(lambda: policies_of(server) == {"dense"})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[filter_scheduler]\nram_weight_multiplier = much\n", "ram_weight_multiplier"),
+        ("[filter_scheduler]\nenabled_filters = RamFliter\n", "did you mean 'RamFilter'?"),
+        ("[scheduler]\npolicies = dense\n", "there is no section [dense]"),
+        ("[scheduler\n", "nova.conf"),
+    ],
+)
+def test_what_cannot_be_used_is_told_at_the_signal_and_changes_nothing(server, config, text, why):
+    config.write_text(text)
+    server.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: KEPT in server.log.read_text())
+    told = next(line for line in server.log.read_text().splitlines() if KEPT in line)
+    assert why in told
+    assert "Traceback" not in server.log.read_text()
+    assert wait_until(lambda: first_choices(server) == {"cn1"})
+    config.write_text("[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+    assert wait_until(lambda: first_choices(server) == {"cn2"})
+
+
+def test_what_takes_a_restart_is_told(server, config):
+    config.write_text(
+        "[filter_scheduler]\nram_weight_multiplier = 1.0\n[api]\nmax_request_body_size = 5000\n"
+    )
+    server.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: first_choices(server) == {"cn2"})
+    assert (
+        "[api] max_request_body_size has changed, which takes a restart" in server.log.read_text()
+    )
+
+
+def test_a_signal_without_a_change_changes_nothing(server):
+    server.process.send_signal(signal.SIGHUP)
+    assert first_choices(server) == {"cn1"}
+    assert KEPT not in server.log.read_text()
+
+
+POLICED = "[dense]\nram_weight_multiplier = 1.0\n"
+
+
+def test_a_policy_that_aggregates_name_is_not_lost_by_a_slip_though_none_are_listed(serve, config):
+    config.write_text(POLICED)
+    server = serve("--config-file", str(config), "--workers", "1")
+    server.post("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    made = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]
+    action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
+    server.post(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
+    assert policies_of(server) == {"dense"}
+    config.write_text(POLICED.replace("1.0", "much"))
+    assert wait_until(lambda: policies_of(server) and KEPT in server.log.read_text())
+    assert policies_of(server) == {"dense"}
+    config.write_text("")
+    assert wait_until(
+        lambda: policies_of(server) and "there is no policy" in server.log.read_text()
+    )
+    assert policies_of(server) == {"dense"}
+
+
+def test_a_worker_that_dies_while_the_files_are_broken_is_replaced(serve, config):
+    server = serve("--config-file", str(config), "--workers", "1")
+    server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
+    config.write_text("[filter_scheduler]\nram_weight_multiplier = much\n")
+    time.sleep(6)  # a worker that dies younger is taken for one that cannot start
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    (worker,) = children.read_text().split()
+    os.kill(int(worker), signal.SIGKILL)
+    assert wait_until(lambda: children.read_text().split() not in ([], [worker]))
+    server.wait_for("/placement/", 200)
+    assert first_choices(server) == {"cn1"}
+    assert KEPT in server.log.read_text()
+    assert "Traceback" not in server.log.read_text()
+
+
+def test_a_file_that_becomes_a_folder_is_told_and_the_server_ends_when_asked(server, config):
+    config.unlink()
+    config.mkdir()
+    server.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: KEPT in server.log.read_text())
+    assert first_choices(server) == {"cn1"}
+    assert server.stop() == 0

@@ -1,0 +1,49 @@
+"""Notifications of ``placement-sched serve``, over a real RabbitMQ."""
+
+import json
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+from uuid import uuid4
+
+from tests.notifications.listening import listening
+from tests.placing import flavor, instance, report, spec
+
+SELECT = "/scheduler/v1/select_destinations"
+
+
+def post(url: str, body: object) -> int:
+    headers = {"Content-Type": "application/json", "X-Auth-Token": "admin"}
+    request = Request(url, json.dumps(body).encode(), headers)
+    try:
+        with urlopen(request, timeout=60) as answer:
+            return int(answer.status)
+    except HTTPError as refusal:
+        with refusal:
+            return refusal.code
+
+
+def test_workers_of_a_server_tell_all_before_they_end(serve, tmp_path, broker):
+    topic = f"notifications-{uuid4().hex}"
+    (tmp_path / "bus.conf").write_text(
+        f"[DEFAULT]\ntransport_url = {broker}\n"
+        f"[oslo_messaging_notifications]\ndriver = messagingv2\ntopics = {topic}\n"
+    )
+    with listening(broker, topic) as listener:
+        server = serve("--workers", "2", "--config-file", "bus.conf")
+        post(f"{server.url}/scheduler/v1/compute_nodes", [report("cn1")])
+        bodies = [{"request_spec": spec(instance(number))} for number in range(1, 9)]
+        bodies.append({"request_spec": spec(instance(9), flavor=flavor(vcpus=999))})
+        statuses = [post(server.url + SELECT, body) for body in bodies]
+        assert server.stop() == 0
+        heard = [listener.next() for _ in range(18)]
+    assert statuses == [200] * 8 + [409]
+    told: dict[str, list[str]] = {}
+    for one in heard:
+        uuid = one.payload["request_spec"]["instance_properties"]["uuid"]
+        told.setdefault(uuid, []).append(one.event_type.rpartition(".")[2])
+    # Each in order; those that two workers were asked come in any.
+    assert told == {
+        **{instance(number): ["start", "end"] for number in range(1, 9)},
+        instance(9): ["start", "error"],
+    }
+    assert server.log.read_text().count("Traceback") == 0

@@ -1,0 +1,97 @@
+"""A server with strangers' plugins: it does not start on a fault, and lives on after one."""
+
+import pytest
+
+from tests.placing import report, spec
+
+PLUGINS = """
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.request_filters import BaseRequestFilter
+from placement_sched.scheduler.weights import BaseHostWeigher
+
+
+def fail(spec_obj):
+    how = spec_obj.get_scheduler_hint("how")
+    if how == "leave":
+        raise SystemExit(3)
+    if how == "recurse":
+        fail(spec_obj)
+    if how:
+        raise {"key": KeyError, "value": ValueError}[how]("told\\nin two lines")
+
+
+class Filter(BaseHostFilter):
+    def host_passes(self, host_state, spec_obj):
+        if spec_obj.get_scheduler_hint("who") == "filter":
+            fail(spec_obj)
+        return True
+
+
+class Weigher(BaseHostWeigher):
+    def _weigh_object(self, host_state, spec_obj):
+        if spec_obj.get_scheduler_hint("who") == "weigher":
+            fail(spec_obj)
+        return 1.0
+
+
+class Request(BaseRequestFilter):
+    name = "request"
+
+    def apply(self, spec, world):
+        if spec.get_scheduler_hint("who") == "request":
+            fail(spec)
+        return None
+"""
+CONF = """
+[scheduler]
+request_filters = acme_raises.Request
+[filter_scheduler]
+available_filters = acme_raises.Filter
+enabled_filters = Filter
+weight_classes = acme_raises.Weigher
+"""
+
+
+def test_plugin_that_raises_is_named_and_the_server_lives_on(serve, tmp_path):
+    (tmp_path / "acme_raises.py").write_text(PLUGINS)
+    (tmp_path / "a.conf").write_text(CONF)
+    server = serve("--config-file", "a.conf", PYTHONPATH=str(tmp_path))
+    server.send("POST", "/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    for who, name in (("request", "Request"), ("filter", "Filter"), ("weigher", "Weigher")):
+        for how, words in (
+            ("key", "KeyError"),
+            ("value", "ValueError: told in two lines"),
+            ("recurse", "RecursionError"),
+            ("leave", "SystemExit: 3"),
+        ):
+            asked = spec(scheduler_hints={"who": who, "how": how})
+            for path in ("select_destinations", "explain"):
+                status, told = server.send("POST", f"/scheduler/v1/{path}", {"request_spec": asked})
+                (error,) = told["errors"]
+                assert (status, error["code"]) == (500, "scheduler.filter_error")
+                assert f"acme_raises.{name} failed: {words}" in error["detail"]
+    status, told = server.send(
+        "POST", "/scheduler/v1/select_destinations", {"request_spec": spec()}
+    )
+    assert status == 200
+    assert told["selections"][0][0]["service_host"] == "cn1"
+    assert server.process.poll() is None
+    assert "Unexpected exit" not in server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[filter_scheduler]\nenabled_filters = Computfilter\n", "did you mean 'ComputeFilter'?"),
+        ('[pci]\nalias = {"name": "x"}\n', "[pci] alias 'x': "),
+        ("[neutron]\nauth_type = password\n", "[neutron]: Auth plugin requires parameters"),
+    ],
+    ids=["filter", "alias", "neutron"],
+)
+def test_server_does_not_start_on_what_its_workers_could_not(run, tmp_path, text, words):
+    (tmp_path / "a.conf").write_text(text)
+    refused = run("serve", "--port", "0", "--config-file", "a.conf")
+    assert refused.returncode == 1
+    assert refused.stdout == ""
+    (line,) = refused.stderr.splitlines()
+    assert words in line
