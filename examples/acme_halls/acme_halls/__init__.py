@@ -1,0 +1,1 @@
+"""Where instances go in the halls of Acme's data centre: each hall is a host aggregate."""

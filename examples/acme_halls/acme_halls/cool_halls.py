@@ -1,0 +1,45 @@
+"""CoolHallsWeigher: prefer the halls that are easily cooled."""
+
+from oslo_config import cfg
+
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.filters import utils
+from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.weights import BaseHostWeigher
+
+
+class CoolHallsWeigher(BaseHostWeigher):
+    """Prefers hosts of cool halls, by the metadata ``acme:degrees`` of their aggregates.
+
+    A hall that does not tell counts as warm as ``[acme_halls] assumed_degrees``. How much all this
+    counts is ``[acme_halls] cool_halls_weight_multiplier``.
+    """
+
+    multiplier_option = ("acme_halls", "cool_halls_weight_multiplier")
+    options = (
+        (
+            "acme_halls",
+            cfg.FloatOpt(
+                "cool_halls_weight_multiplier",
+                default=1.0,
+                help="How much a cool hall counts; negative prefers warm ones.",
+            ),
+        ),
+        (
+            "acme_halls",
+            cfg.FloatOpt(
+                "assumed_degrees",
+                default=25.0,
+                help="How warm CoolHallsWeigher takes a hall to be that does not tell.",
+            ),
+        ),
+    )
+
+    def _weigh_object(self, host_state: HostState, weight_properties: RequestSpec) -> float:
+        degrees = utils.validate_num_values(
+            utils.aggregate_values_from_key(host_state, "acme:degrees"),
+            default=self.settings.acme_halls.assumed_degrees,
+            cast_to=float,
+            based_on=max,
+        )
+        return -float(degrees)

@@ -1,0 +1,1 @@
+"""The example packages, installed and used as a third party would."""

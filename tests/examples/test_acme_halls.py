@@ -1,0 +1,185 @@
+"""The example package: installed for real, tested by its own tests, and used in a real run."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.conftest import run, serve
+from tests.house.tree import ROOT
+
+__all__ = ["run", "serve"]
+
+SOURCE = ROOT / "examples" / "acme_halls"
+(SHOWN,) = re.findall(r"```ini\n(.*?)```", (SOURCE / "README.md").read_text(), re.DOTALL)
+#: What the README has operators write, and a value of each of the other options.
+CONF = f"""\
+{SHOWN}default_hall = h1
+assumed_degrees = 20
+cool_halls_weight_multiplier = 2.0
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """Return a copy of the package's folder, for building leaves its traces."""
+    target = tmp_path_factory.mktemp("acme") / "acme_halls"
+    shutil.copytree(SOURCE, target, ignore=shutil.ignore_patterns("build", "*.egg-info", ".*"))
+    return target
+
+
+@pytest.fixture(scope="module")
+def package(copy):
+    """Return the directory that pip installed the package into, without asking the network."""
+    target = copy.parent / "installed"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"),
+            *("--no-build-isolation", "--disable-pip-version-check", "--target", target, copy),
+        ],
+        check=True,
+    )
+    return str(target)
+
+
+@pytest.fixture
+def cloud(run, tmp_path):
+    """Four hosts in three halls; the first hall is maintained in six hours, the third is warm."""
+    soon = (datetime.now(UTC) + timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M")
+    halls = {
+        "hall-1": ({"acme:hall": "h1", "acme:maintenance": soon}, ["cn1"]),
+        "hall-2": ({"acme:hall": "h1", "acme:degrees": "18"}, ["cn2", "cn3"]),
+        "hall-3": ({"acme:hall": "h2", "acme:degrees": "30"}, ["cn3", "cn4"]),
+    }
+    names = ["cn1", "cn2", "cn3", "cn4"]
+    document = {
+        "version": 1,
+        "hosts": [{"host": name, "vcpus": 8, "memory_mb": 8192, "local_gb": 80} for name in names],
+        "aggregates": [
+            {"name": name, "metadata": metadata, "hosts": hosts}
+            for name, (metadata, hosts) in halls.items()
+        ],
+    }
+    (tmp_path / "cloud.yaml").write_text(yaml.safe_dump(document))
+    (tmp_path / "acme.conf").write_text(CONF)
+    loaded = run("fleet", "load", "cloud.yaml")
+    assert loaded.returncode == 0, loaded.stderr
+
+
+def test_its_own_tests_pass(copy, package):
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": package},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"\d+ passed", done.stdout)
+
+
+def test_its_options_are_in_the_sample(run, package):
+    assert "acme_halls" not in run("config", "sample").stdout
+    done = run("config", "sample", PYTHONPATH=package)
+    assert (done.returncode, done.stderr) == (0, "")
+    _, _, section = done.stdout.partition("[acme_halls]\n")
+    assert "#quiet_hours = 24\n" in section
+    assert "# How many hours before its maintenance QuietTimeFilter closes a hall." in section
+    assert "#cool_halls_weight_multiplier = 1.0\n" in section
+    assert "#default_hall = <None>\n" in section
+
+
+def test_its_options_are_checked_whether_or_not_the_filter_is_enabled(run, package, tmp_path):
+    def validate(text, **variables):
+        (tmp_path / "a.conf").write_text(text)
+        return run("config", "validate", "--config-file", "a.conf", **variables).stdout
+
+    assert validate(CONF, PYTHONPATH=package) == "the configuration is valid\n"
+    for enabled in ("", "[filter_scheduler]\nenabled_filters = QuietTimeFilter\n"):
+        text = f"[acme_halls]\nquiet_hours = -1\ncool_weight = 1\n{enabled}"
+        wrong, unknown = validate(text, PYTHONPATH=package).splitlines()
+        assert wrong.startswith("a.conf:2: error: [acme_halls] quiet_hours has a wrong value")
+        assert unknown.startswith("a.conf:3: ")
+        assert "there is no option [acme_halls] cool_weight" in unknown
+    assert "no filter 'QuietTimeFilter' among the available" in validate(CONF)
+    misspelt = CONF.replace("QuietTimeFilter", "QuiteTimeFilter")
+    assert "did you mean 'QuietTimeFilter'?" in validate(misspelt, PYTHONPATH=package)
+
+
+def test_a_run_tells_what_each_of_them_did(cloud, run, package, tmp_path):
+    def explain(*arguments, **extra_specs):
+        specs = {f"acme:{key}": value for key, value in extra_specs.items()}
+        request = {"flavor": {"vcpus": 1, "memory_mb": 512, "extra_specs": specs}}
+        (tmp_path / "request.json").write_text(json.dumps(request))
+        files = ("request.json", "--config-file", "acme.conf", "--format", "json")
+        done = run("explain", *files, *arguments, PYTHONPATH=package)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    told = explain()
+    funnel = told["funnel"]
+    (hall,) = (one for one in funnel["request_filters"] if one["name"] == "acme_hall")
+    assert hall["applied"]
+    assert len(hall["changes"]["aggregates"]) == 2
+    quiet = funnel["filters"][1]
+    assert (quiet["name"], quiet["before"], quiet["after"]) == ("QuietTimeFilter", 3, 2)
+    (refused,) = quiet["rejected"]
+    assert refused["host"] == "cn1"
+    assert re.fullmatch(
+        r"its hall is maintained in [56]\.\d hours, and 12 are to be quiet", refused["reason"]
+    )
+    assert {"name": "CoolHallsWeigher", "multiplier": 2.0} in funnel["weighers"]
+    weights = {host["host"]: host["weights"]["CoolHallsWeigher"] for host in told["hosts"]}
+    # cn3 is in two halls, and the warmer of them counts.
+    assert weights == {
+        "cn2": {"raw": -18.0, "normalized": 1.0, "multiplier": 2.0, "weighted": 2.0},
+        "cn3": {"raw": -30.0, "normalized": 0.0, "multiplier": 2.0, "weighted": 0.0},
+    }
+    assert told["selections"][0][0]["service_host"] == "cn2"
+
+    names = [host["host"] for host in explain(bears_maintenance="true")["hosts"]]
+    assert sorted(names) == ["cn1", "cn2", "cn3"]
+    assert sorted(host["host"] for host in explain(hall="h2")["hosts"]) == ["cn3", "cn4"]
+    assert explain(hall="h9")["outcome"] == "no_valid_host"
+    other = explain("--override", "acme_halls.quiet_hours=3")
+    assert len(other["hosts"]) == 3
+
+
+def test_a_server_checks_its_extra_specs_and_heeds_them(cloud, serve, package):
+    server = serve("--config-file", "acme.conf", PYTHONPATH=package)
+
+    def ask(path, body):
+        version = {"OpenStack-API-Version": "compute 2.90"}
+        return server.send("POST", path, body, **version)
+
+    made = {"flavor": {"name": "h2", "id": "f1", "ram": 512, "vcpus": 1, "disk": 0}}
+    assert ask("/compute/v2.1/flavors", made)[0] == 200
+    path = "/compute/v2.1/flavors/f1/os-extra_specs"
+    for specs in ({"acme:hall": "second"}, {"acme:bears_maintenance": "often"}, {"acme:x": "1"}):
+        status, told = ask(path, {"extra_specs": specs})
+        assert status == 400
+        assert "Validation failed" in told["badRequest"]["message"]
+    assert ask(path, {"extra_specs": {"acme:hall": "h2"}})[0] == 200
+    status, told = ask("/scheduler/v1/select_destinations", {"request_spec": {"flavor": "f1"}})
+    assert status == 200
+    # Both are in the second hall, and in no cooler one.
+    assert told["selections"][0][0]["service_host"] == "cn3"
+
+
+def test_readme_names_every_plugin_and_option():
+    text = (SOURCE / "README.md").read_text()
+    setup = (SOURCE / "setup.cfg").read_text()
+    for kind in re.findall(r":(\w+)\n", setup.partition("[options.entry_points]")[2]):
+        assert kind in text or kind.lower() in text
+    for module in (SOURCE / "acme_halls").glob("*.py"):
+        for option in re.findall(r'Opt\(\s*"(\w+)"', module.read_text()):
+            assert f"`{option}`" in text or f"[acme_halls] {option}" in text
+    assert (Path(SOURCE) / "../../doc/source/writing_plugins.rst").exists()
