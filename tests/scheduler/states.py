@@ -7,6 +7,7 @@ from uuid import UUID
 from placement_sched.config import Settings
 from placement_sched.config.process import read_files
 from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.host_instance import HostInstance
 from placement_sched.model.service import Service
 from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.host_state import HostState, ServiceView
@@ -85,3 +86,8 @@ def a_spec(
         "extra_specs": extra_specs or {},
     }
     return request_spec_from({"flavor": flavor, "image": {"properties": properties or {}}} | fields)
+
+
+def instances_on(host: str, *uuids: str, **fields: Any) -> dict[str, HostInstance]:
+    """Return instances by uuid, as ``host_state.instances`` has them."""
+    return {uuid: HostInstance(uuid=uuid, host=host, node=host, **fields) for uuid in uuids}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from placement_sched.model.host_numa import NUMACell
 from placement_sched.model.metric import Metric
 from placement_sched.model.node_report import Defaults, parse
 from placement_sched.model.service import Service
@@ -127,3 +128,86 @@ def test_instance_of_the_request_is_consumed():
 
 def test_state_tells_what_is_left():
     assert repr(HostState("h", "n")) == "(h, n) ram: 0MB disk: 0MB io_ops: 0 instances: 0"
+
+
+def topology(*cells):
+    """Return what is reported of nodes, each a CPU for sharing, one for pinning and 1024 MB."""
+    plain = {"cpuset": [0], "pcpuset": [1], "memory": 1024, "siblings": [[0], [1]]}
+    return {"cells": [{"id": number, **plain, **cell} for number, cell in enumerate(cells)]}
+
+
+def one_node(**fields):
+    cell = {"cpuset": [], "pcpuset": [0], "memory": 512, "cpu_policy": "dedicated"}
+    return a_spec(numa_topology={"cells": [cell]}, **fields)
+
+
+def test_reported_numa_nodes_have_novas_names():
+    state = a_state(numa_topology=topology({"pinned_cpus": [1]}, {"id": 5}))
+    assert [cell.id for cell in state.numa_topology.cells] == [0, 5]
+    assert [cell.avail_pcpus for cell in state.numa_topology.cells] == [0, 1]
+    assert not state.numa_topology.has_threads
+    assert a_state().numa_topology is None
+
+
+def test_instances_of_one_request_do_not_share_pinned_cpus_or_memory():
+    node = parse(a_report(numa_topology=topology({}, {})), Defaults(now=NOW)).node
+    state, other = make(node, SERVICE), make(node, SERVICE)
+    for taken in ([0, 1], [1, 1], [1, 1]):  # the third fits nowhere, and takes nothing
+        state.consume_from_request(one_node())
+        used = [len(cell.pinned_cpus) for cell in state.numa_topology.cells]
+        assert sorted(used) == taken
+    assert [cell.memory_usage for cell in state.numa_topology.cells] == [512, 512]
+    # What was read of the report is for all requests, and stays as it was.
+    assert other.numa_topology is node.numa_topology.topology
+    assert [cell.memory_usage for cell in other.numa_topology.cells] == [0, 0]
+
+
+def test_nodes_of_no_interest_to_a_request_are_not_read(monkeypatch):
+    state = a_state(numa_topology=topology({}))
+    monkeypatch.setattr(NUMACell, "from_document", None)
+    state.consume_from_request(a_spec())
+    with pytest.raises(TypeError):
+        state.consume_from_request(one_node())
+
+
+def test_cpus_are_taken_near_the_devices_of_the_candidate_that_is_claimed():
+    class Stats:
+        pools = ()
+
+        def __init__(self):
+            self.taken = []
+
+        def support_requests(self, _requests, mapping, cells):
+            return mapping == {"pci": ["p1"]} and [cell.id for cell in cells] == [1]
+
+        def apply_requests(self, _requests, mapping, cells):
+            self.taken.append((mapping, [cell.id for cell in cells]))
+
+    state = a_state(numa_topology=topology({}, {}))
+    state.pci_stats = Stats()
+    state.allocation_candidates = [
+        {"allocations": {}, "mappings": {"pci": [provider]}} for provider in ("p1", "p0")
+    ]
+    spec = a_spec(
+        numa_topology={"cells": [{"cpuset": [0], "memory": 512}]},
+        pci_requests={"requests": [{"count": 1}]},
+    )
+    state.consume_from_request(spec)
+    assert [cell.cpu_usage for cell in state.numa_topology.cells] == [0, 1]
+    assert state.pci_stats.taken == [({"pci": ["p1"]}, [1])]
+
+
+def test_devices_and_cpus_are_taken_of_the_same_node():
+    card = {"vendor_id": "8086", "product_id": "1520"}
+    state = a_state(
+        numa_topology=topology({}, {}),
+        pci_device_pools=[{**card, "numa_node": node, "count": 2 - node} for node in (0, 1)],
+    )
+    near = {"count": 1, "spec": [card], "alias_name": "nic", "numa_policy": "required"}
+    spec = one_node(pci_requests={"requests": [near]})
+    left = []
+    for _ in range(2):
+        state.consume_from_request(spec)
+        devices = sorted((pool["numa_node"], pool["count"]) for pool in state.pci_stats.pools)
+        left.append(([cell.avail_pcpus for cell in state.numa_topology.cells], devices))
+    assert left == [([0, 1], [(0, 1), (1, 1)]), ([0, 0], [(0, 1)])]

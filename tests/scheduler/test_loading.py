@@ -10,10 +10,10 @@ from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.loading import (
     full_conf,
     list_opts,
-    overridden,
     plugins_for,
     read_settings,
 )
+from placement_sched.scheduler.overriding import overridden
 from placement_sched.scheduler.plugin import register
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.stages import run_filters, run_weighers

@@ -7,7 +7,8 @@ import pytest
 from placement_sched.cli.main import main
 from placement_sched.config.process import new_conf
 from placement_sched.errors import ConfigurationError, Invalid
-from placement_sched.scheduler.loading import overridden, plugins_for, read_settings
+from placement_sched.scheduler.loading import plugins_for, read_settings
+from placement_sched.scheduler.overriding import overridden
 from placement_sched.scheduler.request_filters import ORDER, all_request_filters
 from tests.placing import spec
 from tests.scheduler.explained import explained, put_hosts

@@ -87,3 +87,27 @@ def test_more_nodes_than_the_cache_holds_are_all_returned(sqlite_database):
     cache = NodeCache(limit=2)
     assert len(get(sqlite_database, cache, 1, 2, 3, 4)) == 4
     assert len(cache) == 2
+
+
+def test_numa_nodes_of_a_report_are_read_once_for_all_requests(database):
+    cells = {"cells": [{"id": 0, "cpuset": [0], "memory": 1024}]}
+    write(database, a_report(1, numa_topology=cells))
+    cache = NodeCache()
+    (first,) = get(database, cache, 1)
+    write(database, a_report(1, numa_topology=cells), now=LATER)
+    (beating,) = get(database, cache, 1)
+    assert beating.last_seen_up == LATER
+    assert beating.numa_topology.topology.cells is first.numa_topology.topology.cells
+    write(database, a_report(1, numa_topology=cells, vcpus=64))
+    (changed,) = get(database, cache, 1)
+    assert changed.numa_topology.topology.cells == first.numa_topology.topology.cells
+    assert changed.numa_topology.topology is not first.numa_topology.topology
+
+
+def test_metrics_of_a_report_are_made_once_for_all_requests(sqlite_database):
+    metric = {"name": "cpu.percent", "value": 7}
+    write(sqlite_database, a_report(1, metrics=[metric]))
+    cache = NodeCache()
+    (first,), (again,) = (get(sqlite_database, cache, 1) for _ in range(2))
+    assert [one.value for one in first.reported_metrics] == [7]
+    assert again.reported_metrics is first.reported_metrics

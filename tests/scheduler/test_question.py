@@ -95,6 +95,11 @@ def test_request_that_names_other_hosts_is_not_cut(fields):
     assert "limit" not in parameters(a_spec(**fields))
 
 
+def test_request_that_may_leave_its_cell_is_cut_as_others_are():
+    leaving = {"cell": "c", "allow_cross_cell_move": True}
+    assert parameters(a_spec(requested_destination=leaving))["limit"] == "1000"
+
+
 def test_limit_is_the_configured_one():
     assert parameters(a_spec())["limit"] == "1000"
     assert parameters(a_spec(), scheduler__max_placement_results=7)["limit"] == "7"

@@ -132,9 +132,11 @@ def test_without_claim_nothing_is_allocated(cloud):
 
 
 def test_instances_of_one_request_see_what_the_earlier_ones_took(cloud):
-    thirsty = flavor(memory_mb=60000)
-    answer = select(cloud, spec(*map(instance, range(3)), flavor=thirsty))
-    assert hosts_of(answer) == ["cn3", "cn2", "cn3"]
+    thirsty = spec(*map(instance, range(3)), flavor=flavor(memory_mb=60000))
+    by_memory = {"filter_scheduler.io_ops_weight_multiplier": 0.0}
+    assert hosts_of(explain(cloud, thirsty, overrides=by_memory)) == ["cn3", "cn2", "cn3"]
+    # A host on which an instance of this request is being built is busy with that, besides.
+    assert hosts_of(select(cloud, thirsty)) == ["cn3", "cn2", "cn1"]
 
 
 def test_request_is_placed_whole_or_not_at_all(app):
@@ -202,6 +204,56 @@ def test_two_constraints_that_only_together_stand_in_the_way_are_told(cloud):
 CELL = "0F0E0D0C-0B0A-0908-0706-050403020100"
 
 
+def test_hosts_of_a_disabled_cell_get_nothing_though_they_are_asked_for(cloud):
+    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4", cell_uuid=CELL.lower())])
+    closed = {"scheduler.disabled_cells": [CELL.upper()]}
+    told = explain(cloud, spec(), overrides=closed)
+    cells = next(one for one in told["funnel"]["filters"] if one["name"] == "enabled_cells")
+    assert [(one["host"], one["reason"]) for one in cells["rejected"]] == [
+        ("cn4", "its cell is disabled")
+    ]
+    assert "cn4" not in [host["host"] for host in told["hosts"]]
+    forced = explain(cloud, spec(force_hosts=["cn4"]), overrides=closed)
+    assert forced["outcome"] == "no_valid_host"
+
+
+def three_equal_hosts(app):
+    reports = [report(f"cn{number}", memory_mb=65536) for number in (1, 2, 3)]
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+
+
+def test_it_is_told_why_a_later_instance_found_no_host(sqlite_app):
+    three_equal_hosts(sqlite_app)
+    group = {"policy": "anti-affinity"}
+    refused = select(
+        sqlite_app, spec(*map(instance, range(1, 5)), instance_group=group), status=409
+    )
+    (error,) = refused["errors"]
+    assert error["detail"].endswith(
+        "No valid host was found for more than 3 of the instances: "
+        "ServerGroupAntiAffinityFilter refused the last 1"
+    )
+    later = error["funnel"]["later_instance"]
+    assert later["placed"] == 3
+    (last,) = [one for one in later["filters"] if not one["after"]]
+    assert [one["reason"] for one in last["rejected"]] == [
+        "1 member of the server group here, 1 allowed"
+    ]
+
+
+def test_it_is_told_where_instances_before_leave_no_room(sqlite_app):
+    three_equal_hosts(sqlite_app)
+    whole = flavor(memory_mb=65536)
+    told = explain(sqlite_app, spec(*map(instance, range(1, 5)), flavor=whole))
+    later = told["funnel"]["later_instance"]
+    assert (told["outcome"], later["placed"]) == ("no_valid_host", 3)
+    (room,) = later["filters"]
+    assert (room["name"], room["before"], room["after"]) == ("room_left", 1, 0)
+    assert {one["reason"] for one in room["rejected"]} == {
+        "the instances before it leave no room for what it allocates"
+    }
+
+
 def test_requested_cell_narrows(cloud):
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4", cell_uuid=CELL.lower())])
     told = explain(cloud, spec(requested_destination={"cell": CELL}))
@@ -209,6 +261,19 @@ def test_requested_cell_narrows(cloud):
     cell = next(one for one in told["funnel"]["filters"] if one["name"] == "requested_cell")
     assert (cell["before"], cell["after"]) == (4, 1)
     assert CELL.lower() in cell["rejected"][0]["reason"]
+
+
+def test_move_to_another_cell_may_be_allowed_and_is_not_preferred(sqlite_app):
+    reports = [report("cn1", memory_mb=131072), report("cn2", cell_uuid=CELL.lower())]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    allowed = {"cell": CELL, "allow_cross_cell_move": True}
+    told = explain(sqlite_app, spec(requested_destination=allowed))
+    assert [host["host"] for host in told["hosts"]] == ["cn2", "cn1"]
+    assert "requested_cell" not in [one["name"] for one in told["funnel"]["filters"]]
+    raw = {one["host"]: one["weights"]["CrossCellWeigher"]["raw"] for one in told["hosts"]}
+    assert raw == {"cn1": -1, "cn2": 1}
+    told = explain(sqlite_app, spec(requested_destination={"allow_cross_cell_move": True}))
+    assert [host["host"] for host in told["hosts"]] == ["cn1", "cn2"]
 
 
 @pytest.mark.parametrize(

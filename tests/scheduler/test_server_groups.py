@@ -19,14 +19,10 @@ VERSION = {"OpenStack-API-Version": "compute 2.96"}
 UNKNOWN = "11111111-2222-4333-8444-555555555555"
 
 
-def cloud_on(url, make_app):
-    """Three hosts, and a stranger's filter that heeds anti-affinity by the group's hosts."""
-    heeding = "tests.scheduler.group_filters.ServerGroupAntiAffinityFilter"
-    available = ["placement_sched.scheduler.filters.all_filters", heeding]
+def cloud_on(url, make_app, **options):
+    """Three hosts, and no filter but the one that heeds anti-affinity."""
     settings = make_settings(
-        url,
-        filter_scheduler__available_filters=available,
-        filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"],
+        url, filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"], **options
     )
     app = make_app(settings)
     app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2, 3)])
@@ -88,12 +84,41 @@ def test_instances_of_one_request_see_each_other(sqlite_cloud):
     assert members(sqlite_cloud, group) == [instance(1), instance(2), instance(3)]
 
 
+def test_no_more_instances_of_one_request_than_a_host_may_have_share_it(sqlite_cloud):
+    group = make(sqlite_cloud, max_server_per_host=2)
+    select(sqlite_cloud, instance(9), instance_group=group, force_hosts=["cn2"])
+    chosen = select(sqlite_cloud, *map(instance, range(1, 6)), instance_group=group)
+    assert sorted(hosts_of(chosen)) == ["cn1", "cn1", "cn2", "cn3", "cn3"]
+    body = spec(instance_uuids=None, instance_group=group, num_instances=2)
+    assert not sqlite_cloud.post_json(EXPLAIN, {"request_spec": body}).json["selections"]
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["uuids", "number alone"])
+def test_instances_of_one_request_go_to_the_one_host_of_an_affinity_group(
+    database_url, make_app, named
+):
+    app = make_app(make_settings(database_url))
+    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2)])
+    group = make(app, policy="affinity")
+    uuids = [instance(1), instance(2)] if named else None
+    body = spec(instance_uuids=uuids, instance_group=group, num_instances=2)
+    answer = app.post_json(SELECT, {"request_spec": body}).json
+    assert hosts_of(answer) == ["cn1", "cn1"]
+    again = select(app, instance(3), instance_group=group)
+    assert hosts_of(again) == ["cn1"]
+    explained = select(app, instance(4), path=EXPLAIN, instance_group=group)
+    told = {one["name"]: one["rejected"] for one in explained["funnel"]["filters"]}
+    (rejected,) = told["ServerGroupAffinityFilter"]
+    assert rejected == {"host": "cn2", "node": "cn2", "reason": "the server group is on cn1"}
+
+
 def test_explain_and_a_request_without_claim_resolve_it_and_record_nothing(sqlite_cloud):
     group = make(sqlite_cloud)
     select(sqlite_cloud, instance(1), instance_group=group)
     explained = select(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
     (filtered,) = explained["funnel"]["filters"]
-    assert [one["host"] for one in filtered["rejected"]] == ["cn1"]
+    reason = "1 member of the server group here, 1 allowed"
+    assert filtered["rejected"] == [{"host": "cn1", "node": "cn1", "reason": reason}]
     body = {"request_spec": spec(instance(2), instance_group=group), "claim": False}
     assert hosts_of(sqlite_cloud.post_json(SELECT, body).json) == ["cn2"]
     assert members(sqlite_cloud, group) == [instance(1)]
@@ -160,13 +185,30 @@ def test_unknown_group_is_400_with_its_path(sqlite_cloud, path, fields, place):
         ("soft-anti-affinity", "ServerGroupSoftAntiAffinityWeigher"),
     ],
 )
-def test_policy_that_no_plugin_heeds_is_refused(sqlite_cloud, policy, class_):
-    group = make(sqlite_cloud, policy=policy)
+def test_policy_that_no_plugin_heeds_is_refused(sqlite_url, make_app, policy, class_):
+    ram = "nova.scheduler.weights.ram.RAMWeigher"
+    app = cloud_on(sqlite_url, make_app, filter_scheduler__weight_classes=[ram])
+    group = make(app, policy=policy)
     for path in (SELECT, EXPLAIN):
-        answer = select(sqlite_cloud, instance(1), status=400, path=path, instance_group=group)
+        answer = select(app, instance(1), status=400, path=path, instance_group=group)
         assert f"{class_} is not enabled (at $.request_spec.instance_group)" in told(answer)
     hints = {"_nova_check_type": "rebuild", "group": group}
-    select(sqlite_cloud, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
+    select(app, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("soft-affinity", ["cn1"] * 4), ("soft-anti-affinity", ["cn1", "cn2", "cn3", "cn1"])],
+)
+def test_soft_policies_are_heeded_by_default_and_never_refuse(cloud, policy, expected):
+    group = make(cloud, policy=policy)
+    others = {"cpu", "disk", "io_ops", "ram"}
+    multipliers = {f"filter_scheduler.{name}_weight_multiplier": 0.0 for name in others}
+    for number, host in enumerate(expected, start=1):
+        body = {"request_spec": spec(instance(number), instance_group=group)}
+        told = cloud.post_json(EXPLAIN, {**body, "overrides": multipliers}).json
+        assert hosts_of(told) == [host]
+        select(cloud, instance(number), instance_group=group, force_hosts=[host])
 
 
 def test_naming_a_group_takes_the_same_statements_however_many_are_in_it(sqlite_cloud):

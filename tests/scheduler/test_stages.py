@@ -1,7 +1,10 @@
 """The runners: what they count, name, order and turn into errors."""
 
+import logging
 import sys
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -124,6 +127,49 @@ def test_stricter_subclass_of_a_reasoning_filter_decides_by_its_own_host_passes(
         "cn2 is not liked",
         "refused by Stricter",
     ]
+
+
+class Prepares(BaseHostFilter):
+    """Refuses the host that a request names; says nothing about other requests."""
+
+    def for_request(self, spec_obj):
+        disliked = spec_obj.scheduler_hints.get("not")
+        if disliked is None:
+            return None
+        return lambda host: Refusal("not liked") if host.host == disliked[0] else None
+
+
+def test_a_filter_may_work_out_once_what_it_asks_of_every_host():
+    named = a_spec(scheduler_hints={"not": ["cn2"]})
+    run = run_filters([Prepares()], HOSTS, named)
+    assert names(run) == ["cn1", "cn3"]
+    assert [each.reason for each in run.reports[0].rejected] == ["not liked"]
+    assert not Prepares().host_passes(HOSTS[1], named)
+    assert Prepares().refusal(HOSTS[1], named).reason == "not liked"
+
+
+def test_every_host_passes_a_filter_that_has_nothing_to_ask():
+    assert names(run_filters([Prepares()], HOSTS, SPEC)) == ["cn1", "cn2", "cn3"]
+    assert Prepares().host_passes(HOSTS[1], SPEC)
+
+
+def test_a_child_that_decides_in_another_way_is_asked_in_that_way():
+    class Refusing(Prepares):
+        def refusal(self, host_state, spec_obj):
+            return super().refusal(host_state, spec_obj) or Refusal("nobody is good enough")
+
+    class Passing(Prepares):
+        def host_passes(self, host_state, spec_obj):
+            return super().host_passes(host_state, spec_obj) and host_state.host != "cn1"
+
+    named = a_spec(scheduler_hints={"not": ["cn2"]})
+    run = run_filters([Refusing()], HOSTS, named)
+    assert [each.reason for each in run.reports[0].rejected] == [
+        "nobody is good enough",
+        "not liked",
+        "nobody is good enough",
+    ]
+    assert names(run_filters([Passing()], HOSTS, named)) == ["cn3"]
 
 
 def test_anything_true_lets_pass_as_in_nova():
@@ -269,6 +315,47 @@ def test_single_host_is_not_weighed():
     run = run_weighers([Never()], HOSTS[:1], SPEC)
     assert (order(run), run.reports) == ([("cn1", "cn1", 0.0)], ())
     assert run.host_reports()[0].weights == {}
+
+
+class Unconcerned(BaseHostWeigher):
+    def concerns(self, spec):
+        return "matters" in spec.scheduler_hints
+
+    def _weigh_object(self, host_state, _spec):
+        return int(host_state.host[2:])
+
+
+def test_weigher_that_a_request_does_not_concern_is_told_of_and_not_asked():
+    run = run_weighers([Unconcerned()], HOSTS, SPEC)
+    assert [name for name, *_ in order(run)] == ["cn1", "cn2", "cn3"]
+    assert [report.as_json() for report in run.reports] == [
+        {"name": "Unconcerned", "multiplier": 1.0}
+    ]
+    (told,) = {str(report.weights["Unconcerned"].as_json()) for report in run.host_reports()}
+    assert told == str({"raw": 0.0, "normalized": 0.0, "multiplier": 1.0, "weighted": 0.0})
+    asked = a_spec(scheduler_hints={"matters": "yes"})
+    assert [name for name, *_ in order(run_weighers([Unconcerned()], HOSTS, asked))] == [
+        "cn3",
+        "cn2",
+        "cn1",
+    ]
+
+
+def test_weighers_derived_of_it_that_weigh_in_their_own_way_are_asked():
+    class Object(Unconcerned):
+        def _weigh_object(self, host_state, spec):
+            return super()._weigh_object(host_state, spec)
+
+    class Objects(Unconcerned):
+        def weigh_objects(self, weighed, _spec):
+            return [int(item.obj.host[2:]) for item in weighed]
+
+    class Named(Unconcerned):
+        def weight_multiplier(self, _host):
+            return 3.0
+
+    for kind, first in ((Object, "cn3"), (Objects, "cn3"), (Named, "cn1")):
+        assert order(run_weighers([kind()], HOSTS, SPEC))[0][0] == first
 
 
 def test_no_host_and_no_weigher_are_answers():
@@ -430,3 +517,67 @@ def test_request_filter_that_makes_nonsense_is_named(made, told):
 
     with pytest.raises(PluginFailed, match=f"Bad failed: .*{told}"):
         run_request_filters([Bad()], SPEC, Cloud())
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (lambda hosts: [*hosts, a_host("cn9")], "it returned a host that it was not asked about"),
+        (lambda _hosts: [object()], "it returned a host that it was not asked about"),
+    ],
+)
+def test_a_filter_that_returns_what_it_was_not_given_is_named(returned, told):
+    class Strange(BaseHostFilter):
+        def filter_all(self, hosts, _spec):
+            return returned(hosts)
+
+    with pytest.raises(PluginFailed, match=told) as failed:
+        run_filters([Strange()], HOSTS, SPEC)
+    assert "Strange failed" in failed.value.detail
+
+
+def test_a_host_that_a_filter_returns_twice_is_there_once():
+    class Twice(BaseHostFilter):
+        def filter_all(self, hosts, _spec):
+            return [*hosts, *hosts]
+
+    assert names(run_filters([Twice()], HOSTS, SPEC)) == ["cn1", "cn2", "cn3"]
+
+
+class Wordless(Exception):
+    def __str__(self):
+        raise TypeError
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (lambda: ValueError("\udc80"), "ValueError: ?"),
+        (Wordless, "Wordless: what it says cannot be told"),
+    ],
+    ids=["no text", "no words"],
+)
+def test_a_failure_is_told_whatever_its_words_are(caplog, failure, told):
+    class Fails(BaseHostFilter):
+        def host_passes(self, _host_state, _spec):
+            raise failure()
+
+    # What is no text cannot be captured either.
+    with caplog.at_level(logging.CRITICAL + 1), pytest.raises(PluginFailed) as failed:
+        run_filters([Fails()], HOSTS, SPEC)
+    assert failed.value.detail.endswith(f"Fails failed: {told}")
+
+
+@pytest.mark.parametrize("number", [Fraction(1, 2), Decimal("0.5"), 2**70, True])
+def test_weights_of_any_kind_of_number_become_plain_ones(number):
+    class Weighs(BaseHostWeigher):
+        def _weigh_object(self, host_state, _spec):
+            return number if host_state.host == "cn1" else 0
+
+        def weight_multiplier(self, _host_state):
+            return Fraction(2)
+
+    run = run_weighers([Weighs()], HOSTS, SPEC)
+    told = run.host_reports()[0].weights["Weighs"]
+    assert {type(value) for value in (*told, run.hosts[0].weight)} == {float}
+    assert run.hosts[0].weight == 2.0

@@ -6,7 +6,8 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.loading import overridden, plugins_for
+from placement_sched.scheduler.loading import plugins_for
+from placement_sched.scheduler.overriding import overridden
 from placement_sched.scheduler.request_filters.required_aggregates_by_trait import (
     RequiredAggregatesByTrait,
 )

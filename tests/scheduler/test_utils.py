@@ -1,0 +1,22 @@
+"""What weighers brought from nova ask of its utilities."""
+
+import pytest
+
+from placement_sched.scheduler.utils import get_weight_multiplier
+from tests.scheduler.states import a_host, aggregates
+
+
+@pytest.mark.parametrize(
+    ("metadata", "multiplier"),
+    [
+        ([], 1.5),
+        ([{"other": "3"}], 1.5),
+        ([{"x": "2"}], 2.0),
+        ([{"x": "2"}, {"x": "-1"}, {}], -1.0),
+        ([{"x": "2"}, {"x": "much"}], 1.5),
+    ],
+    ids=["no aggregate", "no metadata", "one", "smallest", "no number"],
+)
+def test_multiplier_is_the_smallest_of_the_aggregates_or_the_configured_one(metadata, multiplier):
+    host = a_host(aggregates=aggregates(*metadata))
+    assert get_weight_multiplier(host, "x", 1.5) == multiplier
