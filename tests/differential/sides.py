@@ -1,10 +1,9 @@
 """The two services, each asked in process: ours here, the peer in its own interpreter."""
 
-import json
 import os
-import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy import delete, select
 
@@ -13,6 +12,7 @@ from placement_sched.db.tables import allocations, consumers
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.differential.exchange import Reply, Request, reply_from
+from tests.differential.lines import Lines
 from tests.differential.peer.wsgi_call import call
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,11 +48,7 @@ class Peer:
     """openstack-placement on a database of its own."""
 
     def __init__(self, url: str, python: Path = PEER_PYTHON) -> None:
-        self._process = subprocess.Popen(
-            [python, SERVE, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        if self._process.stdout.readline() != "ready\n":
-            raise RuntimeError(f"openstack-placement did not start on {url}")
+        self._program = Lines(python, SERVE, url)
         self._database = Database(make_settings(url))
 
     def forget_left_behind(self) -> int:
@@ -65,12 +61,13 @@ class Peer:
         return self._database.write(lambda connection: connection.execute(statement).rowcount)
 
     def ask(self, request: Request) -> Reply:
-        self._process.stdin.write(json.dumps(request.wire()) + "\n")
-        self._process.stdin.flush()
-        return reply_from(json.loads(self._process.stdout.readline()))
+        return reply_from(self.answer(request.wire()))
+
+    def answer(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the answer to a request as ``wsgi_call`` has both."""
+        answer: Mapping[str, Any] = self._program.ask(request)
+        return answer
 
     def close(self) -> None:
-        self._process.stdin.close()
-        self._process.wait(timeout=10)
-        self._process.stdout.close()
+        self._program.close()
         self._database.dispose()

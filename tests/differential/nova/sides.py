@@ -1,7 +1,6 @@
 """The two ways from a request to its query: nova's, in its own interpreter, and ours."""
 
 import json
-import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from placement_sched.app import create_app
 from tests.conftest import Client, make_settings
 from tests.differential.exchange import Request
+from tests.differential.lines import Lines
 from tests.differential.nova.generate.cloud import NODES, SERVER_GROUP, Cloud
 from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import Asked
@@ -40,11 +40,7 @@ class Theirs:
     """Nova's functions; whether placement would take their query is asked of placement itself."""
 
     def __init__(self, url: str, python: Path = PEER_PYTHON) -> None:
-        self._process = subprocess.Popen(
-            [python, SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        if self._process.stdout.readline() != "ready\n":
-            raise RuntimeError("nova did not start")
+        self._nova = Lines(python, SERVE)
         self._placement = Peer(url, python)
         for name in CUSTOM_CLASSES:
             self._placement.ask(Request("PUT", f"/resource_classes/{name}", "1.39"))
@@ -53,9 +49,7 @@ class Theirs:
 
     def ask(self, asked: Asked) -> Answer:
         """Return what nova makes of a request."""
-        self._process.stdin.write(json.dumps(asked.as_json()) + "\n")
-        self._process.stdin.flush()
-        told = json.loads(self._process.stdout.readline())
+        told = self._nova.ask(asked.as_json())
         unsaid = told["unsaid"] or {}
         if "error" in told:
             kind, message = told["error"]["class"], told["error"]["message"]
@@ -68,9 +62,7 @@ class Theirs:
         return Answer(verdict, query, reply.detail, unsaid, told.get("fallback", ""))
 
     def close(self) -> None:
-        self._process.stdin.close()
-        self._process.wait(timeout=10)
-        self._process.stdout.close()
+        self._nova.close()
         self._placement.close()
 
 
@@ -82,11 +74,7 @@ class Ours:
             url,
             placement_database__sync_on_startup=True,
             # A server group is refused where nothing heeds its policy.
-            filter_scheduler__available_filters=[
-                "placement_sched.scheduler.filters.all_filters",
-                _HEEDS_GROUPS,
-            ],
-            filter_scheduler__enabled_filters=[_HEEDS_GROUPS],
+            filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"],
         )
         self._application = create_app(settings)
         self._client = Client(self._application)
@@ -183,6 +171,5 @@ class Ours:
 
 
 _AGGREGATES = "/compute/v2.1/os-aggregates"
-_HEEDS_GROUPS = "tests.scheduler.group_filters.ServerGroupAntiAffinityFilter"
 _PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
 _COMPUTE = {"X-OpenStack-Nova-API-Version": "2.41"}

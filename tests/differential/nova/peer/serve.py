@@ -1,34 +1,18 @@
-"""Serves nova's way from a request to its query, line by line: JSON comes in, JSON goes out.
+"""Serves nova's way from a request to its query, line by line.
 
-Run by the interpreter of the peer's own virtual environment: ``python serve.py``. The first line
-that goes out is ``ready``. A request has ``request_spec`` (as ``/scheduler/v1`` takes it), the
-facts of its cloud (see :mod:`facts`) and ``options``; what goes out, see :mod:`asking`.
+Run by the interpreter of the peer's own virtual environment: ``python serve.py``. A request has
+``request_spec`` (as ``/scheduler/v1`` takes it), the facts of its cloud (see :mod:`facts`) and
+``options``; what goes out, see :mod:`asking`.
 """
 
-import json
-import os
-import sys
-import warnings
+from serving import serve
 
 
-def main():
-    # Only answers may go to whoever started this; what nova prints or logs goes nowhere.
-    answers = os.fdopen(os.dup(1), "w")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    if "--log" not in sys.argv:
-        os.dup2(nowhere, 2)
-    os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "1"
-    warnings.simplefilter("ignore")
+def _nova():
     from asking import Nova  # nova looks at its environment while it is imported
 
-    nova = Nova()
-    answers.write("ready\n")
-    answers.flush()
-    for line in sys.stdin:
-        answers.write(json.dumps(nova.answer(json.loads(line))) + "\n")
-        answers.flush()
+    return Nova()
 
 
 if __name__ == "__main__":
-    main()
+    serve(_nova)

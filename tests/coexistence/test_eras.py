@@ -1,0 +1,52 @@
+"""What the guide tells of nova 34 is what nova 34 has."""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.differential.sides import PEER_PYTHON
+from tests.docs.test_eras import eras  # noqa: F401 - a fixture
+
+_ASK = """
+import json
+from nova.conf import availability_zone, compute, scheduler, service
+from nova.scheduler.filters import all_filters
+from nova.scheduler.weights import all_weighers
+
+options = {}
+for module in (availability_zone, compute, scheduler, service):
+    for group, members in module.list_opts().items():
+        for option in members:
+            options[f"{getattr(group, 'name', group)}.{option.dest}"] = option.default
+names = [sorted(kind.__name__ for kind in every()) for every in (all_filters, all_weighers)]
+print(json.dumps([options, *names]))
+"""
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    command = [PEER_PYTHON, "-W", "ignore", "-c", _ASK]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_options_and_their_defaults_are_those_of_nova_34(eras, theirs):  # noqa: F811
+    options = theirs[0]
+    told = {
+        f"{group}.{name}": defaults[-1]
+        for (group, name), defaults in eras.DEFAULTS.items()
+        if defaults[-1] != eras.NONE
+    }
+    assert told == {name: eras.shown(options[name]) for name in told}
+
+
+def test_options_that_nova_34_lacks_are_told_to_be_missing(eras, theirs):  # noqa: F811
+    gone = {f"{g}.{n}" for (g, n), row in eras.DEFAULTS.items() if row[-1] == eras.NONE}
+    assert gone.isdisjoint(theirs[0])
+
+
+@pytest.mark.parametrize(("family", "position"), [("FILTERS", 1), ("WEIGHERS", 2)])
+def test_plugins_are_those_of_nova_34(eras, theirs, family, position):  # noqa: F811
+    told = [name for name, (eras, _) in getattr(eras, family).items() if "34" in eras.split()]
+    assert sorted(told) == theirs[position]

@@ -1,0 +1,327 @@
+"""Differences that are meant: each with what tells it, and why ours is better for users."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tests.differential.hosts.case import NOW, Case
+from tests.differential.hosts.compare import Aspect, Differences
+from tests.differential.hosts.sides import Answer
+
+_EXTRA_SPEC = re.compile(r"refuses: extra spec '([^']+)': ")
+_COMPARING_NUMBERS = {"=", "==", "!=", ">=", "<="}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A case and both answers."""
+
+    case: Case
+    ours: Answer
+    theirs: Answer
+
+    def reports(self, host: str) -> dict[str, Any]:
+        """Return the report of a host, by host and node."""
+        return next(
+            one["report"]
+            for place, one in enumerate(self.case.hosts)
+            if self.case.name(place) == host
+        )
+
+    def service(self, host: str) -> dict[str, Any]:
+        """Return the service of a host, by host and node."""
+        return next(
+            one["service"]
+            for place, one in enumerate(self.case.hosts)
+            if self.case.name(place) == host
+        )
+
+    def metadata(self, host: str, key: str) -> Iterator[str]:
+        """Yield what the aggregates of a host say under a key."""
+        name = self.reports(host)["host"]
+        for one in self.case.aggregates:
+            if name in one["hosts"] and key in one["metadata"]:
+                yield one["metadata"][key]
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """Return the properties of the request's image."""
+        return self.case.request_spec["image"]["properties"]
+
+
+#: Returns whether a difference is explained: what is of a host, ours and nova's.
+Tells = Callable[[Seen, str, Any, Any], bool]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """``tells`` returns which of the aspects that differ are explained by it."""
+
+    name: str
+    reason: str
+    tells: Callable[[Seen, Differences], set[Aspect]]
+
+
+def _of(*kinds: tuple[str, str], tell: Tells) -> Callable[[Seen, Differences], set[Aspect]]:
+    """Return what claims the aspects of these kinds and classes of which ``tell`` holds."""
+
+    def tells(seen: Seen, found: Differences) -> set[Aspect]:
+        return {
+            aspect
+            for aspect, (ours, theirs) in found.items()
+            if aspect[:2] in kinds and tell(seen, aspect[2], ours, theirs)
+        }
+
+    return tells
+
+
+def _fails(said: Any, *words: str) -> bool:
+    return isinstance(said, str) and said.startswith(f"fails: {' '.join(words)}")
+
+
+def _senseless(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
+    """We name an extra spec that compares numbers with what is none, or with nothing."""
+    named = _EXTRA_SPEC.match(ours) if isinstance(ours, str) else None
+    if named is None or theirs is not False:
+        return False
+    first, *words = seen.case.request_spec["flavor"]["extra_specs"][named[1]].split()
+    if first == "<or>":
+        return not words
+    return first in _COMPARING_NUMBERS and bool(words) and not _is_number(words[0])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _unknown_host(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
+    """Nova fails on what a host has not told; where no host is named, one of those weighed."""
+    hosts = [host] if host else [seen.case.name(place) for place in seen.theirs.weighed]
+    silent = any(seen.reports(one)["free_disk_gb"] is None for one in hosts)
+    return silent and not isinstance(ours, str) and _fails(theirs, "TypeError:")
+
+
+def _no_address(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
+    report = seen.reports(host)
+    untold = report["host_ip"] is None or report["free_disk_gb"] is None
+    return untold and ours is False and _fails(theirs, "TypeError:")
+
+
+def _without_a_slash(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
+    """Nova reads address and prefix as one."""
+    length = seen.case.request_spec["scheduler_hints"].get("cidr", "/24")
+    return not length.startswith("/") and isinstance(ours, bool) and theirs is not ours
+
+
+def _bits_of_an_image(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
+    asked = "hw_maxphysaddr_bits" in seen.properties
+    return asked and isinstance(ours, bool) and _fails(theirs, "AttributeError: 'str'")
+
+
+def _each_by_its_kind(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
+    """A hypervisor and a VM mode have the same name, and the host has it as the other."""
+    wanted = {seen.properties.get(name) for name in ("img_hv_type", "hw_vm_mode")} & {"xen", "uml"}
+    supported = seen.reports(host)["supported_hv_specs"]
+    return bool(wanted) and ours is False and theirs is True and any(
+        wanted & {one[1], one[2]} and one[1] != one[2] for one in supported
+    )  # fmt: skip
+
+
+def _address_as_text(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
+    asked = "$host_ip" in seen.case.request_spec["scheduler_hints"].get("query", "")
+    return asked and isinstance(ours, bool) and (theirs is not ours)
+
+
+def _inside_a_service(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
+    keys = seen.case.request_spec["flavor"]["extra_specs"]
+    asked = any(key.startswith("capabilities:service:") for key in keys)
+    return asked and ours is not False and theirs is False
+
+
+def _other_multipliers(seen: Seen, found: Differences) -> set[Aspect]:
+    """Of what aggregates say we take the smallest number, nova the option where one is none."""
+    return {
+        (kind, name, host)
+        for (kind, name, host), (ours, _) in found.items()
+        if kind == "multipliers" and _smallest_of(seen, host, _KEYS[name]) == abs(ours)
+    }
+
+
+def _smallest_of(seen: Seen, host: str, key: str) -> float | None:
+    """Return the size of the smallest number that aggregates say, where some of them is none."""
+    said = [*seen.metadata(host, key)]
+    numbers = [float(one) for one in said if _is_number(one)]
+    return abs(min(numbers)) if numbers and len(numbers) < len(said) else None
+
+
+_KEYS = {
+    "BuildFailureWeigher": "build_failure_weight_multiplier",
+    "CPUWeigher": "cpu_weight_multiplier",
+    "CrossCellWeigher": "cross_cell_move_weight_multiplier",
+    "DiskWeigher": "disk_weight_multiplier",
+    "HypervisorVersionWeigher": "hypervisor_version_weight_multiplier",
+    "ImagePropertiesWeigher": "image_props_weight_multiplier",
+    "IoOpsWeigher": "io_ops_weight_multiplier",
+    "MetricsWeigher": "metrics_weight_multiplier",
+    "NumInstancesWeigher": "num_instances_weight_multiplier",
+    "RAMWeigher": "ram_weight_multiplier",
+    "ServerGroupSoftAffinityWeigher": "soft_affinity_weight_multiplier",
+    "ServerGroupSoftAntiAffinityWeigher": "soft_anti_affinity_weight_multiplier",
+}
+
+
+def _otherwise_spelled(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
+    hints = seen.case.request_spec["scheduler_hints"]
+    named = [hints.get(name, ()) for name in ("same_host", "different_host")]
+    uuids = [uuid for one in named for uuid in ([one] if isinstance(one, str) else one)]
+    here = {one["uuid"] for one in seen.case.instances if one["host"] == seen.reports(host)["host"]}
+    found = any(uuid not in here and uuid.lower() in here for uuid in uuids)
+    return found and isinstance(ours, bool) and theirs is (not ours)
+
+
+def _named_by_its_group(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
+    group = seen.case.request_spec.get("instance_group") or {"hosts": (), "members": ()}
+    name = seen.reports(host)["host"]
+    here = {one["uuid"] for one in seen.case.instances if one["host"] == name}
+    named = name in group["hosts"] and not here & set(group["members"])
+    return named and ours is False and theirs is True
+
+
+def _other_nodes(seen: Seen, found: Differences) -> set[Aspect]:
+    """We leave out nodes of hosts that were chosen, and nothing else differs."""
+    group = seen.case.request_spec.get("instance_group") or {}
+    return {
+        ("instance", number, host)
+        for (kind, number, host), (ours, theirs) in found.items()
+        if kind == "instance" and group.get("policy") == "anti-affinity"
+        and not {*ours["left"]} - {*theirs["left"]}
+        and {_host(seen, place) for place in {*theirs["left"]} - {*ours["left"]}}
+        <= {_host(seen, one["chosen"]) for one in seen.theirs.rounds[: int(number)]}
+    }  # fmt: skip
+
+
+def _host(seen: Seen, place: int) -> str:
+    return seen.case.hosts[place]["report"]["host"]
+
+
+def _image_of_an_instance(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
+    return not isinstance(ours, str) and _fails(theirs, "ValueError:") and "not valid" in theirs
+
+
+def _whatever_stands_beside(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
+    return ours is True and _fails(theirs, "ValueError: could not convert")
+
+
+def _of_the_future(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
+    heard = seen.service(host)["last_seen_up"]
+    return datetime.fromisoformat(heard) > NOW and ours is True and theirs is False
+
+
+EXPLANATIONS = (
+    Explanation(
+        "a heartbeat of the future is younger than any",
+        "A host is up while its last_seen_up is younger than service_down_time; to nova a host "
+        "whose clock is as far ahead is down.",
+        _of(("filter", "ComputeFilter"), tell=_of_the_future),
+    ),
+    Explanation(
+        "a comparison that makes no sense is refused",
+        "An extra spec that compares a word as a number, or with nothing, is 400 and named; nova "
+        "refuses hosts that have nothing to compare, and fails on the first that has.",
+        _of(
+            ("filter", "AggregateInstanceExtraSpecsFilter"),
+            ("filter", "ComputeCapabilitiesFilter"),
+            tell=_senseless,
+        ),
+    ),
+    Explanation(
+        "a host that has told nothing of itself is judged",
+        "It has no metrics and no CPUs; nova fails on it, and with it every request.",
+        _of(("filter", "MetricsFilter"), ("weigher", "CPUWeigher"), tell=_unknown_host),
+    ),
+    Explanation(
+        "a host without an address is near to nothing",
+        "It is refused to who asks for a host near an address; nova fails on it.",
+        _of(("filter", "SimpleCIDRAffinityFilter"), tell=_no_address),
+    ),
+    Explanation(
+        "a prefix may do without its slash",
+        "The hint cidr may be 24 as well as /24; nova writes it behind the address as it is.",
+        _of(("filter", "SimpleCIDRAffinityFilter"), tell=_without_a_slash),
+    ),
+    Explanation(
+        "the bits of addresses that an image asks for are compared",
+        "A host that tells fewer is refused; nova fails on images with hw_maxphysaddr_bits.",
+        _of(("filter", "ImagePropertiesFilter"), tell=_bits_of_an_image),
+    ),
+    Explanation(
+        "a hypervisor is no VM mode",
+        "An image for the VM mode xen needs a host that has that mode; to nova a host of the "
+        "hypervisor xen has it as well.",
+        _of(("filter", "ImagePropertiesFilter"), tell=_each_by_its_kind),
+    ),
+    Explanation(
+        "an address is compared as text",
+        "A query may ask for $host_ip; in nova it is equal to nothing that can be written there.",
+        _of(("filter", "JsonFilter"), tell=_address_as_text),
+    ),
+    Explanation(
+        "what a service tells may be asked for",
+        "capabilities:service: leads to what is known of the service; nova finds nothing there.",
+        _of(("filter", "ComputeCapabilitiesFilter"), tell=_inside_a_service),
+    ),
+    Explanation(
+        "a multiplier that is no number is passed over",
+        "The other aggregates of the host still say theirs; nova takes the option then.",
+        _other_multipliers,
+    ),
+    Explanation(
+        "an instance is found however its uuid is spelled",
+        "The hints same_host and different_host may be in capitals; nova finds no such instance, "
+        "and lets the request go where it should not.",
+        _of(
+            ("filter", "SameHostFilter"), ("filter", "DifferentHostFilter"), tell=_otherwise_spelled
+        ),
+    ),
+    Explanation(
+        "a host that a group names has a member",
+        "Where a request describes its group, a host that it names counts, though no instance of "
+        "the group is recorded there; nova looks at recorded ones alone.",
+        _of(("filter", "ServerGroupAntiAffinityFilter"), tell=_named_by_its_group),
+    ),
+    Explanation(
+        "a host that was chosen has a member on all its nodes",
+        "Of a group that keeps apart, further instances of a request stay away from every node of "
+        "a host that was chosen; nova may look at the chosen node alone.",
+        _other_nodes,
+    ),
+    Explanation(
+        "an image that cannot be read has no properties",
+        "An instance's image may have a value of former days; nova fails on it, and with it every "
+        "request that is weighed by images.",
+        _of(("weigher", "ImagePropertiesWeigher"), tell=_image_of_an_instance),
+    ),
+    Explanation(
+        "a value that matches is found whatever stands beside it",
+        "Of several values that aggregates say, one that can be compared and matches suffices; "
+        "nova takes them in no order, and fails where it meets another first.",
+        _of(("filter", "AggregateInstanceExtraSpecsFilter"), tell=_whatever_stands_beside),
+    ),
+)
+
+
+def explain(seen: Seen, found: Differences) -> tuple[list[str], Differences]:
+    """Return the names of the explanations that hold, and the aspects that none explains."""
+    names, left = [], dict(found)
+    for explanation in EXPLANATIONS:
+        claimed = explanation.tells(seen, left) & left.keys() if left else set()
+        if claimed:
+            names.append(explanation.name)
+            left = {aspect: values for aspect, values in left.items() if aspect not in claimed}
+    return names, left

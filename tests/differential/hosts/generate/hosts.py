@@ -1,0 +1,115 @@
+"""Hosts: what they report, and what is known of their services."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from tests.clouds import uuid_of
+from tests.differential.generate.dice import Dice
+from tests.differential.hosts.case import NOW
+from tests.differential.hosts.generate.pools import CELLS, METRICS, NODES, SPECS
+
+Document = dict[str, Any]
+
+_HV_SPECS = (
+    ["x86_64", "kvm", "hvm"], ["i686", "kvm", "hvm"], ["x86_64", "qemu", "hvm"],
+    ["aarch64", "kvm", "hvm"], ["x86_64", "xen", "xen"], ["x86_64", "xen", "hvm"],
+    ["x86_64", "ironic", "hvm"], ["x86_64", "uml", "uml"], ["x86_64", "lxc", "exe"],
+    ["ppc64le", "qemu", "hvm"],
+)  # fmt: skip
+_ADDRESSES = ("10.0.0.1", "10.0.0.9", "10.0.1.7", "192.168.3.4", "fd00::1", "fd00::ffff:1")
+
+
+def hosts(dice: Dice) -> tuple[Document, ...]:
+    """Return a few hosts, many of them much like one another."""
+    chosen = dice.some(NODES, 1 if dice.chance(0.1) else 3, 7)
+    usual = _report(dice, *NODES[0])
+    return tuple(
+        {"report": _like(dice, usual, _report(dice, *node)), "service": _service(dice)}
+        for node in chosen
+    )
+
+
+def _like(dice: Dice, usual: Document, own: Document) -> Document:
+    """Return a host's own report, with some of what is usual here: weights tie by that."""
+    shared = dice.some(sorted(set(usual) - {"uuid", "host", "hypervisor_hostname"}), 0)
+    return {**own, **{key: usual[key] for key in shared if dice.chance(0.7)}}
+
+
+def _report(dice: Dice, host: str, node: str) -> Document:
+    memory, disk = dice.one([4096, 16384, 65536, 131072]), dice.one([40, 500, 2000])
+    used, disk_used = dice.one([0, 512, 4096, 20000]), dice.one([0, 10, 100])
+    return {
+        "uuid": uuid_of(node),
+        "host": host,
+        "hypervisor_hostname": node,
+        "cell_uuid": dice.one(CELLS),
+        "hypervisor_type": dice.one(["QEMU", "QEMU", "QEMU", "xen", "ironic"]),
+        "hypervisor_version": dice.one([0, 4002000, 5000001, 5002000, 6001000]),
+        "host_ip": dice.one(_ADDRESSES) if dice.chance(0.95) else None,
+        "cpu_info": _cpu_info(dice),
+        "supported_hv_specs": dice.some(_HV_SPECS, 0 if dice.chance(0.05) else 1, 4),
+        "vcpus": dice.one([4, 8, 16, 64]),
+        "vcpus_used": dice.one([0, 1, 4, 20, 100]),
+        "memory_mb": memory,
+        "memory_mb_used": used,
+        "free_ram_mb": memory - used,
+        "local_gb": disk,
+        "local_gb_used": disk_used,
+        # A host that has never been heard of in full does not know.
+        "free_disk_gb": disk - disk_used if dice.chance(0.985) else None,
+        "disk_available_least": dice.one([None, None, 0, -5, 30, 5000]),
+        "cpu_allocation_ratio": dice.one([1.0, 4.0, 16.0, 1.5, 0.1]),
+        "ram_allocation_ratio": dice.one([1.0, 1.5]),
+        "disk_allocation_ratio": dice.one([1.0, 2.0]),
+        "stats": _stats(dice),
+        "metrics": _metrics(dice),
+        "pci_device_pools": [],
+        "numa_topology": None,
+    }
+
+
+def _cpu_info(dice: Dice) -> str:
+    told: Document = {
+        "arch": dice.one(["x86_64", "aarch64"]),
+        "vendor": "Intel",
+        "features": dice.some(["avx", "avx2", "fpu", "aes"], 0),
+        "topology": {"cores": dice.one([2, 4, 10]), "threads": dice.one([1, 2])},
+    }
+    if dice.chance(0.6):
+        told["maxphysaddr"] = {"mode": "emulate", "bits": dice.one([40, 42, 46])}
+    return json.dumps(told) if dice.chance(0.9) else "{}"
+
+
+def _stats(dice: Dice) -> Document:
+    counted = {
+        "num_instances": dice.one([0, 1, 2, 5, 20, 50]),
+        "io_workload": dice.one([0, 0, 1, 2, 8]),
+        "failed_builds": dice.one([0, 0, 0, 1, 3]),
+    }
+    stats = {key: str(counted[key]) for key in dice.some(sorted(counted), 1)}
+    stats |= {key: dice.one(SPECS[key]) for key in dice.some(sorted(SPECS), 0, 2)}
+    return stats
+
+
+def _metrics(dice: Dice) -> list[Document]:
+    return [
+        {
+            "name": name,
+            "value": dice.one([0, 1, 10, 50, 100, 2400]),
+            "source": "driver",
+            "timestamp": NOW.isoformat(),
+        }
+        for name in dice.some(METRICS, 0 if dice.chance(0.3) else 3)
+    ]
+
+
+def _service(dice: Dice) -> Document:
+    disabled = dice.chance(0.1)
+    silent = dice.one([0, 0, 0, 10, 30, 59, 60, 61, 3600, -30, -3600])
+    return {
+        "disabled": disabled,
+        "disabled_reason": "repair" if disabled and dice.chance(0.5) else None,
+        "forced_down": dice.chance(0.05),
+        "last_seen_up": (NOW - timedelta(seconds=silent)).isoformat(),
+    }

@@ -1,0 +1,50 @@
+"""The names and values that all parts of a case draw from, so that they meet."""
+
+from tests.clouds import uuid_of
+
+PROJECTS = ("p1", "p2", "p3")
+FLAVORS = ("m1.small", "m1.large", "c1.tiny")
+CELLS = ("8c8c8c8c-0000-4000-8000-000000000001", "8c8c8c8c-0000-4000-8000-000000000002")
+#: The last host has two nodes, as one that runs ironic has.
+NODES = (("cn1", "cn1"), ("cn2", "cn2"), ("cn3", "cn3"), ("cn4", "cn4"), ("cn5", "cn5"),
+         ("cn6", "cn6"), ("ir1", "bm1"), ("ir1", "bm2"))  # fmt: skip
+HOSTS = tuple(dict.fromkeys(host for host, _ in NODES))
+
+#: What nova's side takes the request's own instance for.
+OWN_INSTANCE = "5a5a5a5a-0000-4000-8000-000000000001"
+#: Those that a request may ask for beside it.
+OTHERS = [uuid_of(f"other-{number}") for number in range(3)]
+INSTANCES = tuple(uuid_of(f"instance-{number}") for number in range(10))
+IMAGES = tuple(uuid_of(f"image-{number}") for number in range(4))
+
+#: What flavors ask of hosts and aggregates, and these say: key by key, values that may match.
+SPECS = {
+    "gpu": ("1", "2", "4", "big"),
+    "ssd": ("true", "True", "false", "yes"),
+    "class": ("gold", "silver", "golden", "gold,silver", " gold ", ""),
+    "speed": ("1.5", "10", "9", "10.0", "1e1", "fast"),
+}
+OPERATORS = ("=", "==", "!=", ">=", "<=", "s==", "s!=", "s>=", "s>", "s<=", "s<", "<in>")
+
+METRICS = (
+    "cpu.frequency", "cpu.user.time", "cpu.idle.percent", "cpu.percent", "numa.membw.current",
+)  # fmt: skip
+
+#: What images say: property by property.
+PROPERTIES = {
+    "hw_architecture": ("x86_64", "aarch64", "i686", "ppc64le", "amd64", "s390x"),
+    "architecture": ("x86_64", "aarch64", "x86_32"),
+    "img_hv_type": ("kvm", "qemu", "xen", "ironic", "vmware", "KVM", "xenapi", "lxc"),
+    "hypervisor_type": ("kvm", "qemu", "QEMU"),
+    "hw_vm_mode": ("hvm", "xen", "exe", "uml", "hv"),
+    "img_hv_requested_version": (">=4.2", ">=4.2,<6", "==5.0.1", "<4.2.0", ">5", "!=4.2.0"),
+    "os_distro": ("ubuntu", "windows", "debian", "Ubuntu", "None"),
+    "os_type": ("linux", "windows"),
+    "hw_machine_type": ("q35", "pc", "virt"),
+    "hw_qemu_guest_agent": ("yes", "no", "true", "False"),
+    "hw_cpu_sockets": ("1", "2"),
+    "hw_numa_mem.0": ("512",),
+    "hw_disk_bus": ("virtio", "scsi"),
+    "trait:CUSTOM_A": ("required",),
+    "my_own": ("x", "y"),
+}

@@ -1,0 +1,56 @@
+"""Conditions on hosts, as the hint ``query`` has them."""
+
+import json
+from typing import Any
+
+from tests.differential.generate.dice import Dice
+
+_NUMBERS = {
+    "$free_ram_mb": (0, 1024, 16384),
+    "$vcpus_total": (4, 8, 64),
+    "$num_instances": (0, 1, 5),
+    "$num_io_ops": (0, 1),
+    "$total_usable_disk_gb": (40, 500, 500.0),
+    "$free_disk_mb": (0, 40960),
+}
+_TEXTS = {
+    "$host": ("cn1", "cn2", "ir1"),
+    "$nodename": ("bm1", "cn3"),
+    "$hypervisor_type": ("QEMU", "xen"),
+    "$stats.num_instances": ("0", "1"),
+    "$stats.gpu": ("1", "2"),
+    "$service.disabled": (False, True),
+    "$nothing": ("x", 1),
+    "$nothing.at.all": ("x",),
+    "$host_ip": ("10.0.0.1",),
+    "": ("x",),
+}
+
+
+def query(dice: Dice) -> str:
+    """Return a condition, now and then one that cannot be read."""
+    if dice.chance(0.05):
+        return dice.one(["", "[", "[]", '["=="]', '{"=": 1}', '["and"]', '"x"', '["not"]', "{}"])
+    return json.dumps(_condition(dice, dice.number(0, 2)))
+
+
+def _condition(dice: Dice, depth: int) -> list[Any]:
+    if depth == 0:
+        return _comparison(dice)
+    many = dice.number(0 if dice.chance(0.05) else 1, 3)
+    return [
+        dice.one(["and", "or", "not"]),
+        *(_condition(dice, dice.number(0, depth - 1)) for _ in range(many)),
+    ]
+
+
+def _comparison(dice: Dice) -> list[Any]:
+    pool = _NUMBERS if dice.chance(0.5) else _TEXTS
+    name = dice.one(sorted(pool))
+    operators = ["=", "in", "<", ">", "<=", ">="] if pool is _NUMBERS else ["=", "in"]
+    if dice.chance(0.03):
+        operators = ["<", ">="]
+    values = dice.some(pool[name], 0 if dice.chance(0.05) else 1, 2)
+    if dice.chance(0.1):
+        values.append(dice.one(sorted(pool)))
+    return [dice.one(operators), name, *values]

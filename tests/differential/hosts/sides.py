@@ -1,0 +1,267 @@
+"""Both sides judge a case: nova's classes in their own interpreter, and our plugins here."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+from uuid import UUID
+
+from placement_sched.config import Settings
+from placement_sched.config.process import read_files
+from placement_sched.errors import Error, PluginFailed
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.host_instance import HostInstance
+from placement_sched.model.instance import Instance
+from placement_sched.model.node_report import Defaults, parse
+from placement_sched.model.service import COMPUTE_BINARY, Service
+from placement_sched.model.shape import moment
+from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.host_state import HostState, make
+from placement_sched.scheduler.loading import full_conf, plugins_for
+from placement_sched.scheduler.recorded_instances import RecordedInstances, named_by
+from placement_sched.scheduler.stages import WeighRun, check_request, run_filters, run_weighers
+from placement_sched.scheduler.weights import BaseHostWeigher
+from tests.differential.hosts.case import FILTERS, NOW, WEIGHERS, Case, Document
+from tests.differential.lines import Lines
+from tests.differential.sides import PEER_PYTHON
+
+SERVE = Path(__file__).parent / "peer" / "serve.py"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a side says; hosts go by their place in the case.
+
+    A text instead of what is meant tells that the side refuses the request, or fails, and why.
+    """
+
+    filters: dict[str, list[bool | str]]
+    chain: list[int] | str
+    weighed: list[int]
+    weighers: dict[str, dict[str, list[float]] | str]
+    weights: list[list[Any]] | str
+    #: What comes of each instance in turn: hosts ``left``, ``weights``, and who is ``chosen``.
+    rounds: list[Document] = field(default_factory=list)
+
+    @classmethod
+    def from_json(cls, told: Document) -> Self:
+        return cls(**told)
+
+
+class Theirs:
+    """Nova's filters and weighers."""
+
+    def __init__(self, python: Path = PEER_PYTHON) -> None:
+        self._nova = Lines(python, SERVE)
+
+    def ask(self, case: Case) -> Answer:
+        """Return what nova says of a case."""
+        return Answer.from_json(self._nova.ask(case.as_json()))
+
+    def classes(self) -> dict[str, list[str]]:
+        """Return the names of all filters and weighers that nova has."""
+        return self._nova.ask({"classes": True})
+
+    def close(self) -> None:
+        self._nova.close()
+
+
+class Ours:
+    """Our plugins, loaded and run as a request has them run."""
+
+    def __init__(self) -> None:
+        self._settings = Settings.from_conf(read_files(full_conf()))
+
+    def ask(self, case: Case, theirs: Answer) -> Answer:
+        """Return what we say of a case, of the hosts that nova weighed and chose."""
+        weighed, chosen = theirs.weighed, [one["chosen"] for one in theirs.rounds]
+        plugins = plugins_for(self._settings_of(case), _clock)
+        spec = _caught(lambda: request_spec_from(case.request_spec))
+        if isinstance(spec, str):
+            return _refused(case, spec, weighed)
+        scene = _Scene(case, spec)
+        filters = {type(one).__name__: one for one in plugins.filters}
+        weighers = {type(one).__name__: one for one in plugins.weighers}
+        chain = [filters[name] for name in case.chain]
+        compared = [weighers[name] for name in WEIGHERS]
+        return Answer(
+            {name: scene.verdicts(filters[name]) for name in FILTERS},
+            _caught(lambda: scene.left(chain)),
+            list(weighed),
+            {name: _caught(partial(scene.said, weighers[name], weighed)) for name in WEIGHERS},
+            _caught(lambda: scene.sorted(compared, weighed)),
+            _caught(lambda: list(scene.rounds(chain, compared, chosen))),
+        )
+
+    def _settings_of(self, case: Case) -> Settings:
+        enabled = {"filter_scheduler.enabled_filters": list(FILTERS)}
+        return self._settings.overridden({**case.options, **enabled})
+
+
+def _clock() -> datetime:
+    return NOW
+
+
+def _refused(case: Case, told: str, weighed: Sequence[int]) -> Answer:
+    """Return the answer to a request that is refused before any host is looked at."""
+    every: list[bool | str] = [told] * len(case.hosts)
+    return Answer(
+        dict.fromkeys(FILTERS, every), told, list(weighed), dict.fromkeys(WEIGHERS, told), told
+    )
+
+
+class _Scene:
+    """A case as our plugins are given it; states are made anew for each run."""
+
+    def __init__(self, case: Case, spec: RequestSpec) -> None:
+        self._spec = spec
+        self._nodes = [parse(one["report"], Defaults(now=NOW)).node for one in case.hosts]
+        self._services = [_service(number, one) for number, one in enumerate(case.hosts, start=1)]
+        self._aggregates = [
+            _aggregate(number, one) for number, one in enumerate(case.aggregates, start=1)
+        ]
+        self._instances = [HostInstance.recorded(_record(one)) for one in case.instances]
+
+    def verdicts(self, plugin: BaseHostFilter) -> list[bool | str]:
+        """Return what a filter says of each host alone."""
+        return [
+            _caught(lambda host=host: bool(self._passing([plugin], [host])))
+            for host in self._states()
+        ]
+
+    def left(self, chain: list[BaseHostFilter]) -> list[int]:
+        """Return the places of the hosts that several filters leave."""
+        hosts = self._states()
+        left = {id(host) for host in self._passing(chain, hosts)}
+        return [place for place, host in enumerate(hosts) if id(host) in left]
+
+    def said(self, weigher: BaseHostWeigher, weighed: Sequence[int]) -> dict[str, list[float]]:
+        """Return what a weigher says of each host, in the order of the hosts."""
+        # One host is not weighed; the same beside it shows how it would be.
+        run, order = self._run([weigher], weighed if len(weighed) > 1 else [*weighed, *weighed])
+        reports = zip(order, run.host_reports(), strict=True)
+        told = {place: report.weights[type(weigher).__name__] for place, report in reports}
+        return {
+            "raw": [told[place].raw for place in weighed],
+            "normalized": [told[place].normalized for place in weighed],
+            "multipliers": [told[place].multiplier for place in weighed],
+        }
+
+    def sorted(
+        self, weighers: Sequence[BaseHostWeigher], weighed: Sequence[int]
+    ) -> list[list[Any]]:
+        """Return place and weight of each host, best first."""
+        run, order = self._run(weighers, weighed)
+        return [[place, one.weight] for place, one in zip(order, run.hosts, strict=True)]
+
+    def rounds(
+        self,
+        chain: list[BaseHostFilter],
+        weighers: list[BaseHostWeigher],
+        chosen: Sequence[int | None],
+    ) -> Iterator[Document]:
+        """Yield what comes of each instance of the request, where these were chosen for them."""
+        every, spec = self._states(), self._spec
+        place_of = {id(host): place for place, host in enumerate(every)}
+        asked = [one for one in chain if one.RUN_ON_REBUILD or not spec.is_rebuild]
+        left = every
+        for index, (uuid, choice) in enumerate(zip(spec.instance_uuids, chosen, strict=False)):
+            one = spec.for_instance(uuid)
+            left = run_filters(asked, left, one, index).hosts
+            best = run_weighers(weighers, left, one).hosts
+            weights = [[place_of[id(host.obj)], host.weight] for host in best]
+            yield {"left": sorted(place for place, _ in weights), "weights": weights,
+                   "chosen": weights[0][0] if weights else None}  # fmt: skip
+            if choice is None or not left:
+                return
+            every[choice].consume_from_request(one)
+            spec = one.in_group_on(every[choice].host)
+
+    def _passing(self, filters: list[BaseHostFilter], hosts: list[HostState]) -> list[HostState]:
+        """Return the hosts that filters leave; a rebuild asks few of them, see the pipeline."""
+        asked = [one for one in filters if one.RUN_ON_REBUILD or not self._spec.is_rebuild]
+        check_request(asked, self._spec)
+        return run_filters(asked, hosts, self._spec).hosts
+
+    def _run(
+        self, weighers: Sequence[BaseHostWeigher], weighed: Sequence[int]
+    ) -> tuple[WeighRun, list[int]]:
+        """Return the run, and the places of the hosts, best first."""
+        every = self._states()
+        hosts = [every[place] for place in weighed]
+        place_of = {id(host): place for host, place in zip(hosts, weighed, strict=True)}
+        run = run_weighers(weighers, hosts, self._spec)
+        return run, [place_of[id(one.obj)] for one in run.hosts]
+
+    def _states(self) -> list[HostState]:
+        """Return a state of each host, as a request is given them."""
+        recorded = RecordedInstances(
+            {node.host for node in self._nodes},
+            named_by(self._spec),
+            by_hosts=lambda hosts: (one for one in self._instances if one.host in hosts),
+            by_uuids=lambda uuids: (one for one in self._instances if one.uuid in uuids),
+        )
+        return [
+            make(
+                node,
+                service,
+                tuple(each for each in self._aggregates if node.host in each.hosts),
+                recorded.on(node.host),
+            )
+            for node, service in zip(self._nodes, self._services, strict=True)
+        ]
+
+
+def _service(number: int, told: Document) -> Service:
+    known = told["service"]
+    return Service(
+        id=number,
+        uuid=str(UUID(int=number)),
+        host=told["report"]["host"],
+        binary=COMPUTE_BINARY,
+        disabled=known["disabled"],
+        disabled_reason=known["disabled_reason"],
+        forced_down=known["forced_down"],
+        last_seen_up=moment(known["last_seen_up"]),
+        updated_at=NOW,
+    )
+
+
+def _aggregate(number: int, told: Document) -> HostAggregate:
+    return HostAggregate(
+        id=number,
+        uuid=str(UUID(int=number)),
+        name=f"aggregate-{number}",
+        hosts=frozenset(told["hosts"]),
+        metadata=told["metadata"],
+    )
+
+
+def _record(told: Document) -> Instance:
+    return Instance(
+        uuid=told["uuid"],
+        host=told["host"],
+        node=told["host"],
+        project_id=told["project_id"],
+        user_id=None,
+        display_name=told["uuid"],
+        vm_state="active",
+        task_state=None,
+        flavor=None,
+        image=told["image"],
+        server_group=None,
+        decision_uuid=None,
+    )
+
+
+def _caught(run: Callable[[], Any]) -> Any:
+    """Return what ``run`` does, or in words why the request is refused or a plugin fails."""
+    try:
+        return run()
+    except PluginFailed as failure:
+        return f"fails: {failure}"
+    except Error as refusal:
+        return f"refuses: {refusal}"

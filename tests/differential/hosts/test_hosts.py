@@ -1,0 +1,177 @@
+"""Nova's own filters and weighers judge hosts as ours do, but for what is explained."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from placement_sched.scheduler.filters import all_filters
+from placement_sched.scheduler.weights import all_weighers
+from tests.differential.generate.dice import Dice
+from tests.differential.hosts.case import FILTERS, NOT_YET, WEIGHERS, Case
+from tests.differential.hosts.compare import differences
+from tests.differential.hosts.explained import EXPLANATIONS, Seen, explain
+from tests.differential.hosts.generate.cases import case as random_case
+from tests.differential.hosts.sides import Answer
+
+CASES_FOLDER = Path(__file__).parent / "cases"
+CASES = sorted(CASES_FOLDER.glob("*.json"))
+DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "differences.rst"
+
+#: ``make differential`` runs many more.
+SEED, MANY = 2026, 150
+#: It refuses nobody.
+NEVER = {"AllHostsFilter"}
+
+
+def kept(path):
+    return Case.from_kept(json.loads(path.read_text()))
+
+
+@pytest.fixture(scope="module")
+def agreed(ours, theirs):
+    """A case of several hosts that both sides judge alike, and nova's answer to it."""
+    dice = Dice(Random(SEED))
+    cases = (random_case(dice) for _ in range(MANY))
+    answers = ((case, theirs.ask(case)) for case in cases if case.chain)
+    return next(
+        (case, answer)
+        for case, answer in answers
+        if len(answer.weighed) > 2
+        and len(answer.rounds) > 1
+        and len(answer.rounds[-1]["left"]) > 1
+        and "instance_group" not in case.request_spec
+        and not isinstance(answer.chain, str)
+        and not isinstance(answer.weights, str)
+        and differences(case, ours.ask(case, answer), answer) == {}
+    )
+
+
+def test_random_hosts_are_judged_alike(duel):
+    tally = duel.run(SEED, MANY)
+    assert tally.cases == MANY
+    assert [finding.case.kept() for finding in tally.findings] == []
+    told = {(name, said) for name in FILTERS for said in ("passes", "refuses")}
+    assert told - tally.verdicts.keys() == {(name, "refuses") for name in NEVER}
+    assert {name for name in WEIGHERS if not tally.telling[name]} == set()
+    assert tally.later > MANY * 0.2
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_what_once_differed_is_judged_alike_or_explained(duel, path):
+    _, _, left = duel.see(kept(path))
+    assert left == {}
+
+
+@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
+def test_every_explanation_has_a_case_that_it_alone_explains(duel, explanation):
+    path = CASES_FOLDER / f"{explanation.name.replace(' ', '-')}.json"
+    seen, names, left = duel.see(kept(path))
+    assert (names, left) == ([explanation.name], {}), (seen.ours, seen.theirs)
+
+
+@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
+def test_what_is_explained_is_documented(explanation):
+    words = " ".join(DOCUMENTED.read_text().split())
+    assert explanation.name.casefold() in words.casefold()
+    assert " ".join(explanation.reason.split()) in words
+
+
+def test_every_class_of_nova_is_compared_or_named_as_not_yet(theirs):
+    known = theirs.classes()
+    assert sorted((*known["filters"], *known["weighers"])) == sorted(
+        (*FILTERS, *WEIGHERS, *NOT_YET)
+    )
+
+
+def test_every_class_that_is_compared_is_here():
+    here = {kind.__name__ for kind in (*all_filters(), *all_weighers())}
+    assert {*FILTERS, *WEIGHERS} - here == set()
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("said", ["turned", "fails: oops", "refuses: no"])
+def test_a_verdict_that_is_not_meant_is_found(agreed, name, said):
+    case, answer = agreed
+    first, *others = answer.filters[name]
+    verdicts = [not first if said == "turned" else said, *others]
+    ours = replace(answer, filters={**answer.filters, name: verdicts})
+    assert ("filter", name, case.name(0)) in unexplained(case, ours, answer)
+
+
+@pytest.mark.parametrize("name", WEIGHERS)
+@pytest.mark.parametrize("kind", ["raw", "multipliers", "normalized"])
+@pytest.mark.parametrize(("by", "found"), [(1.0, True), (1e-7, True), (1e-13, False)])
+def test_a_weight_that_is_not_meant_is_found(agreed, name, kind, by, found):
+    case, answer = agreed
+    said = answer.weighers[name]
+    first, *others = said[kind]
+    changed = {**said, kind: [first + by * max(1.0, abs(first)), *others]}
+    ours = replace(answer, weighers={**answer.weighers, name: changed})
+    aspect = (kind, name, case.name(answer.weighed[0]))
+    assert (aspect in unexplained(case, ours, answer)) == found
+
+
+@pytest.mark.parametrize("name", WEIGHERS)
+def test_a_weigher_that_fails_is_found(agreed, name):
+    case, answer = agreed
+    ours = replace(answer, weighers={**answer.weighers, name: "fails: oops"})
+    assert ("weigher", name, "") in unexplained(case, ours, answer)
+
+
+def test_a_chain_that_its_filters_do_not_make_is_found(agreed):
+    case, answer = agreed
+    ours = replace(answer, chain=[place for place in answer.chain if place] or [0])
+    assert ("our chain", "", "") in unexplained(case, ours, answer)
+
+
+def test_weights_and_an_order_that_weighers_do_not_make_are_found(agreed):
+    case, answer = agreed
+    (best, most), *others = answer.weights
+    heavier = replace(answer, weights=[[best, most + 1.0], *others])
+    assert ("our weights", "", "") in unexplained(case, heavier, answer)
+    turned = replace(answer, weights=answer.weights[::-1])
+    assert ("order", "", "") in unexplained(case, turned, answer)
+    lost = replace(answer, weights=others)
+    assert ("our weights", "", "") in unexplained(case, lost, answer)
+
+
+def test_what_is_left_for_a_later_instance_and_what_it_weighs_are_compared(agreed):
+    case, answer = agreed
+    *earlier, last = answer.rounds
+    (best, most), *others = last["weights"]
+    number = str(len(earlier))
+    for changed in (
+        {**last, "left": last["left"][1:]},
+        {**last, "weights": [[best, most + 1.0], *others]},
+    ):
+        ours = replace(answer, rounds=[*earlier, changed])
+        assert list(unexplained(case, ours, answer)) == [("instance", number, "")]
+    ours = replace(answer, rounds=earlier)
+    assert list(unexplained(case, ours, answer)) == [("instances", "", "")]
+
+
+def test_hosts_of_the_same_weight_go_by_name_here_and_as_they_like_there():
+    report = {"hypervisor_hostname": "n"}
+    hosts = tuple({"report": {**report, "host": name}} for name in ("b", "a"))
+    case = Case(hosts=hosts, request_spec={})
+    answer = Answer({"AllHostsFilter": [True, True]}, [0, 1], [0, 1], {}, [])
+    by_name = replace(answer, weights=[[1, 0.0], [0, 0.0]])
+    otherwise = replace(answer, weights=[[0, 0.0], [1, 0.0]])
+    assert differences(case, by_name, otherwise) == {}
+    assert list(differences(case, otherwise, by_name)) == [("order", "", "")]
+
+
+def test_a_seed_makes_the_same_cases_every_time():
+    def made():
+        dice = Dice(Random(SEED))
+        return [random_case(dice).kept() for _ in range(30)]
+
+    assert made() == made()
+
+
+def unexplained(case, ours, theirs):
+    found = differences(case, ours, theirs)
+    return explain(Seen(case, ours, theirs), found)[1]

@@ -1,0 +1,86 @@
+"""What nova 34 itself sends of a request, beside what we send."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placement_sched.notifications.bus import Bus
+from placement_sched.notifications.event import START, Event
+from tests.differential.sides import PEER_PYTHON
+from tests.notifications.memory import IN_MEMORY, forget, sent
+from tests.notifications.requests import BARE, WHOLE, a_request
+from tests.scheduler.states import settings_with
+
+NOTIFY = Path(__file__).parent / "peer" / "notify.py"
+
+#: Fields that no request tells us.
+UNKNOWN = {"projects", "created_at", "updated_at", "deleted_at", "direct_url"}
+
+
+@pytest.fixture(scope="module", params=[WHOLE, BARE], ids=["whole", "bare"])
+def both(request):
+    """Return what nova sends and what we send of one request."""
+    if not PEER_PYTHON.exists():
+        assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
+        pytest.skip("nova is not installed: make peer")
+    done = subprocess.run(
+        [PEER_PYTHON, NOTIFY],
+        input=json.dumps(request.param),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    forget()
+    bus = Bus(settings_with(**IN_MEMORY, notifications__notification_format="both"))
+    bus.send(Event(START, a_request(request.param)))
+    bus.close()
+    ours = sent()
+    forget()
+    return json.loads(done.stdout), ours
+
+
+def known(told: Any) -> Any:
+    """Return a payload with every key, and with the values of those that a request tells."""
+    if isinstance(told, dict):
+        return {key: None if key in UNKNOWN else known(value) for key, value in told.items()}
+    return [known(one) for one in told] if isinstance(told, list) else told
+
+
+def test_publishers_priorities_and_event_types_are_novas(both):
+    theirs, ours = both
+    assert [(one.publisher, one.event_type, one.priority) for one in ours] == [
+        (
+            one["message"]["publisher_id"],
+            one["message"]["event_type"],
+            one["priority"].lower(),
+        )
+        for one in theirs
+    ]
+
+
+def test_context_is_a_part_of_novas(both):
+    theirs, ours = both
+    for nova, one in zip(theirs, ours, strict=True):
+        assert one.context.items() <= nova["context"].items()
+
+
+def test_versioned_payload_is_novas(both):
+    (_, theirs), (_, ours) = both
+    nova, payload = theirs["message"]["payload"], dict(ours.payload)
+    # nova 34 tells the security groups that have an identifier, which none has here.
+    for told in (nova, payload):
+        told["nova_object.data"]["security_groups"] = []
+    assert known(payload) == known(nova)
+
+
+def test_unversioned_payload_has_novas_keys_and_values(both):
+    (theirs, _), (ours, _) = both
+    nova, told = theirs["message"]["payload"]["request_spec"], ours.payload["request_spec"]
+    # Of these nova sends the inner state of its objects.
+    for one in (nova, told):
+        one["instance_properties"].pop("pci_requests")
+    assert known(told) == known(nova)

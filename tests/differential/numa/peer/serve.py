@@ -1,0 +1,34 @@
+"""Serves nova's fit of NUMA nodes, line by line: a case as JSON comes in, what nova does goes out.
+
+Run by the interpreter of the peer's own virtual environment: ``python serve.py``. The first line
+that goes out is ``ready``. For a case see :mod:`tests.differential.numa.generate`; for what goes
+out see :mod:`fitting`.
+"""
+
+import json
+import os
+import sys
+import warnings
+
+
+def main():
+    # Only answers may go to whoever started this; what nova prints or logs goes nowhere.
+    answers = os.fdopen(os.dup(1), "w")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    if "--log" not in sys.argv:
+        os.dup2(nowhere, 2)
+    os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "1"
+    warnings.simplefilter("ignore")
+    from fitting import Nova  # nova looks at its environment while it is imported
+
+    nova = Nova()
+    answers.write("ready\n")
+    answers.flush()
+    for line in sys.stdin:
+        answers.write(json.dumps(nova.answer(json.loads(line))) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

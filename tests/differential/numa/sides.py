@@ -1,0 +1,135 @@
+"""The two sides of the fit: nova's, in its own interpreter, and ours."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from placement_sched.model.host_numa import NUMACell, NUMATopology
+from placement_sched.model.numa_topology import FittedNUMACell
+from placement_sched.model.report_forms import numa_topology
+from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
+from placement_sched.scheduler.hardware.host_fit import fit_to_host
+from placement_sched.scheduler.hardware.host_fit_devices import devices_of
+from placement_sched.scheduler.host_state import HostState
+from tests.differential.numa.generate import Case
+from tests.differential.sides import PEER_PYTHON
+from tests.scheduler.states import a_host, a_spec, settings_with
+
+SERVE = Path(__file__).parent / "peer" / "serve.py"
+
+#: What became of each instance of a case, in turn, up to the first that is refused.
+Rounds = list[dict[str, Any]]
+
+
+class Theirs:
+    """Nova's filter and functions."""
+
+    def __init__(self, python: Path = PEER_PYTHON) -> None:
+        self._process = subprocess.Popen(
+            [python, SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        if self._process.stdout.readline() != "ready\n":
+            raise RuntimeError("nova did not start")
+
+    def ask(self, case: Case) -> Rounds:
+        self._process.stdin.write(json.dumps(case) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait(timeout=10)
+        self._process.stdout.close()
+
+
+class FakeStats:
+    """PCI devices that are near where the case says."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self.pools = told["pools"]
+        self._near = told["near"]
+
+    def support_requests(self, _requests, mapping, cells):
+        return sorted(cell.id for cell in cells) in self._near[mapping["device"][0]]
+
+    def apply_requests(self, requests, mapping, cells):
+        """Take nothing: there are always enough. Whoever takes them must know the nodes."""
+        assert self.support_requests(requests, mapping, cells)
+
+
+class Ours:
+    """NUMATopologyFilter, and what a host state loses to an instance."""
+
+    def __init__(self) -> None:
+        settings = settings_with()
+        option = "compute.packing_host_numa_cells_allocation_strategy"
+        self._filters = {
+            packing: NUMATopologyFilter.with_settings(settings.overridden({option: packing}))
+            for packing in (False, True)
+        }
+
+    def ask(self, case: Case) -> Rounds:
+        state, plugin = _state(case), self._filters[case["packing"]]
+        spec = a_spec(
+            case["extra_specs"],
+            case["properties"],
+            numa_topology=case["instance"],
+            network_metadata=case["network_metadata"],
+            pci_requests={"requests": [{"count": 1}]} if case["asks_devices"] else None,
+        )
+        rounds: Rounds = []
+        for _ in range(case["instances"]):
+            refusal = plugin.refusal(state, spec)
+            if refusal is not None:
+                return [*rounds, {"passes": False, "reason": refusal.reason}]
+            rounds.append(_taken(state, spec))
+        return rounds
+
+
+def _state(case: Case) -> HostState:
+    state = a_host(
+        numa_topology=numa_topology({"cells": case["host"]}).topology,
+        pci_stats=case["devices"] and FakeStats(case["devices"]),
+        cpu_allocation_ratio=case["cpu_allocation_ratio"],
+        ram_allocation_ratio=case["ram_allocation_ratio"],
+    )
+    state.allocation_candidates = list(case["candidates"])
+    return state
+
+
+def _taken(state: HostState, spec: Any) -> dict[str, Any]:
+    candidates = state.allocation_candidates
+    devices = devices_of(state.pci_stats, spec.pci_requests, candidates[0]["mappings"])
+    limits = state.limits["numa_topology"]
+    fitted = fit_to_host(state.numa_topology, spec.numa_topology, limits, devices)
+    state.consume_from_request(spec)
+    assert isinstance(state.numa_topology, NUMATopology)
+    return {
+        "passes": True,
+        "candidates": [one["number"] for one in candidates],
+        "cells": [_cell_told(cell) for cell in fitted],
+        "host": [_host_cell_told(cell) for cell in state.numa_topology.cells],
+    }
+
+
+def _cell_told(cell: FittedNUMACell) -> dict[str, Any]:
+    return {
+        "id": cell.id,
+        "pinning": [list(pair) for pair in sorted(cell.cpu_pinning.items())],
+        "reserved": sorted(cell.cpuset_reserved),
+        "pagesize": cell.pagesize,
+        "memory": cell.memory,
+        "cpuset": sorted(cell.cpuset),
+        "pcpuset": sorted(cell.pcpuset),
+    }
+
+
+def _host_cell_told(cell: NUMACell) -> dict[str, Any]:
+    return {
+        "id": cell.id,
+        "cpu_usage": cell.cpu_usage,
+        "memory_usage": cell.memory_usage,
+        "pinned_cpus": sorted(cell.pinned_cpus),
+        "mempages": [[pages.size_kb, pages.used] for pages in cell.mempages],
+    }

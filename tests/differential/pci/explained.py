@@ -1,0 +1,80 @@
+"""Differences that are meant: each with a question that nova answers as we answer the other."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.differential.pci.generate import Asked
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """``mend`` makes of a question one that is free of what nova stumbles at."""
+
+    name: str
+    reason: str
+    mend: Callable[[Asked], Asked]
+
+
+def _with_topology(asked: Asked) -> Asked:
+    return replace(asked, sockets=[]) if asked.sockets is None else asked
+
+
+def _with_specs(asked: Asked) -> Asked:
+    return replace(
+        asked,
+        requests=[
+            one if one["spec"] else {**one, "spec": [{"vendor_id": "nobody"}]}
+            for one in asked.requests
+        ],
+    )
+
+
+def _with_ids_of_their_own(asked: Asked) -> Asked:
+    """Return the question with ids of which none begins like another's, none left out."""
+    ids = [str(one["request_id"]) for one in asked.requests]
+    if not any(other.startswith(one) for one in ids for other in ids if one is not other) and all(
+        one["request_id"] is not None for one in asked.requests
+    ):
+        return asked
+    new = {one: f"a{number}a" for number, one in enumerate(ids)}
+
+    def renamed(mappings: dict[str, list[str]]) -> dict[str, list[str]]:
+        return {_renamed(suffix, new): uuids for suffix, uuids in mappings.items()}
+
+    requests: list[dict[str, Any]] = [
+        {**one, "request_id": new[str(one["request_id"])]} for one in asked.requests
+    ]
+    return replace(
+        asked,
+        requests=requests,
+        mappings=None if asked.mappings is None else renamed(asked.mappings),
+        candidates=[renamed(one) for one in asked.candidates],
+    )
+
+
+def _renamed(suffix: str, new: dict[str, str]) -> str:
+    request_id, dash, number = suffix.rpartition("-")
+    return f"{new[request_id]}-{number}" if dash and request_id in new else suffix
+
+
+EXPLANATIONS = (
+    Explanation(
+        "A host that tells no NUMA nodes has no sockets",
+        "Devices that must be on the sockets of an instance are not found there; nova fails on "
+        "such a host.",
+        _with_topology,
+    ),
+    Explanation(
+        "A request for devices of no kind finds none",
+        "An alias without any spec, which only a caller of ours can tell, is refused by each host; "
+        "nova fails.",
+        _with_specs,
+    ),
+    Explanation(
+        "A request has the devices of its own groups",
+        "Groups are told by the whole id of a PCI request. nova takes those whose name begins with "
+        "it, of which two may be alike where callers name them, and fails where there is no id.",
+        _with_ids_of_their_own,
+    ),
+)
