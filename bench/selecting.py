@@ -1,0 +1,236 @@
+"""Races the choice of a host against openstack-placement and nova's filters and weighers.
+
+``make bench-scheduler``, or ``python bench/selecting.py --help``. OpenStack's way is the sum of
+two: placement's answer to the very candidates query that our request asks, and nova's handlers on
+the hosts of that answer. Both servers stand on one PostgreSQL database.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import orjson
+import rivals
+import tables
+from databases import filled_database
+from rivals import Address, Request
+from targets import Finding, Target, at_most
+from worlds.flat import FlatWorld
+
+from placement_sched.config.settings import Settings
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.model.spec import request_spec_from
+from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.hosts import Memory, World, host_states
+from placement_sched.scheduler.loading import plugins_for, read_settings
+from placement_sched.scheduler.pipeline import Tools, run
+from placement_sched.scheduler.stages import run_filters, run_weighers
+
+NOVA = Path(".venv-peer/bin/python")
+HANDLERS = Path(__file__).with_name("nova_handlers.py")
+FLAVOR_FIELDS = {"vcpus": 2, "memory_mb": 4096, "root_gb": 20}
+#: The cloud that the targets mean.
+HOSTS = 10_000
+SPEC: Mapping[str, Any] = {
+    "flavor": {"name": "m1", **FLAVOR_FIELDS},
+    "image": {"properties": {"hw_architecture": "x86_64"}},
+    "project_id": "p",
+}
+#: The attributes of a host state that nova's is given as well.
+_SAME = (
+    *("total_usable_ram_mb", "total_usable_disk_gb", "free_ram_mb", "free_disk_mb"),
+    *("vcpus_total", "vcpus_used", "num_io_ops", "num_instances", "failed_builds"),
+    *("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio"),
+    *("hypervisor_type", "hypervisor_version", "supported_instances", "uuid"),
+)
+
+HANDLERS_RATIO = Target(4, 10)
+END_TO_END = Target(25, 60)
+TEN_BY_ONE = at_most(3)
+EXPLAIN_BY_PLAIN = at_most(2)
+
+
+class Handlers(NamedTuple):
+    """CPU milliseconds that filtering and weighing the same hosts took, by rounds."""
+
+    filter_ms: list[float]
+    weigh_ms: list[float]
+
+    @property
+    def both_ms(self) -> float:
+        """Return the median of the two together."""
+        return statistics.median(map(sum, zip(self.filter_ms, self.weigh_ms, strict=True)))
+
+    def told(self) -> str:
+        """Return both medians as the table shows them."""
+        return f"{statistics.median(self.filter_ms):.1f} + {statistics.median(self.weigh_ms):.1f}"
+
+
+class Times(NamedTuple):
+    """Milliseconds that each way of answering took, by rounds in which all were asked in turns."""
+
+    plain: list[float]
+    ten: list[float]
+    explained: list[float]
+    placement: list[float]
+
+
+def body(instances: int = 1, *, explain: bool = False) -> dict[str, Any]:
+    """Return what is asked of us: hosts for new instances, without a claim."""
+    spec = {**SPEC, "num_instances": instances}
+    return {"request_spec": spec} if explain else {"request_spec": spec, "claim": False}
+
+
+def found_hosts(database: Database, settings: Settings) -> tuple[list[HostState], str]:
+    """Return the hosts that the candidates search finds for our request, and its query."""
+    spec, memory = request_spec_from(SPEC), Memory()
+    tools = Tools(settings=settings, plugins=plugins_for(settings), memory=memory, random=Random(1))
+    with database.read() as connection:
+        done = run(connection, spec, tools, alternates=0)
+        hosts = host_states(World(connection, memory), done.found, spec)
+    if done.query is None:
+        raise RuntimeError("nothing was asked of the candidates search")
+    return hosts, done.query.querystring()
+
+
+def our_handlers(hosts: Sequence[HostState], settings: Settings, rounds: int) -> Handlers:
+    """Return what our runners take to filter and weigh the hosts, with the default plugins."""
+    plugins, spec = plugins_for(settings), request_spec_from(SPEC)
+    filtering, weighing = [], []
+    for _ in range(rounds):
+        began = time.process_time()
+        passed = run_filters(plugins.filters, hosts, spec)
+        between = time.process_time()
+        run_weighers(plugins.weighers, passed.hosts, spec)
+        filtering.append((between - began) * 1000)
+        weighing.append((time.process_time() - between) * 1000)
+    return Handlers(filtering, weighing)
+
+
+def nova_handlers(hosts: Sequence[HostState], rounds: int) -> Handlers:
+    """Return what nova's handlers take for the same, in a process of their own."""
+    asked = {
+        "rounds": rounds,
+        "flavor": FLAVOR_FIELDS,
+        "hosts": [
+            {
+                "host": host.host,
+                "node": host.nodename,
+                "attributes": {name: getattr(host, name) for name in _SAME},
+            }
+            for host in hosts
+        ],
+    }
+    done = subprocess.run(
+        [NOVA, HANDLERS], input=orjson.dumps(asked), capture_output=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"nova's handlers failed: {done.stderr.decode()[-2000:]}")
+    told = json.loads(done.stdout)
+    if any(one["passed"] != len(hosts) for one in told):
+        raise rivals.WrongAnswer(f"nova's filters let {told[0]['passed']} of {len(hosts)} pass")
+    return Handlers([one["filter_ms"] for one in told], [one["weigh_ms"] for one in told])
+
+
+def timed(address: Address, request: Request) -> float:
+    """Return the milliseconds that a request takes; raise :class:`rivals.WrongAnswer`."""
+    message = address.message(request)
+    began = time.perf_counter()
+    reply = address.answer(message)
+    took = (time.perf_counter() - began) * 1000
+    if reply.status != 200:
+        raise rivals.WrongAnswer(f"{request.path}: {reply.status} {reply.body[:500]!r}")
+    return took
+
+
+def race(ours: Address, peer: Address, query: str, rounds: int) -> Times:
+    """Ask all in turns; the first round, in which caches are filled, does not count."""
+    select, explain = "/scheduler/v1/select_destinations", "/scheduler/v1/explain"
+    asked = [
+        (ours, Request("POST", select, body())),
+        (ours, Request("POST", select, body(10))),
+        (ours, Request("POST", explain, body(explain=True))),
+        (peer, Request("GET", f"/allocation_candidates?{query}")),
+    ]
+    told = [[timed(*one) for one in asked] for _ in range(rounds + 1)]
+    return Times(*map(list, zip(*told[1:], strict=True)))
+
+
+def findings(ours: Handlers, novas: Handlers, times: Times, hosts: int) -> Iterator[Finding]:
+    """Yield what was promised beside what was measured."""
+    yield Finding(
+        f"filters and weighers, {hosts} hosts, CPU",
+        novas.both_ms / ours.both_ms,
+        HANDLERS_RATIO,
+        f"ours {ours.told()} ms, nova {novas.told()} ms",
+    )
+    plain = statistics.median(times.plain)
+    placement = statistics.median(times.placement)
+    yield Finding(
+        "select_destinations, end to end",
+        (placement + novas.both_ms) / plain,
+        END_TO_END,
+        f"{plain:.1f} ms by {placement:.0f} ms of placement and {novas.both_ms:.0f} of nova",
+    )
+    for name, some, target in (
+        ("10 instances by 1", times.ten, TEN_BY_ONE),
+        ("explain by plain", times.explained, EXPLAIN_BY_PLAIN),
+    ):
+        ratio = statistics.median(one / by for one, by in zip(some, times.plain, strict=True))
+        yield Finding(name, ratio, target, f"{statistics.median(some):.1f} ms")
+
+
+def arguments() -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hosts", type=int, default=HOSTS)
+    parser.add_argument("--rounds", type=int, default=15, help="of each request")
+    parser.add_argument("--quick", action="store_true", help="1000 hosts, 3 rounds")
+    rivals.add_arguments(parser)
+    given = parser.parse_args()
+    if given.quick:
+        given.hosts, given.rounds = 1_000, 3
+    return given
+
+
+def main() -> int:
+    """Run the race; return 1 where an answer was wrong."""
+    given = arguments()
+    venv = rivals.peer_venv(given.peer_venv)
+    # Hosts count as up for as long as any run lasts.
+    world = FlatWorld(given.hosts, given.seed, utcnow() + timedelta(days=1))
+    with filled_database(given, world) as url:
+        settings = read_settings().overridden(
+            {"placement_database.connection": url.render_as_string(hide_password=False)}
+        )
+        database = Database(settings)
+        hosts, query = found_hosts(database, settings)
+        database.dispose()
+        try:
+            with rivals.ours(url) as ours, rivals.peer(url, venv) as peer:
+                times = race(ours.address._replace(prefix=""), peer.address, query, given.rounds)
+            novas = nova_handlers(hosts, given.rounds)
+        except rivals.WrongAnswer as difference:
+            print(f"WRONG ANSWER: {difference}")
+            return 1
+        told = findings(our_handlers(hosts, settings, given.rounds), novas, times, len(hosts))
+        meant = given.hosts == HOSTS
+        print(f"`{shlex.join(sys.argv)}`, load average {os.getloadavg()[0]:.1f}\n")
+        print("\n".join(tables.targets(replace(one, applies=meant) for one in told)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
