@@ -10,7 +10,7 @@ project = "placement_sched"
 author = copyright = "the placement_sched authors"  # noqa: A001 - Sphinx's name
 release = version = _version("placement_sched")
 
-extensions = ["generated", "questions", "oslo_config.sphinxext"]
+extensions = ["generated", "questions", "eras", "oslo_config.sphinxext"]
 
 html_theme = "alabaster"
 html_title = "placement_sched"

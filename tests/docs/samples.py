@@ -474,6 +474,10 @@ STORY = (
         409,
         kept=ANSWER,
     ),
+    Step("scheduler/decisions-list", "GET", f"{_S}/decisions?project_id={PROJECT}&limit=2"),
+    Step("scheduler/decisions-show", "GET", f"{_S}/decisions/<id>"),
+    Step("scheduler/policies-list", "GET", f"{_S}/policies"),
+    Step("scheduler/policies-show", "GET", f"{_S}/policies/default"),
     Step(
         "scheduler/instances-record",
         "PUT",
@@ -565,16 +569,20 @@ def _played(client: TestApp) -> Iterator[tuple[str, Any]]:
                 "body": json.dumps(step.body).encode(),
             }
         path = step.path.format(server_group=group)
-        path = path.replace("<id>", str(listed[-1]["id"]) if listed else "")
+        path = path.replace("<id>", str(listed[-1]) if listed else "")
         answer = client.request(path, method=step.method, status=step.status, **arguments)
         bodies = {"request": step.body, "response": answer.json if answer.body else None}
         if step.name == "compute/os_server_groups-create":
             group = bodies["response"]["server_group"]["id"]
         found = next(iter(bodies["response"].values()), None) if bodies["response"] else None
-        listed = found if isinstance(found, list) and found and "id" in found[0] else []
+        listed = [one.get("id", one.get("uuid")) for one in found] if _are_things(found) else []
         for kind in step.kept if step.name else ():
             if bodies[kind] is not None:
                 yield f"{step.name}-{kind}.json", bodies[kind]
+
+
+def _are_things(found: Any) -> bool:
+    return isinstance(found, list) and bool(found) and not {"id", "uuid"}.isdisjoint(found[0])
 
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

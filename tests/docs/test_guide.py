@@ -13,6 +13,7 @@ from placement_sched.config import catalogue
 from placement_sched.db.tables import metadata
 from placement_sched.scheduler import loading
 from placement_sched.scheduler.filters import all_filters
+from placement_sched.scheduler.policies.selectors import all_selectors
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weights import all_weighers
 from tests.house.tree import PACKAGE, ROOT
@@ -37,6 +38,7 @@ def words(page: Path) -> str:
 PAGES = {
     "plugins.html": [*all_filters(), *all_weighers()],
     "request_filters.html": all_request_filters(),
+    "scheduler_policies.html": all_selectors(),
 }
 
 

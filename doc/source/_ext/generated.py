@@ -25,12 +25,14 @@ from placement_sched.api.scheduler.dialect import ALSO_HERE
 from placement_sched.api.scheduler.dialect import CODES as SCHEDULER_CODES
 from placement_sched.config.aliased import AliasedBoolOpt
 from placement_sched.config.process import new_conf
-from placement_sched.config.without_meaning import WITHOUT_MEANING
+from placement_sched.config.without_meaning import OF_NOVA, OF_PLACEMENT
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.errors import Error
+from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.scheduler.plugin import SchedulerPlugin
+from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
 from placement_sched.scheduler.weights import all_weighers
 
@@ -39,9 +41,12 @@ ROOT = Path(__file__).resolve().parents[3]
 _FAMILIES = {
     "filters": all_filters,
     "weighers": all_weighers,
+    "drivers": all_drivers,
     "request_filters": all_request_filters,
+    "selectors": all_selectors,
 }
 _TABLES = {"placement": PLACEMENT_TABLES, "own": OWN_TABLES}
+_WITHOUT_MEANING = {"placement.conf": OF_PLACEMENT, "nova.conf": OF_NOVA}
 
 
 class Generated(Directive):
@@ -92,7 +97,7 @@ class Plugins(Generated):
     def _plugin(self, kind: type[SchedulerPlugin]) -> Iterator[str]:
         title = getattr(kind, "name", "") or kind.__name__
         yield from (title, "-" * len(title), "")
-        if issubclass(kind, BaseRequestFilter):
+        if issubclass(kind, BaseRequestFilter | BasePolicySelector):
             yield from (f"Named {_names(kind)}.", "")
         yield from (*cleaned(kind.__doc__).splitlines(), "")
         if issubclass(kind, BaseHostFilter):
@@ -117,8 +122,8 @@ class RequestFilterOrder(Generated):
         yield from table(("", "Request filter", "Names", "Runs"), rows)
 
 
-def _names(kind: type[BaseRequestFilter]) -> str:
-    """Return every name by which a request filter may be put in order."""
+def _names(kind: type[BaseRequestFilter | BasePolicySelector]) -> str:
+    """Return every name by which a request filter or selector may be put in order."""
     return ", ".join(f"``{name}``" for name in (kind.name, *kind.aliases, kind.__name__))
 
 
@@ -130,9 +135,16 @@ def _switch(kind: type[BaseRequestFilter]) -> str:
     return f"with ``[{group}] {option.dest}``"
 
 
+def older_names(group: str, option: cfg.Opt) -> Iterator[str]:
+    """Yield an option's other names, with their group where it is another."""
+    for old in option.deprecated_opts:
+        name = old.name or option.dest
+        yield name if old.group in (None, group) else f"[{old.group}] {name}"
+
+
 def _option(group: str, option: cfg.Opt) -> Iterator[str]:
     word = "also" if isinstance(option, AliasedBoolOpt) else "earlier"
-    older = "".join(f", {word} ``{old.name}``" for old in option.deprecated_opts)
+    older = "".join(f", {word} ``{name}``" for name in older_names(group, option))
     default = "unset" if option.default is None else f"``{option.default}``"
     yield f"``[{group}] {option.dest}`` (default {default}{older})"
     yield f"    {' '.join((option.help or '').split())}"
@@ -225,12 +237,14 @@ class Tables(Generated):
 
 
 class WithoutMeaning(Generated):
-    """The options of placement.conf that mean nothing here, and why."""
+    """The options of placement.conf or nova.conf that mean nothing here, and why."""
+
+    required_arguments = 1
 
     def lines(self) -> Iterator[str]:
         """Yield a table, options of one group and reason together."""
         together: dict[tuple[str, str], list[str]] = {}
-        for (group, name), reason in WITHOUT_MEANING.items():
+        for (group, name), reason in _WITHOUT_MEANING[self.arguments[0]].items():
             together.setdefault((group, reason), []).append(f"``{name}``")
         rows = (
             (f"``[{group}]``", ", ".join(names), f"{reason[0].upper()}{reason[1:]}.")

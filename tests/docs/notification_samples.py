@@ -1,0 +1,77 @@
+"""The samples of the guide's page on notifications; run as a module this writes them."""
+
+import json
+from typing import Any
+
+from placement_sched.errors import NoValidHost
+from placement_sched.notifications.bus import Bus
+from placement_sched.notifications.event import ERROR, START, Event, Reason
+from tests.house.tree import ROOT
+from tests.notifications.memory import IN_MEMORY, forget, sent
+from tests.notifications.requests import a_request
+from tests.scheduler.states import settings_with
+
+FOLDER = ROOT / "doc" / "source" / "notification_samples"
+
+_SPEC = a_request(
+    {
+        "project_id": "9f1a7c62c0f84f0f9f2b3f2cb6d6a001",
+        "user_id": "5c86a5f3d4b94a1b8c3f6f0f0a8c7002",
+        "instance_uuids": ["d5e6a7b7-80e5-4166-85a3-cd6115201082"],
+        "availability_zone": "nova",
+        "flavor": {
+            "id": 1,
+            "flavorid": "1",
+            "name": "m1.small",
+            "vcpus": 1,
+            "memory_mb": 2048,
+            "root_gb": 20,
+            "extra_specs": {"hw:mem_page_size": "small"},
+        },
+        "image": {
+            "id": "155d900f-4e14-4e4c-a73d-069cbf4541e6",
+            "name": "cirros",
+            "disk_format": "qcow2",
+            "container_format": "bare",
+            "properties": {"hw_architecture": "x86_64"},
+        },
+        "scheduler_hints": {"same_host": ["00000000-1111-4222-8333-444444444444"]},
+    }
+)
+_REASON = Reason.of(NoValidHost("No valid host was found: RamFilter refused the last 3"))
+_EVENTS = (Event(START, _SPEC), Event(ERROR, _SPEC, _REASON))
+
+
+def samples() -> dict[str, Any]:
+    """Return every sample by its file name."""
+    options = {
+        "notifications__notification_format": "both",
+        "notifications__notify_on_run_instance": True,
+    }
+    forget()
+    bus = Bus(settings_with(**IN_MEMORY, **options))
+    for event in _EVENTS:
+        bus.send(event)
+    bus.close()
+    found = {
+        f"{one.event_type}-{'versioned' if one.is_versioned else 'unversioned'}.json": {
+            "publisher_id": one.publisher,
+            "event_type": one.event_type,
+            "priority": one.priority.upper(),
+            "payload": one.payload,
+        }
+        for one in sent()
+    }
+    forget()
+    return found
+
+
+def main() -> None:
+    """Write the samples."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, document in samples().items():
+        (FOLDER / name).write_text(json.dumps(document, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""What the guide tells of older releases is true of what is here."""
+
+import re
+import sys
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+from placement_sched.config.not_yet import NOT_YET
+from placement_sched.scheduler.drivers import all_drivers
+from placement_sched.scheduler.filters import all_filters
+from placement_sched.scheduler.loading import full_conf
+from placement_sched.scheduler.weights import all_weighers
+from tests.house.tree import ROOT
+
+SOURCE = ROOT / "doc" / "source"
+#: Of this service alone: no release of nova had them.
+OURS = {
+    ("DEFAULT", "host"),
+    ("filter_scheduler", "required_aggregates_by_trait_weight_multiplier"),
+    ("scheduler", "decision_retention"),
+    ("scheduler", "default_policy_avoids_policy_aggregates"),
+    ("scheduler", "disabled_cells"),
+    ("scheduler", "policies"),
+    ("scheduler", "policy_overrides"),
+    ("scheduler", "policy_selection"),
+    ("scheduler", "request_filters"),
+    ("scheduler", "required_aggregates_by_trait"),
+}
+OUR_FILTERS = {"AggregateSchedulerPolicyConfigurationFilter"}
+OUR_WEIGHERS = {"RequiredAggregatesByTraitWeigher"}
+
+
+@pytest.fixture(scope="module")
+def eras() -> ModuleType:
+    sys.path.insert(0, str(SOURCE / "_ext"))
+    try:
+        return import_module("eras")
+    finally:
+        sys.path.pop(0)
+
+
+def test_every_option_of_scheduling_is_told_with_its_eras(eras):
+    here = {(group, option.dest) for group, option in eras.options_here()}
+    assert here - OURS <= set(eras.DEFAULTS)
+    assert OURS.isdisjoint(eras.DEFAULTS)
+    assert set(eras.DEFAULTS) - here <= NOT_YET
+
+
+def test_every_option_has_a_default_for_each_era(eras):
+    assert {len(row) for row in eras.DEFAULTS.values()} == {len(eras.ERAS)}
+
+
+def test_every_default_of_an_era_can_be_written_today(eras):
+    options = {(group, option.dest): option for group, option in eras.options_here()}
+    for (group, name), defaults in eras.DEFAULTS.items():
+        for value in set(defaults) - {eras.NONE, eras.UNSET, "empty"}:
+            if (group, name) in options:
+                assert options[group, name].type(value) is not None
+
+
+def test_every_plugin_that_is_here_is_told_with_its_eras(eras):
+    assert {kind.__name__ for kind in all_filters()} - OUR_FILTERS <= set(eras.FILTERS)
+    assert {kind.__name__ for kind in all_weighers()} - OUR_WEIGHERS <= set(eras.WEIGHERS)
+    assert {kind.__name__ for kind in all_drivers()} == set(eras.DRIVERS)
+
+
+@pytest.mark.parametrize("family", ["FILTERS", "WEIGHERS", "DRIVERS"])
+def test_eras_of_plugins_are_those_of_the_columns(eras, family):
+    known = {era.split()[-1] for era in eras.ERAS}
+    for releases, _ in getattr(eras, family).values():
+        assert releases
+        assert set(releases.split()) <= known
+
+
+def test_filters_that_every_era_enabled_are_here(eras):
+    here = {kind.__name__ for kind in all_filters()}
+    for value in eras.DEFAULTS["filter_scheduler", "enabled_filters"]:
+        assert set(value.split(", ")) <= here
+
+
+def test_options_that_the_page_names_exist():
+    page = (SOURCE / "eras.rst").read_text()
+    conf = full_conf()
+    named = re.findall(r"``\[(\w+)\] (\w+)``", page)
+    assert named
+    for group, name in named:
+        assert name in (conf if group == "DEFAULT" else conf[group])

@@ -1,0 +1,17 @@
+"""The samples of the guide's page on notifications are what is sent today, and all are shown."""
+
+import json
+import re
+
+from tests.docs.notification_samples import FOLDER, samples
+
+
+def test_samples_are_what_is_sent_today():
+    kept = {path.name: json.loads(path.read_text()) for path in FOLDER.glob("*.json")}
+    assert kept == samples(), "write them anew: python -m tests.docs.notification_samples"
+
+
+def test_every_sample_is_shown():
+    page = (FOLDER.parent / "notifications.rst").read_text()
+    shown = re.findall(r"^\.\. literalinclude:: notification_samples/(\S+)$", page, re.MULTILINE)
+    assert sorted(shown) == sorted(samples())
