@@ -10,7 +10,7 @@ PEER ?= .venv-peer
 RACE_ROUNDS ?= 300
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test gabbi peer differential race lint format bench bench-writes bench-race docs clean
+.PHONY: help demo test gabbi peer differential race lint format bench bench-writes bench-scheduler bench-race docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -46,9 +46,12 @@ gabbi: $(VENV)/.develop ## tell the gabbi stories, in-process or to URL=http://h
 
 peer: $(PEER)/.ready ## install OpenStack's placement and nova, so that the tests beside them are run as well
 
-differential: $(VENV)/.develop $(PEER)/.ready ## ask OpenStack's placement and nova, and ours, the same at random (SEEDS="1 2" REQUESTS=2000 QUESTIONS=500)
+differential: $(VENV)/.develop $(PEER)/.ready ## ask OpenStack's placement and nova, and ours, the same at random (SEEDS="1 2" REQUESTS=2000 QUESTIONS=500 CASES=2000)
 	$(BIN)/python -m tests.differential $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(QUESTIONS),--questions $(QUESTIONS))
 	$(BIN)/python -m tests.differential.nova $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS))
+	$(BIN)/python -m tests.differential.pci $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS))
+	$(BIN)/python -m tests.differential.hosts $(if $(SEEDS),--seeds $(SEEDS)) $(if $(CASES),--cases $(CASES))
+	$(BIN)/python -m tests.differential.numa $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS))
 
 race: $(VENV)/.develop ## claim whole providers from several processes at once, RACE_ROUNDS times
 	PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest $(PYTEST_ARGS) tests/store/test_allocations_race.py
@@ -68,6 +71,9 @@ bench: $(VENV)/.bench ## race openstack-placement (from PyPI) on the local Postg
 
 bench-writes: $(VENV)/.develop ## race its writes, and the reads beside them
 	$(BIN)/python bench/writes.py
+
+bench-scheduler: $(VENV)/.bench $(PEER)/.ready ## race the choice of a host against openstack-placement and nova's filters and weighers
+	$(BIN)/python bench/selecting.py $(if $(QUICK),--quick)
 
 bench-race: $(VENV)/.develop $(PEER)/.ready ## let its claims and ours race among themselves, and count the over-allocated
 	$(BIN)/python -m bench.race --rounds $(RACE_ROUNDS)

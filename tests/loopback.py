@@ -1,5 +1,6 @@
 """WSGI applications that are served over HTTP, on the loopback address, by a thread."""
 
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,13 +22,18 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 @contextmanager
-def served(application: Callable[..., Any]) -> Iterator[str]:
-    """Give the URL at which ``application`` answers until the end."""
+def served(application: Callable[..., Any], tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Give the URL at which ``application`` answers until the end, over HTTPS with ``tls``."""
     with make_server("127.0.0.1", 0, application, _Server, _Quiet) as server:
+        if tls is not None:
+            # Hands are shaken by the thread of each client, so that none keeps others waiting.
+            server.socket = tls.wrap_socket(
+                server.socket, server_side=True, do_handshake_on_connect=False
+            )
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weights import all_weighers
 from tests.house.tree import PACKAGE, ROOT
 
-PLUGINS = [*all_filters(), *all_weighers(), *all_request_filters()]
+PLUGINS = [*all_filters(), *all_weighers(), *all_request_filters(), *all_drivers()]
 by_name = pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.__name__)
 
 
