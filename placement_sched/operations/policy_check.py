@@ -40,9 +40,8 @@ def unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
     except ConfigurationError:
         return {}
     found: dict[str, str | None] = {}
-    for name in () if policies.named else policies.names:
-        lines = settings.sections[name]
-        if not lines or any(_means_something(line, names) for line in lines):
+    for name in () if policies.named else policies.unlisted:
+        if any(_means_something(line, names) for line in settings.sections[name]):
             try:
                 policies.get(name)
             except ConfigurationError as wrong:

@@ -48,16 +48,20 @@ class Policies:
         listed = [name.lower() for name in settings.scheduler.policies]
         return tuple(listed) or self._usable
 
-    @cached_property
-    def _usable(self) -> tuple[str, ...]:
-        """The sections that are policies as they are; other programs' sections are none."""
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """Return the sections that set anything and are no group of options, in their order."""
         settings = self.default.settings
         return tuple(
             name
             for name, lines in settings.sections.items()
             if lines and name != DEFAULT_POLICY and not settings.has_group(name)
-            if self.usable(name)
         )
+
+    @cached_property
+    def _usable(self) -> tuple[str, ...]:
+        """The sections that are policies as they are; other programs' sections are none."""
+        return tuple(name for name in self.unlisted if self.usable(name))
 
     @property
     def named(self) -> bool:
