@@ -111,11 +111,13 @@ def _resources(name: str, class_id: int, amount: int, sums: Sums | None) -> Cons
     return Constraint(
         kind="resources",
         detail=f"{name}:{amount}",
-        condition=exists().where(
+        condition=exists()
+        .where(
             owned.c.resource_provider_id == resource_providers.c.id,
             owned.c.resource_class_id == class_id,
             has_room(owned, amount, used),
-        ),
+        )
+        .correlate_except(owned),
         resource_class=name,
         resource_class_id=class_id,
         amount=amount,

@@ -38,5 +38,5 @@ def _sums(classes: tuple[int, ...]) -> Sums:
         for key in classes
     ]
     own = held.resource_provider_id == resource_providers.c.id
-    beside = select(*columns).where(own).lateral("sums")
+    beside = select(*columns).where(own).correlate(resource_providers).lateral("sums")
     return Sums(beside, {key: beside.c[f"_{key}"] for key in classes})

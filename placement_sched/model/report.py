@@ -238,14 +238,19 @@ class HostReport:
     weight: float
     weights: Mapping[str, WeightReport]
 
-    def as_json(self) -> Json:
-        """Return the entry as the contract shows it."""
-        return {
-            "host": self.host,
-            "node": self.node,
-            "weight": self.weight,
-            "weights": {name: weight.as_json() for name, weight in self.weights.items()},
-        }
+    def as_json(self, told: dict[WeightReport, Json] | None = None) -> Json:
+        """Return the entry as the contract shows it.
+
+        ``told`` keeps the entries of weights: few differ between the hosts of a cloud.
+        """
+        told = {} if told is None else told
+        weights: dict[str, Json] = {}
+        for name, weight in self.weights.items():
+            entry = told.get(weight)
+            if entry is None:
+                entry = told[weight] = weight.as_json()
+            weights[name] = entry
+        return {"host": self.host, "node": self.node, "weight": self.weight, "weights": weights}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,7 +343,8 @@ class Funnel:
 
 def hosts_as_json(hosts: Iterable[HostReport], view: View = EVERYTHING) -> list[Json]:
     """Return the hosts that passed, in the order given, as the contract shows them."""
-    return [host.as_json() for host in hosts if view.shows(host.host, host.node)]
+    told: dict[WeightReport, Json] = {}
+    return [host.as_json(told) for host in hosts if view.shows(host.host, host.node)]
 
 
 def _shown(rejected: tuple[Rejected, ...], view: View) -> list[Json]:

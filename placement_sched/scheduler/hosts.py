@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 
+from placement_sched.candidates.roomy import Roomy
 from placement_sched.db.connection import Connection
 from placement_sched.model.candidate import AllocationRequest, Candidates
 from placement_sched.model.compute_node import ComputeNode
@@ -31,6 +32,7 @@ class Memory:
         self.kept_nodes = KeptNodes(self.nodes)
         self.aggregates = AggregateCache()
         self.node_traits = NodeTraitCache()
+        self.roomy = Roomy()
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from placement_sched.candidates.explain import explain
+from placement_sched.candidates.roomy import Roomy
 from placement_sched.candidates.search import Search, find, prepare
 from placement_sched.config.settings import Settings
 from placement_sched.db.connection import Connection
@@ -164,12 +165,12 @@ def _chooser(tools: Tools, plugins: Plugins, alternates: int) -> Chooser:
     )
 
 
-def funnel(connection: Connection, done: Run, view: View) -> Funnel:
+def funnel(connection: Connection, done: Run, view: View, memory: Memory) -> Funnel:
     """Return what each stage of a run took in, let out and refused, for its first instance."""
     first = done.choice.first if done.choice else None
     return Funnel(
         request_filters=done.narrowed.reports,
-        allocation_candidates=_candidates_report(connection, done, view),
+        allocation_candidates=_candidates_report(connection, done, view, memory.roomy),
         filters=first.filters if first else (),
         weighers=first.weighers if first else (),
         states_age=done.states_age,
@@ -204,12 +205,14 @@ def _later(done: Run) -> LaterReport | None:
     return LaterReport(placed=choice.placed, filters=choice.later.filters)
 
 
-def _candidates_report(connection: Connection, done: Run, view: View) -> CandidatesReport:
+def _candidates_report(
+    connection: Connection, done: Run, view: View, roomy: Roomy
+) -> CandidatesReport:
     if done.asked is None:
         return CandidatesReport(query=done.query.querystring() if done.query else "")
     reports = [
         disabled_hosts.told(
-            connection, explain(connection, one.search, one.found, done.settings, view)
+            connection, explain(connection, one.search, one.found, done.settings, view, roomy)
         )
         for one in (done.asked, done.fallback)
         if one is not None

@@ -130,7 +130,7 @@ class Scheduler:
                 done = replace(done, policy=chosen.report)
                 self.database.tally.candidates = len(done.found.requests)
                 found = bool(done.selections)
-                told = outline(done) if found else funnel(connection, done, View())
+                told = outline(done) if found else funnel(connection, done, View(), self.memory)
             decision = decided(spec, asked, done, told, _digest(spec, document))
             try:
                 self._write_down(spec, done, decision, claiming=claiming and found)
@@ -174,7 +174,7 @@ class Scheduler:
         with self.database.read() as connection:
             done = run(connection, spec, tools, number, aggregates)
             done = replace(done, policy=chosen.report)
-            told = funnel(connection, done, view).as_json(view)
+            told = funnel(connection, done, view, self.memory).as_json(view)
         self.database.tally.candidates = len(done.found.requests)
         hosts = done.choice.first.host_reports() if done.choice else ()
         return {

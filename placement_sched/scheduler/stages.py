@@ -71,6 +71,12 @@ class _Column:
         """Return whether it adds anything to the weight of any host."""
         return any(self.normalized) and any(self.multipliers)
 
+    def reports(self) -> list[WeightReport]:
+        """Return what it said of each host; hosts of which it said the same share one report."""
+        told = list(zip(self.raw, self.normalized, self.multipliers, strict=True))
+        reports = {one: WeightReport(*one) for one in set(told)}
+        return [reports[one] for one in told]
+
 
 @dataclass(frozen=True, slots=True)
 class WeighRun:
@@ -83,19 +89,17 @@ class WeighRun:
 
     def host_reports(self) -> tuple[HostReport, ...]:
         """Return what each weigher gave to each host, best first; made only when asked for."""
+        columns = [(column.name, column.reports()) for column in self._columns]
         return tuple(
-            HostReport(
-                weighed.obj.host,
-                weighed.obj.nodename,
-                weighed.weight,
-                {
-                    column.name: WeightReport(
-                        column.raw[index], column.normalized[index], column.multipliers[index]
-                    )
-                    for column in self._columns
-                },
-            )
-            for weighed, index in zip(self.hosts, self._order, strict=True)
+            [
+                HostReport(
+                    weighed.obj.host,
+                    weighed.obj.nodename,
+                    weighed.weight,
+                    {name: reports[index] for name, reports in columns},
+                )
+                for weighed, index in zip(self.hosts, self._order, strict=True)
+            ]
         )
 
 

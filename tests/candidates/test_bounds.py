@@ -24,6 +24,7 @@ from placement_sched.candidates.explain import explain
 from placement_sched.candidates.forest import roots_of
 from placement_sched.candidates.gather import STEP
 from placement_sched.candidates.names import Names
+from placement_sched.candidates.roomy import Roomy
 from placement_sched.candidates.search import find, forest_of, prepare
 from placement_sched.candidates.topology import Topology
 from placement_sched.candidates.trees import read_trees
@@ -328,7 +329,7 @@ def test_sixty_sets_of_aggregates_are_met_by_itself_or_by_the_root(database, set
     with database.read() as connection:
         search = prepare(connection, CandidatesQuery(groups=(group,)))
         found = find(connection, search, settings, Random(1))
-        told = explain(connection, search, found, settings, View())
+        told = explain(connection, search, found, settings, View(), Roomy())
     serving = {uuid for request in found.requests for uuid in request.allocations}
     assert serving == {uuid_of(name) for name in ("CN0", "NUMA0", "NUMA2")}
     left = [step.after for step in told.steps if step.constraint == "member_of"]
@@ -384,7 +385,7 @@ def test_forty_groups_are_answered_and_explained_in_seconds(database, settings, 
     with database.read() as connection:
         search = prepare(connection, query)
         found = find(connection, search, settings, Random(1))
-        told = explain(connection, search, found, settings, View())
+        told = explain(connection, search, found, settings, View(), Roomy())
     assert [dict(request.allocations) for request in found.requests] == [
         {uuid_of("CN"): {"VCPU": 40}}
     ]

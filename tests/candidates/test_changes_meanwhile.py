@@ -13,6 +13,7 @@ from placement_sched.api.microversion import Version
 from placement_sched.api.placement.allocation_requests import render
 from placement_sched.candidates.explain import explain
 from placement_sched.candidates.narrow import whole_trees
+from placement_sched.candidates.roomy import Roomy
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Shape, Summaries
 from placement_sched.db.tables import (
@@ -105,7 +106,7 @@ def _answer(connection, query, options, summaries):
     shape = Shape(classes=None, traits=True, tree=True)
     summaries.render(connection, shown, search.names.class_names, shape, found.usages)
     render(found.requests, Version(1, 39))
-    return explain(connection, search, found, options, View())
+    return explain(connection, search, found, options, View(), Roomy())
 
 
 def _asked_at_each_moment(database, settings, cloud, change, query):

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 
 from placement_sched.candidates.explain import explain
+from placement_sched.candidates.roomy import Roomy
 from placement_sched.candidates.search import find, prepare
 from placement_sched.model.query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.report import EVERYTHING, NearMisses, View
@@ -29,7 +30,11 @@ def _explain(database, query, settings, view=EVERYTHING):
     with database.read() as connection:
         search = prepare(connection, query)
         found = find(connection, search, settings, Random(7))
-        return found, explain(connection, search, found, settings, view)
+        roomy = Roomy()
+        told = explain(connection, search, found, settings, view, roomy)
+        # Who was seen to have room is not asked again, and told of all the same.
+        assert explain(connection, search, found, settings, view, roomy) == told
+        return found, told
 
 
 def _serving(cloud, query):

@@ -9,6 +9,7 @@ from placement_sched.candidates.allowance import allowance
 from placement_sched.candidates.combine import Budget
 from placement_sched.candidates.explain import explain
 from placement_sched.candidates.near_misses import near_misses
+from placement_sched.candidates.roomy import Roomy
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.sieve import groves_of
 from placement_sched.errors import TooComplex
@@ -43,7 +44,7 @@ def _told(database, settings, query):
     with database.read() as connection:
         search = prepare(connection, query)
         found = find(connection, search, settings, Random(1))
-        return found, explain(connection, search, found, settings, View())
+        return found, explain(connection, search, found, settings, View(), Roomy())
 
 
 def _misses(told):

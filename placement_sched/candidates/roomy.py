@@ -1,0 +1,80 @@
+"""Which providers had room for an amount when they were last judged, by their generation.
+
+Whatever takes room from a provider raises its generation: a claim, other inventories. What gives
+room back need not (OpenStack placement raises none for an allocation that is deleted). So who had
+room and is still of that generation has room, and nothing need be summed up to know it. Of one
+that had none, nothing is known.
+"""
+
+from collections import OrderedDict
+from threading import Lock
+
+from sqlalchemy import BigInteger, ColumnElement, Text, any_, cast, func, literal
+from sqlalchemy.types import UserDefinedType
+
+from placement_sched.db.tables import resource_providers
+
+#: Amounts by resource class id, as one group asks for them.
+Amounts = tuple[tuple[int, int], ...]
+
+#: So many flavors are kept; each takes about 15 bytes for a provider that has room for it.
+_KEPT = 32
+_GENERATIONS = 2**31
+_NONE = ""
+
+
+class _Numbers(UserDefinedType[str]):
+    """An array of numbers, sent as the text that it is: to make it of a list costs more."""
+
+    cache_ok = True
+    # Without a type of its own PostgreSQL makes an array of it for each row.
+    render_bind_cast = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "BIGINT[]"
+
+
+class Roomy:
+    """What one process remembers of that, in the form in which PostgreSQL is told of it.
+
+    Right with any number of processes, and of foreign ones, that write to the database.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Amounts, str] = OrderedDict()
+        self._lock = Lock()
+
+    def known(self, amounts: Amounts) -> str:
+        """Return the providers known to have room for so much, as :func:`is_of` takes them."""
+        with self._lock:
+            if amounts in self._known:
+                self._known.move_to_end(amounts)
+            return self._known.get(amounts, _NONE)
+
+    def note(self, amounts: Amounts, known: str) -> None:
+        """Remember those providers, which :func:`listed` gave, in place of those known before."""
+        with self._lock:
+            self._known[amounts] = known
+            self._known.move_to_end(amounts)
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+
+
+def stand() -> ColumnElement[int]:
+    """Return the number of a provider at its generation, which no other one has."""
+    columns = resource_providers.c
+    return cast(columns.id, BigInteger) * _GENERATIONS + func.coalesce(columns.generation, 0)
+
+
+def is_of(stood: ColumnElement[int], known: str) -> ColumnElement[bool]:
+    """Return whether a provider stands among those known.
+
+    For statements that are planned by value: only so PostgreSQL looks them up rather than goes
+    through all of them for each row.
+    """
+    return stood == any_(literal(f"{{{known}}}", _Numbers))
+
+
+def listed(stood: ColumnElement[int]) -> ColumnElement[str]:
+    """Return all of a column of such numbers, as :meth:`Roomy.note` takes them."""
+    return func.string_agg(cast(stood, Text), ",")
