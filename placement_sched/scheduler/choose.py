@@ -68,7 +68,8 @@ class Chooser:
         chosen: list[WeighedHost] = []
         selections: list[Selection] = []
         first: Look | None = None
-        for uuid in spec.instance_uuids or (None,) * spec.num_instances:
+        uuids = spec.instance_uuids or (None,) * spec.num_instances
+        for uuid in uuids:
             one = spec.for_instance(uuid)
             look, left = self._look(left, one, headroom, chosen, len(chosen))
             first = first or look
@@ -79,7 +80,8 @@ class Chooser:
             chosen.append(best)
             # Told now: what the next instance is given of the same host may be another part of it.
             selections.append(self._selection(best))
-            headroom.take(best.obj)
+            to_come = len(uuids) - len(chosen)
+            headroom.take(best.obj, [host.obj for host in look.ordered[1 : 1 + to_come]])
             best.obj.consume_from_request(one)
             spec = one.in_group_on(best.obj.host)
         if first is None:  # a request is for one instance at least

@@ -177,6 +177,11 @@ def offer(state: HostState, requests: Sequence[AllocationRequest]) -> None:
     state._candidates = tuple(requests)  # noqa: SLF001 - a public method would be one of nova's
 
 
+def has_candidates(state: HostState) -> bool:
+    """Return whether there is a way to allocate on a host, without a look at which."""
+    return bool(state._candidates)  # noqa: SLF001 - as above
+
+
 def _take_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACell]:
     """Take NUMA nodes away, and return them as the instance has them; none where it asks for none.
 

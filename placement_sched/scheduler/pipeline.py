@@ -121,7 +121,7 @@ def run(
     hosts = host_states(world, found, spec)
     chooser = _chooser(tools, tools.plugins, alternates)
     several = spec.num_instances > 1
-    headroom = Headroom.read(connection, found) if several else Headroom.unbounded()
+    headroom = Headroom(connection, found) if several else Headroom.unbounded()
     return replace(done, choice=chooser.choose(hosts, spec, headroom))
 
 
