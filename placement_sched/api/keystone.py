@@ -16,6 +16,7 @@ from webob.exc import HTTPServiceUnavailable
 
 from placement_sched.api.auth import UNREACHABLE
 from placement_sched.api.wsgi_types import WSGI
+from placement_sched.config.eventlet_warning import eventlet_unheard
 from placement_sched.errors import ConfigurationError
 
 _GROUP = "keystone_authtoken"
@@ -46,7 +47,8 @@ class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware 
         """
         super().__init__(application, conf)
         if not self._conf.get("cache"):
-            self._token_cache.initialize({})
+            with eventlet_unheard():  # as clients of memcached load it
+                self._token_cache.initialize({})
 
     def process_request(self, request: webob.Request) -> webob.Response | None:
         """Check the tokens of a request; None lets it through to be judged behind."""

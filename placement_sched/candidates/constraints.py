@@ -83,7 +83,7 @@ def constraints_of(
     """
     return (
         *(
-            _resources(name, names.classes[name], amount, manner.sums)
+            room_for(name, names.classes[name], amount, manner.sums)
             for name, amount in group.resources
         ),
         *(_any_trait(any_of, names, manner) for any_of in group.traits.required),
@@ -105,7 +105,8 @@ def root_constraints_of(
 
 
 @lru_cache(maxsize=1024)  # flavors repeat, and to build this expression costs more than to send it
-def _resources(name: str, class_id: int, amount: int, sums: Sums | None) -> Constraint:
+def room_for(name: str, class_id: int, amount: int, sums: Sums | None) -> Constraint:
+    """Return that a provider has room for so much of a class, which ``sums`` may have summed."""
     owned = inventories.alias()
     used = None if sums is None else sums.columns[class_id]
     return Constraint(

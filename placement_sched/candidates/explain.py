@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, select
 
 from placement_sched.candidates.constraints import ROOT_REQUIRED, Constraint
 from placement_sched.candidates.explain_trees import explain_trees
-from placement_sched.candidates.judging import Refused, all_refused
+from placement_sched.candidates.judging import Refused, all_misses, first_misses
 from placement_sched.candidates.roomy import Roomy
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.shortages import shortage, stocks_of
@@ -59,7 +59,10 @@ def _explain_alone(
         for one in constraints
     ]
     providers = connection.scalar(select(func.count()).select_from(resource_providers)) or 0
-    everybody_refused = all_refused(connection, search, roomy)
+    everybody_refused = first_misses(connection, search, roomy) if found else []
+    if len(everybody_refused) >= providers or not found:
+        # Nobody is left: what stands in the way of each is all that they do not meet.
+        everybody_refused = all_misses(connection, search)
     charged = _charge(everybody_refused, len(constraints))
     steps = []
     before = providers

@@ -1,10 +1,10 @@
-"""Which constraints of a search for lone providers each provider does not meet: one statement.
+"""Which constraints of a search for lone providers are not met by whom: one statement.
 
-It asks the search's own conditions of everybody. To sum what is used is the dearest of them, and
-is left out where :class:`~placement_sched.candidates.roomy.Roomy` knows that there is room.
+It asks the search's own conditions of every provider. Where the search found somebody, all that
+there is to tell of the others is the first constraint that they do not meet.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple
@@ -13,30 +13,33 @@ from sqlalchemy import (
     CTE,
     ColumnElement,
     Connection,
-    Row,
+    FromClause,
     Select,
-    and_,
     case,
     exists,
     func,
-    not_,
+    literal,
     null,
     or_,
     select,
+    true,
     union_all,
 )
 
-from placement_sched.candidates.constraints import Constraint, Manner
+from placement_sched.candidates.constraints import Constraint, Manner, room_for
 from placement_sched.candidates.roomy import Roomy, is_of, listed, stand
 from placement_sched.candidates.search import Search
-from placement_sched.candidates.sums import Sums, sums_of
+from placement_sched.candidates.sums import sums_of
 from placement_sched.db.plans import PLANNED_BY_VALUE
 from placement_sched.db.tables import compute_nodes, resource_providers
 
-#: Which constraints a provider does not meet: a bit for each, in words of so many.
-_WORD = 30
+#: The positions of constraints that a provider does not meet.
 Misses = tuple[int, ...]
-Bits = ColumnElement[int]
+
+#: In place of a position: all are met; or they were when it was last judged, and still are.
+_NONE, _KNOWN = -1, -2
+#: Constraints that are not met come as bits, in words of so many.
+_WORD = 30
 
 
 class Refused(NamedTuple):
@@ -48,99 +51,120 @@ class Refused(NamedTuple):
     misses: Misses
 
 
-def all_refused(connection: Connection, search: Search, roomy: Roomy) -> list[Refused]:
-    """Return every provider that does not meet all constraints of a search, by host and node.
+def first_misses(connection: Connection, search: Search, roomy: Roomy) -> list[Refused]:
+    """Return who does not meet all constraints, by host and node, each with the first of them.
 
-    ``misses`` are the positions of those that it does not meet. What is found out of who has room
-    is left with ``roomy``.
+    Those known to ``roomy`` need not be asked for room; who else has some is made known to it.
     """
     (group,) = search.query.groups
     amounts = tuple((search.names.classes[name], amount) for name, amount in group.resources)
-    sums = sums_of(connection, [class_id for class_id, _ in amounts])
-    constraints = search.conditions(Manner(sums=sums))
-    # The constraints on amounts come first; they have words of their own.
-    room, others = _words(constraints[: len(amounts)]), _words(constraints[len(amounts) :])
-    starts = (*range(0, len(amounts), _WORD), *range(len(amounts), len(constraints), _WORD))
-    if sums is None or not amounts:
-        return _read(connection.execute(_told(_judged([*room, *others]))), starts)
-    known = is_of(stand(), roomy.known(amounts))
-    asked = [case((known, 0), else_=_summed(word, sums)) for word in room]
-    judged = _judged([*asked, *others], stand().label("stand"), known.label("known"))
-    both = union_all(_told(judged), _roomy_anew(judged, len(room)))
-    rows = connection.execute(both, execution_options=PLANNED_BY_VALUE).all()
-    (anew,) = (row for row in rows if row.id is None)
-    if anew.host is not None:
-        roomy.note(amounts, anew.host)
-    return _read((row for row in rows if row is not anew), starts)
-
-
-def _words(constraints: Sequence[Constraint]) -> list[Bits]:
-    return [
-        reduce(add, map(_bit, constraints[start : start + _WORD], range(_WORD)))
-        for start in range(0, len(constraints), _WORD)
-    ]
-
-
-def _bit(constraint: Constraint, position: int) -> Bits:
-    return case((constraint.condition, 0), else_=1 << position)
-
-
-def _summed(word: Bits, sums: Sums) -> Bits:
-    """Return a word that goes by sums, which are made where it is asked for only."""
-    return select(word).select_from(sums.beside).correlate(resource_providers).scalar_subquery()
-
-
-def _judged(words: Sequence[Bits], *more: ColumnElement[Any]) -> CTE:
-    columns = resource_providers.c
-    named = [word.label(f"word_{number}") for number, word in enumerate(words)]
-    return select(columns.id, columns.uuid, columns.name, *more, *named).cte("judged")
-
-
-def _words_of(judged: CTE) -> list[Bits]:
-    return [column for column in judged.c if column.name.startswith("word_")]
-
-
-def _told(judged: CTE) -> Select[Any]:
-    """Return who does not meet everything, by the names that hosts and nodes have."""
-    node, words = compute_nodes.c, _words_of(judged)
-    return (
-        select(
-            func.coalesce(node.host, judged.c.name).label("host"),
-            func.coalesce(node.hypervisor_hostname, judged.c.name).label("node"),
-            judged.c.id,
-            *words,
-        )
-        .select_from(judged)
-        .outerjoin(compute_nodes, node.uuid == judged.c.uuid)
-        .where(or_(*(word != 0 for word in words)))
+    # The constraints on amounts come first. Each sums by itself: most refuse at the first.
+    room = _first([_lacks_room(connection, search, *asked) for asked in group.resources])
+    others = search.constraints[len(amounts) :]
+    other = _first([_missed(one) == 1 for one in others], len(amounts))
+    if not amounts or connection.dialect.name != "postgresql":
+        rows = connection.execute(_refused(_judged(room, other))).all()
+    else:
+        known = (is_of(stand(), roomy.known(amounts)), _KNOWN)
+        judged = _judged(case(known, else_=room), other, stand().label("stand"))
+        both = union_all(_refused(judged), _roomy_anew(judged))
+        rows = connection.execute(both, execution_options=PLANNED_BY_VALUE).all()
+        (anew,) = (row.host for row in rows if row.id is None)
+        if anew is not None:
+            roomy.note(amounts, anew)
+    return sorted(
+        Refused(host or "", node or "", key, (room if room >= 0 else other,))
+        for host, node, key, room, other in rows
+        if key is not None
     )
 
 
-def _roomy_anew(judged: CTE, room: int) -> Select[Any]:
-    """Return one row without an id: all who have room, where some were not known to, else null.
-
-    ``room`` is how many words tell of that.
-    """
-    words = _words_of(judged)
-    has_room = and_(*(word == 0 for word in words[:room]))
-    everybody = select(listed(judged.c.stand)).where(has_room).scalar_subquery()
-    some = exists().where(has_room, not_(judged.c.known))
-    return select(case((some, everybody)), null(), null(), *(null() for _ in words))
-
-
-def _read(rows: Iterable[Row[Any]], starts: Sequence[int]) -> list[Refused]:
+def all_misses(connection: Connection, search: Search) -> list[Refused]:
+    """Return who does not meet all constraints, by host and node, each with all of those."""
+    (group,) = search.query.groups
+    sums = sums_of(connection, [search.names.classes[name] for name, _ in group.resources])
+    constraints = search.conditions(Manner(sums=sums))
+    words = [
+        reduce(add, map(_bit, constraints[start : start + _WORD], range(_WORD)))
+        for start in range(0, len(constraints), _WORD)
+    ]
+    statement = _named(resource_providers, *words).where(or_(*(word != 0 for word in words)))
+    if sums is not None:
+        statement = statement.join(sums.beside, true())
     meanings: dict[tuple[int, ...], Misses] = {}
     found: list[Refused] = []
-    for row in rows:
-        host, node, key, *words = tuple(row)
-        pattern = tuple(words)
+    for host, node, key, *told in connection.execute(statement):
+        pattern = tuple(told)
         misses = meanings.get(pattern)
         if misses is None:
-            misses = meanings[pattern] = tuple(_positions(pattern, starts))
+            misses = meanings[pattern] = tuple(_positions(pattern))
         found.append(Refused(host or "", node or "", key, misses))
     return sorted(found)
 
 
-def _positions(words: Sequence[int], starts: Sequence[int]) -> Iterator[int]:
-    for start, word in zip(starts, words, strict=True):
-        yield from (start + bit for bit in range(_WORD) if word >> bit & 1)
+def _first(missed: Sequence[ColumnElement[bool]], start: int = 0) -> ColumnElement[int]:
+    """Return the position of the first that holds, counted from ``start``, or none."""
+    places = [(miss, place) for place, miss in enumerate(missed, start)]
+    return case(*places, else_=_NONE) if places else literal(_NONE)
+
+
+def _missed(constraint: Constraint) -> ColumnElement[int]:
+    # Not by NOT: a condition that is neither true nor false is not met.
+    return case((constraint.condition, 0), else_=1)
+
+
+def _lacks_room(
+    connection: Connection, search: Search, name: str, amount: int
+) -> ColumnElement[bool]:
+    class_id = search.names.classes[name]
+    sums = sums_of(connection, [class_id])
+    missed = _missed(room_for(name, class_id, amount, sums))
+    if sums is None:
+        return missed == 1
+    # PostgreSQL would sum up everybody's for the few that ask, if it were the condition's own sum.
+    asked = select(missed).select_from(sums.beside).correlate(resource_providers)
+    return asked.scalar_subquery() == 1
+
+
+def _bit(constraint: Constraint, position: int) -> ColumnElement[int]:
+    return case((constraint.condition, 0), else_=1 << position)
+
+
+def _positions(words: Sequence[int]) -> Iterator[int]:
+    for number, word in enumerate(words):
+        yield from (number * _WORD + bit for bit in range(_WORD) if word >> bit & 1)
+
+
+def _judged(room: ColumnElement[int], other: ColumnElement[int], *more: ColumnElement[Any]) -> CTE:
+    columns = resource_providers.c
+    misses = room.label("room"), other.label("other")
+    return select(columns.id, columns.uuid, columns.name, *misses, *more).cte("judged")
+
+
+def _refused(judged: CTE) -> Select[Any]:
+    columns = judged.c
+    misses = columns.room, columns.other
+    return _named(judged, *misses).where(or_(*(miss >= 0 for miss in misses)))
+
+
+def _named(providers: FromClause, *more: ColumnElement[Any]) -> Select[Any]:
+    """Return host, node and id of providers, with more columns."""
+    node, provider = compute_nodes.c, providers.c
+    return (
+        select(
+            func.coalesce(node.host, provider.name).label("host"),
+            func.coalesce(node.hypervisor_hostname, provider.name).label("node"),
+            provider.id,
+            *more,
+        )
+        .select_from(providers)
+        .outerjoin(compute_nodes, node.uuid == provider.uuid)
+    )
+
+
+def _roomy_anew(judged: CTE) -> Select[Any]:
+    """Return one row, without an id: all who have room, where some were not known to."""
+    columns = judged.c
+    everybody = select(listed(columns.stand)).where(columns.room < 0).scalar_subquery()
+    some = exists().where(columns.room == _NONE)
+    return select(case((some, everybody)), null(), null(), null(), null())

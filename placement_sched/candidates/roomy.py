@@ -10,28 +10,17 @@ from collections import OrderedDict
 from threading import Lock
 
 from sqlalchemy import BigInteger, ColumnElement, Text, any_, cast, func, literal
-from sqlalchemy.types import UserDefinedType
 
+from placement_sched.db.arrays import ArrayText
 from placement_sched.db.tables import resource_providers
 
 #: Amounts by resource class id, as one group asks for them.
 Amounts = tuple[tuple[int, int], ...]
 
 #: So many flavors are kept; each takes about 15 bytes for a provider that has room for it.
-_KEPT = 32
+_KEPT = 16
 _GENERATIONS = 2**31
 _NONE = ""
-
-
-class _Numbers(UserDefinedType[str]):
-    """An array of numbers, sent as the text that it is: to make it of a list costs more."""
-
-    cache_ok = True
-    # Without a type of its own PostgreSQL makes an array of it for each row.
-    render_bind_cast = True
-
-    def get_col_spec(self, **_: object) -> str:
-        return "BIGINT[]"
 
 
 class Roomy:
@@ -72,7 +61,7 @@ def is_of(stood: ColumnElement[int], known: str) -> ColumnElement[bool]:
     For statements that are planned by value: only so PostgreSQL looks them up rather than goes
     through all of them for each row.
     """
-    return stood == any_(literal(f"{{{known}}}", _Numbers))
+    return stood == any_(literal(f"{{{known}}}", ArrayText(BigInteger())))
 
 
 def listed(stood: ColumnElement[int]) -> ColumnElement[str]:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sqlalchemy import ColumnElement, Connection, FromClause, func, select
+from sqlalchemy import ColumnElement, Connection, FromClause, and_, func, select
 
 from placement_sched.db.tables import allocations, resource_providers
 
@@ -38,5 +38,7 @@ def _sums(classes: tuple[int, ...]) -> Sums:
         for key in classes
     ]
     own = held.resource_provider_id == resource_providers.c.id
+    if len(classes) == 1:
+        own = and_(own, held.resource_class_id == classes[0])
     beside = select(*columns).where(own).correlate(resource_providers).lateral("sums")
     return Sums(beside, {key: beside.c[f"_{key}"] for key in classes})

@@ -5,11 +5,12 @@ use, so it is loaded only where somebody is to be told. Until then these options
 own, are all that is known of it.
 """
 
-import warnings
 from importlib import import_module
 from typing import Any
 
 from oslo_config import cfg
+
+from placement_sched.config.eventlet_warning import eventlet_unheard
 
 GROUP = "oslo_messaging_notifications"
 
@@ -46,9 +47,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 def oslo_messaging() -> Any:
     """Return the library, loaded now unless it was before."""
-    with warnings.catch_warnings():
-        # It loads eventlet, which warns of its own use; nobody here uses it.
-        warnings.simplefilter("ignore")
+    with eventlet_unheard():
         return import_module("oslo_messaging")
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Collection
 from typing import TypeVar
 
-from sqlalchemy import ARRAY, ColumnElement, Connection, any_, literal
+from sqlalchemy import ColumnElement, Connection, any_, literal
+
+from placement_sched.db.arrays import ArrayText, array_text
 
 T = TypeVar("T", int, str)
 
@@ -17,5 +19,5 @@ def among(
     the rows cost to find, and each number of them would be a statement of its own to prepare.
     """
     if connection.dialect.name == "postgresql":
-        return column == any_(literal(list(values), ARRAY(column.type)))
+        return column == any_(literal(array_text(values), ArrayText(column.type)))
     return column.in_(values)

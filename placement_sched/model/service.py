@@ -1,14 +1,13 @@
 """A service of a host, and whether it is up."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 #: The service that makes a host able to take instances.
 COMPUTE_BINARY = "nova-compute"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class Service(NamedTuple):
     """One service of one host, as nova's os-services shows it."""
 
     id: int

@@ -19,6 +19,7 @@ from placement_sched.model.node_report import kept_part, node_of
 from placement_sched.store import enabled_nodes
 
 _COLUMNS = compute_nodes.c
+_VERSIONS = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.last_seen_up)
 _DESCRIBING = ("host", "hypervisor_hostname", "cell_uuid", "report")
 
 
@@ -58,10 +59,8 @@ def versions(connection: Connection, uuids: Iterable[str]) -> Mapping[str, tuple
         uuid: (version, last_seen_up)
         for batch in batches(set(uuids))
         for uuid, version, last_seen_up in connection.execute(
-            select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.last_seen_up).where(
-                among(connection, _COLUMNS.uuid, batch)
-            )
-        )
+            _VERSIONS.where(among(connection, _COLUMNS.uuid, batch))
+        ).all()
     }
 
 

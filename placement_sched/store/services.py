@@ -17,6 +17,8 @@ from placement_sched.model.service import COMPUTE_BINARY, Service
 from placement_sched.store import enabled_nodes
 
 _COLUMNS = services.c
+#: What services are read by, with their columns in the order of :class:`Service`.
+_SERVICES = select(*(_COLUMNS[name] for name in Service._fields))
 
 
 def by_hosts(
@@ -31,16 +33,15 @@ def by_hosts(
     With ``lock`` their rows are locked in order of id, so that nobody disables or enables one of
     them before the transaction ends.
     """
-    query = select(services).order_by(_COLUMNS.id)
-    return {
-        row.host: _service(row)
+    query = _SERVICES.where(_COLUMNS.binary == binary).order_by(_COLUMNS.id)
+    if lock:
+        query = query.with_for_update()
+    found = [
+        _service(row)
         for batch in batches(hosts)
-        for row in connection.execute(
-            (query.with_for_update() if lock else query).where(
-                among(connection, _COLUMNS.host, batch), _COLUMNS.binary == binary
-            )
-        )
-    }
+        for row in connection.execute(query.where(among(connection, _COLUMNS.host, batch))).all()
+    ]
+    return {service.host: service for service in found}
 
 
 def get(connection: Connection, key: int | str, *, lock: bool = False) -> Service:
@@ -49,7 +50,7 @@ def get(connection: Connection, key: int | str, *, lock: bool = False) -> Servic
     Raises :class:`NotFound`.
     """
     column = _COLUMNS.id if isinstance(key, int) else _COLUMNS.uuid
-    query = select(services).where(column == key)
+    query = _SERVICES.where(column == key)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
         raise NotFound(f"Service {key} could not be found.")
@@ -60,7 +61,7 @@ def search(
     connection: Connection, *, host: str | None = None, binary: str | None = None
 ) -> tuple[Service, ...]:
     """Return the services of a host, of a binary, or all, by id."""
-    query = select(services).order_by(_COLUMNS.id)
+    query = _SERVICES.order_by(_COLUMNS.id)
     if host is not None:
         query = query.where(_COLUMNS.host == host)
     if binary is not None:
@@ -204,15 +205,8 @@ def remove(connection: Connection, ids: Collection[int]) -> None:
         enabled_nodes.note_change(connection)
 
 
-def _service(row: Row[Any]) -> Service:
+def _service(row: Row[*tuple[Any, ...]]) -> Service:
+    number, uuid, host, binary, disabled, reason, forced_down, seen, updated = row
     return Service(
-        id=row.id,
-        uuid=row.uuid,
-        host=row.host,
-        binary=row.binary,
-        disabled=bool(row.disabled),
-        disabled_reason=row.disabled_reason,
-        forced_down=bool(row.forced_down),
-        last_seen_up=row.last_seen_up,
-        updated_at=row.updated_at,
+        number, uuid, host, binary, bool(disabled), reason, bool(forced_down), seen, updated
     )
