@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from werkzeug import exceptions
-from werkzeug.routing import Map, Rule
+from werkzeug.routing import Map, MapAdapter, Rule
 
 from placement_sched.api.errors import MethodNotAllowed
 from placement_sched.api.route import Route
@@ -42,9 +43,7 @@ class RouteTable:
             path for (path, _), found in there.items() if all(route.public for route in found)
         }
         self._routes = {f"{method} {path}": found for (path, method), found in there.items()}
-        rules = [_rule(path, method) for path, method in there]
-        # Rules end as they are written: nobody is sent from one address to another.
-        self._addresses = Map(rules, merge_slashes=False, redirect_defaults=False).bind("")
+        self._addresses = _addresses(tuple(there))
 
     def find(self, path: str, method: str) -> Found:
         """Return the routes on a path by a method, or why there are none."""
@@ -69,6 +68,14 @@ class RouteTable:
             refusal=MethodNotAllowed(f"{told}Allowed: {', '.join(allowed)}.", allowed),
             open_to_all=path in self._public,
         )
+
+
+@lru_cache(maxsize=16)  # to make them takes most of the time that an application takes to start
+def _addresses(there: tuple[tuple[str, str], ...]) -> MapAdapter:
+    """Return what finds these paths and methods."""
+    rules = [_rule(path, method) for path, method in there]
+    # Rules end as they are written: nobody is sent from one address to another.
+    return Map(rules, merge_slashes=False, redirect_defaults=False).bind("")
 
 
 def _rule(path: str, method: str) -> Rule:
