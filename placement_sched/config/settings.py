@@ -11,7 +11,7 @@ from typing import Any, Self
 from oslo_config import cfg, types
 
 from placement_sched.config.lines import NO_SECTIONS, Sections
-from placement_sched.config.wrong_values import plain_reason
+from placement_sched.config.wrong_values import countable, plain_reason
 from placement_sched.errors import ConfigurationError, Invalid
 
 
@@ -177,7 +177,7 @@ def is_explicit(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
 
 def _read(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
     try:
-        return conf[name] if group == "DEFAULT" else conf[group][name]
+        return countable(conf[name] if group == "DEFAULT" else conf[group][name])
     except (cfg.Error, ValueError) as wrong:
         raise ConfigurationError(f"[{group}] {name}: {wrong}") from None
 
@@ -195,6 +195,6 @@ def _typed(place: str, option: cfg.Opt, value: Any) -> Any:
     try:
         if repeated:
             return [option.type(text) for text in texts]
-        return option.type(texts if isinstance(value, list) else texts[0])
+        return countable(option.type(texts if isinstance(value, list) else texts[0]))
     except (TypeError, ValueError) as wrong:
         raise Invalid(f"{place}: {plain_reason(value, wrong)}") from None

@@ -1,6 +1,10 @@
 """Why a value is not of an option's type, in words that are not Python's."""
 
 import json
+from math import isfinite
+from typing import TypeVar
+
+Value = TypeVar("Value")
 
 #: What Python's conversions say of themselves, which oslo.config passes on: what was wanted.
 _NOUNS = {"int()": "an integer", "float()": "a number", "to float": "a number"}
@@ -12,3 +16,13 @@ def plain_reason(value: object, wrong: Exception) -> str:
     noun = next((noun for python, noun in _NOUNS.items() if python in told), None)
     shown = repr(value) if isinstance(value, str) else json.dumps(value)
     return told if noun is None else f"{shown} is not {noun}"
+
+
+def countable(value: Value) -> Value:
+    """Return a value as it is; raise :class:`ValueError` for a number that nothing counts with.
+
+    oslo.config takes ``inf`` and ``nan``, and what is computed of them is no number of JSON's.
+    """
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"{value} is not a finite number")
+    return value

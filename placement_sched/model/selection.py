@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from placement_sched.model.host_numa import NUMATopologyLimits
 
 #: The microversion whose form ``allocation_request`` has.
@@ -45,4 +47,11 @@ class Selection:
 
 
 def _told(limit: Any) -> Any:
-    return limit.as_json() if isinstance(limit, NUMATopologyLimits) else limit
+    """Return a limit as JSON has it; as text what JSON has not and a stranger's filter wrote."""
+    if isinstance(limit, NUMATopologyLimits):
+        return limit.as_json()
+    try:
+        orjson.dumps(limit)
+    except TypeError:
+        return str(limit)
+    return limit

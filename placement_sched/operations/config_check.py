@@ -11,7 +11,7 @@ from placement_sched.config.lines import Assignment, Place, read_assignments
 from placement_sched.config.not_yet import NOT_YET
 from placement_sched.config.settings import Settings
 from placement_sched.config.without_meaning import WITHOUT_MEANING
-from placement_sched.config.wrong_values import plain_reason
+from placement_sched.config.wrong_values import countable, plain_reason
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.notifications.announcer import announcer_of
@@ -227,7 +227,7 @@ def _check_type(line: Assignment, option: cfg.Opt) -> Iterator[Problem]:
     if "$" in line.value:
         return  # oslo.config replaces $name by another option's value when it is read
     try:
-        option.type(line.value)
+        countable(option.type(line.value))
     except (TypeError, ValueError) as wrong:
         reason = "" if option.secret else f": {plain_reason(line.value, wrong)}"
         yield Problem(line.place, f"[{line.group}] {line.name} has a wrong value{reason}")

@@ -256,7 +256,7 @@ def calling(plugin: SchedulerPlugin, world: _WatchedWorld | None = None) -> Iter
             yield
     except errors.Error:
         raise
-    except (Exception, SystemExit) as failure:
+    except (Exception, GeneratorExit, SystemExit) as failure:
         if world is not None and failure is world.failure:
             raise
         path = path_of(type(plugin))

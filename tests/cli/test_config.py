@@ -113,6 +113,13 @@ def test_sample_with_every_default_written_is_valid(sample, validate):
             ),
         ),
         (
+            "[filter_scheduler]\nram_weight_multiplier = inf\n",
+            (
+                "a.conf:2: error: [filter_scheduler] ram_weight_multiplier has a wrong value: "
+                "inf is not a finite number\n"
+            ),
+        ),
+        (
             (
                 "# a comment\n[filter_scheduler]\nenabled_filters = ComputeFilter,\n  AllHosts\n"
                 "[scheduler]\nmax_attempts = x\n"

@@ -3,7 +3,7 @@
 import pytest
 from oslo_config import cfg
 
-from placement_sched.config.wrong_values import plain_reason
+from placement_sched.config.wrong_values import countable, plain_reason
 
 AMOUNT = cfg.IntOpt("amount", min=1)
 SHARE = cfg.FloatOpt("share")
@@ -25,3 +25,14 @@ def test_reason_is_plain(option, value, told):
     with pytest.raises((TypeError, ValueError)) as wrong:
         option.type([] if value is None else value)
     assert plain_reason(value, wrong.value) == told
+
+
+@pytest.mark.parametrize("text", ["inf", "-inf", "nan"])
+def test_numbers_that_nothing_counts_with_are_refused(text):
+    with pytest.raises(ValueError, match=f"^{text} is not a finite number$"):
+        countable(SHARE.type(text))
+
+
+@pytest.mark.parametrize("value", [1.5, 0.0, 7, "inf", None, [1.0]])
+def test_all_else_is_as_it_was(value):
+    assert countable(value) == value

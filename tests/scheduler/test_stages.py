@@ -213,6 +213,16 @@ def test_filter_that_raises_is_named():
     assert isinstance(seen.value.__cause__, KeyError)
 
 
+@pytest.mark.parametrize("leaving", [SystemExit, GeneratorExit])
+def test_filter_that_would_leave_is_named(leaving):
+    class Leaves(BaseHostFilter):
+        def host_passes(self, _host, _spec):
+            raise leaving
+
+    with pytest.raises(PluginFailed, match=f"Leaves failed: {leaving.__name__}"):
+        run_filters([Leaves()], HOSTS, SPEC)
+
+
 def test_filter_that_decides_nothing_is_named():
     class Idle(BaseHostFilter):
         pass
