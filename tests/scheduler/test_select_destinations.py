@@ -363,3 +363,33 @@ def test_instances_of_one_request_are_given_different_devices_of_a_host(cloud):
     assert sorted(serving) == [[instance(900)], [instance(901)]]
     error = select(cloud, spec(instance(3), flavor=wanted), status=409)["errors"][0]
     assert error["code"] == "scheduler.no_valid_host"
+
+
+def test_instances_of_one_request_share_what_a_pool_has_for_several_hosts(cloud):
+    """Three hosts use one pool of disk: what is taken of it is missing to the other two."""
+    version = {"OpenStack-API-Version": "placement 1.39"}
+    pool, aggregate = instance(800), instance(801)
+    cloud.post_json(
+        "/placement/resource_providers", {"name": "pool", "uuid": pool}, headers=version
+    )
+    shares = {"traits": ["MISC_SHARES_VIA_AGGREGATE"], "resource_provider_generation": 0}
+    cloud.put_json(f"/placement/resource_providers/{pool}/traits", shares, headers=version)
+    stock = {
+        "resource_provider_generation": 1,
+        "inventories": {"CUSTOM_FAST_DISK": {"total": 5}},
+    }
+    cloud.put("/placement/resource_classes/CUSTOM_FAST_DISK", headers=version)
+    cloud.put_json(f"/placement/resource_providers/{pool}/inventories", stock, headers=version)
+    for uuid in (pool, *(report(name)["uuid"] for name in ("cn1", "cn2", "cn3"))):
+        url = f"/placement/resource_providers/{uuid}"
+        generation = cloud.get(url, headers=version).json["generation"]
+        joined = {"aggregates": [aggregate], "resource_provider_generation": generation}
+        cloud.put_json(f"{url}/aggregates", joined, headers=version)
+    wanted = flavor(extra_specs={"resources:CUSTOM_FAST_DISK": "2"})
+    told = explain(cloud, spec(*map(instance, (1, 2, 3)), flavor=wanted))
+    later = told["funnel"]["later_instance"]
+    assert (told["outcome"], later["placed"]) == ("no_valid_host", 2)
+    assert [(one["name"], one["before"], one["after"]) for one in later["filters"]] == [
+        ("room_left", 3, 0)
+    ]
+    assert len(hosts_of(select(cloud, spec(*map(instance, (1, 2)), flavor=wanted)))) == 2
