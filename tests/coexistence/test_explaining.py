@@ -22,7 +22,7 @@ from tests.differential.sides import Ours, Peer, Side
 
 CAPACITY = 4
 PROVIDERS = 6
-CHANGES = 150
+CHANGES = 80
 FLAVORS = [(("VCPU", 1),), (("VCPU", 3),), (("VCPU", 2), ("MEMORY_MB", 2))]
 
 Ask = Callable[..., dict]
