@@ -8,7 +8,7 @@ configuration, or announce themselves through the entry point groups ``placement
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -294,7 +294,8 @@ def _selector_classes(settings: Settings) -> list[type[BasePolicySelector]]:
 
 def _enabled(name: str, available: dict[str, type[BaseHostFilter]]) -> type[BaseHostFilter]:
     if "." in name:
-        return _named([name], _FILTERS, BaseHostFilter)[0]
+        enabled = replace(_FILTERS, option="[filter_scheduler] enabled_filters")
+        return _named([name], enabled, BaseHostFilter)[0]
     if name in available:
         return available[name]
     raise ConfigurationError(

@@ -122,7 +122,10 @@ def test_all_weighers_may_be_named_beside_single_ones(package):
             {"available_filters": ["nova.scheduler.filters.ram.RamFiltr"]},
             "there is no 'nova.scheduler.filters.ram.RamFiltr' here",
         ),
-        ({"enabled_filters": ["no.such.Filter"]}, "'no.such.Filter' cannot be imported"),
+        (
+            {"enabled_filters": ["no.such.Filter"]},
+            r"^\[filter_scheduler\] enabled_filters: 'no.such.Filter' cannot be imported",
+        ),
         ({"available_filters": [f"{ACME}.NoFilter"]}, "NoFilter' cannot be imported"),
         ({"available_filters": ["nodots"]}, "'nodots' cannot be imported"),
         ({"available_filters": [f"{ACME}.AcmeWeigher"]}, "AcmeWeigher is no BaseHostFilter"),
