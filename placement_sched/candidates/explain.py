@@ -45,13 +45,14 @@ def explain(
     ``roomy`` remembers from one explanation to the next who has room.
     """
     if search.is_alone:
-        return _explain_alone(connection, search, len(found.requests), view, roomy)
+        return _explain_alone(connection, search, found, view, roomy)
     return explain_trees(connection, search, found, settings, view)
 
 
 def _explain_alone(
-    connection: Connection, search: Search, found: int, view: View, roomy: Roomy
+    connection: Connection, search: Search, candidates: Candidates, view: View, roomy: Roomy
 ) -> CandidatesReport:
+    found = len(candidates.requests)
     constraints = search.constraints
     (group,) = search.query.groups
     terms = [
@@ -59,7 +60,7 @@ def _explain_alone(
         for one in constraints
     ]
     providers = connection.scalar(select(func.count()).select_from(resource_providers)) or 0
-    everybody_refused = first_misses(connection, search, roomy) if found else []
+    everybody_refused = first_misses(connection, search, candidates, roomy) if found else []
     if len(everybody_refused) >= providers or not found:
         # Nobody is left: what stands in the way of each is all that they do not meet.
         everybody_refused = all_misses(connection, search)

@@ -32,6 +32,7 @@ from placement_sched.candidates.search import Search
 from placement_sched.candidates.sums import sums_of
 from placement_sched.db.plans import PLANNED_BY_VALUE
 from placement_sched.db.tables import compute_nodes, resource_providers
+from placement_sched.model.candidate import Candidates
 
 #: The positions of constraints that a provider does not meet.
 Misses = tuple[int, ...]
@@ -51,10 +52,13 @@ class Refused(NamedTuple):
     misses: Misses
 
 
-def first_misses(connection: Connection, search: Search, roomy: Roomy) -> list[Refused]:
+def first_misses(
+    connection: Connection, search: Search, found: Candidates, roomy: Roomy
+) -> list[Refused]:
     """Return who does not meet all constraints, by host and node, each with the first of them.
 
-    Those known to ``roomy`` need not be asked for room; who else has some is made known to it.
+    Those known to ``roomy``, and those that the search ``found``, need not be asked for room; who
+    else has some is made known.
     """
     (group,) = search.query.groups
     amounts = tuple((search.names.classes[name], amount) for name, amount in group.resources)
@@ -65,7 +69,7 @@ def first_misses(connection: Connection, search: Search, roomy: Roomy) -> list[R
     if not amounts or connection.dialect.name != "postgresql":
         rows = connection.execute(_refused(_judged(room, other))).all()
     else:
-        known = (is_of(stand(), roomy.known(amounts)), _KNOWN)
+        known = (is_of(stand(), roomy.known_with(amounts, found)), _KNOWN)
         judged = _judged(case(known, else_=room), other, stand().label("stand"))
         both = union_all(_refused(judged), _roomy_anew(judged))
         rows = connection.execute(both, execution_options=PLANNED_BY_VALUE).all()

@@ -13,6 +13,7 @@ from sqlalchemy import BigInteger, ColumnElement, Text, any_, cast, func, litera
 
 from placement_sched.db.arrays import ArrayText
 from placement_sched.db.tables import resource_providers
+from placement_sched.model.candidate import Candidates
 
 #: Amounts by resource class id, as one group asks for them.
 Amounts = tuple[tuple[int, int], ...]
@@ -40,6 +41,20 @@ class Roomy:
                 self._known.move_to_end(amounts)
             return self._known.get(amounts, _NONE)
 
+    def known_with(self, amounts: Amounts, found: Candidates) -> str:
+        """Return the same, and those that a search for so much of each has just found.
+
+        One statement told that there is room, and the generation: so it did where it summed what
+        is used. Of a sample the generation was read later.
+        """
+        known = self.known(amounts)
+        if not found.usages.classes:
+            return known
+        lately = ",".join(
+            [str(one.id * _GENERATIONS + (one.generation or 0)) for one in found.providers]
+        )
+        return f"{known},{lately}" if known else lately
+
     def note(self, amounts: Amounts, known: str) -> None:
         """Remember those providers, which :func:`listed` gave, in place of those known before."""
         with self._lock:
@@ -50,7 +65,10 @@ class Roomy:
 
 
 def stand() -> ColumnElement[int]:
-    """Return the number of a provider at its generation, which no other one has."""
+    """Return the number of a provider at its generation, which no other one has.
+
+    :meth:`Roomy.known_with` makes the same one.
+    """
     columns = resource_providers.c
     return cast(columns.id, BigInteger) * _GENERATIONS + func.coalesce(columns.generation, 0)
 

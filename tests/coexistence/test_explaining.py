@@ -4,6 +4,7 @@ Whichever of the two services writes meanwhile: claims, moves, frees, other inve
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from random import Random
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ from placement_sched.candidates.explain import explain
 from placement_sched.candidates.roomy import Roomy
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.transaction import Database
+from placement_sched.model.candidate import Usages
 from placement_sched.model.query import CandidatesQuery, RequestGroup
 from placement_sched.model.report import EVERYTHING, CandidatesReport
 from tests.coexistence.conftest import peer_url
@@ -107,15 +109,20 @@ def sides(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
 
 @pytest.fixture(scope="module")
 def told(shared_url: str) -> Iterator[Callable[..., CandidatesReport]]:
-    """Explain the search for so much."""
+    """Explain the search for so much, of which one candidate is wanted.
+
+    Without ``roomy`` by what is there alone: not even by what the search has just found.
+    """
     settings = make_settings(shared_url)
     database = Database(settings)
 
-    def told(resources: tuple[tuple[str, int], ...], roomy: Roomy) -> CandidatesReport:
-        query = CandidatesQuery(groups=(RequestGroup(resources=resources),))
+    def told(resources: tuple[tuple[str, int], ...], roomy: Roomy | None) -> CandidatesReport:
+        query = CandidatesQuery(groups=(RequestGroup(resources=resources),), limit=1)
         with database.read() as connection:
             search = prepare(connection, query)
             found = find(connection, search, settings, Random(1))
+            if roomy is None:
+                roomy, found = Roomy(), replace(found, usages=Usages())
             return explain(connection, search, found, settings, EVERYTHING, roomy)
 
     yield told
@@ -131,6 +138,6 @@ def test_who_had_room_is_remembered_only_while_it_is_true(sides, told, seed):
         cloud.change()
         flavor = dice.choice(FLAVORS)
         remembering = told(flavor, roomy)
-        assert remembering == told(flavor, Roomy())
+        assert remembering == told(flavor, None)
         seen.add(remembering.steps[0].after)
     assert len(seen) > 2
