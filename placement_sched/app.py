@@ -66,6 +66,7 @@ def make_services(
         announcer=announcer_of(settings),
     )
     upkeep = PolicyUpkeep(database, scheduler.live.settings, clock)
+    preparation = Preparation(database, settings, clock, upkeep if serving else None)
     return Services(
         settings=settings,
         database=database,
@@ -75,7 +76,8 @@ def make_services(
         random=random,
         summaries=Summaries(),
         scheduler=scheduler,
-        ready=Preparation(database, settings, clock, upkeep if serving else None),
+        ready=preparation,
+        keep_up=preparation.keep_up,
     )
 
 

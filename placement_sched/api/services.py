@@ -31,3 +31,5 @@ class Services:
     scheduler: Scheduler
     #: Prepares the database on first use; raises ``Unavailable`` while it cannot.
     ready: Callable[[], None]
+    #: Does what is to be done now and then, whether or not anybody asks for anything.
+    keep_up: Callable[[], None]

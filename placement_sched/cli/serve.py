@@ -31,16 +31,17 @@ from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Error, Unavailable
 from placement_sched.notifications.announcer import announcer_of
+from placement_sched.operations.followed_settings import FollowedSettings
 from placement_sched.operations.rehearse import rehearse
 from placement_sched.scheduler import options_file
-from placement_sched.scheduler.live_settings import as_now, check_again, stamps_of
+from placement_sched.scheduler.live_settings import PAUSE, stamps_of
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.wsgi import served, start
 
 LOG = logging.getLogger(__name__)
 
-#: What the server read when it began, which its workers inherit: ``settings``, and what told the
-#: files apart then.
+#: What the workers of a server inherit: the ``settings`` that it follows, and the ``stamps`` that
+#: told the files apart when it began.
 _AT_START: dict[str, Any] = {}
 
 #: Threads per worker. Requests are mostly Python, so more threads only fight over the interpreter;
@@ -97,8 +98,10 @@ def run(arguments: argparse.Namespace) -> int:
         workers_kill_timeout=GRACE,
         log_level=LogLevels.warning,
     )
-    _AT_START.update(settings=settings, stamps=stamps)
-    server.check = partial(check_again, settings)
+    followed = FollowedSettings(settings)
+    _AT_START.update(settings=followed, stamps=stamps)
+    server.check = followed.check
+    server.on_startup(partial(_regularly, followed.follow, "followed settings"))
     server.on_startup(partial(_announce, settings, arguments.host, port, arguments.workers))
     os.register_at_fork(after_in_child=_stop_at_once)
     with ExitStack() as resources:
@@ -165,20 +168,34 @@ def load(files: Sequence[str], parent: int) -> WSGI:
         rehearse(services.database, services.summaries, settings, services.random)
     except Unavailable as failure:
         LOG.warning("starting without the database: %s", failure)
+    _regularly(services.keep_up, "upkeep")
     return served(application)
+
+
+def _regularly(work: Callable[[], None], name: str) -> None:
+    """Do something now and then beside the requests, whether or not there are any."""
+
+    def do() -> None:
+        while True:
+            time.sleep(PAUSE)
+            try:
+                work()
+            except Exception as failure:  # noqa: BLE001 - it is tried again; nobody waits for it
+                LOG.debug("%s: %s", name, failure)
+
+    threading.Thread(target=do, name=name, daemon=True).start()
 
 
 def _settings_of_worker(files: Sequence[str]) -> Settings:
     """Return the settings of a worker; one that replaces another goes by what its siblings go by.
 
-    That is what the server read when it began, with what may vary as the files have it now; where
-    they cannot be used, all is as it was, and the server lives on.
+    That is what the files said when they could last be used, and the server lives on.
     """
-    running = _AT_START.get("settings")
-    if running is None or _AT_START["stamps"] == stamps_of(files):
+    followed: FollowedSettings | None = _AT_START.get("settings")
+    if followed is None or _AT_START["stamps"] == stamps_of(files):
         return start(files)
     logs.setup(CONF)
-    return as_now(running)
+    return followed.as_now()
 
 
 def _share_one_heap() -> None:

@@ -84,6 +84,6 @@ OPTIONS = (
         "decision_retention",
         default=7 * 24 * 3600,
         min=0,
-        help="Seconds for which decisions are kept.",
+        help="Seconds for which decisions are kept; 0 keeps them for ever.",
     ),
 )

@@ -70,7 +70,9 @@ class Settings:
         """
         options = registered_options(conf)
         groups = {
-            group: MappingProxyType({name: _read(conf, group, name) for name in members})
+            group: MappingProxyType(
+                {name: _read(conf, group, name, option) for name, option in members.items()}
+            )
             for group, members in options.items()
         }
         return cls(conf, options, groups, sections)
@@ -175,9 +177,9 @@ def is_explicit(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
     return found is not None and bool(found.location.is_user_controlled)
 
 
-def _read(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
+def _read(conf: cfg.ConfigOpts, group: str, name: str, option: cfg.Opt) -> Any:
     try:
-        return countable(conf[name] if group == "DEFAULT" else conf[group][name])
+        return countable(option, conf[name] if group == "DEFAULT" else conf[group][name])
     except (cfg.Error, ValueError) as wrong:
         raise ConfigurationError(f"[{group}] {name}: {wrong}") from None
 
@@ -195,6 +197,6 @@ def _typed(place: str, option: cfg.Opt, value: Any) -> Any:
     try:
         if repeated:
             return [option.type(text) for text in texts]
-        return countable(option.type(texts if isinstance(value, list) else texts[0]))
+        return countable(option, option.type(texts if isinstance(value, list) else texts[0]))
     except (TypeError, ValueError) as wrong:
         raise Invalid(f"{place}: {plain_reason(value, wrong)}") from None

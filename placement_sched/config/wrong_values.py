@@ -4,6 +4,8 @@ import json
 from math import isfinite
 from typing import TypeVar
 
+from oslo_config import cfg, types
+
 Value = TypeVar("Value")
 
 #: What Python's conversions say of themselves, which oslo.config passes on: what was wanted.
@@ -18,11 +20,14 @@ def plain_reason(value: object, wrong: Exception) -> str:
     return told if noun is None else f"{shown} is not {noun}"
 
 
-def countable(value: Value) -> Value:
-    """Return a value as it is; raise :class:`ValueError` for a number that nothing counts with.
+def countable(option: cfg.Opt, value: Value) -> Value:
+    """Return an option's value as it is; raise :class:`ValueError` for a number that is none.
 
-    oslo.config takes ``inf`` and ``nan``, and what is computed of them is no number of JSON's.
+    oslo.config takes ``inf`` and ``nan``, and what is computed of them is no number of JSON's; it
+    takes an empty text too, for None, which only an option counts with that may be unset.
     """
     if isinstance(value, float) and not isfinite(value):
         raise ValueError(f"{value} is not a finite number")
+    if value is None and option.default is not None and isinstance(option.type, types.Number):
+        raise ValueError("an empty text is not a number")
     return value

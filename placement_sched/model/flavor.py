@@ -60,6 +60,10 @@ class Flavor:
     def __contains__(self, name: str) -> bool:
         return hasattr(self, name)
 
+    def obj_attr_is_set(self, name: str) -> bool:
+        """Return whether there is something under this name, as nova's objects are asked."""
+        return getattr(self, name, None) is not None
+
     @property
     def required_traits(self) -> frozenset[str]:
         """Return the traits that any of its request groups requires."""

@@ -62,6 +62,34 @@ class HostInstance:
             image=spec.image,
         )
 
+    @property
+    def vcpus(self) -> int:
+        """Return the virtual CPUs of its flavor; 0 where that is not known, as of all sizes."""
+        return self._flavor.vcpus
+
+    @property
+    def memory_mb(self) -> int:
+        """Return the memory of its flavor."""
+        return self._flavor.memory_mb
+
+    @property
+    def root_gb(self) -> int:
+        """Return the root disk of its flavor."""
+        return self._flavor.root_gb
+
+    @property
+    def ephemeral_gb(self) -> int:
+        """Return the ephemeral disk of its flavor."""
+        return self._flavor.ephemeral_gb
+
+    def get_flavor(self) -> Flavor | None:
+        """Return its flavor, as nova's instances are asked for it."""
+        return self.flavor
+
+    @property
+    def _flavor(self) -> Flavor:
+        return self.flavor or Flavor()
+
     def get(self, name: str, default: Any = None) -> Any:
         """Return the attribute of this name, as nova's instances, which can be read like dicts."""
         return getattr(self, name, default)

@@ -227,7 +227,7 @@ def _check_type(line: Assignment, option: cfg.Opt) -> Iterator[Problem]:
     if "$" in line.value:
         return  # oslo.config replaces $name by another option's value when it is read
     try:
-        countable(option.type(line.value))
+        countable(option, option.type(line.value))
     except (TypeError, ValueError) as wrong:
         reason = "" if option.secret else f": {plain_reason(line.value, wrong)}"
         yield Problem(line.place, f"[{line.group}] {line.name} has a wrong value{reason}")

@@ -9,7 +9,13 @@ from placement_sched.config.settings import Settings, registered_options
 from placement_sched.errors import ConfigurationError
 from placement_sched.operations.config_check import Problem
 from placement_sched.scheduler.policies.registry import policies_for
-from placement_sched.scheduler.policies.sections import Names, Override, lines_of, settings_under
+from placement_sched.scheduler.policies.sections import (
+    Names,
+    Override,
+    lines_of,
+    says_something,
+    settings_under,
+)
 
 
 def check_policies(settings: Settings) -> list[Problem]:
@@ -41,7 +47,7 @@ def unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
         return {}
     found: dict[str, str | None] = {}
     for name in () if policies.named else policies.unlisted:
-        if any(_means_something(line, names) for line in settings.sections[name]):
+        if says_something(settings.sections[name], names):
             try:
                 policies.get(name)
             except ConfigurationError as wrong:
@@ -86,14 +92,6 @@ def _of_line(line: Assignment, settings: Settings, names: Names) -> Iterator[Pro
     except ConfigurationError as wrong:
         reason = "" if option.secret else f": {wrong.detail.partition(f'{group}.{name}: ')[2]}"
         yield Problem(line.place, f"[{line.group}] {line.name} has a wrong value{reason}")
-
-
-def _means_something(line: Assignment, names: Names) -> bool:
-    try:
-        names.meant_by(line)
-    except ConfigurationError:
-        return False
-    return True
 
 
 def _problem(wrong: ConfigurationError, place: Place | None) -> Problem:

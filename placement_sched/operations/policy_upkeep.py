@@ -9,8 +9,9 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error
 from placement_sched.model.clock import Clock
-from placement_sched.operations import policy_ratios
-from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.operations import aggregate_policies, policy_ratios
+from placement_sched.scheduler.policies.registry import Policies, policies_for
+from placement_sched.store import host_aggregates
 
 LOG = log.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class PolicyUpkeep:
     def _apply(self, settings: Settings) -> None:
         try:
             policies = policies_for(settings, self._clock)
+            self._tell_faults(policies)
             hosts, changed = policy_ratios.apply(self._database, policies, self._clock)
             self._done = settings
         finally:
@@ -60,3 +62,11 @@ class PolicyUpkeep:
                 changed,
                 hosts,
             )
+
+    def _tell_faults(self, policies: Policies) -> None:
+        """Warn of aggregates whose policy cannot be used: their hosts are under the default one."""
+        if policies.imaginable:
+            with self._database.read() as connection:
+                found = host_aggregates.snapshot(connection)
+            for fault in aggregate_policies.faults(found, policies):
+                LOG.warning("%s", fault)

@@ -62,6 +62,11 @@ class Preparation:
         if self._upkeep is not None:
             self._upkeep()
 
+    def keep_up(self) -> None:
+        """Do the upkeep though nobody asks for anything; nothing before the database is fit."""
+        if self._done and self._upkeep is not None:
+            self._upkeep()
+
     def _wait_for_it(self) -> None:
         if not self._places.acquire(blocking=False):
             raise Unavailable(_BUSY)

@@ -85,19 +85,25 @@ class LiveSettings:
             return
         # Noted before they are read: a change in between is seen next time.
         self._stamps = stamps
+        refused = ""
         try:
-            configured = self._configured
-            if any(file in files_read(configured.conf) for file in changed):
-                configured = read_again(configured)
-            found = self._laid_over(configured)
-            before = policies_for(self._settings, self._clock)
-            used = [name for name in self._in_use() if before.usable(name)]
-            policies_for(found, self._clock).check(used)
+            self._take_up(changed)
         except ConfigurationError as wrong:
-            LOG.warning("%s; what was said before stays in effect", wrong.detail)
-            return
+            refused = wrong.detail
+        if refused:  # told behind the failure, which the log would tell once more
+            LOG.warning("%s; what was said before stays in effect", refused)
+        else:
+            LOG.info("%s: changed, and in effect", ", ".join(changed))
+
+    def _take_up(self, changed: Collection[str]) -> None:
+        configured = self._configured
+        if any(file in files_read(configured.conf) for file in changed):
+            configured = read_again(configured)
+        found = self._laid_over(configured)
+        before = policies_for(self._settings, self._clock)
+        used = [name for name in self._in_use() if before.usable(name)]
+        policies_for(found, self._clock).check(used)
         self._configured, self._settings = configured, found
-        LOG.info("%s: changed, and in effect", ", ".join(changed))
 
     def _laid_over(self, configured: Settings) -> Settings:
         found = options_file.read(configured, self._clock)
@@ -110,12 +116,6 @@ class LiveSettings:
         # What comes into the folder of further files is seen as well.
         files = files_read(self._configured.conf)
         return stamps_of([*files, named] if named else files)
-
-
-def check_again(running: Settings) -> None:
-    """Raise :class:`ConfigurationError` where the files of ``running`` cannot be used any more."""
-    found = options_file.read(read_again(running))
-    policies_for(found.settings).check()
 
 
 def read_again(running: Settings) -> Settings:
@@ -131,17 +131,6 @@ def read_again(running: Settings) -> Settings:
     for group, name in sorted(changed & standing):
         LOG.warning("[%s] %s has changed, which takes a restart", group, name)
     return running.with_values_of(fresh, changed - standing)
-
-
-def as_now(running: Settings) -> Settings:
-    """Return ``running`` as its files have it now; as it is where they cannot be used."""
-    try:
-        found = read_again(running)
-        policies_for(options_file.read(found).settings).check()
-    except ConfigurationError as wrong:
-        LOG.error("%s; what was said before stays in effect", wrong.detail)  # noqa: TRY400 - told whole
-        return running
-    return found
 
 
 def stamps_of(files: Iterable[str]) -> dict[str, _Stamp]:

@@ -33,6 +33,7 @@ class RecordedInstances:
         self.named = frozenset(named)
         self._by_hosts = by_hosts
         self._by_uuids = by_uuids
+        self._on: dict[str, InstancesOnHost] = {}
 
     @cached_property
     def of_named(self) -> dict[str | None, dict[str, HostInstance]]:
@@ -49,8 +50,11 @@ class RecordedInstances:
         return uuid in self.named and "everything" not in vars(self)
 
     def on(self, host: str) -> "InstancesOnHost":
-        """Return the instances on one host, to look at when somebody does."""
-        return InstancesOnHost(self, host)
+        """Return the instances on one host, for all its nodes, to look at when somebody does."""
+        found = self._on.get(host)
+        if found is None:
+            found = self._on[host] = InstancesOnHost(self, host)
+        return found
 
 
 class InstancesOnHost(MutableMapping[str, HostInstance]):

@@ -77,7 +77,7 @@ class Scheduler:
         object.__setattr__(
             self,
             "live",
-            LiveSettings(self.settings, self.clock, in_use=self.memory.aggregates.policies_seen),
+            LiveSettings(self.settings, self.clock, in_use=self._policies_in_use),
         )
 
     def select_destinations(
@@ -193,6 +193,15 @@ class Scheduler:
         """Return one policy in the same way; raise :class:`NotFound` where there is none."""
         return one_shown(name, *self._policies())
 
+    def _policies_in_use(self) -> frozenset[str]:
+        """Return the policies that aggregates name; where nobody can tell, those seen last."""
+        try:
+            with self.database.read() as connection:
+                self.memory.aggregates.current(connection)
+        except Exception as failure:  # noqa: BLE001 - of a database of whatever state
+            LOG.info("which policies are in use cannot be read: %s", failure)
+        return self.memory.aggregates.policies_seen()
+
     def _policies(self) -> tuple[Policies, tuple[HostAggregate, ...]]:
         """Return the policies of this moment, and the aggregates that name one."""
         settings = self.live.settings()
@@ -221,7 +230,7 @@ class Scheduler:
         known = self._tools_under(settings, overrides).settings if overrides else settings
         spec = _with_uuids(_spec_of(asked, known))
         policies = policies_for(settings, self.clock)
-        if not policies.names and named is None:
+        if not policies.imaginable and named is None:
             return spec, Chosen(policies.default), None
         with self.database.read() as connection:
             aggregates = self.memory.aggregates.current(connection)

@@ -4,9 +4,10 @@ A runner stamps names, counts, times and collects refusals; the plugin only deci
 raises becomes :class:`~placement_sched.errors.PluginFailed` naming its class.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
 from time import perf_counter
 
 from oslo_log import log
@@ -357,16 +358,26 @@ def _weigh(
     """Return what a weigher says of the hosts; ``aggregates`` are those that any of them is in."""
     with calling(plugin):
         told = plugin.multipliers([item.obj for item in weighed], aggregates)
-        multipliers = list(map(float, told))
+        multipliers = _finite(told)
         if _has_a_say(type(plugin)) and not plugin.concerns(spec):
             nothing = [0.0] * len(weighed)
             return _Column(type(plugin).__name__, nothing, nothing, multipliers)
         # Some weigh in numbers of other kinds, which no answer could be made of.
-        raw = list(map(float, plugin.weigh_objects(weighed, spec)))
+        raw = _finite(plugin.weigh_objects(weighed, spec))
         if len(raw) != len(weighed):
             raise ValueError(f"{len(raw)} weights for {len(weighed)} hosts")
         normalized = normalize(raw, plugin.minval, plugin.maxval)
         return _Column(type(plugin).__name__, raw, normalized, multipliers)
+
+
+def _finite(told: Iterable[float]) -> list[float]:
+    """Return numbers as weights are made of them; one that is none would spoil every order."""
+    numbers = list(map(float, told))
+    if not isfinite(sum(numbers)):  # few sums are not finite though all numbers are
+        for number in numbers:
+            if not isfinite(number):
+                raise ValueError(f"a weight or multiplier of {number}")
+    return numbers
 
 
 def _has_a_say(kind: type[BaseHostWeigher]) -> bool:

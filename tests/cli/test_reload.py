@@ -2,7 +2,9 @@
 
 import os
 import signal
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -125,6 +127,64 @@ def test_a_worker_that_dies_while_the_files_are_broken_is_replaced(serve, config
     assert first_choices(server) == {"cn1"}
     assert KEPT in server.log.read_text()
     assert "Traceback" not in server.log.read_text()
+
+
+def _worker_of(server) -> int:
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    (worker,) = children.read_text().split()
+    return int(worker)
+
+
+def test_a_worker_that_replaces_another_goes_by_what_could_be_used_last(serve, config):
+    server = serve("--config-file", str(config), "--workers", "1")
+    server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
+    config.write_text("[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+    assert wait_until(lambda: first_choices(server) == {"cn2"})
+    time.sleep(5)  # as above; and what starts workers looks at the files too
+    config.write_text("[filter_scheduler]\nram_weight_multiplier = much\n")
+    assert wait_until(lambda: KEPT in server.log.read_text())
+    worker = _worker_of(server)
+    os.kill(worker, signal.SIGKILL)
+    assert wait_until(lambda: not Path(f"/proc/{worker}").exists())
+    server.wait_for("/placement/", 200)
+    assert first_choices(server) == {"cn2"}
+
+
+def _tagged(server):
+    server.post("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    made = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]
+    action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
+    server.post(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
+    server.post(action, {"add_host": {"host": "cn1"}})
+
+
+def test_a_policy_in_use_is_not_lost_by_a_worker_that_was_asked_nothing(serve, config):
+    config.write_text(POLICED)
+    first = serve("--config-file", str(config), "--workers", "1")
+    _tagged(first)
+    first.stop()
+    server = serve("--config-file", str(config), "--workers", "2")
+    config.write_text("")
+    server.process.send_signal(signal.SIGHUP)
+    # The process that got the signal, and each of the workers.
+    assert wait_until(lambda: server.log.read_text().count("there is no policy 'dense'") == 3)
+    assert policies_of(server) == {"dense"}
+
+
+def test_inventories_follow_the_files_though_nobody_asks_for_anything(serve, config, tmp_path):
+    config.write_text("[dense]\ncpu_allocation_ratio = 8.0\n")
+    server = serve("--config-file", str(config), "--workers", "1")
+    _tagged(server)
+
+    def ratios() -> set[float]:
+        with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as connection:
+            query = "SELECT allocation_ratio FROM inventories WHERE resource_class_id = 0"
+            return {ratio for (ratio,) in connection.execute(query)}
+
+    assert 8.0 in ratios()
+    config.write_text("[dense]\ncpu_allocation_ratio = 6.0\n")
+    assert wait_until(lambda: 6.0 in ratios())
+    assert 8.0 not in ratios()
 
 
 def test_a_file_that_becomes_a_folder_is_told_and_the_server_ends_when_asked(server, config):

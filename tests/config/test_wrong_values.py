@@ -30,9 +30,17 @@ def test_reason_is_plain(option, value, told):
 @pytest.mark.parametrize("text", ["inf", "-inf", "nan"])
 def test_numbers_that_nothing_counts_with_are_refused(text):
     with pytest.raises(ValueError, match=f"^{text} is not a finite number$"):
-        countable(SHARE.type(text))
+        countable(SHARE, SHARE.type(text))
 
 
 @pytest.mark.parametrize("value", [1.5, 0.0, 7, "inf", None, [1.0]])
 def test_all_else_is_as_it_was(value):
-    assert countable(value) == value
+    assert countable(SHARE, value) == value
+
+
+@pytest.mark.parametrize("kind", [cfg.FloatOpt, cfg.IntOpt])
+def test_nothing_is_a_number_only_where_an_option_may_be_unset(kind):
+    unset, always = kind("number"), kind("number", default=1)
+    assert countable(unset, unset.type("")) is None
+    with pytest.raises(ValueError, match=r"^an empty text is not a number$"):
+        countable(always, always.type(""))

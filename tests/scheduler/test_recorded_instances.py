@@ -75,9 +75,11 @@ def test_what_the_request_names_is_read_without_the_others():
 def test_what_is_added_stays_with_one_host_and_may_be_taken_away():
     records = Records()
     recorded = records.of(NEW, ONE)
-    here, there = recorded.on("cn1"), recorded.on("cn1")
+    # A host may have several nodes; what one of them is given is on the host.
+    here, same, there = (recorded.on(name) for name in ("cn1", "cn1", "cn2"))
     here[NEW] = HostInstance(uuid=NEW)
     assert NEW in here
+    assert NEW in same
     assert NEW not in there
     assert here[NEW].host is None
     assert here.keys() & {NEW, ONE} == {NEW, ONE}

@@ -267,3 +267,35 @@ def test_rivals_of_one_strict_group_find_a_host_each(cloud):
     with ThreadPoolExecutor(3) as rivals:
         assert sorted(rivals.map(place, (1, 2, 3))) == ["cn1", "cn2", "cn3"]
     assert set(members(cloud, group)) == {instance(number) for number in (1, 2, 3)}
+
+
+def _with_two_nodes(app):
+    """Add a host of two nodes, larger than the others."""
+    nodes = [
+        report(
+            "rack",
+            hypervisor_hostname=f"node{number}",
+            uuid=instance(700 + number),
+            memory_mb=262144,
+        )
+        for number in (1, 2)
+    ]
+    app.post_json("/scheduler/v1/compute_nodes", nodes)
+
+
+def test_members_are_counted_by_host_not_by_node(sqlite_cloud):
+    _with_two_nodes(sqlite_cloud)
+    group = make(sqlite_cloud, max_server_per_host=2)
+    chosen = hosts_of(
+        select(sqlite_cloud, *map(instance, range(1, 5)), scheduler_hints={"group": group})
+    )
+    assert max(chosen.count(host) for host in chosen) == 2
+
+
+def test_host_that_a_described_group_names_has_one_member(sqlite_cloud):
+    group = {"policy": "anti-affinity", "hosts": ["cn1", "cn2"]}
+    answer = select(sqlite_cloud, instance(1), path=EXPLAIN, instance_group=group)
+    (last,) = answer["funnel"]["filters"]
+    assert {one["reason"] for one in last["rejected"]} == {
+        "1 member of the server group here, 1 allowed"
+    }

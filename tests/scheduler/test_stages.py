@@ -368,6 +368,14 @@ def test_weighers_derived_of_it_that_weigh_in_their_own_way_are_asked():
         assert order(run_weighers([kind()], HOSTS, SPEC))[0][0] == first
 
 
+def test_weights_whose_sum_is_no_number_are_weights():
+    class Huge(BaseHostWeigher):
+        def weigh_objects(self, weighed, _spec):
+            return [1e308 for _ in weighed]
+
+    assert len(run_weighers([Huge()], HOSTS, SPEC).hosts) == len(HOSTS)
+
+
 def test_no_host_and_no_weigher_are_answers():
     assert run_weighers([Free()], [], SPEC).hosts == []
     assert [name for name, *_ in order(run_weighers([], HOSTS, SPEC))] == ["cn1", "cn2", "cn3"]
@@ -378,6 +386,8 @@ def test_no_host_and_no_weigher_are_answers():
     [
         ([1, 2], "ValueError: 2 weights for 3 hosts"),
         ([1, None, 2], "TypeError"),
+        ([1, float("inf"), 2], "ValueError: a weight or multiplier of inf"),
+        ([1, float("nan"), 2], "ValueError: a weight or multiplier of nan"),
         (None, "TypeError"),
     ],
 )

@@ -28,7 +28,7 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
             here = host_state.instances
             if spec_obj.instance_uuid in here:
                 return None
-            number = max(len(here.keys() & members), host_state.host in group.hosts)
+            number = max(len(here.keys() & members), int(host_state.host in group.hosts))
             if number < most:
                 return None
             noun = "member" if number == 1 else "members"

@@ -19,11 +19,11 @@ NONE: Ratios = MappingProxyType({})
 
 @lru_cache(maxsize=64)
 def ratios_of(policy: Policy) -> Ratios:
-    """Return the ratios that a policy's own section sets; 0.0 counts as unset, as everywhere."""
+    """Return the ratios that a policy's own section sets; 0.0 and nothing count as unset."""
     set_there = {(one.group, one.option) for one in policy.overrides} & RATIOS
     options = policy.settings.DEFAULT
-    found = {name: float(getattr(options, name)) for _, name in sorted(set_there)}
-    return MappingProxyType({name: ratio for name, ratio in found.items() if ratio})
+    found = {name: getattr(options, name) for _, name in sorted(set_there)}
+    return MappingProxyType({name: float(ratio) for name, ratio in found.items() if ratio})
 
 
 def ratios_under(names: Iterable[str], policies: Policies) -> Ratios:

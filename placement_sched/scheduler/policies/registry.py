@@ -13,9 +13,11 @@ from placement_sched.scheduler.loading import plugins_for
 from placement_sched.scheduler.policies.sections import (
     MOST_RATIO,
     RATIOS,
+    Names,
     Override,
     lines_of,
     overrides_of,
+    says_something,
     settings_under,
 )
 
@@ -56,6 +58,26 @@ class Policies:
             name
             for name, lines in settings.sections.items()
             if lines and name != DEFAULT_POLICY and not settings.has_group(name)
+        )
+
+    @cached_property
+    def imaginable(self) -> bool:
+        """Whether an aggregate may name a policy, were it one that cannot be used.
+
+        So it is where policies are listed, or a section that no group of options has is empty or
+        sets what a policy may set. Where it is not, nobody need look at aggregates.
+        """
+        settings = self.default.settings
+        if self.named:
+            return True
+        try:
+            names = Names(settings)
+        except ConfigurationError:
+            return True
+        return any(
+            not lines or says_something(lines, names)
+            for name, lines in settings.sections.items()
+            if name != DEFAULT_POLICY and not settings.has_group(name)
         )
 
     @cached_property

@@ -81,6 +81,19 @@ def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
     return lines
 
 
+def says_something(lines: Iterable[Assignment], names: "Names") -> bool:
+    """Return whether any line sets what a policy may set; other programs' sections do not."""
+    return any(_means_something(line, names) for line in lines)
+
+
+def _means_something(line: Assignment, names: "Names") -> bool:
+    try:
+        names.meant_by(line)
+    except ConfigurationError:
+        return False
+    return True
+
+
 def settings_under(settings: Settings, overrides: Iterable[Override]) -> Settings:
     """Return ``settings`` with a policy's values over them.
 

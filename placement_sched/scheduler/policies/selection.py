@@ -81,7 +81,7 @@ def _default(
     avoids = policy.settings.scheduler.default_policy_avoids_policy_aggregates
     return Chosen(
         policy,
-        avoided=tuple(each.uuid for each in tagged) if avoids else (),
+        avoided=tuple(each.uuid for each in tagged if each.policy != policy.name) if avoids else (),
         report=PolicyReport(name=DEFAULT_POLICY, selectors=tuple(reports)),
     )
 

@@ -1,0 +1,74 @@
+"""The settings that the workers of a server go by, as the process that starts them follows them."""
+
+from oslo_log import log
+
+from placement_sched.config.process import files_read
+from placement_sched.config.settings import Settings
+from placement_sched.db.transaction import Database
+from placement_sched.errors import ConfigurationError
+from placement_sched.scheduler import options_file
+from placement_sched.scheduler.live_settings import read_again, stamps_of
+from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.store import host_aggregates
+
+LOG = log.getLogger(__name__)
+
+
+class FollowedSettings:
+    """The last settings that could be used: what a worker that replaces another begins with.
+
+    Its siblings may go by them though the files have been spoilt since.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._current = settings
+        self._stamps = self._look()
+
+    def follow(self) -> None:
+        """Take up what the files say now, if it can be used; the workers tell where it cannot."""
+        stamps = self._look()
+        if stamps != self._stamps:
+            self._stamps = stamps
+            try:
+                self._current = self._read_again()
+            except ConfigurationError as wrong:
+                LOG.debug("%s", wrong.detail)
+
+    def check(self) -> None:
+        """Raise :class:`ConfigurationError` where the files cannot be used any more."""
+        self._read_again()
+
+    def as_now(self) -> Settings:
+        """Return the settings as the files have them now; the last ones where they are spoilt."""
+        refused = ""
+        try:
+            self._current = self._read_again()
+        except ConfigurationError as wrong:
+            refused = wrong.detail
+        if refused:
+            LOG.error("%s; what was said before stays in effect", refused)
+        return self._current
+
+    def _read_again(self) -> Settings:
+        found = read_again(self._current)
+        before = policies_for(self._current)
+        used = [name for name in policies_in_use(self._current) if before.usable(name)]
+        policies_for(options_file.read(found).settings).check(used)
+        return found
+
+    def _look(self) -> object:
+        return stamps_of(files_read(self._current.conf))
+
+
+def policies_in_use(settings: Settings) -> frozenset[str]:
+    """Return the policies that aggregates name; none where the database does not tell."""
+    database = Database(settings)
+    try:
+        with database.read() as connection:
+            found = host_aggregates.snapshot(connection)
+    except Exception as failure:  # noqa: BLE001 - of a database of whatever state
+        LOG.info("which policies are in use cannot be read: %s", failure)
+        return frozenset()
+    finally:
+        database.dispose()
+    return frozenset(one.policy for one in found if one.policy)

@@ -1,0 +1,89 @@
+"""Policies that nobody lists: sections that aggregates name, though they be empty or broken."""
+
+import pytest
+
+from placement_sched.scheduler.loading import full_conf, read_settings
+from tests.placing import instance, report, spec
+
+HINT = {"scheduler_hints": {"sched_policy": "spread"}}
+
+
+@pytest.fixture
+def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
+    """Give a function that makes an application on one database, configured by this text."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+
+    def make(text):
+        file = tmp_path / "a.conf"
+        file.write_text(text)
+        return make_app(read_settings([str(file)], full_conf()))
+
+    return make
+
+
+def tagged(app, *hosts, policy="spread"):
+    """Report three hosts, and put some into an aggregate of a policy."""
+    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2, 3)])
+    made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": policy}}).json
+    action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
+    app.post_json(action, {"set_metadata": {"metadata": {"sched_policy": policy}}})
+    for host in hosts:
+        app.post_json(action, {"add_host": {"host": host}})
+    return app
+
+
+def explained(app, **fields):
+    body = {"request_spec": spec(instance(1), **fields)}
+    told = app.post_json("/scheduler/v1/explain", body).json
+    return told, sorted(one["host"] for one in told["hosts"])
+
+
+@pytest.mark.parametrize("section", ["[spread]\n", "[spread]\nhost_subset_size = 2\n"])
+def test_section_that_an_aggregate_names_is_a_policy_be_it_empty(make_cloud, section):
+    told, hosts = explained(tagged(make_cloud(section), "cn1"), **HINT)
+    assert (told["policy"], hosts) == ("spread", ["cn1"])
+
+
+def test_why_a_broken_one_was_not_chosen_is_explained_and_logged(make_cloud, caplog):
+    tagged(make_cloud("[spread]\nhost_subset_size = 2\n"), "cn1")
+    told, hosts = explained(make_cloud("[spread]\nhost_subset_size = two\n"), **HINT)
+    assert (told["policy"], hosts) == ("default", ["cn1", "cn2", "cn3"])
+    outcomes = [one["outcome"] for one in told["funnel"]["policy"]["selectors"]]
+    (why,) = [outcome for outcome in outcomes if outcome.startswith("it cannot be used: ")]
+    assert "a.conf:2" in why
+    assert "'two' is not an integer" in why
+    assert "(spread) is of the policy 'spread'" in caplog.text
+
+
+def test_default_requests_stay_out_of_aggregates_of_a_broken_one_too(make_cloud):
+    tagged(make_cloud("[spread]\nhost_subset_size = 2\n"), "cn1")
+    avoiding = "[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
+    app = make_cloud(f"{avoiding}[spread]\nhost_subset_size = two\n")
+    assert explained(app)[1] == ["cn2", "cn3"]
+
+
+def test_default_requests_go_to_aggregates_of_the_default_policy(make_cloud):
+    avoiding = "[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
+    app = tagged(make_cloud(f"{avoiding}[spread]\nhost_subset_size = 2\n"), "cn1")
+    assert explained(app)[1] == ["cn2", "cn3"]
+    tagged(app, "cn2", policy="default")
+    assert explained(app)[1] == ["cn2", "cn3"]
+
+
+@pytest.mark.parametrize("name", ["ram_weight_multiplier", "host_subset_size", "service_down_time"])
+def test_nothing_is_no_number(make_cloud, name):
+    tagged(make_cloud("[spread]\nhost_subset_size = 2\n"), "cn1")
+    told, _ = explained(make_cloud(f"[spread]\n{name} =\n"), **HINT)
+    assert told["policy"] == "default"
+
+
+def test_no_ratio_is_one_that_is_not_set(make_cloud):
+    app = tagged(make_cloud("[spread]\ncpu_allocation_ratio =\n"), "cn1")
+    assert explained(app, **HINT)[1] == ["cn1"]
+
+
+def test_an_empty_override_is_the_callers_fault(make_cloud):
+    app = make_cloud("")
+    body = {"request_spec": spec(), "overrides": {"filter_scheduler.ram_weight_multiplier": ""}}
+    (error,) = app.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
+    assert "an empty text is not a number" in error["detail"]
