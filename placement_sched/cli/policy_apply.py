@@ -10,6 +10,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations import policy_ratios
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.store import host_aggregates
 
 
 def add(group: Commands) -> None:
@@ -35,6 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
     policies.check()
     with open_database(settings) as database, progressing("applying allocation ratios") as told:
         refuse_absent_file(database)
+        with database.read() as connection:
+            named = {one.policy for one in host_aggregates.snapshot(connection) if one.policy}
+        # By a slip in its section a policy's hosts would lose its ratios.
+        policies.check(sorted(named & settings.sections.keys()))
         hosts, changed = policy_ratios.apply(database, policies, utcnow, told)
     if arguments.format == "json":
         print_json({"hosts": hosts, "changed": changed})

@@ -40,9 +40,9 @@ OPTIONS = (
         deprecated_name="scheduler_json_config_location",
         deprecated_group="DEFAULT",
         help="Path of a JSON file of options that are read per request, as "
-        '{"filter_scheduler.ram_weight_multiplier": -1.0}. They win over the configuration, and '
-        "the file is read again when it changes; while it is spoilt, what it said before stays in "
-        "effect.",
+        '{"filter_scheduler.ram_weight_multiplier": -1.0}. They win over the configuration, but '
+        "for a policy's own section, and the file is read again when it changes; while it is "
+        "spoilt, what it said before stays in effect.",
     ),
     cfg.ListOpt(
         "disabled_cells",

@@ -92,6 +92,12 @@ def test_apply_with_a_policy_that_cannot_be_used_changes_nothing(small):
     assert small.ratio() == 8.0
 
 
+def test_apply_with_a_broken_section_that_an_aggregate_names_changes_nothing(small):
+    small.configure(FIRST.replace("8.0", "8.O"))
+    assert small.run("policy", "apply")[0] == 1
+    assert small.ratio() == 8.0
+
+
 def test_server_that_starts_brings_inventories_to_its_configuration(cloud, make_app):
     make_app(cloud.configure(CHANGED)).get("/compute/v2.1/os-aggregates")
     assert (cloud.ratio(), cloud.ratio("h2")) == (16.0, 4.0)
