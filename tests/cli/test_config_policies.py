@@ -75,12 +75,26 @@ WRONG = [
         f"{LISTED}[dense]\nhost_subset_size = few\n",
         "a.conf:4: error: [dense] host_subset_size has a wrong value: 'few' is not an integer\n",
     ),
+    (
+        f"{LISTED}[dense]\nram_weight_multiplier =\n",
+        (
+            "a.conf:4: error: [dense] ram_weight_multiplier has a wrong value: "
+            "an empty text is not a number\n"
+        ),
+    ),
     (LISTED, "a.conf:2: error: [scheduler] policies: there is no section [dense]\n"),
     (
         "[scheduler]\npolicies = api\n",
         (
             "a.conf:2: error: [scheduler] policies: 'api' is a group of options, and cannot be "
             "a policy\n"
+        ),
+    ),
+    (
+        "[scheduler]\npolicies = oslo_policy\n[oslo_policy]\n",
+        (
+            "a.conf:2: error: [scheduler] policies: 'oslo_policy' is a group of options, and "
+            "cannot be a policy\n"
         ),
     ),
     (

@@ -26,6 +26,9 @@ RATIOS = frozenset(
 )
 
 
+#: How the groups of the libraries begin that read options of their own.
+_OF_LIBRARIES = ("oslo_", "keystone_")
+
 #: No host's ratio is larger, and none is no number.
 MOST_RATIO = 10_000.0
 
@@ -73,7 +76,8 @@ def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
     Raises :class:`ConfigurationError` where there is none, or it cannot be a policy's.
     """
     where = _where(settings, "policies")
-    if name in (*registered_options(settings.conf), DEFAULT_POLICY):
+    known = (*registered_options(settings.conf), DEFAULT_POLICY)
+    if name in known or name.startswith(_OF_LIBRARIES):
         raise ConfigurationError(f"{where}: {name!r} is a group of options, and cannot be a policy")
     lines = settings.sections.get(name)
     if lines is None:
