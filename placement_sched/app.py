@@ -32,6 +32,7 @@ from placement_sched.model.clock import Clock, utcnow
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations.policy_upkeep import PolicyUpkeep
 from placement_sched.operations.prepare import Preparation
+from placement_sched.scheduler import options_file
 from placement_sched.scheduler.completion import check_aliases
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.hosts import Memory
@@ -114,7 +115,7 @@ def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
     all_validators()
     check_aliases(settings)
     neutron_of(settings)
-    policies_for(settings, clock).check()
+    policies_for(options_file.read(settings).settings, clock).check()
 
 
 def create_app(

@@ -23,7 +23,7 @@ from granian.server.mp import MPServer
 
 from placement_sched.api import metrics
 from placement_sched.api.wsgi_types import WSGI
-from placement_sched.app import check_parts, create_app
+from placement_sched.app import Application, check_parts, create_app, make_services
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.config import logs
 from placement_sched.config.process import CONF
@@ -33,16 +33,14 @@ from placement_sched.errors import ConfigurationError, Error, Unavailable
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations.followed_settings import FollowedSettings
 from placement_sched.operations.rehearse import rehearse
-from placement_sched.scheduler import options_file
-from placement_sched.scheduler.live_settings import PAUSE, stamps_of
+from placement_sched.scheduler.live_settings import PAUSE
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.wsgi import served, start
 
 LOG = logging.getLogger(__name__)
 
-#: What the workers of a server inherit: the ``settings`` that it follows, and the ``stamps`` that
-#: told the files apart when it began.
-_AT_START: dict[str, Any] = {}
+#: What the workers of a server inherit: the ``settings`` that it follows.
+_AT_START: dict[str, FollowedSettings] = {}
 
 #: Threads per worker. Requests are mostly Python, so more threads only fight over the interpreter;
 #: a few keep a worker answering while others wait for a lock (on SQLite no more than half of them,
@@ -80,10 +78,8 @@ def register(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; return 0 after a clean stop."""
     files = [str(Path(name).resolve()) for name in arguments.config_file]
-    stamps = stamps_of(files)
     settings = read_settings(files)
     check_parts(settings)  # a class that is not there is told now, not by every worker
-    options_file.read(settings)
     announcer_of(settings)  # so is a message bus that cannot be
     refuse_open_door(settings, arguments.host)
     port = free_port(arguments.host, arguments.port)
@@ -99,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         log_level=LogLevels.warning,
     )
     followed = FollowedSettings(settings)
-    _AT_START.update(settings=followed, stamps=stamps)
+    _AT_START["settings"] = followed
     server.check = followed.check
     server.on_startup(partial(_regularly, followed.follow, "followed settings"))
     server.on_startup(partial(_announce, settings, arguments.host, port, arguments.workers))
@@ -160,8 +156,8 @@ def load(files: Sequence[str], parent: int) -> WSGI:
     """
     _die_with(parent)
     _share_one_heap()
-    settings = _settings_of_worker(files)
-    application = create_app(settings)
+    application = _application(files)
+    settings = application.services.settings
     services = application.services
     try:
         services.ready()
@@ -186,16 +182,16 @@ def _regularly(work: Callable[[], None], name: str) -> None:
     threading.Thread(target=do, name=name, daemon=True).start()
 
 
-def _settings_of_worker(files: Sequence[str]) -> Settings:
-    """Return the settings of a worker; one that replaces another goes by what its siblings go by.
+def _application(files: Sequence[str]) -> Application:
+    """Return the application of a worker; one that replaces another goes by what its siblings do.
 
     That is what the files said when they could last be used, and the server lives on.
     """
-    followed: FollowedSettings | None = _AT_START.get("settings")
-    if followed is None or _AT_START["stamps"] == stamps_of(files):
-        return start(files)
+    followed = _AT_START.get("settings")
+    if followed is None or not followed.moved:
+        return create_app(start(files))
     logs.setup(CONF)
-    return followed.as_now()
+    return Application(make_services(followed.as_now(), serving=True))
 
 
 def _share_one_heap() -> None:

@@ -1,5 +1,7 @@
 """The settings that the workers of a server go by, as the process that starts them follows them."""
 
+from contextlib import suppress
+
 from oslo_log import log
 
 from placement_sched.config.process import files_read
@@ -21,43 +23,54 @@ class FollowedSettings:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._current = settings
-        self._stamps = self._look()
+        """Follow ``settings``; raise :class:`ConfigurationError` for a spoilt file of options."""
+        self._configured = settings
+        self._in_effect = options_file.read(settings).settings
+        self._stamps = self._at_start = self._look()
+
+    @property
+    def moved(self) -> bool:
+        """Return whether the files are others than they were at the start."""
+        return self._look() != self._at_start
 
     def follow(self) -> None:
         """Take up what the files say now, if it can be used; the workers tell where it cannot."""
         stamps = self._look()
         if stamps != self._stamps:
             self._stamps = stamps
-            try:
-                self._current = self._read_again()
-            except ConfigurationError as wrong:
-                LOG.debug("%s", wrong.detail)
+            with suppress(ConfigurationError):
+                self._read_again()
 
     def check(self) -> None:
         """Raise :class:`ConfigurationError` where the files cannot be used any more."""
         self._read_again()
 
     def as_now(self) -> Settings:
-        """Return the settings as the files have them now; the last ones where they are spoilt."""
-        refused = ""
+        """Return the settings as the files have them now.
+
+        Where they are spoilt, those that were in effect last; it is told in the log.
+        """
         try:
-            self._current = self._read_again()
+            self._read_again()
         except ConfigurationError as wrong:
             refused = wrong.detail
-        if refused:
-            LOG.error("%s; what was said before stays in effect", refused)
-        return self._current
+        else:
+            return self._configured
+        LOG.error("%s; what was said before stays in effect", refused)
+        return self._in_effect
 
-    def _read_again(self) -> Settings:
-        found = read_again(self._current)
-        before = policies_for(self._current)
-        used = [name for name in policies_in_use(self._current) if before.usable(name)]
-        policies_for(options_file.read(found).settings).check(used)
-        return found
+    def _read_again(self) -> None:
+        configured = read_again(self._configured)
+        in_effect = options_file.read(configured).settings
+        before = policies_for(self._in_effect)
+        used = [name for name in policies_in_use(in_effect) if before.usable(name)]
+        policies_for(in_effect).check(used)
+        self._configured, self._in_effect = configured, in_effect
 
     def _look(self) -> object:
-        return stamps_of(files_read(self._current.conf))
+        named = self._configured.scheduler.json_config_location
+        files = files_read(self._configured.conf)
+        return stamps_of([*files, named] if named else files)
 
 
 def policies_in_use(settings: Settings) -> frozenset[str]:

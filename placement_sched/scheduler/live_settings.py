@@ -38,9 +38,10 @@ _Stamp = tuple[int, int, int] | None
 class LiveSettings:
     """The settings in effect from now on: those of the start, and what files say since.
 
-    Raises :class:`ConfigurationError` where the file of options cannot be read at the start. Files
-    that are spoilt later are told in the log, and what was in effect stays so, as a whole; so it
-    does where a policy that is ``in_use`` could not be used any more.
+    Files that are spoilt are told in the log, and what was in effect stays so, as a whole; so it
+    does where a policy that is ``in_use`` could not be used any more. Where the file of options is
+    spoilt already, ``settings`` themselves are in effect: those that could be used last, in a
+    worker that replaces another.
     """
 
     def __init__(
@@ -57,7 +58,15 @@ class LiveSettings:
         self._look_again = elapsed() + PAUSE
         self._stamps = self._look()
         self._reading = Lock()
-        self._settings = self._laid_over(settings)
+        self._settings = settings
+        self._read_all = False
+        refused = ""
+        try:
+            self._settings = self._laid_over(settings)
+        except ConfigurationError as wrong:
+            self._read_all, refused = True, wrong.detail
+        if refused:
+            LOG.error("%s; what was said before stays in effect", refused)
 
     def settings(self) -> Settings:
         """Return the settings in effect, having looked at the files once in :data:`PAUSE` seconds.
@@ -97,13 +106,13 @@ class LiveSettings:
 
     def _take_up(self, changed: Collection[str]) -> None:
         configured = self._configured
-        if any(file in files_read(configured.conf) for file in changed):
+        if self._read_all or any(file in files_read(configured.conf) for file in changed):
             configured = read_again(configured)
         found = self._laid_over(configured)
         before = policies_for(self._settings, self._clock)
         used = [name for name in self._in_use() if before.usable(name)]
         policies_for(found, self._clock).check(used)
-        self._configured, self._settings = configured, found
+        self._configured, self._settings, self._read_all = configured, found, False
 
     def _laid_over(self, configured: Settings) -> Settings:
         found = options_file.read(configured, self._clock)

@@ -150,6 +150,25 @@ def test_a_worker_that_replaces_another_goes_by_what_could_be_used_last(serve, c
     assert first_choices(server) == {"cn2"}
 
 
+def test_a_worker_that_dies_while_the_options_file_is_broken_is_replaced(serve, config, tmp_path):
+    options = tmp_path / "scheduler.json"
+    options.write_text('{"ram_weight_multiplier": -1.0}')
+    config.write_text(f"[scheduler]\njson_config_location = {options}\n")
+    server = serve("--config-file", str(config), "--workers", "1")
+    server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
+    assert first_choices(server) == {"cn1"}
+    time.sleep(5)  # as above
+    options.write_text('{"ram_weight_multiplier":')
+    assert wait_until(lambda: first_choices(server) and KEPT in server.log.read_text())
+    worker = _worker_of(server)
+    os.kill(worker, signal.SIGKILL)
+    assert wait_until(lambda: not Path(f"/proc/{worker}").exists())
+    server.wait_for("/placement/", 200)
+    assert first_choices(server) == {"cn1"}
+    options.write_text("{}")
+    assert wait_until(lambda: first_choices(server) == {"cn2"})
+
+
 def _tagged(server):
     server.post("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     made = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]

@@ -8,6 +8,7 @@ from threading import Thread
 
 import pytest
 
+from placement_sched.app import check_parts
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import utcnow
 from placement_sched.scheduler.live_settings import PAUSE, LiveSettings
@@ -141,8 +142,16 @@ def test_absent_file_is_one_line_that_names_it(file):
     settings = settings_with(file, "{}")
     file.unlink()
     with pytest.raises(ConfigurationError) as refused:
-        LiveSettings(settings, utcnow)
+        check_parts(settings)
     assert refused.value.detail == f"{NAME}: {file}: No such file or directory"
+
+
+def test_worker_that_replaces_another_starts_with_what_was_in_effect(file, caplog):
+    """Where it was in effect, and what the server that starts workers saw of it, tells them."""
+    settings = settings_with(file, "{}")
+    file.write_text("{")
+    assert LiveSettings(settings, utcnow).settings() is settings
+    assert "what was said before stays in effect" in caplog.text
 
 
 # When it is read
