@@ -193,23 +193,6 @@ def _named_by_its_group(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
     return named and ours is False and theirs is True
 
 
-def _other_nodes(seen: Seen, found: Differences) -> set[Aspect]:
-    """We leave out nodes of hosts that were chosen, and nothing else differs."""
-    group = seen.case.request_spec.get("instance_group") or {}
-    return {
-        ("instance", number, host)
-        for (kind, number, host), (ours, theirs) in found.items()
-        if kind == "instance" and group.get("policy") == "anti-affinity"
-        and not {*ours["left"]} - {*theirs["left"]}
-        and {_host(seen, place) for place in {*theirs["left"]} - {*ours["left"]}}
-        <= {_host(seen, one["chosen"]) for one in seen.theirs.rounds[: int(number)]}
-    }  # fmt: skip
-
-
-def _host(seen: Seen, place: int) -> str:
-    return seen.case.hosts[place]["report"]["host"]
-
-
 def _image_of_an_instance(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
     return not isinstance(ours, str) and _fails(theirs, "ValueError:") and "not valid" in theirs
 
@@ -294,12 +277,6 @@ EXPLANATIONS = (
         "Where a request describes its group, a host that it names counts, though no instance of "
         "the group is recorded there; nova looks at recorded ones alone.",
         _of(("filter", "ServerGroupAntiAffinityFilter"), tell=_named_by_its_group),
-    ),
-    Explanation(
-        "a host that was chosen has a member on all its nodes",
-        "Of a group that keeps apart, further instances of a request stay away from every node of "
-        "a host that was chosen; nova may look at the chosen node alone.",
-        _other_nodes,
     ),
     Explanation(
         "an image that cannot be read has no properties",

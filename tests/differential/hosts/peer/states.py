@@ -34,16 +34,16 @@ def states_of(told):
         (set(one["hosts"]), _aggregate(number, one))
         for number, one in enumerate(told["aggregates"], start=1)
     ]
+    # As nova's host manager has them, the instances of a host are the same for all its nodes.
+    instances = {one["report"]["host"]: {} for one in told["hosts"]}
+    for each in told["instances"]:
+        instances.setdefault(each["host"], {})[each["uuid"]] = _instance(each)
     return [
         _state(
             one["report"],
             one["service"],
             [made for hosts, made in aggregates if one["report"]["host"] in hosts],
-            {
-                each["uuid"]: _instance(each)
-                for each in told["instances"]
-                if each["host"] == one["report"]["host"]
-            },
+            instances[one["report"]["host"]],
         )
         for one in told["hosts"]
     ]
