@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from random import Random
 
 from placement_sched.config.settings import Settings
-from placement_sched.model.report import FilterReport, HostReport, Rejected, WeigherReport
+from placement_sched.model.host_report import HostReport
+from placement_sched.model.report import FilterReport, Rejected, WeigherReport
 from placement_sched.model.selection import Selection
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.headroom import Headroom

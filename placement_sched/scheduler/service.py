@@ -24,7 +24,8 @@ from placement_sched.errors import (
 from placement_sched.model.clock import Clock
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED, Decision, digest_of
 from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.report import View, hosts_as_json, terms_of
+from placement_sched.model.host_report import hosts_as_json
+from placement_sched.model.report import View, terms_of
 from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.notifications.announcer import SILENT, Announcer, Began
 from placement_sched.scheduler import group_support, stored

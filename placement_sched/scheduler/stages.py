@@ -15,13 +15,12 @@ from oslo_log import log
 from placement_sched import errors
 from placement_sched.config.in_effect import in_effect
 from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.host_report import HostReport, WeightReport
 from placement_sched.model.report import (
     FilterReport,
-    HostReport,
     Rejected,
     RequestFilterReport,
     WeigherReport,
-    WeightReport,
 )
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal

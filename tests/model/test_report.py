@@ -2,11 +2,11 @@
 
 import pytest
 
+from placement_sched.model.host_report import HostReport, WeightReport, hosts_as_json
 from placement_sched.model.report import (
     CandidatesReport,
     FilterReport,
     Funnel,
-    HostReport,
     NearMiss,
     NearMisses,
     Rejected,
@@ -14,8 +14,6 @@ from placement_sched.model.report import (
     StepReport,
     View,
     WeigherReport,
-    WeightReport,
-    hosts_as_json,
 )
 
 REJECTED = tuple(Rejected(f"cn{number}", f"node{number}", "why") for number in range(1, 5))
