@@ -9,6 +9,7 @@ from placement_sched.api.auth import Identity
 from placement_sched.api.microversion import Headers, Version
 from placement_sched.api.services import Services
 from placement_sched.config.settings import Settings
+from placement_sched.model.request_ids import RequestIds
 from placement_sched.scheduler.policies.registry import Policies, policies_for
 
 
@@ -29,7 +30,7 @@ class Call:
     body: Any
     base: str
     url: str
-    request_id: str
+    ids: RequestIds
     headers: Headers
 
     def values(self, key: str) -> tuple[str, ...]:

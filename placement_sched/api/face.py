@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Protocol
-from uuid import uuid4
 
 from webob.acceptparse import create_accept_header
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
@@ -36,6 +35,7 @@ from placement_sched.api.schema import shortened
 from placement_sched.api.services import Services
 from placement_sched.api.wsgi_types import StartResponse
 from placement_sched.errors import Error, Invalid, NotFound
+from placement_sched.model.request_ids import RequestIds, ids_of
 
 LOG = logging.getLogger(__name__)
 
@@ -71,10 +71,15 @@ class Dialect(Protocol):
 class Seen:
     """What is known of a request so far; a failing request may know little."""
 
-    request_id: str
+    ids: RequestIds
     identity: Identity = ANONYMOUS
     version: Version | None = None
     accept: str = ""
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request in this service."""
+        return self.ids.request_id or ""
 
 
 class Face:
@@ -101,7 +106,7 @@ class Face:
         headers = RequestHeaders(environ)
         # As it was sent: werkzeug's is in capitals, and "get" is another method (RFC 9110).
         method: str = environ["REQUEST_METHOD"]
-        seen = Seen(f"req-{uuid4()}", accept=headers.get("Accept") or "")
+        seen = Seen(ids_of(headers.get(REQUEST_ID)), accept=headers.get("Accept") or "")
         found = self._table.find(request.path, method)
         try:
             self._enter(request, headers, found, seen)
@@ -161,7 +166,7 @@ class Face:
             body=request_body.body_of(request, route, version, services, arguments),
             base=request.script_root,
             url=f"{origin_of(request.environ)}{request.script_root}",
-            request_id=seen.request_id,
+            ids=seen.ids,
             headers=headers,
         )
         return route.handler(call, **arguments)

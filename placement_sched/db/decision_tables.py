@@ -20,6 +20,9 @@ decisions = Table(
     Column("uuid", String(36), nullable=False),
     Column("outcome", String(32), nullable=False),
     Column("project_id", exact(255)),
+    # The ids of the request: this service's own, and the one that the caller sent along.
+    Column("request_id", exact(255)),
+    Column("global_request_id", exact(255)),
     # A digest of the whole request: the same instance uuids with another digest are a conflict.
     Column("request_digest", String(64), nullable=False),
     Column("request", Document, nullable=False),
@@ -29,6 +32,8 @@ decisions = Table(
     Index("sched_decisions_created_at_idx", "created_at"),
     Index("sched_decisions_project_id_idx", "project_id", "id"),
     Index("sched_decisions_outcome_idx", "outcome", "id"),
+    Index("sched_decisions_request_id_idx", "request_id"),
+    Index("sched_decisions_global_request_id_idx", "global_request_id"),
     mysql_engine="InnoDB",
 )
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import orjson
 
+from placement_sched.model.request_ids import NO_REQUEST, RequestIds
+
 SELECTED = "selected"
 NO_VALID_HOST = "no_valid_host"
 
@@ -25,7 +27,8 @@ class Decision:
     """One recorded answer of ``select_destinations``.
 
     ``digest`` is :func:`digest_of` of the request, by which a repeated one is known; ``places``
-    are in the order of the answer's selections.
+    are in the order of the answer's selections. ``request_ids`` are those of the request that was
+    answered first, where it was sent more than once.
     """
 
     uuid: str
@@ -37,6 +40,7 @@ class Decision:
     places: tuple[Place, ...] = ()
     funnel: Mapping[str, Any] | None = None
     created_at: datetime | None = None
+    request_ids: RequestIds = NO_REQUEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,8 @@ class DecisionsWanted:
     project_id: str | None = None
     instance: str | None = None
     host: str | None = None
+    request_id: str | None = None
+    global_request_id: str | None = None
     since: datetime | None = None
 
 

@@ -19,6 +19,7 @@ from placement_sched.errors import Unavailable
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED, Decision, Place
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.report import Funnel, View
+from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.pipeline import Run
 from placement_sched.store import decisions
@@ -34,7 +35,12 @@ _REJECTED = (100, 20, 3)
 
 
 def decided(
-    spec: RequestSpec, asked: Mapping[str, Any], done: Run, funnel: Funnel, digest: str
+    spec: RequestSpec,
+    asked: Mapping[str, Any],
+    done: Run,
+    funnel: Funnel,
+    digest: str,
+    ids: RequestIds,
 ) -> Decision:
     """Return the decision that a run came to; ``asked`` is the request as it was given."""
     uuid = str(uuid4())
@@ -57,6 +63,7 @@ def decided(
         },
         places=tuple(map(Place, spec.instance_uuids, hosts)),
         funnel=bounded(funnel),
+        request_ids=ids,
     )
 
 

@@ -26,6 +26,7 @@ from placement_sched.model.decision import NO_VALID_HOST, SELECTED, Decision, di
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.host_report import hosts_as_json
 from placement_sched.model.report import View, terms_of
+from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.notifications.announcer import SILENT, Announcer, Began
 from placement_sched.scheduler import group_support, stored
@@ -82,7 +83,12 @@ class Scheduler:
         )
 
     def select_destinations(
-        self, document: Mapping[str, Any], *, alternates: bool = False, claiming: bool = True
+        self,
+        document: Mapping[str, Any],
+        *,
+        alternates: bool = False,
+        claiming: bool = True,
+        ids: RequestIds = NO_REQUEST,
     ) -> Json:
         """Return the hosts chosen for a request spec (contract §4), claimed unless told not to.
 
@@ -92,10 +98,16 @@ class Scheduler:
         to be asked and does not answer, :class:`ServiceFailed`.
         """
         with self.announcer.telling() as began:
-            return self._select(document, began, alternates=alternates, claiming=claiming)
+            return self._select(document, began, ids, alternates=alternates, claiming=claiming)
 
     def _select(
-        self, document: Mapping[str, Any], began: Began, *, alternates: bool, claiming: bool
+        self,
+        document: Mapping[str, Any],
+        began: Began,
+        ids: RequestIds,
+        *,
+        alternates: bool,
+        claiming: bool,
     ) -> Json:
         try:
             asked = self._whole(document)
@@ -132,7 +144,7 @@ class Scheduler:
                 self.database.tally.candidates = len(done.found.requests)
                 found = bool(done.selections)
                 told = outline(done) if found else funnel(connection, done, View(), self.memory)
-            decision = decided(spec, asked, done, told, _digest(spec, document))
+            decision = decided(spec, asked, done, told, _digest(spec, document), ids)
             try:
                 self._write_down(spec, done, decision, claiming=claiming and found)
             except (CapacityExceeded, ConcurrentUpdate):

@@ -13,6 +13,7 @@ from placement_sched.db.batches import batches
 from placement_sched.db.tables import decision_places, decisions, instances
 from placement_sched.errors import NotFound
 from placement_sched.model.decision import Decision, DecisionsWanted, Place
+from placement_sched.model.request_ids import RequestIds
 
 _COLUMNS = decisions.c
 _PLACES = decision_places.c
@@ -25,6 +26,8 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
             uuid=decision.uuid,
             outcome=decision.outcome,
             project_id=decision.project_id,
+            request_id=decision.request_ids.request_id,
+            global_request_id=decision.request_ids.global_request_id,
             request_digest=decision.digest,
             request=orjson.dumps(decision.request).decode(),
             selections=orjson.dumps(decision.answer).decode(),
@@ -66,7 +69,12 @@ def search(
     as only the oldest go.
     """
     query = select(decisions).order_by(_COLUMNS.id.desc()).limit(limit)
-    for column in (_COLUMNS.outcome, _COLUMNS.project_id):
+    for column in (
+        _COLUMNS.outcome,
+        _COLUMNS.project_id,
+        _COLUMNS.request_id,
+        _COLUMNS.global_request_id,
+    ):
         value = getattr(wanted, column.name)
         query = query if value is None else query.where(column == value)
     if wanted.since is not None:
@@ -128,4 +136,5 @@ def _decision(row: Row[Any], places: Collection[Place] = ()) -> Decision:
         places=tuple(places),
         funnel=None if row.funnel is None else orjson.loads(row.funnel),
         created_at=row.created_at,
+        request_ids=RequestIds(row.request_id, row.global_request_id),
     )

@@ -37,6 +37,7 @@ INSTANCE = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b41"
 RECORDED = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b42"
 IMAGE = "3d1a9c7e-5b2f-4f8d-a6e4-0c9b8a7d6e51"
 PROJECT = "6f70656e737461636b20697320616c6c"
+GLOBAL_REQUEST_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 USER = "a2d4c6e8f0b1a3c5d7e9f1b2a4c6d8e0"
 
 
@@ -561,6 +562,7 @@ def _played(client: TestApp) -> Iterator[tuple[str, Any]]:
         headers = {
             "X-Auth-Token": "admin",
             "OpenStack-API-Version": f"placement 1.39, compute {step.compute}",
+            "X-Openstack-Request-Id": GLOBAL_REQUEST_ID,
         }
         arguments: dict[str, Any] = {"headers": headers}
         if step.body is not None:

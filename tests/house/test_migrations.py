@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import create_engine, insert, inspect, select, text
+from sqlalchemy import Connection, create_engine, insert, inspect, select, text
 from sqlalchemy.exc import OperationalError
 
 from placement_sched.db.migrate import (
@@ -19,6 +19,7 @@ from placement_sched.db.migrate import (
 from placement_sched.db.tables import (
     OWN_TABLES,
     PLACEMENT_TABLES,
+    decisions,
     instances,
     metadata,
     resource_providers,
@@ -31,6 +32,8 @@ from tests.conftest import REQUIRED, SERVERS, make_settings
 BEFORE_SERVERS = "0005"
 #: The revision before the record of traits that were put told providers from those made anew.
 BEFORE_PROVIDER_IDS = "0007"
+#: The revision before decisions had the ids of the request that they answered.
+BEFORE_REQUEST_IDS = "0009"
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mysql"])
@@ -193,3 +196,36 @@ def test_traits_put_before_are_taken_to_be_on_the_providers_that_are_there(empty
         found = connection.execute(query).all()
     assert len(found) == len(rows)
     assert all(number == ids.get(uuid) for uuid, number in found)
+
+
+@pytest.mark.parametrize("dropped", [("request_id", "global_request_id"), ("global_request_id",)])
+def test_decisions_made_before_they_had_request_ids_have_none(empty, dropped):
+    """Also where an interrupted sync had added one of the columns already."""
+    row = {
+        "uuid": str(uuid4()),
+        "outcome": "selected",
+        "request_digest": "",
+        "request": "{}",
+        "selections": "[]",
+    }
+
+    def as_it_was(connection):
+        connection.execute(insert(decisions), row)
+        for name in dropped:
+            drop_index(connection, "sched_decisions", f"sched_decisions_{name}_idx")
+            connection.execute(text(f"ALTER TABLE sched_decisions DROP COLUMN {name}"))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{BEFORE_REQUEST_IDS}'"))
+
+    sync_schema(empty)
+    empty.write(as_it_was)
+    sync_schema(empty)
+    assert differences(empty) == []
+    with empty.read() as connection:
+        query = select(decisions.c.uuid, decisions.c.request_id, decisions.c.global_request_id)
+        assert connection.execute(query).all() == [(row["uuid"], None, None)]
+
+
+def drop_index(connection: Connection, table: str, name: str) -> None:
+    """Drop an index in the words of whichever database it is."""
+    of_table = f" ON {table}" if connection.dialect.name in {"mysql", "mariadb"} else ""
+    connection.execute(text(f"DROP INDEX {name}{of_table}"))

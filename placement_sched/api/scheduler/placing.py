@@ -6,19 +6,21 @@ The routes and the command line without a server come in here alike, with a body
 from typing import Any
 
 from placement_sched.model.report import View
+from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.whole_numbers import with_whole_numbers
 from placement_sched.scheduler.service import Scheduler
 
 Json = dict[str, Any]
 
 
-def select(scheduler: Scheduler, body: Json) -> Json:
+def select(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
     """Return the hosts chosen for the request spec, allocated unless ``claim`` is false."""
     body = with_whole_numbers(body)
     return scheduler.select_destinations(
         body["request_spec"],
         alternates=body.get("return_alternates", False),
         claiming=body.get("claim", True),
+        ids=ids,
     )
 
 

@@ -8,6 +8,8 @@ from tests.placing import flavor, instance, report, spec
 
 SELECT = "/scheduler/v1/select_destinations"
 DECISIONS = "/scheduler/v1/decisions"
+NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
+ANOTHER = "req-7d1f1c7e-0a53-4c86-9a55-1f0b6f0a2c11"
 UNKNOWN = "11111111-2222-4333-8444-555555555555"
 
 
@@ -17,9 +19,10 @@ def cloud(app):
     return app
 
 
-def select(app, *instances, status=200, claim=True, **fields):
+def select(app, *instances, status=200, claim=True, sent=None, **fields):
     body = {"request_spec": spec(*instances, **fields), "claim": claim}
-    answer = app.post_json(SELECT, body, status=status).json
+    headers = {"X-Openstack-Request-Id": sent} if sent else {}
+    answer = app.post_json(SELECT, body, headers=headers, status=status).json
     return answer["errors"][0] if status == 409 else answer
 
 
@@ -38,6 +41,8 @@ def test_decision_shows_what_was_asked_how_it_went_and_what_was_chosen(cloud):
         "outcome": "selected",
         "policy": "default",
         "project_id": "p1",
+        "request_id": shown["request_id"],
+        "global_request_id": None,
         "instances": [
             {"uuid": instance(number), "host": host}
             for number, host in zip((1, 2), hosts, strict=True)
@@ -59,6 +64,52 @@ def test_refused_request_is_a_decision_with_the_funnel_of_the_answer(cloud):
     assert (shown["outcome"], shown["selections"]) == ("no_valid_host", [])
     assert shown["instances"] == [{"uuid": instance(1), "host": None}]
     assert shown["funnel"] == error["funnel"]
+
+
+@pytest.mark.parametrize("claim", [True, False])
+def test_decision_is_found_by_the_ids_of_its_request(cloud, claim):
+    """The service's own, as the answer has it, and the one that nova sent."""
+    body = {"request_spec": spec(instance(1)), "claim": claim}
+    answer = cloud.post_json(SELECT, body, headers={"X-Openstack-Request-Id": NOVAS})
+    select(cloud, instance(2), sent=ANOTHER)
+    select(cloud, instance(3))
+    own = answer.headers["X-Openstack-Request-Id"]
+    assert own not in {NOVAS, ANOTHER}
+    uuid = answer.json["decision"]
+    shown = cloud.get(f"{DECISIONS}/{uuid}").json
+    assert (shown["request_id"], shown["global_request_id"]) == (own, NOVAS)
+    assert listed(cloud, f"?request_id={own}") == [uuid]
+    assert listed(cloud, f"?global_request_id={NOVAS}") == [uuid]
+    assert listed(cloud, f"?request_id={NOVAS}") == []
+    assert listed(cloud, f"?global_request_id={NOVAS.upper()}") == []
+    assert listed(cloud, f"?global_request_id={NOVAS}&request_id={own}&limit=1") == [uuid]
+
+
+def test_refused_request_keeps_the_ids_of_its_request(cloud):
+    error = select(cloud, instance(1), status=409, sent=NOVAS, flavor=flavor(vcpus=99))
+    (shown,) = cloud.get(f"{DECISIONS}?global_request_id={NOVAS}").json["decisions"]
+    assert shown["uuid"] == error["decision"]
+    assert shown["request_id"] == error["request_id"]
+
+
+def test_request_sent_again_keeps_the_ids_of_the_first(cloud):
+    select(cloud, instance(1), sent=NOVAS)
+    select(cloud, instance(1), sent=ANOTHER)
+    assert len(listed(cloud, f"?global_request_id={NOVAS}")) == 1
+    assert listed(cloud, f"?global_request_id={ANOTHER}") == []
+
+
+@pytest.mark.parametrize(
+    "sent",
+    ["nonsense", NOVAS[4:], NOVAS.upper(), f"{NOVAS}0", f"{NOVAS}\u00e9", f"x{NOVAS}", "req-"],
+)
+def test_id_of_another_form_is_ignored(cloud, sent):
+    """As OpenStack's services do: the request is answered under an id of its own."""
+    select(cloud, instance(1), sent=sent)
+    (shown,) = cloud.get(DECISIONS).json["decisions"]
+    assert shown["global_request_id"] is None
+    assert shown["request_id"].startswith("req-")
+    assert shown["request_id"] != sent
 
 
 def test_answer_without_claim_is_a_decision_and_an_explanation_is_none(cloud):
@@ -126,6 +177,8 @@ def test_pages_follow_each_other(three):
         ("marker=x", "marker"),
         ("nonsense=1", "nonsense"),
         ("host=", "host"),
+        ("request_id=", "request_id"),
+        ("global_request_id=", "global_request_id"),
     ],
 )
 def test_bad_parameter_is_400_with_its_name(app, query, place):

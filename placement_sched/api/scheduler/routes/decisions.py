@@ -21,6 +21,8 @@ def index(call: Call) -> Answer:
         project_id=call.value("project_id"),
         instance=None if instance is None else shape.read(shape.uuid, instance, "instance"),
         host=call.value("host"),
+        request_id=call.value("request_id"),
+        global_request_id=call.value("global_request_id"),
         since=None if since is None else shape.read(shape.moment, since, "since"),
     )
     with call.services.database.read() as connection:
@@ -48,6 +50,8 @@ def _summary(decision: Decision) -> dict[str, Any]:
         "outcome": decision.outcome,
         "policy": decision.answer["policy"],
         "project_id": decision.project_id,
+        "request_id": decision.request_ids.request_id,
+        "global_request_id": decision.request_ids.global_request_id,
         "created_at": decision.created_at,
         "instances": [{"uuid": place.instance, "host": place.host} for place in decision.places],
     }

@@ -9,7 +9,7 @@ from placement_sched.api.scheduler.schemas import select_destinations as schemas
 def select(call: Call) -> Answer:
     """Return the hosts chosen for the request spec, allocated unless ``claim`` is false."""
     hints.check(call)
-    return Answer(body=placing.select(call.services.scheduler, call.body))
+    return Answer(body=placing.select(call.services.scheduler, call.body, call.ids))
 
 
 ROUTES = (

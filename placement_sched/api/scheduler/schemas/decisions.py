@@ -13,6 +13,8 @@ LIST = Schemas(
                 "project_id": NAME,
                 "instance": UUID,
                 "host": NAME,
+                "request_id": NAME,
+                "global_request_id": NAME,
                 "since": {"type": "string"},
                 **PAGING,
             }
