@@ -19,10 +19,15 @@ decisions = Table(
     Column("id", Integer, primary_key=True, nullable=False),
     Column("uuid", String(36), nullable=False),
     Column("outcome", String(32), nullable=False),
+    # What was asked for: a selection that is claimed, or one that is not.
+    Column("kind", String(16), nullable=False, server_default="select"),
     Column("project_id", exact(255)),
     # The ids of the request: this service's own, and the one that the caller sent along.
     Column("request_id", exact(255)),
     Column("global_request_id", exact(255)),
+    Column("policy", exact(255)),
+    # The name of the flavor.
+    Column("flavor", exact(255)),
     # A digest of the whole request: the same instance uuids with another digest are a conflict.
     Column("request_digest", String(64), nullable=False),
     Column("request", Document, nullable=False),
@@ -34,6 +39,9 @@ decisions = Table(
     Index("sched_decisions_outcome_idx", "outcome", "id"),
     Index("sched_decisions_request_id_idx", "request_id"),
     Index("sched_decisions_global_request_id_idx", "global_request_id"),
+    Index("sched_decisions_kind_idx", "kind", "id"),
+    Index("sched_decisions_policy_idx", "policy", "id"),
+    Index("sched_decisions_flavor_idx", "flavor", "id"),
     mysql_engine="InnoDB",
 )
 

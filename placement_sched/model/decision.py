@@ -13,6 +13,13 @@ from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 SELECTED = "selected"
 NO_VALID_HOST = "no_valid_host"
 
+#: The kinds: a selection that is claimed, one that is not, an explanation, and a run beside nova.
+SELECT = "select"
+NO_CLAIM = "no_claim"
+EXPLAIN = "explain"
+SHADOW = "shadow"
+KINDS = (SELECT, NO_CLAIM, EXPLAIN, SHADOW)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -28,7 +35,8 @@ class Decision:
 
     ``digest`` is :func:`digest_of` of the request, by which a repeated one is known; ``places``
     are in the order of the answer's selections. ``request_ids`` are those of the request that was
-    answered first, where it was sent more than once.
+    answered first, where it was sent more than once. ``kind`` says whether what it chose was
+    claimed; ``flavor`` is the name of the flavor, where it has one.
     """
 
     uuid: str
@@ -41,6 +49,9 @@ class Decision:
     funnel: Mapping[str, Any] | None = None
     created_at: datetime | None = None
     request_ids: RequestIds = NO_REQUEST
+    kind: str = SELECT
+    policy: str | None = None
+    flavor: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +62,10 @@ class DecisionsWanted:
     """
 
     outcome: str | None = None
+    kind: str | None = None
     project_id: str | None = None
+    policy: str | None = None
+    flavor: str | None = None
     instance: str | None = None
     host: str | None = None
     request_id: str | None = None

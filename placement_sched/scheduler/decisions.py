@@ -19,7 +19,6 @@ from placement_sched.errors import Unavailable
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED, Decision, Place
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.report import Funnel, View
-from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.pipeline import Run
 from placement_sched.store import decisions
@@ -30,6 +29,8 @@ Json = dict[str, Any]
 
 #: How many bytes of JSON a funnel may take that is kept.
 MOST_BYTES = 65_536
+#: How many characters of a name are kept to find decisions by.
+_NAME = 255
 #: How many refused hosts of each stage are kept, tried in this order until the funnel is so small.
 _REJECTED = (100, 20, 3)
 
@@ -40,7 +41,6 @@ def decided(
     done: Run,
     funnel: Funnel,
     digest: str,
-    ids: RequestIds,
 ) -> Decision:
     """Return the decision that a run came to; ``asked`` is the request as it was given."""
     uuid = str(uuid4())
@@ -49,6 +49,7 @@ def decided(
     )
     chosen: list[str | None] = [best.service_host for best, *_ in done.selections]
     hosts = chosen or [None] * len(spec.instance_uuids)
+    policy = done.policy.name if done.policy else DEFAULT_POLICY
     return Decision(
         uuid=uuid,
         outcome=SELECTED if done.selections else NO_VALID_HOST,
@@ -57,13 +58,14 @@ def decided(
         request=asked,
         answer={
             "decision": uuid,
-            "policy": done.policy.name if done.policy else DEFAULT_POLICY,
+            "policy": policy,
             "selections": [[one.as_json() for one in some] for some in done.selections],
             **named_here,
         },
         places=tuple(map(Place, spec.instance_uuids, hosts)),
         funnel=bounded(funnel),
-        request_ids=ids,
+        policy=policy,
+        flavor=spec.flavor.name[:_NAME] or None,
     )
 
 

@@ -22,7 +22,14 @@ from placement_sched.errors import (
     Unavailable,
 )
 from placement_sched.model.clock import Clock
-from placement_sched.model.decision import NO_VALID_HOST, SELECTED, Decision, digest_of
+from placement_sched.model.decision import (
+    NO_CLAIM,
+    NO_VALID_HOST,
+    SELECT,
+    SELECTED,
+    Decision,
+    digest_of,
+)
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.host_report import hosts_as_json
 from placement_sched.model.report import View, terms_of
@@ -120,6 +127,7 @@ class Scheduler:
             return earlier
         spec, chosen, aggregates = self._under_policy(asked)
         settings = chosen.policy.settings
+        kind = SELECT if claiming else NO_CLAIM
         claiming = claiming and not spec.is_rebuild  # who stays keeps what it holds
         began(spec)
         number = settings.scheduler.max_attempts - 1 if alternates else 0
@@ -144,7 +152,8 @@ class Scheduler:
                 self.database.tally.candidates = len(done.found.requests)
                 found = bool(done.selections)
                 told = outline(done) if found else funnel(connection, done, View(), self.memory)
-            decision = decided(spec, asked, done, told, _digest(spec, document), ids)
+            decision = decided(spec, asked, done, told, _digest(spec, document))
+            decision = replace(decision, request_ids=ids, kind=kind)
             try:
                 self._write_down(spec, done, decision, claiming=claiming and found)
             except (CapacityExceeded, ConcurrentUpdate):

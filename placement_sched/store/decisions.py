@@ -25,6 +25,9 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
         insert(decisions).values(
             uuid=decision.uuid,
             outcome=decision.outcome,
+            kind=decision.kind,
+            policy=decision.policy,
+            flavor=decision.flavor,
             project_id=decision.project_id,
             request_id=decision.request_ids.request_id,
             global_request_id=decision.request_ids.global_request_id,
@@ -71,6 +74,9 @@ def search(
     query = select(decisions).order_by(_COLUMNS.id.desc()).limit(limit)
     for column in (
         _COLUMNS.outcome,
+        _COLUMNS.kind,
+        _COLUMNS.policy,
+        _COLUMNS.flavor,
         _COLUMNS.project_id,
         _COLUMNS.request_id,
         _COLUMNS.global_request_id,
@@ -137,4 +143,7 @@ def _decision(row: Row[Any], places: Collection[Place] = ()) -> Decision:
         funnel=None if row.funnel is None else orjson.loads(row.funnel),
         created_at=row.created_at,
         request_ids=RequestIds(row.request_id, row.global_request_id),
+        kind=row.kind,
+        policy=row.policy,
+        flavor=row.flavor,
     )

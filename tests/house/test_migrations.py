@@ -1,5 +1,6 @@
 """The migrations make what ``db/tables.py`` says, on every database, and spare what is there."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -34,6 +35,8 @@ BEFORE_SERVERS = "0005"
 BEFORE_PROVIDER_IDS = "0007"
 #: The revision before decisions had the ids of the request that they answered.
 BEFORE_REQUEST_IDS = "0009"
+#: The revision before decisions had a kind, and could be found by policy and flavor.
+BEFORE_KINDS = "0010"
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mysql"])
@@ -223,6 +226,38 @@ def test_decisions_made_before_they_had_request_ids_have_none(empty, dropped):
     with empty.read() as connection:
         query = select(decisions.c.uuid, decisions.c.request_id, decisions.c.global_request_id)
         assert connection.execute(query).all() == [(row["uuid"], None, None)]
+
+
+@pytest.mark.parametrize("dropped", [("kind", "policy", "flavor"), ("flavor",)])
+def test_decisions_made_before_they_had_kinds_keep_their_policy_and_flavor(empty, dropped):
+    """Also where an interrupted sync had added some of the columns already."""
+    rows = {
+        str(uuid4()): ({"flavor": {"name": "m1.small"}}, {"policy": "gold"}),
+        str(uuid4()): ({"flavor": "42"}, {"policy": "default"}),
+        str(uuid4()): ({"flavor": {"vcpus": 1}}, []),
+    }
+
+    def as_it_was(connection):
+        for uuid, (request, selections) in rows.items():
+            row = {"uuid": uuid, "outcome": "selected", "request_digest": ""}
+            documents = {"request": json.dumps(request), "selections": json.dumps(selections)}
+            connection.execute(insert(decisions), {**row, **documents})
+        for name in dropped:
+            drop_index(connection, "sched_decisions", f"sched_decisions_{name}_idx")
+            connection.execute(text(f"ALTER TABLE sched_decisions DROP COLUMN {name}"))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{BEFORE_KINDS}'"))
+
+    sync_schema(empty)
+    empty.write(as_it_was)
+    sync_schema(empty)
+    assert differences(empty) == []
+    with empty.read() as connection:
+        query = select(decisions.c.kind, decisions.c.policy, decisions.c.flavor)
+        assert connection.execute(query.order_by(decisions.c.id)).all() == [
+            ("select", "gold", "m1.small"),
+            ("select", "default", None),
+            ("select", None, None),
+        ]
 
 
 def drop_index(connection: Connection, table: str, name: str) -> None:

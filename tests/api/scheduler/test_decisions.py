@@ -39,7 +39,9 @@ def test_decision_shows_what_was_asked_how_it_went_and_what_was_chosen(cloud):
     assert shown == {
         "uuid": answer["decision"],
         "outcome": "selected",
+        "kind": "select",
         "policy": "default",
+        "flavor": "m1",
         "project_id": "p1",
         "request_id": shown["request_id"],
         "global_request_id": None,
@@ -118,6 +120,32 @@ def test_answer_without_claim_is_a_decision_and_an_explanation_is_none(cloud):
     assert listed(cloud) == [answer["decision"]]
 
 
+def test_selection_without_a_claim_is_a_decision_of_its_own_kind(cloud):
+    """Found or not: nothing was allocated, and the list says so."""
+    claimed = select(cloud, instance(1))["decision"]
+    tried = select(cloud, instance(2), claim=False)["decision"]
+    large = flavor(vcpus=99)
+    failed = select(cloud, instance(3), claim=False, status=409, flavor=large)["decision"]
+    kinds = {one["uuid"]: one["kind"] for one in cloud.get(DECISIONS).json["decisions"]}
+    assert kinds == {claimed: "select", tried: "no_claim", failed: "no_claim"}
+    assert listed(cloud, "?kind=no_claim") == [failed, tried]
+    assert listed(cloud, "?kind=select") == [claimed]
+    assert listed(cloud, "?kind=no_claim&outcome=selected") == [tried]
+    assert listed(cloud, "?kind=shadow") == listed(cloud, "?kind=explain") == []
+
+
+def test_rebuild_is_of_the_kind_that_was_asked_for(cloud):
+    hints = {"_nova_check_type": ["rebuild"]}
+    decision = select(cloud, instance(1), scheduler_hints=hints)["decision"]
+    assert cloud.get(f"{DECISIONS}/{decision}").json["kind"] == "select"
+
+
+def test_flavor_without_a_name_is_none(cloud):
+    nameless = {key: value for key, value in flavor().items() if key != "name"}
+    decision = select(cloud, instance(1), flavor=nameless)["decision"]
+    assert cloud.get(f"{DECISIONS}/{decision}").json["flavor"] is None
+
+
 def test_request_sent_again_is_no_new_decision(cloud):
     answers = [select(cloud, instance(1)) for _ in range(2)]
     assert listed(cloud) == [answers[0]["decision"]]
@@ -149,6 +177,11 @@ def three(cloud):
         ("?since=2020-01-01T00:00:00Z", [2, 1, 0]),
         ("?since=2999-01-01", []),
         ("?limit=2", [2, 1]),
+        ("?flavor=m1", [2, 1, 0]),
+        ("?flavor=M1", []),
+        ("?policy=default", [2, 1, 0]),
+        ("?policy=Default&host=cn2", [1]),
+        ("?policy=gold", []),
     ],
 )
 def test_list_has_those_wanted_the_newest_first(three, query, wanted):
@@ -171,6 +204,10 @@ def test_pages_follow_each_other(three):
     ("query", "place"),
     [
         ("outcome=maybe", "outcome"),
+        ("kind=Select", "kind"),
+        ("kind=", "kind"),
+        ("flavor=", "flavor"),
+        ("policy=", "policy"),
         ("instance=cn1", "instance"),
         ("since=yesterday", "since"),
         ("limit=0", "limit"),

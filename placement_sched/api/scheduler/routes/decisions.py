@@ -15,9 +15,13 @@ from placement_sched.store import decisions
 def index(call: Call) -> Answer:
     """Return the decisions, those wanted if asked, the newest first and by page."""
     limit, marker = limit_and_marker(call)
+    policy = call.value("policy")
     instance, since = call.value("instance"), call.value("since")
     wanted = DecisionsWanted(
         outcome=call.value("outcome"),
+        kind=call.value("kind"),
+        policy=None if policy is None else policy.lower(),  # as the names of sections are
+        flavor=call.value("flavor"),
         project_id=call.value("project_id"),
         instance=None if instance is None else shape.read(shape.uuid, instance, "instance"),
         host=call.value("host"),
@@ -48,7 +52,9 @@ def _summary(decision: Decision) -> dict[str, Any]:
     return {
         "uuid": decision.uuid,
         "outcome": decision.outcome,
+        "kind": decision.kind,
         "policy": decision.answer["policy"],
+        "flavor": decision.flavor,
         "project_id": decision.project_id,
         "request_id": decision.request_ids.request_id,
         "global_request_id": decision.request_ids.global_request_id,

@@ -2,7 +2,7 @@
 
 from placement_sched.api.scheduler.schemas.parts import NAME, PAGING, UUID, an_object
 from placement_sched.api.schema import Schemas
-from placement_sched.model.decision import NO_VALID_HOST, SELECTED
+from placement_sched.model.decision import KINDS, NO_VALID_HOST, SELECTED
 
 LIST = Schemas(
     (
@@ -10,6 +10,9 @@ LIST = Schemas(
         an_object(
             {
                 "outcome": {"enum": [NO_VALID_HOST, SELECTED]},
+                "kind": {"enum": list(KINDS)},
+                "policy": NAME,
+                "flavor": NAME,
                 "project_id": NAME,
                 "instance": UUID,
                 "host": NAME,
