@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import Connection, func, select
 
 from placement_sched.candidates.constraints import ROOT_REQUIRED, Constraint
-from placement_sched.candidates.explain_trees import explain_trees
+from placement_sched.candidates.explain_trees import explain_trees, limit_step
 from placement_sched.candidates.judging import Refused, all_misses, first_misses
 from placement_sched.candidates.roomy import Roomy
 from placement_sched.candidates.search import Search
@@ -45,12 +45,17 @@ def explain(
     ``roomy`` remembers from one explanation to the next who has room.
     """
     if search.is_alone:
-        return _explain_alone(connection, search, found, view, roomy)
+        return _explain_alone(connection, search, found, settings, view, roomy)
     return explain_trees(connection, search, found, settings, view)
 
 
 def _explain_alone(
-    connection: Connection, search: Search, candidates: Candidates, view: View, roomy: Roomy
+    connection: Connection,
+    search: Search,
+    candidates: Candidates,
+    settings: Settings,
+    view: View,
+    roomy: Roomy,
 ) -> CandidatesReport:
     found = len(candidates.requests)
     constraints = search.constraints
@@ -80,7 +85,7 @@ def _explain_alone(
         )
         before = after
     if found < before:
-        steps.append(StepReport(constraint="limit", detail=str(found), before=before, after=found))
+        steps.append(limit_step(search, candidates, settings, before))
     return CandidatesReport(
         query=search.query.querystring(),
         providers=providers,

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from placement_sched.candidates.allowance import allowance
 from placement_sched.candidates.combine import Budget, Rules, Tree, can_serve, verdicts
 from placement_sched.candidates.near_misses import near_misses
-from placement_sched.candidates.search import Search, forest_of
+from placement_sched.candidates.search import Search, forest_of, limiting_option
 from placement_sched.candidates.shortages import shortage, stocks_of
 from placement_sched.candidates.sieve import Grove, Member, Sieve, groves_of, sieves_of
 from placement_sched.candidates.trees import read_trees
@@ -63,7 +63,7 @@ def explain_trees(
         told = _told_together(whole, gone, search, settings)
         steps.append(_step("combination", _rules_of(search), len(standing), len(served), told))
     if len(taken) < len(served):
-        steps.append(_step("limit", str(len(taken)), len(served), len(taken)))
+        steps.append(limit_step(search, found, settings, len(served)))
     return CandidatesReport(
         query=search.query.querystring(),
         providers=len(groves),
@@ -72,6 +72,15 @@ def explain_trees(
         nearest_misses=NearMisses()
         if taken
         else near_misses(connection, search, groves, allowance(settings, len(groves))),
+    )
+
+
+def limit_step(search: Search, found: Candidates, settings: Settings, before: int) -> StepReport:
+    """Return the step of the hosts that a limit cut out of so many that would serve."""
+    after = len({request.root_uuid for request in found.requests})
+    option = limiting_option(search.query.limit, settings) if found.limited else None
+    return StepReport(
+        constraint="limit", detail=str(after), before=before, after=after, option=option
     )
 
 

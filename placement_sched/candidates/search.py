@@ -139,6 +139,19 @@ def effective_limit(asked: int | None, settings: Settings) -> int | None:
     return min(limits, default=None)
 
 
+def limiting_option(asked: int | None, settings: Settings) -> str:
+    """Return the option that sets the limit in effect, and where its value was laid over it."""
+    bound = settings.placement.max_allocation_candidates
+    by_operator = asked is None or 0 <= bound < asked
+    group, name = (
+        ("placement", "max_allocation_candidates")
+        if by_operator
+        else ("scheduler", "max_placement_results")
+    )
+    source = settings.laid_over(group, name)
+    return f"[{group}] {name}" + (f" (set in {source})" if source else "")
+
+
 def _alone(
     connection: Connection, search: Search, limit: int | None, lot: Random | None
 ) -> Candidates:

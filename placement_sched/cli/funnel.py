@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from placement_sched.cli.reasons import Reason, grouped, named
-from placement_sched.model.report import terms_of
 
 Json = Mapping[str, Any]
 
@@ -154,11 +153,17 @@ def stages(funnel: Json) -> Iterator[tuple[str, Json]]:
     """
     candidates = funnel["allocation_candidates"]
     for step in candidates["steps"]:
-        yield f"{step['constraint']} {step['detail']}".strip(), step
+        yield _label(step), step
     for step in candidates.get("fallback", {}).get("steps", ()):
-        yield f"with VCPU for PCPU: {step['constraint']} {step['detail']}".strip(), step
+        yield f"with VCPU for PCPU: {_label(step)}", step
     for report in funnel["filters"]:
         yield report["name"], report
+
+
+def _label(step: Json) -> str:
+    """Return the name of a step, and the option that sets it where one does."""
+    text = f"{step['constraint']} {step['detail']}".strip()
+    return f"{text} by {step['option']}" if step.get("option") else text
 
 
 def _bar(count: int, whole: int, full: str) -> str:
@@ -203,22 +208,9 @@ def _conclusion(explanation: Json) -> RenderableType:
 
 
 def obstacle(explanation: Json) -> str:
-    """Return which stage stands in the way of a request that found no host."""
-    funnel = explanation["funnel"]
-    for report in funnel["request_filters"]:
-        if report.get("refusal"):
-            return f"{report['name']} refused the request: {report['refusal']}"
-    candidates = funnel["allocation_candidates"]
-    for miss in () if candidates["hosts"] else candidates.get("nearest_misses", ()):
-        terms = " and ".join(f"{one['constraint']} {one['detail']}" for one in terms_of(miss))
-        alone = "together stand" if miss.get("and") else "alone stands"
-        return f"{terms} {alone} in the way of {_hosts(miss['hosts'])}"
-    for name, stage in stages(funnel):
-        if stage["before"] and not stage["after"]:
-            return f"{name} refused every one of the {stage['before']} hosts that came to it"
-    if explanation["hosts"]:
-        return "there are hosts for some of the instances, but not for all"
-    return "there was no host to begin with"
+    """Return in one sentence which stage kept a request from finding a host."""
+    found = explanation["funnel"].get("obstacle")
+    return found["reason"] if found else "the server does not say at which stage"
 
 
 def _passed(explanation: Json) -> int:
@@ -250,7 +242,7 @@ def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
             silent.append(name)
     if not silent:
         return _spaced(table)
-    unheard = Text(f"They add nothing: {', '.join(silent)}", style="dim")
+    unheard = Text(f"Weighers without effect: {', '.join(silent)}", style="dim")
     return Group(Padding(table, (1, 0, 0, 0)), Padding(unheard, (0, 0, 1, 0)))
 
 

@@ -97,7 +97,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
         else:
             render(explanation, Console(), names=scheduler.aggregate_names())
             if _is_empty(explanation):
-                Console().print(f"{scheduler.place} knows no host at all", soft_wrap=True)
+                Console().print(f"{scheduler.place} has no resource provider", soft_wrap=True)
     return 0
 
 
@@ -169,8 +169,9 @@ def _refused(explanation: Json, failure: NoValidHost) -> Json:
 
 
 def _is_empty(explanation: Json) -> bool:
-    """Return whether the one asked has no resource provider: it may be the wrong one."""
-    return not explanation["funnel"]["allocation_candidates"].get("providers", 1)
+    """Return whether there is no resource provider at all: it may be the wrong database."""
+    found = explanation["funnel"].get("obstacle", {})
+    return (found.get("stage"), found.get("name")) == ("allocation_candidates", "providers")
 
 
 def _overrides(texts: Iterable[str]) -> Json:

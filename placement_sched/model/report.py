@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from placement_sched.model.policy_report import PolicyReport
+
 Json = dict[str, Any]
 
 
@@ -56,6 +58,11 @@ class RequestFilterReport:
     changes: Mapping[str, Any] = field(default_factory=dict)
     refusal: str | None = None
 
+    @property
+    def words(self) -> str:
+        """Return in one sentence that it refused the request."""
+        return f"{self.name} refused the request: {self.refusal}"
+
     def as_json(self) -> Json:
         """Return the entry as the contract shows it; a refusing one has ``refusal`` as well."""
         shown: Json = {
@@ -69,23 +76,33 @@ class RequestFilterReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """One narrowing step of the candidates search, with the providers it refused."""
+    """One narrowing step of the candidates search, with the providers it refused.
+
+    ``option`` names the option that sets a limit, and where its value stands.
+    """
 
     constraint: str
     detail: str
     before: int
     after: int
     rejected: tuple[Rejected, ...] = ()
+    option: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Return constraint and detail in one text."""
+        return f"{self.constraint} {self.detail}".strip()
 
     def as_json(self, view: View = EVERYTHING) -> Json:
-        """Return the entry as the contract shows it."""
-        return {
+        """Return the entry as the contract shows it; ``option`` only where one set it."""
+        shown: Json = {
             "constraint": self.constraint,
             "detail": self.detail,
             "before": self.before,
             "after": self.after,
             "rejected": _shown(self.rejected, view),
         }
+        return shown if self.option is None else {**shown, "option": self.option}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +161,21 @@ class NearMisses:
         return keys
 
 
-def terms_of(miss: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return each constraint that an entry of ``nearest_misses`` names."""
-    return [miss, *miss.get("and", ())]
+#: The name of the stage that leaves out candidates of providers that are no known compute node.
+COMPUTE_NODES = "compute_nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Which stage of a run left no host: its family, its name in the funnel, and one sentence."""
+
+    stage: str
+    name: str
+    reason: str
+
+    def as_json(self) -> Json:
+        """Return the entry as an explanation shows it."""
+        return {"stage": self.stage, "name": self.name, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +193,22 @@ class CandidatesReport:
     steps: tuple[StepReport, ...] = ()
     nearest_misses: NearMisses = field(default_factory=NearMisses)
     fallback: Self | None = None
+
+    @property
+    def obstacle(self) -> Obstacle:
+        """Return what kept the search from finding a candidate."""
+        family = "allocation_candidates"
+        for miss in self.nearest_misses.told:
+            terms = [(miss.constraint, miss.detail), *miss.others]
+            named = " and ".join(f"{kind} {detail}".strip() for kind, detail in terms)
+            return Obstacle(family, named, f"{_hosts(miss.hosts)} would fit but for {named}")
+        for step in self.steps:
+            if step.before and not step.after:
+                words = f"{step.label} rejected {_all_remaining(step.before)}"
+                return Obstacle(family, step.label, words)
+        if self.query:
+            return Obstacle(family, "providers", "there is no resource provider")
+        return Obstacle(family, "requested_hosts", "there is no such host")
 
     def falling_back_to(self, other: Self, hosts: int) -> Self:
         """Return this report with that of the second question; ``hosts`` came back of both."""
@@ -190,6 +235,13 @@ class FilterReport:
     after: int
     rejected: tuple[Rejected, ...] = ()
 
+    @property
+    def words(self) -> str:
+        """Return in one sentence that it left no host."""
+        if self.name == COMPUTE_NODES:
+            return _NOT_REPORTED.format(_hosts(self.before))
+        return f"{self.name} rejected {_all_remaining(self.before)}"
+
     def as_json(self, view: View = EVERYTHING) -> Json:
         """Return the entry as the contract shows it."""
         return {
@@ -213,41 +265,6 @@ class WeigherReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelectorReport:
-    """What one selector made of a request: what it went by, and the aggregates that matched.
-
-    Each of ``matched`` is an aggregate's name, uuid and policy.
-    """
-
-    name: str
-    outcome: str
-    asked: str | None = None
-    matched: tuple[tuple[str, str, str], ...] = ()
-
-    def as_json(self) -> Json:
-        """Return the entry as an explanation shows it."""
-        keys = ("aggregate", "uuid", "policy")
-        return {
-            "name": self.name,
-            "asked": self.asked,
-            "matched": [dict(zip(keys, one, strict=True)) for one in self.matched],
-            "outcome": self.outcome,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyReport:
-    """Which policy a request is under, and what each selector that was asked found."""
-
-    name: str
-    selectors: tuple[SelectorReport, ...] = ()
-
-    def as_json(self) -> Json:
-        """Return the entry as an explanation shows it."""
-        return {"name": self.name, "selectors": [one.as_json() for one in self.selectors]}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LaterReport:
     """How the hosts looked to an instance that found none, after so many that were placed."""
 
@@ -268,7 +285,7 @@ class Funnel:
 
     ``policy`` tells how the request's policy was chosen, where there are policies.
     ``states_age`` is how many seconds ago the reports were read that hosts were judged by, where
-    the driver keeps them.
+    the driver keeps them. ``selected`` is whether every instance of the request found a host.
     """
 
     request_filters: tuple[RequestFilterReport, ...]
@@ -278,12 +295,42 @@ class Funnel:
     states_age: float | None = None
     policy: PolicyReport | None = None
     later: LaterReport | None = None
+    selected: bool = True
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        """Return which stage kept the request from finding hosts; None where it found them."""
+        if self.selected:
+            return None
+        for one in self.request_filters:
+            if one.refusal is not None:
+                return Obstacle("request_filters", one.name, one.words)
+        last = emptied(self.filters)
+        if last is not None:
+            return Obstacle("filters", last.name, last.words)
+        found = self.allocation_candidates.hosts
+        return self._of_later if found else self.allocation_candidates.obstacle
+
+    @property
+    def _of_later(self) -> Obstacle:
+        """Return what kept an instance from a host after others had found one."""
+        if self.later is None:
+            words = "there are hosts for some of the instances, but not for all of them"
+            return Obstacle("later_instance", "", words)
+        last = emptied(self.later.filters)
+        placed = self.later.placed
+        first = "the first instance" if placed == 1 else f"the first {placed} instances"
+        words = f"{first} found a host, the next one did not"
+        if last is None:
+            return Obstacle("later_instance", "", words)
+        return Obstacle("later_instance", last.name, f"{words}: {last.words}")
 
     def as_json(self, view: View = EVERYTHING) -> Json:
         """Return the funnel as the contract shows it.
 
         ``host_states`` is there only where they are kept, ``policy`` where there are policies, and
         ``later_instance`` where the first instances found hosts, and one after them found none.
+        ``obstacle`` is there where the request found no host.
         """
         kept: Json = (
             {} if self.states_age is None else {"host_states": {"age_s": round(self.states_age, 3)}}
@@ -296,8 +343,29 @@ class Funnel:
             "filters": [report.as_json(view) for report in self.filters],
             "weighers": [report.as_json() for report in self.weighers],
             **kept,
+            **({} if (found := self.obstacle) is None else {"obstacle": found.as_json()}),
             **({} if self.later is None else {"later_instance": self.later.as_json(view)}),
         }
+
+
+def emptied(reports: Iterable[FilterReport]) -> FilterReport | None:
+    """Return the stage that rejected the last host, if one did."""
+    return next((one for one in reports if one.before and not one.after), None)
+
+
+_NOT_REPORTED = (
+    "{} can take the request, but none is a known compute node: report the compute nodes with "
+    "PUT /scheduler/v1/compute_nodes/{{uuid}}, under the uuids of the providers (see the guide, "
+    '"Beside OpenStack placement", "Hosts")'
+)
+
+
+def _hosts(count: int) -> str:
+    return "1 host" if count == 1 else f"{count} hosts"
+
+
+def _all_remaining(count: int) -> str:
+    return "the last remaining host" if count == 1 else f"all {count} remaining hosts"
 
 
 def _shown(rejected: tuple[Rejected, ...], view: View) -> list[Json]:

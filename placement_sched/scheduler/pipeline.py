@@ -6,6 +6,7 @@ One run serves everybody: ``select_destinations`` claims what it chose, ``explai
 went, and the explanation is read off the run itself.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -16,8 +17,17 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.connection import Connection
 from placement_sched.errors import UnknownNames
 from placement_sched.model.candidate import Candidates, together
+from placement_sched.model.policy_report import PolicyReport
 from placement_sched.model.query import CandidatesQuery
-from placement_sched.model.report import CandidatesReport, Funnel, LaterReport, PolicyReport, View
+from placement_sched.model.report import (
+    COMPUTE_NODES,
+    CandidatesReport,
+    FilterReport,
+    Funnel,
+    LaterReport,
+    Rejected,
+    View,
+)
 from placement_sched.model.selection import Selection
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler import disabled_hosts
@@ -34,7 +44,7 @@ from placement_sched.scheduler.stages import (
     check_request,
     run_request_filters,
 )
-from placement_sched.store import compute_nodes
+from placement_sched.store import compute_nodes, resource_providers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +74,8 @@ class Run:
     """How one request went, and under which settings; stages that were not reached are empty.
 
     ``fallback`` asks for VCPU where ``asked`` asks for PCPU: what both find counts.
-    ``states_age`` is in seconds, where the driver keeps host states.
+    ``states_age`` is in seconds, where the driver keeps host states. ``unreported`` are the root
+    providers with candidates that are no known compute node.
     """
 
     settings: Settings
@@ -75,6 +86,12 @@ class Run:
     choice: Choice | None = None
     states_age: float | None = None
     policy: PolicyReport | None = None
+    unreported: tuple[str, ...] = ()
+
+    @property
+    def roots(self) -> dict[str, None]:
+        """Return the uuids of the root providers that candidates lie on, in the order found."""
+        return dict.fromkeys([request.root_uuid for request in self.found.requests])
 
     @property
     def selections(self) -> tuple[tuple[Selection, ...], ...]:
@@ -122,6 +139,8 @@ def run(
     chooser = _chooser(tools, tools.plugins, alternates)
     several = spec.num_instances > 1
     headroom = Headroom(connection, found) if several else Headroom.unbounded()
+    known = {state.uuid for state in hosts}
+    done = replace(done, unreported=tuple([root for root in done.roots if root not in known]))
     return replace(done, choice=chooser.choose(hosts, spec, headroom))
 
 
@@ -167,35 +186,54 @@ def _chooser(tools: Tools, plugins: Plugins, alternates: int) -> Chooser:
 
 def funnel(connection: Connection, done: Run, view: View, memory: Memory) -> Funnel:
     """Return what each stage of a run took in, let out and refused, for its first instance."""
-    first = done.choice.first if done.choice else None
-    return Funnel(
-        request_filters=done.narrowed.reports,
-        allocation_candidates=_candidates_report(connection, done, view, memory.roomy),
-        filters=first.filters if first else (),
-        weighers=first.weighers if first else (),
-        states_age=done.states_age,
-        policy=done.policy,
-        later=_later(done),
-    )
+    names = resource_providers.names_of(connection, done.unreported) if done.unreported else {}
+    return _funnel(done, _candidates_report(connection, done, view, memory.roomy), names)
 
 
 def outline(done: Run) -> Funnel:
     """Return the funnel without the steps of the search, which the run itself did not count.
 
-    It costs no statement: what refused whom before the host filters is :func:`funnel`'s to ask.
+    It costs no statement: what refused whom before the host filters is :func:`funnel`'s to ask,
+    and providers without a compute node are listed by their uuids.
     """
-    first = done.choice.first if done.choice else None
-    hosts = len({request.root_uuid for request in done.found.requests})
     query = done.query.querystring() if done.query else ""
+    return _funnel(done, CandidatesReport(query=query, hosts=len(done.roots)), {})
+
+
+def _funnel(done: Run, candidates: CandidatesReport, names: Mapping[str, str]) -> Funnel:
+    first = done.choice.first if done.choice else None
     return Funnel(
         request_filters=done.narrowed.reports,
-        allocation_candidates=CandidatesReport(query=query, hosts=hosts),
-        filters=first.filters if first else (),
+        allocation_candidates=candidates,
+        filters=(*_unreported(done, names), *(first.filters if first else ())),
         weighers=first.weighers if first else (),
         states_age=done.states_age,
         policy=done.policy,
         later=_later(done),
+        selected=bool(done.selections),
     )
+
+
+def _unreported(done: Run, names: Mapping[str, str]) -> Iterator[FilterReport]:
+    """Yield the stage that leaves out providers without a compute node, where there are any."""
+    if not done.unreported:
+        return
+    before = len(done.roots)
+    yield FilterReport(
+        name=COMPUTE_NODES,
+        before=before,
+        after=before - len(done.unreported),
+        rejected=tuple(
+            Rejected(name, name, not_reported(uuid))
+            for uuid in done.unreported
+            for name in (names.get(uuid, uuid),)
+        ),
+    )
+
+
+def not_reported(uuid: str) -> str:
+    """Return why a candidate of the provider of this uuid is left out."""
+    return f"no compute node is reported under the uuid of this resource provider, {uuid}"
 
 
 def _later(done: Run) -> LaterReport | None:
@@ -217,5 +255,5 @@ def _candidates_report(
         for one in (done.asked, done.fallback)
         if one is not None
     ]
-    hosts = len({request.root_uuid for request in done.found.requests})
-    return reports[0] if len(reports) == 1 else reports[0].falling_back_to(reports[1], hosts)
+    only, *others = reports
+    return only.falling_back_to(others[0], len(done.roots)) if others else only

@@ -32,7 +32,7 @@ from placement_sched.model.decision import (
 )
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.host_report import hosts_as_json
-from placement_sched.model.report import View, terms_of
+from placement_sched.model.report import Funnel, View
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.notifications.announcer import SILENT, Announcer, Began
@@ -161,9 +161,7 @@ class Scheduler:
             if claiming and tools.plugins.driver.keeps_states:
                 self.memory.kept_nodes.note(_placed(spec, done))
             if not found:
-                shown = told.as_json(View())
-                extra = {"funnel": shown, "decision": decision.uuid}
-                raise NoValidHost(_sentence(shown), extra=extra)
+                raise _no_valid_host(told, decision)
             return dict(decision.answer)
         raise ConcurrentUpdate("others took every host that was chosen; try again")
 
@@ -380,32 +378,9 @@ def _selections(done: Run) -> list[list[Json]]:
     return [[selection.as_json() for selection in some] for some in done.selections]
 
 
-def _sentence(told: Mapping[str, Any]) -> str:
-    """Return in one sentence where a request ended."""
-    for report in told["request_filters"]:
-        if report.get("refusal"):
-            return f"No valid host was found: {report['name']}: {report['refusal']}"
-    candidates = told["allocation_candidates"]
-    last = next((one for one in told["filters"] if one["before"] and not one["after"]), None)
-    if not candidates["hosts"] and last is None:
-        return f"No valid host was found: {_narrowest(candidates)}"
-    if last is not None:
-        return f"No valid host was found: {last['name']} refused the last {last['before']}"
-    later = told.get("later_instance")
-    if later is None:
-        return "No valid host was found for every instance of the request"
-    ends = (one for one in later["filters"] if one["before"] and not one["after"])
-    why = next((f": {one['name']} refused the last {one['before']}" for one in ends), "")
-    return f"No valid host was found for more than {later['placed']} of the instances{why}"
-
-
-def _narrowest(candidates: Mapping[str, Any]) -> str:
-    """Return which constraints stand in the way, or, where no few do, which came last."""
-    for miss in candidates.get("nearest_misses", ()):
-        terms = " and ".join(f"{one['constraint']} {one['detail']}" for one in terms_of(miss))
-        stand = "stand" if miss.get("and") else "stands"
-        return f"only {terms} {stand} in the way of {miss['hosts']} host(s)"
-    emptied = next((step for step in candidates["steps"] if not step["after"]), None)
-    if emptied is None:
-        return "there is no resource provider" if candidates["query"] else "there is no such host"
-    return f"{emptied['constraint']} {emptied['detail']} left none of {emptied['before']}"
+def _no_valid_host(told: Funnel, decision: Decision) -> NoValidHost:
+    """Return the error of a request that found no host."""
+    obstacle = told.obstacle
+    reason = f": {obstacle.reason}" if obstacle else ""
+    extra = {"funnel": told.as_json(View()), "decision": decision.uuid}
+    return NoValidHost(f"No valid host was found{reason}", extra=extra)

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from placement_sched.db.among import among
 from placement_sched.db.batches import batches
 from placement_sched.db.tables import resource_providers
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
@@ -154,6 +155,16 @@ def by_uuids(connection: Connection, uuids: Iterable[str]) -> dict[str, Provider
         provider.uuid: provider
         for batch in batches(set(uuids))
         for provider in read_providers(connection, _BY_UUIDS, {"uuids": batch})
+    }
+
+
+def names_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
+    """Return the names of those of the providers that are there and have one, by uuid."""
+    query = select(_COLUMNS.uuid, _COLUMNS.name).where(_COLUMNS.name.is_not(None))
+    return {
+        row.uuid: row.name
+        for batch in batches(set(uuids))
+        for row in connection.execute(query.where(among(connection, _COLUMNS.uuid, batch)))
     }
 
 

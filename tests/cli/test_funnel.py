@@ -2,7 +2,6 @@
 
 import io
 
-import pytest
 from rich.console import Console
 
 from placement_sched.cli.funnel import obstacle, render
@@ -224,49 +223,18 @@ def test_a_terminal_without_unicode_gets_bars_of_signs():
         assert b"################" in raw.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("document", "sentence"),
-    [
-        (
-            explanation(
-                request_filters=[
-                    {"name": "zones", "applied": True, "changes": {}, "refusal": "no zone 'x'"}
-                ]
-            ),
-            "zones refused the request: no zone 'x'",
-        ),
-        (
-            explanation(
-                steps=[step("required", "CUSTOM_A", 3, 0)],
-                nearest_misses=[{"constraint": "required", "detail": "CUSTOM_A", "hosts": 3}],
-            ),
-            "required CUSTOM_A alone stands in the way of 3 hosts",
-        ),
-        (
-            explanation(
-                steps=[step("required", "CUSTOM_A", 3, 0)],
-                nearest_misses=[
-                    {
-                        "constraint": "required",
-                        "detail": "CUSTOM_A",
-                        "hosts": 1,
-                        "and": [{"constraint": "resources", "detail": "VCPU:9"}],
-                    }
-                ],
-            ),
-            "required CUSTOM_A and resources VCPU:9 together stand in the way of 1 host",
-        ),
-        (
-            explanation(filters=[stage(2, 0, name="ComputeFilter")]),
-            "ComputeFilter refused every one of the 2 hosts that came to it",
-        ),
-        (
-            {**explanation(hosts=[host("cn1", 0.0)]), "outcome": "no_valid_host"},
-            "there are hosts for some of the instances, but not for all",
-        ),
-        (explanation(), "there was no host to begin with"),
-    ],
-)
-def test_the_obstacle_of_a_request_without_a_host(document, sentence):
-    assert obstacle(document) == sentence
-    assert f"No valid host {sentence}" in " ".join(lines(document))
+def test_the_obstacle_is_the_servers():
+    document = explanation()
+    document["funnel"]["obstacle"] = {"stage": "filters", "name": "F", "reason": "F rejected all"}
+    assert obstacle(document) == "F rejected all"
+    assert "No valid host F rejected all" in " ".join(lines(document))
+
+
+def test_a_server_that_does_not_tell_the_obstacle_is_shown_all_the_same():
+    assert "No valid host the server does not say" in " ".join(lines(explanation()))
+
+
+def test_a_limit_names_its_option():
+    limit = step("limit", "5", 6, 5) | {"option": "[scheduler] max_placement_results"}
+    told = lines(explanation(steps=[limit], hosts=[host("cn1", 0.0)]))
+    assert "6 5 █████████████ limit 5 by [scheduler] max_placement_results" in told

@@ -121,7 +121,7 @@ def test_unknown_policy_of_an_aggregate_is_told(cloud):
     cloud.configure(GONE)
     fault = (
         f"aggregate {cloud.dense} (dense hosts) is of the policy 'dense': "
-        "there is no policy 'dense'; there are: sparse"
+        "there is no policy 'dense'; there are: default, sparse"
     )
     code, text = cloud.run("config", "validate", "--database")
     assert code == 1

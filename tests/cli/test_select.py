@@ -61,7 +61,7 @@ def test_an_absent_database_is_told_and_not_made(run, tmp_path, command):
 def test_a_database_without_hosts_is_named(sqlite_url, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     assert main(["explain", *SIZES]) == 0
-    assert f"{sqlite_url} knows no host at all" in capsys.readouterr().out
+    assert f"{sqlite_url} has no resource provider" in capsys.readouterr().out
     assert main(["select", *SIZES]) == 1
     assert capsys.readouterr().err.endswith(f" in {sqlite_url}\n")
 
@@ -99,7 +99,7 @@ def test_select_that_finds_no_host_says_what_stands_in_the_way(answer, cloud):
     status, printed, told = answer("select", "--vcpus", "2", "--ram", "30000")
     assert status == 1
     assert "No valid host" in printed
-    assert told.startswith("placement-sched: no valid host: resources MEMORY_MB:30000")
+    assert told.startswith("placement-sched: no valid host: 3 hosts would fit but for resources MEM")
     assert told.count("\n") == 1
     assert cloud.get("/scheduler/v1/instances").json["instances"] == []
 
@@ -238,6 +238,12 @@ def test_file_that_is_no_request_is_named(answer, tmp_path, text):
     assert "bad.json: " in told
 
 
+def test_policies_that_are_compared_are_named_with_the_default_one(answer):
+    status, _, told = answer("explain", *SIZES, "--compare", "dense,sparse")
+    assert status == 1
+    assert told.endswith("there is no policy 'dense'; there are: default\n")
+
+
 def test_unknown_override_is_named(answer):
     status, _, told = answer("explain", *SIZES, "--override", "scheduler.nonsense=1")
     assert status == 1
@@ -268,3 +274,11 @@ def test_what_is_no_server_of_this_kind_is_told(serve, run):
     refused = run("explain", *SIZES, "--url", f"{server.url}/placement")
     assert refused.returncode == 1
     assert refused.stderr.count("\n") == 1
+
+
+def test_a_zone_that_is_nowhere_is_no_word_against_the_cloud(answer):
+    """There are hosts; it is a request filter that refused."""
+    status, printed, _ = answer("explain", *SIZES, "--zone", "novas")
+    assert status == 0
+    assert "has no resource provider" not in printed
+    assert "did you mean 'nova'?" in " ".join(printed.split())

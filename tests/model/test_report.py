@@ -4,9 +4,11 @@ import pytest
 
 from placement_sched.model.host_report import HostReport, WeightReport, hosts_as_json
 from placement_sched.model.report import (
+    COMPUTE_NODES,
     CandidatesReport,
     FilterReport,
     Funnel,
+    LaterReport,
     NearMiss,
     NearMisses,
     Rejected,
@@ -137,3 +139,119 @@ def test_nearest_misses_say_whether_there_may_be_more(complete, most, shown):
 def test_nearest_misses_that_were_not_found_in_time_are_no_empty_list():
     assert NearMisses(complete=False).as_json() == {"nearest_misses_complete": False}
     assert NearMisses().as_json() == {}
+
+
+def funnel(*, hosts=0, steps=(), misses=(), filters=(), **more) -> Funnel:
+    return Funnel(
+        request_filters=more.pop("request_filters", ()),
+        allocation_candidates=CandidatesReport(
+            query=more.pop("query", "resources=VCPU%3A1"),
+            hosts=hosts,
+            steps=steps,
+            nearest_misses=NearMisses.of(misses),
+        ),
+        filters=filters,
+        selected=False,
+        **more,
+    )
+
+
+def step(constraint: str, detail: str, before: int, after: int) -> StepReport:
+    return StepReport(constraint=constraint, detail=detail, before=before, after=after)
+
+
+def sifted(name: str, before: int, after: int) -> FilterReport:
+    return FilterReport(name=name, before=before, after=after)
+
+
+REFUSING = RequestFilterReport(name="zones", applied=True, elapsed_ms=1.0, refusal="no zone 'x'")
+ONE_PLACED = "the first instance found a host, the next one did not"
+TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
+
+
+@pytest.mark.parametrize(
+    ("of", "stage", "name", "reason"),
+    [
+        (
+            funnel(request_filters=(REFUSING,), steps=(step("required", "A", 0, 0),)),
+            "request_filters",
+            "zones",
+            "zones refused the request: no zone 'x'",
+        ),
+        (
+            funnel(steps=(step("required", "A", 3, 0),), misses=[NearMiss("required", "A", 3)]),
+            "allocation_candidates",
+            "required A",
+            "3 hosts would fit but for required A",
+        ),
+        (
+            funnel(steps=(step("required", "CUSTOM_A", 3, 0),), misses=[TWO]),
+            "allocation_candidates",
+            "required CUSTOM_A and resources VCPU:9",
+            "1 host would fit but for required CUSTOM_A and resources VCPU:9",
+        ),
+        (
+            funnel(steps=(step("required", "A", 9, 3), step("combination", "", 3, 0))),
+            "allocation_candidates",
+            "combination",
+            "combination rejected all 3 remaining hosts",
+        ),
+        (
+            funnel(steps=(step("required", "A", 0, 0),)),
+            "allocation_candidates",
+            "providers",
+            "there is no resource provider",
+        ),
+        (
+            funnel(query=""),
+            "allocation_candidates",
+            "requested_hosts",
+            "there is no such host",
+        ),
+        (
+            funnel(hosts=3, filters=(sifted("A", 3, 2), sifted("B", 2, 0))),
+            "filters",
+            "B",
+            "B rejected all 2 remaining hosts",
+        ),
+        (
+            funnel(query="", filters=(sifted("A", 1, 0),)),
+            "filters",
+            "A",
+            "A rejected the last remaining host",
+        ),
+        (
+            funnel(hosts=3, later=LaterReport(placed=1, filters=(sifted("B", 2, 0),))),
+            "later_instance",
+            "B",
+            f"{ONE_PLACED}: B rejected all 2 remaining hosts",
+        ),
+        (
+            funnel(hosts=3, later=LaterReport(placed=2, filters=())),
+            "later_instance",
+            "",
+            "the first 2 instances found a host, the next one did not",
+        ),
+        (
+            funnel(hosts=3),
+            "later_instance",
+            "",
+            "there are hosts for some of the instances, but not for all of them",
+        ),
+    ],
+)
+def test_obstacle_is_the_stage_that_left_no_host(of, stage, name, reason):
+    told = {"stage": stage, "name": name, "reason": reason}
+    assert of.obstacle.as_json() == told
+    assert of.as_json()["obstacle"] == told
+
+
+def test_there_is_no_obstacle_where_hosts_were_found():
+    assert FUNNEL.obstacle is None
+
+
+def test_candidates_that_are_no_compute_node_say_how_to_go_on():
+    found = funnel(hosts=3000, filters=(sifted(COMPUTE_NODES, 3000, 0),)).obstacle
+    assert (found.stage, found.name) == ("filters", COMPUTE_NODES)
+    assert found.reason.startswith("3000 hosts can take the request, but none is a known compute")
+    assert "PUT /scheduler/v1/compute_nodes/{uuid}" in found.reason

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import insert
 
 from placement_sched.db.tables import placement_aggregates
+from tests.conftest import make_settings
 from tests.placing import flavor, report, spec
 from tests.scheduler.test_select_destinations import allocations, explain, instance, select
 from tests.statements import counted
@@ -210,3 +211,80 @@ def test_what_a_request_comes_to_under_overrides_is_not_asked_of_the_options_wit
         "/scheduler/v1/explain", {"request_spec": asked}, status=400
     ).json
     assert "[pci] alias configures no 'gpu'" in refused["errors"][0]["detail"]
+
+
+@pytest.fixture
+def adopted(sqlite_app):
+    """Three providers with room, made as OpenStack placement has them; no node was reported."""
+    headers = {"OpenStack-API-Version": "placement 1.39"}
+    for number in (1, 2, 3):
+        uuid = str(UUID(int=number))
+        provider = {"name": f"cmp{number}.cloud", "uuid": uuid}
+        sqlite_app.post_json("/placement/resource_providers", provider, headers=headers)
+        totals = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 100}
+        inventories = {name: {"total": total} for name, total in totals.items()}
+        body = {"inventories": inventories, "resource_provider_generation": 0}
+        path = f"/placement/resource_providers/{uuid}/inventories"
+        sqlite_app.put_json(path, body, headers=headers)
+    return sqlite_app
+
+
+def test_candidates_that_are_no_known_compute_node_are_a_stage(adopted):
+    told = explain(adopted, spec())
+    assert told["outcome"] == "no_valid_host"
+    (stage,) = told["funnel"]["filters"]
+    assert (stage["name"], stage["before"], stage["after"]) == ("compute_nodes", 3, 0)
+    assert stage["rejected"][0] == {
+        "host": "cmp1.cloud",
+        "node": "cmp1.cloud",
+        "reason": "no compute node is reported under the uuid of this resource provider, "
+        f"{UUID(int=1)}",
+    }
+    obstacle = told["funnel"]["obstacle"]
+    assert obstacle["reason"].startswith("3 hosts can take the request, but none is a known")
+    (error,) = adopted.post_json(
+        "/scheduler/v1/select_destinations", {"request_spec": spec()}, status=409
+    ).json["errors"]
+    assert obstacle["reason"] in error["detail"]
+    assert error["funnel"]["filters"] == [stage]
+
+
+def test_providers_without_a_node_are_counted_beside_hosts(adopted):
+    """Also in what is kept of a selection, which lists them by uuid: it asked nobody's name."""
+    adopted.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    (stage, *_) = explain(adopted, spec())["funnel"]["filters"]
+    assert (stage["name"], stage["before"], stage["after"]) == ("compute_nodes", 4, 1)
+    decision = select(adopted, spec(instance(1)))["decision"]
+    kept = adopted.get(f"/scheduler/v1/decisions/{decision}").json["funnel"]["filters"][0]
+    assert (kept["name"], kept["after"]) == ("compute_nodes", 1)
+    assert kept["rejected"][0]["host"] == str(UUID(int=1))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "option"),
+    [
+        (
+            {"scheduler.max_placement_results": 4},
+            "[scheduler] max_placement_results (set in overrides)",
+        ),
+        (
+            {"placement.max_allocation_candidates": 4},
+            "[placement] max_allocation_candidates (set in overrides)",
+        ),
+    ],
+)
+def test_a_limit_names_the_option_that_set_it(cloud, overrides, option):
+    told = explain(cloud, spec(), overrides=overrides)
+    *_, last = told["funnel"]["allocation_candidates"]["steps"]
+    assert (last["constraint"], last["detail"], last["option"]) == ("limit", "4", option)
+
+
+def test_a_limit_of_trees_names_its_option_in_the_running_settings(make_app, sqlite_url):
+    app = make_app(make_settings(sqlite_url, scheduler__max_placement_results=2))
+    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(4)])
+    child = {"name": "pci", "parent_provider_uuid": report("cn1")["uuid"]}
+    headers = {"OpenStack-API-Version": "placement 1.39"}
+    app.post_json("/placement/resource_providers", child, headers=headers)
+    *_, last = explain(app, spec())["funnel"]["allocation_candidates"]["steps"]
+    assert last["detail"] == "2"
+    assert last["option"].startswith("[scheduler] max_placement_results")

@@ -48,7 +48,7 @@ def test_instance_stays_and_keeps_what_it_holds(cloud, there):
 
 def test_host_that_cannot_run_the_new_image_is_refused(cloud):
     (error,) = select(cloud, status=409, force_hosts=["cn1"], image=WINDOWS)["errors"]
-    assert "ImagePropertiesFilter refused the last 1" in error["detail"]
+    assert "ImagePropertiesFilter rejected the last remaining host" in error["detail"]
     assert error["funnel"]["allocation_candidates"]["query"] == ""
 
 

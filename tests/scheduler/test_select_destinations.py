@@ -197,7 +197,7 @@ def test_two_constraints_that_only_together_stand_in_the_way_are_told(cloud):
         }
     ]
     assert error["detail"].endswith(
-        "only resources MEMORY_MB:200000 and resources VCPU:500 stand in the way of 3 host(s)"
+        "3 hosts would fit but for resources MEMORY_MB:200000 and resources VCPU:500"
     )
 
 
@@ -230,8 +230,8 @@ def test_it_is_told_why_a_later_instance_found_no_host(sqlite_app):
     )
     (error,) = refused["errors"]
     assert error["detail"].endswith(
-        "No valid host was found for more than 3 of the instances: "
-        "ServerGroupAntiAffinityFilter refused the last 1"
+        "No valid host was found: the first 3 instances found a host, the next one did not: "
+        "ServerGroupAntiAffinityFilter rejected the last remaining host"
     )
     later = error["funnel"]["later_instance"]
     assert later["placed"] == 3

@@ -129,7 +129,7 @@ class Policies:
     def _read(self, name: str) -> Policy:
         sections = self.default.settings.sections
         if name not in (self.names if self.named else sections):
-            known = ", ".join(sorted(self.names)) or "none"
+            known = ", ".join([DEFAULT_POLICY, *sorted(self.names)])
             raise ConfigurationError(f"there is no policy {name!r}; there are: {known}")
         default = self.default.settings
         overrides = overrides_of(name, default)

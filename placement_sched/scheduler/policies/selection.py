@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.host_aggregate import DEFAULT_POLICY, HostAggregate
-from placement_sched.model.report import PolicyReport, SelectorReport
+from placement_sched.model.policy_report import PolicyReport, SelectorReport
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.policies.registry import Policies, Policy
 from placement_sched.scheduler.policies.selectors import BasePolicySelector

@@ -1,5 +1,9 @@
 """map_az_to_placement_aggregate: confine requests for a zone to the zone's aggregates."""
 
+from collections.abc import Iterable
+
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.nearest import did_you_mean, nearest
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.model.zones import zones
@@ -10,6 +14,9 @@ from placement_sched.scheduler.request_filters import (
     confined,
     kept_out,
 )
+
+#: How many of the zones that there are a reason names.
+_SHOWN = 10
 
 
 class MapAZToPlacementAggregate(BaseRequestFilter):
@@ -33,8 +40,20 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
             # What is in no zone is in the default one.
             return kept_out(spec, [agg.uuid for agg in zoned if agg not in inside])
         if not inside:
-            return Refusal(
-                f"no aggregate has the availability zone {spec.availability_zone!r}",
-                asked=spec.availability_zone,
-            )
+            return self._unknown(spec.availability_zone, wanted, zoned)
         return confined(spec, [agg.uuid for agg in inside])
+
+    def _unknown(
+        self, asked: str, wanted: Iterable[str], zoned: Iterable[HostAggregate]
+    ) -> Refusal:
+        """Return why a zone that no aggregate has finds no host, with the zones that there are."""
+        known = {name for agg in zoned for name in zones(agg.availability_zone)}
+        known.add(self.settings.DEFAULT.default_availability_zone)
+        meant = [near for name in sorted(wanted) for near in nearest(name, known)]
+        more = ", ..." if len(known) > _SHOWN else ""
+        names = ", ".join(sorted(known)[:_SHOWN]) + more
+        return Refusal(
+            f"no aggregate has the availability zone {asked!r} (zones: {names})"
+            f"{did_you_mean(meant[:1])}",
+            asked=asked,
+        )

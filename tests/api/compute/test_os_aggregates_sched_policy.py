@@ -121,7 +121,7 @@ def test_host_does_not_come_under_a_policy_that_went(sqlite_url, tmp_path, make_
 
 def test_without_policies_there_is_none_to_name(sqlite_api):
     told = message(sqlite_api.set_metadata(sqlite_api.make("a"), sched_policy=HIGH, status=409))
-    assert "there are: none" in told
+    assert "there are: default" in told
 
 
 def test_other_keys_are_nobodys_policy(api):

@@ -107,7 +107,7 @@ def test_a_policy_that_cannot_be_used_is_told_and_the_default_holds(policies):
     assert found.policy.name == "default"
     (told,) = found.report.as_json()["selectors"]
     assert told["outcome"] == (
-        f"it cannot be used: there is no policy 'gone'; there are: {DENSE}, {ROOMY}"
+        f"it cannot be used: there is no policy 'gone'; there are: default, {DENSE}, {ROOMY}"
     )
 
 

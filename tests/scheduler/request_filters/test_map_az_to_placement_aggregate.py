@@ -150,8 +150,19 @@ def test_funnel_and_question_name_the_aggregates(cloud):
     assert told.query["member_of"] == [f"in:{','.join(uuids(1, 3))}"]
 
 
-def test_zone_that_is_nowhere_is_told_in_the_funnel(cloud):
-    told = explained(cloud, spec(availability_zone="mars"))
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("mars", ""), ("az9", "; did you mean 'az1'?"), ("AZ2", "; did you mean 'az2'?")],
+)
+def test_zone_that_is_nowhere_is_told_in_the_funnel(cloud, asked, meant):
+    told = explained(cloud, spec(availability_zone=asked))
     assert told.hosts == []
     told_by = told.told_by("map_az_to_placement_aggregate")
-    assert told_by["refusal"] == "no aggregate has the availability zone 'mars'"
+    assert told_by["refusal"] == (
+        f"no aggregate has the availability zone {asked!r} (zones: az1, az2, nova){meant}"
+    )
+    assert told.answer["funnel"]["obstacle"] == {
+        "stage": "request_filters",
+        "name": "map_az_to_placement_aggregate",
+        "reason": f"map_az_to_placement_aggregate refused the request: {told_by['refusal']}",
+    }
