@@ -6,13 +6,19 @@ to be shown. Where trees, sharing providers or several groups combine, ``explain
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sqlalchemy import Connection, func, select
 
 from placement_sched.candidates.constraints import ROOT_REQUIRED, Constraint
-from placement_sched.candidates.explain_trees import explain_trees, limit_step
+from placement_sched.candidates.explain_trees import (
+    each_refusal_of_trees,
+    explain_trees,
+    limit_step,
+    limit_step_of_one,
+)
 from placement_sched.candidates.judging import Refused, all_misses, first_misses
+from placement_sched.candidates.narrow import uuids_of
 from placement_sched.candidates.roomy import Roomy
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.shortages import shortage, stocks_of
@@ -49,6 +55,48 @@ def explain(
     return explain_trees(connection, search, found, settings, view)
 
 
+def each_refusal(
+    connection: Connection,
+    search: Search,
+    found: Candidates,
+    settings: Settings,
+    roots: Collection[str],
+) -> dict[str, tuple[StepReport, ...]]:
+    """Return each step that keeps a tree out, by the uuid of its root, of those that one does.
+
+    The steps are those of :func:`explain`, evaluated for these trees alone: also those after the
+    first that refuses a tree are told. The last one is ``limit`` where nothing else keeps it out.
+    """
+    out = set(roots).difference(request.root_uuid for request in found.requests)
+    if not out:
+        return {}
+    if not search.is_alone:
+        return each_refusal_of_trees(connection, search, found, settings, out)
+    refused = all_misses(connection, search, out)
+    uuids = uuids_of(connection, [one.id for one in refused])
+    steps: dict[str, list[StepReport]] = {uuid: [] for uuid in out}
+    for position, (constraint, (kind, detail)) in enumerate(
+        zip(search.constraints, _terms(search), strict=True)
+    ):
+        here = [one for one in refused if position in one.misses]
+        for one, told in zip(here, _told(connection, constraint, here), strict=True):
+            step = StepReport(constraint=kind, detail=detail, before=1, after=0, rejected=(told,))
+            steps[uuids[one.id]].append(step)
+    return {
+        uuid: tuple(some) or (limit_step_of_one(search, found, settings),)
+        for uuid, some in steps.items()
+    }
+
+
+def _terms(search: Search) -> list[tuple[str, str]]:
+    """Return kind and detail of each constraint of a search for lone providers."""
+    (group,) = search.query.groups
+    return [
+        (one.kind, detail_of(one, "" if one.kind == ROOT_REQUIRED else group.suffix))
+        for one in search.constraints
+    ]
+
+
 def _explain_alone(
     connection: Connection,
     search: Search,
@@ -59,11 +107,7 @@ def _explain_alone(
 ) -> CandidatesReport:
     found = len(candidates.requests)
     constraints = search.constraints
-    (group,) = search.query.groups
-    terms = [
-        (one.kind, detail_of(one, "" if one.kind == ROOT_REQUIRED else group.suffix))
-        for one in constraints
-    ]
+    terms = _terms(search)
     providers = connection.scalar(select(func.count()).select_from(resource_providers)) or 0
     everybody_refused = first_misses(connection, search, candidates, roomy) if found else []
     if len(everybody_refused) >= providers or not found:

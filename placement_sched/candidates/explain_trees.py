@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from placement_sched.candidates.allowance import allowance
 from placement_sched.candidates.combine import Budget, Rules, Tree, can_serve, verdicts
+from placement_sched.candidates.narrow import ids_of
 from placement_sched.candidates.near_misses import near_misses
 from placement_sched.candidates.search import Search, forest_of, limiting_option
 from placement_sched.candidates.shortages import shortage, stocks_of
@@ -73,6 +74,57 @@ def explain_trees(
         if taken
         else near_misses(connection, search, groves, allowance(settings, len(groves))),
     )
+
+
+def each_refusal_of_trees(
+    connection: Connection,
+    search: Search,
+    found: Candidates,
+    settings: Settings,
+    roots: Collection[str],
+) -> dict[str, tuple[StepReport, ...]]:
+    """Return each step that keeps these trees out, by the uuid of the root.
+
+    A tree that a constraint leaves without a provider goes on as it was before: what comes after
+    is evaluated as if that constraint were not asked. How providers combine is asked of trees
+    only that every constraint leaves providers.
+    """
+    groves = groves_of(connection, search, list(ids_of(connection, roots).values()))
+    steps: dict[str, list[StepReport]] = {grove.uuid: [] for grove in groves}
+    standing = groves
+    for sieve in sieves_of(search):
+        left = [(grove, grove.sifted(sieve)) for grove in standing]
+        gone = [grove for grove, kept in left if kept is None]
+        for grove, told in zip(gone, _told(connection, sieve, gone), strict=True):
+            steps[grove.uuid].append(_step(sieve.kind, sieve.detail, 1, 0, [told]))
+        standing = [kept or grove for grove, kept in left]
+    whole = _whole(connection, search, [grove for grove in standing if not steps[grove.uuid]])
+    served = _serving_too(whole, (), search, settings)
+    gone = [one.grove for root, one in whole.items() if root not in served]
+    for grove, told in zip(gone, _told_together(whole, gone, search, settings), strict=True):
+        steps[grove.uuid].append(_step("combination", _rules_of(search), 1, 0, [told]))
+    return {
+        uuid: tuple(some) or (limit_step_of_one(search, found, settings),)
+        for uuid, some in steps.items()
+    }
+
+
+def limit_step_of_one(search: Search, found: Candidates, settings: Settings) -> StepReport:
+    """Return the step that cut a host which serves the request."""
+    step = limit_step(search, found, settings, 1)
+    if not found.limited:
+        reason = "it changed while the request was evaluated; ask again"
+    elif settings.placement.randomize_allocation_candidates:
+        reason = (
+            f"it fits, but is not among the {step.detail} hosts that were drawn at random; the "
+            f"limit is set by {step.option}"
+        )
+    else:
+        reason = (
+            f"it fits, but is not among the first {step.detail} hosts, which alone are considered; "
+            f"the limit is set by {step.option}"
+        )
+    return replace(step, before=1, after=0, rejected=(Rejected("", "", reason),))
 
 
 def limit_step(search: Search, found: Candidates, settings: Settings, before: int) -> StepReport:

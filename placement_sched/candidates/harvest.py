@@ -1,5 +1,6 @@
 """What is to be gathered from trees, and what has been so far."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -9,12 +10,16 @@ from placement_sched.candidates.members import Member
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harvest:
-    """How many combinations to take (None: all), in which order, and drawn by lot or not."""
+    """How many combinations to take (None: all), in which order, and drawn by lot or not.
+
+    ``only`` are the roots of the trees to look at; None is all trees.
+    """
 
     budget: Budget
     limit: int | None
     breadth_first: bool = False
     random: Random | None = None
+    only: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

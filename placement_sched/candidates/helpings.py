@@ -34,6 +34,9 @@ def stands(
 
     What the basket has got from those before says how many come next.
     """
+    if harvest.only is not None:
+        yield read_trees(connection, forest, harvest.only, harvest.budget)
+        return
     if harvest.random is not None:
         yield from _drawn(connection, forest, harvest, basket, harvest.random)
         return

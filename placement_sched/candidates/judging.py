@@ -4,7 +4,7 @@ It asks the search's own conditions of every provider. Where the search found so
 there is to tell of the others is the first constraint that they do not meet.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from placement_sched.candidates.constraints import Constraint, Manner, room_for
 from placement_sched.candidates.roomy import Roomy, is_of, listed, stand
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.sums import sums_of
+from placement_sched.db.among import among
 from placement_sched.db.plans import PLANNED_BY_VALUE
 from placement_sched.db.tables import compute_nodes, resource_providers
 from placement_sched.model.candidate import Candidates
@@ -83,11 +84,17 @@ def first_misses(
     )
 
 
-def all_misses(connection: Connection, search: Search) -> list[Refused]:
-    """Return who does not meet all constraints, by host and node, each with all of those."""
+def all_misses(
+    connection: Connection, search: Search, only: Collection[str] | None = None
+) -> list[Refused]:
+    """Return who does not meet all constraints, by host and node, each with all of those.
+
+    With ``only`` just the providers of these uuids are asked.
+    """
     (group,) = search.query.groups
-    sums = sums_of(connection, [search.names.classes[name] for name, _ in group.resources])
-    constraints = search.conditions(Manner(sums=sums))
+    classes = [search.names.classes[name] for name, _ in group.resources]
+    sums = sums_of(connection, classes) if only is None else None
+    constraints = search.conditions(Manner(sums=sums, each=only is not None))
     words = [
         reduce(add, map(_bit, constraints[start : start + _WORD], range(_WORD)))
         for start in range(0, len(constraints), _WORD)
@@ -95,6 +102,8 @@ def all_misses(connection: Connection, search: Search) -> list[Refused]:
     statement = _named(resource_providers, *words).where(or_(*(word != 0 for word in words)))
     if sums is not None:
         statement = statement.join(sums.beside, true())
+    if only is not None:
+        statement = statement.where(among(connection, resource_providers.c.uuid, only))
     meanings: dict[tuple[int, ...], Misses] = {}
     found: list[Refused] = []
     for host, node, key, *told in connection.execute(statement):

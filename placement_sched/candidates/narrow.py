@@ -1,6 +1,6 @@
 """Which providers serve the whole request alone: one statement, cut at the limit."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from random import Random
 from typing import Any
 
@@ -88,6 +88,26 @@ def describe(connection: Connection, ids: Sequence[int]) -> tuple[CandidateProvi
             connection.execute(_PROVIDERS.where(among(connection, _itself.id, batch))).all()
         )
     )
+
+
+def uuids_of(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
+    """Return the uuids of the providers of these ids."""
+    query = select(_itself.id, _itself.uuid)
+    return {
+        key: uuid
+        for batch in batches(ids)
+        for key, uuid in connection.execute(query.where(among(connection, _itself.id, batch)))
+    }
+
+
+def ids_of(connection: Connection, uuids: Collection[str]) -> dict[str, int]:
+    """Return the ids of the providers of these uuids."""
+    query = select(_itself.id, _itself.uuid)
+    return {
+        uuid: key
+        for batch in batches(uuids)
+        for key, uuid in connection.execute(query.where(among(connection, _itself.uuid, batch)))
+    }
 
 
 def whole_trees(

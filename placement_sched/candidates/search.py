@@ -8,10 +8,11 @@ constraints. Summaries of the providers found are made by ``summaries``, since t
 no use for them; ``explain`` tells, of the very same constraints, what each of them removed.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from random import Random
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, and_
 
 from placement_sched.candidates.combine import Budget, Rules
 from placement_sched.candidates.constraints import (
@@ -28,20 +29,23 @@ from placement_sched.candidates.harvest import Harvest
 from placement_sched.candidates.layouts import Layouts
 from placement_sched.candidates.members import described, trees_of
 from placement_sched.candidates.names import Names, resolve
-from placement_sched.candidates.narrow import describe, narrow, sample
+from placement_sched.candidates.narrow import describe, ids_of, narrow, sample
 from placement_sched.candidates.parts import Part, parts_of, serves_alone
 from placement_sched.candidates.simplify import distinct_ties, least_sets
 from placement_sched.candidates.sums import sums_of
 from placement_sched.candidates.topology import Topology
 from placement_sched.config.settings import Settings
+from placement_sched.db.among import among
+from placement_sched.db.tables import resource_providers
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidate import (
     AllocationRequest,
+    CandidateProvider,
     Candidates,
     Layout,
     Usages,
 )
-from placement_sched.model.query import CandidatesQuery
+from placement_sched.model.query import CandidatesQuery, RequestGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +111,39 @@ def find(
         return _alone(connection, search, limit, lot)
     strategy = settings.placement.allocation_candidates_generation_strategy
     harvest = Harvest(
-        budget=Budget(
-            settings.placement.allocation_candidates_budget,
-            settings.placement_database.read_timeout,
-        ),
+        budget=_budget(settings),
         limit=limit,
         breadth_first=strategy == "breadth-first",
         random=lot,
     )
     return _together(connection, search, harvest, one_of_a_tree=one_of_a_tree)
+
+
+def find_on(
+    connection: Connection, search: Search, settings: Settings, roots: Collection[str]
+) -> Candidates:
+    """Return the candidates on the trees of these roots, as :func:`find` does without a limit.
+
+    Of a tree with very many, only as many as ``[scheduler] max_placement_results`` are made.
+    """
+    if search.is_alone:
+        of_these = among(connection, resource_providers.c.uuid, roots)
+        (group,) = search.query.groups
+        condition = and_(all_of(search.conditions(Manner(each=True))), of_these)
+        return _candidates_of(group, *narrow(connection, condition, None, None), limit=None)
+    harvest = Harvest(
+        budget=_budget(settings),
+        limit=settings.scheduler.max_placement_results,
+        only=sorted(ids_of(connection, roots).values()),
+    )
+    return _together(connection, search, harvest, one_of_a_tree=False)
+
+
+def _budget(settings: Settings) -> Budget:
+    return Budget(
+        settings.placement.allocation_candidates_budget,
+        settings.placement_database.read_timeout,
+    )
 
 
 def _check_memberships(search: Search, settings: Settings) -> None:
@@ -164,6 +192,17 @@ def _alone(
     else:
         providers = sample(connection, all_of(search.constraints), limit, lot)
         usages = Usages()
+    return _candidates_of(group, providers, usages, limit=limit)
+
+
+def _candidates_of(
+    group: RequestGroup,
+    providers: tuple[CandidateProvider, ...],
+    usages: Usages,
+    *,
+    limit: int | None,
+) -> Candidates:
+    """Return a candidate on each of these providers, which serve the group alone."""
     layout = Layout(amounts=(dict(group.resources),), mappings={group.suffix: (0,)})
     return Candidates(
         requests=tuple(

@@ -18,6 +18,7 @@ from placement_sched.candidates.names import Names
 from placement_sched.candidates.parts import parts_of, serves_alone
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.topology import sharing_pairs
+from placement_sched.db.among import among
 from placement_sched.db.tables import compute_nodes, resource_providers
 from placement_sched.model.query import CandidatesQuery, RequestGroup
 
@@ -154,8 +155,12 @@ def _constraints(
         yield None, constraint, 0
 
 
-def groves_of(connection: Connection, search: Search) -> list[Grove]:
+def groves_of(
+    connection: Connection, search: Search, only: Sequence[int] | None = None
+) -> list[Grove]:
     """Return all trees with all providers they may use, before any constraint, by host and node.
+
+    With ``only`` just the trees of these roots.
 
     Three statements at most, whatever there is: of providers, of those that share, and of who
     shares with which tree.
@@ -163,13 +168,14 @@ def groves_of(connection: Connection, search: Search) -> list[Grove]:
     slots = len(parts_of(search.query, search.names))
     pools: dict[int, list[Member]] = defaultdict(list)
     roots: list[tuple[Member, str, str, str]] = []
-    for root, uuid, host, node, member in _own(connection, search):
+    for root, uuid, host, node, member in _own(connection, search, only):
         pools[root].append(member)
         if root == member.id:
             roots.append((member, uuid, host, node))
     if search.topology.sharing:
         for anchor, member in _sharing(connection, search):
-            pools[anchor].append(member)
+            if only is None or anchor in pools:
+                pools[anchor].append(member)
     found = [
         Grove(root=root, uuid=uuid, host=host, node=node, slots=(tuple(pools[root.id]),) * slots)
         for root, uuid, host, node in roots
@@ -177,9 +183,16 @@ def groves_of(connection: Connection, search: Search) -> list[Grove]:
     return sorted(found, key=lambda grove: (grove.host, grove.node))
 
 
-def _own(connection: Connection, search: Search) -> Iterator[tuple[int, str, str, str, Member]]:
+def _own(
+    connection: Connection, search: Search, only: Sequence[int] | None
+) -> Iterator[tuple[int, str, str, str, Member]]:
     itself = resource_providers.c
     flags = _Flags(search)
+    wanted = (
+        itself.root_provider_id.is_not(None)
+        if only is None
+        else among(connection, itself.root_provider_id, only)
+    )
     rows = connection.execute(
         select(
             itself.id,
@@ -191,7 +204,7 @@ def _own(connection: Connection, search: Search) -> Iterator[tuple[int, str, str
             *flags.columns,
         )
         .outerjoin(compute_nodes, compute_nodes.c.uuid == itself.uuid)
-        .where(itself.root_provider_id.is_not(None))
+        .where(wanted)
     )
     for key, root, uuid, name, host, node, *met in rows:
         yield root, uuid, host or "", node or "", Member(key, name or "", flags.read(met))

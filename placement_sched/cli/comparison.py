@@ -1,6 +1,6 @@
 """Renders one request under several policies side by side: what each stage left, and who won."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich import box
@@ -10,6 +10,8 @@ from rich.text import Text
 
 from placement_sched.cli.funnel import BEST, obstacle, stages
 from placement_sched.cli.reasons import named
+from placement_sched.cli.verdicts import called, in_short
+from placement_sched.model.host_verdict import UNKNOWN
 
 Json = Mapping[str, Any]
 
@@ -39,6 +41,8 @@ def render_comparison(
         cells = [_host(one, place) for one in _all(explanations)]
         if any(cells):
             table.add_row("best hosts" if not place else "", *cells)
+    for label, verdicts in _verdicts(explanations):
+        table.add_row(label, *verdicts)
     table.add_section()
     table.add_row("outcome", *(_outcome(one) for one in _all(explanations)))
     refused = [
@@ -77,6 +81,17 @@ def _host(explanation: Json, place: int) -> str:
         return ""
     host = hosts[place]
     return f"{named(host['host'], host['node'])} {host['weight']:.3f}"
+
+
+def _verdicts(explanations: Mapping[str, Json]) -> Iterator[tuple[Text, list[Text]]]:
+    """Yield a row for each known host that was asked for: the verdict on it under each policy."""
+    rows: dict[str, list[Text]] = {}
+    for one in _all(explanations):
+        for verdict in one.get("verdicts", []):
+            if verdict["verdict"] != UNKNOWN:
+                rows.setdefault(called(verdict), []).append(in_short(verdict))
+    for name, cells in rows.items():
+        yield Text(name), cells
 
 
 def _outcome(explanation: Json) -> Text:

@@ -223,12 +223,16 @@ def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
     """Return the best hosts side by side, so that many weighers fit as well as few."""
     hosts, passed = explanation["hosts"], _passed(explanation)
     best = hosts[:BEST]
-    count = f"{len(best)} of {passed}"
     table = _table()
-    table.add_column(f"Best {count}" if len(hosts) == passed else count, no_wrap=True)
+    asked = "verdicts" in explanation
+    table.add_column("Asked for" if asked else f"Best {len(best)} of {passed}", no_wrap=True)
     for host in best:
         name = Text(named(host["host"], host["node"]))
         table.add_column(name, justify="right", overflow="fold")
+    if asked:
+        ranks = {(one["host"], one["node"]): one["rank"] for one in explanation["verdicts"]}
+        places = [ranks.get((host["host"], host["node"])) for host in best]
+        table.add_row("rank", *(f"{place} of {passed}" for place in places))
     table.add_row(
         Text("weight", style="bold"),
         *(Text(f"{host['weight']:.3f}", style="bold") for host in best),

@@ -18,7 +18,9 @@ from placement_sched.cli.request import (
     with_instances,
 )
 from placement_sched.cli.terminal import print_json
+from placement_sched.cli.verdicts import refuse_unknown, render_verdicts
 from placement_sched.errors import Invalid, NoValidHost
+from placement_sched.model.host_verdict import UNKNOWN
 
 Json = dict[str, Any]
 
@@ -49,7 +51,8 @@ def register(commands: Commands) -> None:
         "--host",
         action="append",
         default=[],
-        help="report on this host only (the run is over all); repeatable",
+        help="give the verdict on this host first, and show only this host (all hosts are still "
+        "evaluated); the name of a host, node or provider, or a uuid; repeatable",
     )
     explain.add_argument(
         "--override",
@@ -78,7 +81,10 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def run_explain(arguments: argparse.Namespace) -> int:
-    """Print the explanation; return 0 also where no host is found: that is an answer."""
+    """Print the explanation; return 0 also where no host is found: that is an answer.
+
+    Raises :class:`NotFound` where a host is asked for that is not known.
+    """
     body = request_body(arguments)
     body = {key: value for key, value in body.items() if key not in {"claim", "return_alternates"}}
     if arguments.host:
@@ -92,12 +98,16 @@ def run_explain(arguments: argparse.Namespace) -> int:
         if arguments.compare is not None:
             return _compare(scheduler, body, arguments)
         explanation = scheduler.explain(body)
+        verdicts = explanation.get("verdicts", [])
         if arguments.format == "json":
             print_json(explanation)
-        else:
-            render(explanation, Console(), names=scheduler.aggregate_names())
+        elif not verdicts or any(one["verdict"] != UNKNOWN for one in verdicts):
+            names = scheduler.aggregate_names()
+            render_verdicts(verdicts, Console(), names)
+            render(explanation, Console(), names=names)
             if _is_empty(explanation):
                 Console().print(f"{scheduler.place} has no resource provider", soft_wrap=True)
+    refuse_unknown(verdicts)
     return 0
 
 
@@ -112,6 +122,7 @@ def _compare(scheduler: Scheduler, body: Json, arguments: argparse.Namespace) ->
         print_json(explanations)
     else:
         render_comparison(explanations, Console(), scheduler.aggregate_names())
+    refuse_unknown(next(iter(explanations.values())).get("verdicts", []))
     return 0
 
 

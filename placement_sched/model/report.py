@@ -4,7 +4,7 @@ Values are complete; :class:`View` says how much of the lists an answer shows. C
 exact, whatever the view leaves out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -21,7 +21,7 @@ class View:
     bounds each list of refused hosts (0: no bound).
     """
 
-    hosts: frozenset[str] | None = None
+    hosts: Collection[str] | None = None
     max_rejected: int = 100
 
     def shows(self, host: str, node: str) -> bool:

@@ -1,6 +1,6 @@
 """From host states to chosen hosts: filter, weigh, take the best, once for each instance."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -9,10 +9,11 @@ from placement_sched.model.host_report import HostReport
 from placement_sched.model.report import FilterReport, Rejected, WeigherReport
 from placement_sched.model.selection import Selection
 from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.headroom import Headroom
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.loading import Plugins
-from placement_sched.scheduler.named_hosts import is_forced, sift
+from placement_sched.scheduler.named_hosts import each_refusal_by_name, is_forced, sift
 from placement_sched.scheduler.stages import FilterRun, WeighRun, run_filters, run_weighers
 from placement_sched.scheduler.weights import WeighedHost
 
@@ -96,6 +97,23 @@ class Chooser:
             first,
         )
 
+    def each_refusal(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
+        """Yield each stage that refuses one host, evaluated alone, also after the first refusal.
+
+        The first instance is asked for. Raises :class:`PluginFailed` where a filter raises.
+        """
+        yield from each_refusal_by_name(host, spec, self.settings.scheduler.disabled_cells)
+        for plugin in self._filters(spec):
+            before = host.allocation_candidates
+            for report in run_filters((plugin,), [host], spec).reports:
+                if report.rejected:
+                    host.allocation_candidates = before  # for those that come after
+                    yield report
+
+    def _filters(self, spec: RequestSpec) -> Sequence[BaseHostFilter]:
+        """Return the filters that run for this request."""
+        return () if is_forced(spec) else self.plugins.driver.filters(self.plugins.filters)
+
     def _look(
         self,
         hosts: Sequence[HostState],
@@ -112,8 +130,7 @@ class Chooser:
         closed = self.settings.scheduler.disabled_cells
         named = _with_room(hosts, roomy) if index else sift(roomy, spec, closed)
         driver = self.plugins.driver
-        filters = () if is_forced(spec) else driver.filters(self.plugins.filters)
-        filtered = run_filters(filters, named.hosts, spec, index)
+        filtered = run_filters(self._filters(spec), named.hosts, spec, index)
         # Once more: a filter may have dropped the candidate there was room for.
         standing = [host for host in filtered.hosts if headroom.fits(host)]
         weighed = run_weighers(driver.weighers(self.plugins.weighers), standing, spec)

@@ -83,14 +83,19 @@ class World:
         return self.memory.node_traits.all_have(self.connection, trait)
 
 
-def host_states(world: World, candidates: Candidates, spec: RequestSpec) -> list[HostState]:
+def host_states(
+    world: World, candidates: Candidates, spec: RequestSpec, also: Iterable[str] = ()
+) -> list[HostState]:
     """Return a state of each node that candidates lie on, in the order found.
 
-    A provider tree whose root is no compute node is left out, as nova does.
+    A provider tree whose root is no compute node is left out, as nova does. ``also`` are the uuids
+    of nodes to be there even without candidates.
     """
     requests: dict[str, list[AllocationRequest]] = defaultdict(list)
     for request in candidates.requests:
         requests[request.root_uuid].append(request)
+    for uuid in also:
+        requests.setdefault(uuid, [])
     kept = world.memory.kept_nodes if world.keeps_states else None
     nodes = (kept or world.memory.nodes).get(world.connection, requests)
     states = named_states(world, nodes, spec)

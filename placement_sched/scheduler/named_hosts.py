@@ -1,6 +1,6 @@
 """Hosts that names decide of: those a request must not go to, those it may only go to."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from placement_sched.db.connection import Connection
 from placement_sched.model.allocation import canonical
@@ -51,6 +51,10 @@ def is_forced(spec: RequestSpec) -> bool:
     return forced and not spec.get_scheduler_hint("_nova_check_type")
 
 
+#: The name of a stage, whether it keeps a host, and why it refuses the others.
+Stage = tuple[str, Callable[[HostState], bool], str]
+
+
 def sift(
     hosts: Sequence[HostState], spec: RequestSpec, disabled_cells: Collection[str] = ()
 ) -> FilterRun:
@@ -60,47 +64,60 @@ def sift(
     """
     left = list(hosts)
     reports: list[FilterReport] = []
+    for stage in _stages(spec, disabled_cells):
+        left, report = _sifted(left, stage)
+        reports.append(report)
+    return FilterRun(left, tuple(reports))
+
+
+def each_refusal_by_name(
+    host: HostState, spec: RequestSpec, disabled_cells: Collection[str] = ()
+) -> Iterator[FilterReport]:
+    """Yield each stage of :func:`sift` that refuses this host, also after the first."""
+    for stage in _stages(spec, disabled_cells):
+        _, report = _sifted([host], stage)
+        if report.rejected:
+            yield report
+
+
+def _sifted(hosts: list[HostState], stage: Stage) -> tuple[list[HostState], FilterReport]:
+    name, keeps, reason = stage
+    kept = [host for host in hosts if keeps(host)]
+    rejected = tuple(
+        Rejected(host.host, host.nodename, reason) for host in hosts if not keeps(host)
+    )
+    return kept, FilterReport(name=name, before=len(hosts), after=len(kept), rejected=rejected)
+
+
+def _stages(spec: RequestSpec, disabled_cells: Collection[str]) -> Iterator[Stage]:
+    """Yield the stages that the request, or the configuration, gives reason for."""
     ignored = {name.lower() for name in spec.ignore_hosts}
     cell = spec.destination.only_cell
     closed = {canonical(uuid) for uuid in disabled_cells}
-    stages: tuple[tuple[str, bool, Callable[[HostState], bool], str], ...] = (
-        (
+    if closed:
+        yield (
             "enabled_cells",
-            bool(closed),
             lambda host: host.cell_uuid is None or canonical(host.cell_uuid) not in closed,
             "its cell is disabled",
-        ),
-        (
+        )
+    if ignored:
+        yield (
             "ignore_hosts",
-            bool(ignored),
             lambda host: host.host.lower() not in ignored,
             "the request asks to ignore it",
-        ),
-        (
+        )
+    if names_hosts(spec):
+        yield (
             "requested_hosts",
-            names_hosts(spec),
             lambda host: _may(spec, host.host, host.nodename),
             "the request names other hosts",
-        ),
-        (
+        )
+    if cell is not None:
+        yield (
             "requested_cell",
-            cell is not None,
             lambda host: host.cell_uuid is not None and canonical(host.cell_uuid) == cell,
             f"the request names cell {cell}",
-        ),
-    )
-    for name, applies, keeps, reason in stages:
-        if not applies:
-            continue
-        kept = [host for host in left if keeps(host)]
-        rejected = tuple(
-            Rejected(host.host, host.nodename, reason) for host in left if not keeps(host)
         )
-        reports.append(
-            FilterReport(name=name, before=len(left), after=len(kept), rejected=rejected)
-        )
-        left = kept
-    return FilterRun(left, tuple(reports))
 
 
 def _may(spec: RequestSpec, host: str, node: str) -> bool:

@@ -75,7 +75,8 @@ class Run:
 
     ``fallback`` asks for VCPU where ``asked`` asks for PCPU: what both find counts.
     ``states_age`` is in seconds, where the driver keeps host states. ``unreported`` are the root
-    providers with candidates that are no known compute node.
+    providers with candidates that are no known compute node. ``world`` and ``chooser`` are what it
+    worked with: a verdict on one host asks them again.
     """
 
     settings: Settings
@@ -87,6 +88,8 @@ class Run:
     states_age: float | None = None
     policy: PolicyReport | None = None
     unreported: tuple[str, ...] = ()
+    world: World | None = None
+    chooser: Chooser | None = None
 
     @property
     def roots(self) -> dict[str, None]:
@@ -125,8 +128,14 @@ def run(
     spec = narrowed.spec
     named = confinement(connection, spec)
     query = question_from(spec, tools.settings, named)
+    chooser = _chooser(tools, tools.plugins, alternates)
     done = Run(
-        settings=tools.settings, narrowed=narrowed, query=query, states_age=_states_age(tools)
+        settings=tools.settings,
+        narrowed=narrowed,
+        query=query,
+        states_age=_states_age(tools),
+        world=world,
+        chooser=chooser,
     )
     if narrowed.refusal:
         return done
@@ -136,7 +145,6 @@ def run(
         done = replace(done, fallback=_asked(connection, unpinned, narrowed, tools))
     found = done.found
     hosts = host_states(world, found, spec)
-    chooser = _chooser(tools, tools.plugins, alternates)
     several = spec.num_instances > 1
     headroom = Headroom(connection, found) if several else Headroom.unbounded()
     known = {state.uuid for state in hosts}
@@ -156,7 +164,14 @@ def _run_rebuild(world: World, spec: RequestSpec, tools: Tools, alternates: int)
     chooser = _chooser(tools, replace(tools.plugins, filters=filters), alternates)
     choice = chooser.choose(named_states(world, nodes, spec), spec, Headroom.unbounded())
     narrowed = RequestFilterRun(spec, ())
-    return Run(settings=tools.settings, narrowed=narrowed, query=None, choice=choice)
+    return Run(
+        settings=tools.settings,
+        narrowed=narrowed,
+        query=None,
+        choice=choice,
+        world=world,
+        chooser=chooser,
+    )
 
 
 def _states_age(tools: Tools) -> float | None:

@@ -38,6 +38,7 @@ from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.notifications.announcer import SILENT, Announcer, Began
 from placement_sched.scheduler import group_support, stored
 from placement_sched.scheduler.aggregates import Aggregates
+from placement_sched.scheduler.asked_hosts import asked_hosts
 from placement_sched.scheduler.claims import claim
 from placement_sched.scheduler.completion import check_aliases, completed
 from placement_sched.scheduler.decisions import Retention, decided
@@ -51,6 +52,7 @@ from placement_sched.scheduler.pipeline import Run, Tools, funnel, outline, run
 from placement_sched.scheduler.policies.registry import Policies, policies_for
 from placement_sched.scheduler.policies.selection import Chosen, choose, under
 from placement_sched.scheduler.policies.shown import all_shown, one_shown
+from placement_sched.scheduler.verdicts import verdicts
 from placement_sched.store import allocations, decisions
 
 LOG = log.getLogger(__name__)
@@ -177,7 +179,8 @@ class Scheduler:
         """Return how a request would fare (contract §4), under other settings where given.
 
         The same run as :meth:`select_destinations`; nothing is claimed. With ``policy`` it is
-        under the policy of that name, whichever would be chosen.
+        under the policy of that name, whichever would be chosen. Where the view is of some hosts,
+        ``verdicts`` has one on each of them.
         """
         whole = self._whole(document)
         spec, chosen, aggregates = self._under_policy(whole, policy, overrides)
@@ -194,7 +197,10 @@ class Scheduler:
         with self.database.read() as connection:
             done = run(connection, spec, tools, number, aggregates)
             done = replace(done, policy=chosen.report)
+            asked = None if view.hosts is None else asked_hosts(connection, view.hosts)
+            view = asked.view(view) if asked else view
             told = funnel(connection, done, view, self.memory).as_json(view)
+            judged = verdicts(connection, done, asked) if asked else ()
         self.database.tally.candidates = len(done.found.requests)
         hosts = done.choice.first.host_reports() if done.choice else ()
         return {
@@ -203,6 +209,7 @@ class Scheduler:
             "funnel": told,
             "hosts": hosts_as_json(hosts, view),
             "selections": _selections(done),
+            **({"verdicts": [one.as_json() for one in judged]} if asked else {}),
         }
 
     def policies(self) -> list[Json]:

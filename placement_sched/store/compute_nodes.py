@@ -93,6 +93,12 @@ def named(
     )
 
 
+def all_names(connection: Connection) -> set[str]:
+    """Return the names of all hosts, and the names of all nodes."""
+    rows = connection.execute(select(_COLUMNS.host, _COLUMNS.hypervisor_hostname))
+    return {name for row in rows for name in row}
+
+
 def uuids_by_name(
     connection: Connection, hosts: Collection[str], cell_uuid: str | None = None
 ) -> dict[tuple[str, str], str]:

@@ -168,6 +168,11 @@ def names_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
     }
 
 
+def all_names(connection: Connection) -> set[str]:
+    """Return the names of all providers."""
+    return set(connection.scalars(select(_COLUMNS.name).where(_COLUMNS.name.is_not(None))))
+
+
 def not_found(uuid: str) -> NotFound:
     """Return the error that tells that there is no such provider."""
     return NotFound(f"No resource provider with uuid {uuid} found")

@@ -146,9 +146,13 @@ def test_a_single_host_that_was_not_weighed_has_its_weight_alone():
 
 
 def test_hosts_that_are_shown_alone_are_not_called_the_best():
-    told = lines(explanation(filters=[stage(9, 7, name="ComputeFilter")], hosts=[host("cn5", 0.0)]))
+    """Nor is their number to be taken for a rank."""
+    document = explanation(filters=[stage(9, 7, name="ComputeFilter")], hosts=[host("cn5", 0.0)])
+    document["verdicts"] = [{"host": "cn5", "node": "cn5", "rank": 6}]
+    told = lines(document)
     assert "7 hosts passed policy default" in told
-    assert "1 of 7 cn5" in told
+    assert "Asked for cn5" in told
+    assert "rank 6 of 7" in told
 
 
 def test_many_weighers_fit_80_columns():

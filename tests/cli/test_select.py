@@ -99,7 +99,9 @@ def test_select_that_finds_no_host_says_what_stands_in_the_way(answer, cloud):
     status, printed, told = answer("select", "--vcpus", "2", "--ram", "30000")
     assert status == 1
     assert "No valid host" in printed
-    assert told.startswith("placement-sched: no valid host: 3 hosts would fit but for resources MEM")
+    assert told.startswith(
+        "placement-sched: no valid host: 3 hosts would fit but for resources MEM"
+    )
     assert told.count("\n") == 1
     assert cloud.get("/scheduler/v1/instances").json["instances"] == []
 
@@ -143,9 +145,60 @@ def test_explain_shows_the_best_three_with_their_weights(answer):
     assert "RAMWeigher" in printed
 
 
-def test_explain_restricts_its_report_to_hosts(answer):
-    _, printed, _ = answer("explain", *SIZES, "--host", "cn2", "--format", "json")
-    assert [host["host"] for host in json.loads(printed)["hosts"]] == ["cn2"]
+def test_explain_gives_the_verdict_on_a_host_first(answer):
+    status, printed, told = answer("explain", *SIZES, "--host", "cn2")
+    assert (status, told) == (0, "")
+    first, *rest = printed.splitlines()
+    assert first.startswith("cn2  passed, rank 2 of 3, weight ")
+    flat = [" ".join(line.split()) for line in rest]
+    assert "Asked for cn2" in flat
+    assert "rank 2 of 3" in flat
+    assert not [line for line in flat if "cn3" in line]
+
+
+def test_explain_gives_every_reason_of_a_host(answer):
+    status, printed, _ = answer("explain", "--vcpus", "9", "--ram", "10000", "--host", "cn1")
+    assert status == 0
+    assert " ".join(printed.split()).startswith(
+        "cn1 rejected "
+        "resources MEMORY_MB:10000 MEMORY_MB: 8192 free of 8192, 10000 asked "
+        "resources VCPU:9 VCPU: at most 8 in one allocation (max_unit), 9 asked "
+    )
+
+
+def test_explain_refuses_an_unknown_host_by_name(answer):
+    status, printed, told = answer("explain", *SIZES, "--host", "cn7")
+    assert (status, printed) == (1, "")
+    assert told.startswith("placement-sched: --host: unknown host 'cn7'; did you mean 'cn")
+
+
+def test_explain_answers_for_known_hosts_beside_unknown_ones(answer):
+    hosts = ("--host", "mars", "--host", "cn1", "--host", "venus")
+    status, printed, told = answer("explain", *SIZES, *hosts)
+    assert status == 1
+    assert printed.startswith("cn1  passed, rank 3 of 3")
+    assert told == "placement-sched: --host: unknown hosts 'mars', 'venus'\n"
+    status, printed, told = answer("explain", *SIZES, *hosts, "--format", "json")
+    assert status == 1
+    verdicts = [one["verdict"] for one in json.loads(printed)["verdicts"]]
+    assert verdicts == ["unknown", "passed", "unknown"]
+
+
+def test_a_host_is_called_by_its_own_name_whichever_was_asked_for(answer):
+    uuid = "00000002-0000-4000-8000-000000000000"
+    _, printed, _ = answer("explain", *SIZES, "--host", uuid)
+    assert printed.startswith(f"cn2, asked for as {uuid}  passed")
+
+
+def test_verdicts_stand_side_by_side_in_a_comparison(answer, tmp_path, monkeypatch):
+    file = tmp_path / "policies.conf"
+    file.write_text("[tight]\nenabled_filters = ComputeFilter\nram_weight_multiplier = -1.0\n")
+    flags = ("--host", "cn1", "--compare", "default,tight", "--config-file", str(file))
+    status, printed, _ = answer("explain", *SIZES, *flags)
+    (row,) = [line for line in printed.splitlines() if line.startswith("cn1")]
+    assert status == 0
+    assert "rank 3 of 3" in row
+    assert "rank 1 of 3" in row
 
 
 def test_explain_overrides_settings_with_json_or_text(answer):

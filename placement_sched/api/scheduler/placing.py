@@ -32,7 +32,7 @@ def explain(scheduler: Scheduler, body: Json) -> Json:
         body["request_spec"],
         overrides=body.get("overrides") or {},
         view=View(
-            hosts=None if hosts is None else frozenset(hosts),
+            hosts=None if hosts is None else tuple(hosts),
             max_rejected=body.get("max_rejected", View().max_rejected),
         ),
         alternates=body.get("return_alternates", False),

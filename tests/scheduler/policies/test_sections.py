@@ -133,7 +133,7 @@ def test_without_a_list_every_section_of_the_file_may_be_a_policy(tmp_path):
     assert policies.get("dense").settings.filter_scheduler.ram_weight_multiplier == -1.0
     with pytest.raises(ConfigurationError, match=r"nova\.conf:4: \[libvirt\]: there is no option"):
         policies.get("libvirt")
-    with pytest.raises(ConfigurationError, match="there is no policy 'sparse'; there are: default, dense"):
+    with pytest.raises(ConfigurationError, match="no policy 'sparse'; there are: default, dense"):
         policies.get("sparse")
 
 
