@@ -51,8 +51,8 @@ class Dialect(Protocol):
 
     #: Whether a reader who takes no JSON is refused, rather than given JSON all the same.
     heeds_accept: bool
-    #: Whether of a repeated parameter the first value has to fit too, or the last alone.
-    minds_first: bool
+    #: Whether every value of a repeated parameter is checked, or only the last.
+    checks_every_value: bool
 
     def negotiate(self, headers: Headers) -> Version:
         """Return the version that the headers ask for."""
@@ -156,7 +156,7 @@ class Face:
             route,
             version,
             most=self._longest_query,
-            minds_first=self._dialect.minds_first,
+            every_value=self._dialect.checks_every_value,
         )
         call = Call(
             services=services,

@@ -1,5 +1,7 @@
 """The query string of a request: read, and held against what its route takes."""
 
+from collections import Counter
+from collections.abc import Iterator
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from placement_sched.api.microversion import Version
@@ -19,12 +21,12 @@ def pairs_of(query: bytes) -> Pairs:
 
 
 def check(
-    query: bytes, pairs: Pairs, route: Route, version: Version, *, most: int, minds_first: bool
+    query: bytes, pairs: Pairs, route: Route, version: Version, *, most: int, every_value: bool
 ) -> None:
     """Raise :class:`Invalid` for a query string that a route cannot be asked with.
 
-    ``most`` is its greatest length in bytes. Of a repeated parameter the last value has to fit,
-    and with ``minds_first`` the first one too.
+    ``most`` is its greatest length in bytes. Of a repeated parameter the last value has to fit the
+    schema, and with ``every_value`` each of the others too: handlers may then read them all.
     """
     _refuse_unreadable(query, most)
     schema = route.query.at(version) if route.query else None
@@ -32,8 +34,22 @@ def check(
         return
     last = dict(pairs)
     schema.check(last, _FAULT)
-    if minds_first and len(pairs) != len(last):
-        schema.check(dict(reversed(pairs)), _FAULT)
+    if every_value and len(pairs) != len(last):
+        required = {name: last[name] for name in schema.definition.get("required", ())}
+        for some in _rounds(pairs):
+            schema.check(required | some, _FAULT)
+
+
+def _rounds(pairs: Pairs) -> Iterator[dict[str, str]]:
+    """Yield the first value of each parameter, then the second value of those that have one, ..."""
+    seen: Counter[str] = Counter()
+    rounds: list[dict[str, str]] = []
+    for name, value in pairs:
+        if seen[name] == len(rounds):
+            rounds.append({})
+        rounds[seen[name]][name] = value
+        seen[name] += 1
+    yield from rounds
 
 
 def _refuse_unreadable(query: bytes, most: int) -> None:

@@ -33,7 +33,7 @@ class ComputeDialect:
     """nova's shape: ``{"itemNotFound": {"code": 404, "message": ...}}``."""
 
     heeds_accept = False  # nova answers JSON to whomever
-    minds_first = True
+    checks_every_value = True
 
     def negotiate(self, headers: Headers) -> Version:
         """Return the version asked for by ``OpenStack-API-Version``, else by nova's older header.

@@ -221,5 +221,9 @@ def _sort(call: Call) -> tuple[tuple[str, bool], ...]:
         raise Forbidden("Only administrators can sort servers by host or node.")
     last = directions[-1] if directions else "desc"
     pairs = zip_longest(keys or ("created_at",), directions[: len(keys or (1,))], fillvalue=last)
-    found = [(SORT_KEYS[key], direction == "desc") for key, direction in pairs]
-    return tuple((column, down) for column, down in found if column) or NEWEST_FIRST
+    found: dict[str, bool] = {}
+    for key, direction in pairs:
+        # A column that comes again orders nothing more, and databases take only so many.
+        if column := SORT_KEYS[key]:
+            found.setdefault(column, direction == "desc")
+    return tuple(found.items()) or NEWEST_FIRST

@@ -15,7 +15,7 @@ class IdentityDialect:
     """keystone's shape: ``{"error": {"code": 403, "message": ..., "title": "Forbidden"}}``."""
 
     heeds_accept = True
-    minds_first = True
+    checks_every_value = True
 
     def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's
         """Return the one version there is."""

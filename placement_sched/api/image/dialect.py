@@ -27,7 +27,7 @@ class ImageDialect:
     """
 
     heeds_accept = False  # glance answers JSON to whomever
-    minds_first = True
+    checks_every_value = True
 
     def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's
         """Return the one version there is."""

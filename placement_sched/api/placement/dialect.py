@@ -17,7 +17,7 @@ class PlacementDialect:
     """
 
     heeds_accept = True
-    minds_first = False
+    checks_every_value = False
 
     def __init__(self, versioning: Versioning, codes_since: Version | None = ERROR_CODES) -> None:
         self._versioning = versioning

@@ -42,7 +42,7 @@ ALSO_HERE: Mapping[str, str] = MappingProxyType(
 class SchedulerDialect(PlacementDialect):
     """Placement's shape, one version, and ``scheduler.*`` codes always."""
 
-    minds_first = True
+    checks_every_value = True
 
     def __init__(self) -> None:
         super().__init__(Versioning("scheduler", Version(1, 0), Version(1, 0)), codes_since=None)

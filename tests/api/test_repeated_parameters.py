@@ -1,0 +1,172 @@
+"""A query parameter may be repeated, with any values in any order, on every route that is read."""
+
+import shutil
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import pytest
+
+from placement_sched.api.compute.face import ROUTES as COMPUTE
+from placement_sched.api.image.face import ROUTES as IMAGE
+from placement_sched.api.image.listing import SORT_KEYS
+from placement_sched.api.placement.face import ROUTES as PLACEMENT
+from placement_sched.api.scheduler.face import ROUTES as SCHEDULER
+from placement_sched.app import create_app
+from tests.conftest import Client, make_settings
+from tests.placing import instance
+from tests.reports import NOW, a_report, node_uuid
+
+#: By the first part of the path: the routes, and the microversion to ask for.
+FACES = {
+    "placement": (PLACEMENT, "placement 1.39"),
+    "compute": (COMPUTE, "compute 2.96"),
+    "image": (IMAGE, "image 2.0"),
+    "scheduler": (SCHEDULER, "scheduler 1.0"),
+}
+#: What the variable parts of paths stand for; a path with another part leads to nothing.
+NAMED = {"uuid": node_uuid(1), "service_id": node_uuid(1), "hypervisor_id": node_uuid(1)}
+#: The parameters of lists whose handlers check them, without a schema.
+WITHOUT_SCHEMA = {
+    ("image", "/v2/images"): (
+        *("limit", "marker", "sort", "sort_key", "sort_dir", "tag", "visibility", "owner"),
+        *("member_status", "name", "id", "status", "size", "size_min", "size_max", "min_ram"),
+        *("protected", "os_hidden", "created_at", "updated_at", "disk_format", "anything"),
+    ),
+}
+#: Values that are right for some parameters; those of an enumeration are in its schema.
+RIGHT = {
+    "limit": "1",
+    "marker": node_uuid(1),
+    "resources": "VCPU:1",
+    "required": "HW_CPU_X86_AVX2",
+    "root_required": "HW_CPU_X86_AVX2",
+    "same_subtree": "1",
+    "in_tree": node_uuid(1),
+    "member_of": node_uuid(1),
+    "uuid": node_uuid(1),
+    "instance": instance(1),
+    "since": "2026-01-01T00:00:00Z",
+    "sort": "name:asc",
+    "sort_dir": "asc",
+}
+WRONG = ("K", "", "-1", "9" * 30, "in:", "x" * 300)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A list, one of its parameters, and a value that is right for it."""
+
+    face: str
+    path: str
+    parameter: str
+    right: str
+    beside: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.face}{self.path}-{self.parameter}"
+
+
+def right_value(name, schema):
+    stem = name.rstrip("0123456789")
+    known = RIGHT.get(name) or RIGHT.get(stem)
+    return known or str(next(iter(schema.get("enum", ("a",)))))
+
+
+def parameters(face, route):
+    """Yield each parameter of a route with its schema: all that any version has."""
+    found = {name: {} for name in WITHOUT_SCHEMA.get((face, route.path), ())}
+    for _, schema in route.query.windows if route.query else ():
+        if schema is not None:
+            found |= schema.definition.get("properties", {})
+            patterns = schema.definition.get("patternProperties", {})
+            found |= {f"{pattern[1:].partition('(')[0]}1": {} for pattern in patterns}
+    if face == "image" and "sort_key" in found:
+        found["sort_key"] = {"enum": list(SORT_KEYS)}
+    return found
+
+
+def questions():
+    """Yield each list with each of its parameters."""
+    for face, (routes, _) in FACES.items():
+        for route in routes:
+            if route.method != "GET":
+                continue
+            found = parameters(face, route)
+            beside = {"resources": "VCPU:1"} if "resources1" in found else {}
+            for name, schema in found.items():
+                others = tuple(pair for pair in beside.items() if pair[0] != name)
+                yield Asked(face, route.path, name, right_value(name, schema), others)
+
+
+@pytest.fixture(scope="module")
+def app(sqlite_template, tmp_path_factory):
+    """An application with one of everything that lists show."""
+    path = tmp_path_factory.mktemp("repeated") / "placement_sched.db"
+    shutil.copy(sqlite_template, path)
+    application = create_app(make_settings(f"sqlite:///{path}"), clock=lambda: NOW)
+    client = Client(application)
+    client.put_json(f"/scheduler/v1/compute_nodes/{node_uuid(1)}", a_report(1))
+    record = {"project_id": "admin", "host": "cn1", "vm_state": "active"}
+    client.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    client.post_json("/image/v2/images", {"name": "i1"})
+    flavor = {"name": "f1", "ram": 1, "vcpus": 1, "disk": 1}
+    client.post_json("/compute/v2.1/flavors", {"flavor": flavor})
+    yield client
+    application.close()
+
+
+@pytest.mark.parametrize("asked", list(questions()), ids=str)
+def test_repeated_values_are_answered_or_refused(app, asked):
+    path = f"/{asked.face}{asked.path}"
+    for name, value in NAMED.items():
+        path = path.replace(f"<{name}>", value)
+    headers = {"OpenStack-API-Version": FACES[asked.face][1]}
+    right = asked.right
+    for wrong in WRONG:
+        for values in ((right, wrong), (wrong, right), (right, wrong, right)):
+            query = urlencode([*asked.beside, *((asked.parameter, value) for value in values)])
+            answer = app.get(f"{path}?{query}", headers=headers, status="*")
+            assert answer.status_int < 500, f"{path}?{query}: {answer.text}"
+
+
+@pytest.mark.parametrize("path", ["servers", "servers/detail"])
+@pytest.mark.parametrize("values", [("uuid", "K"), ("K", "uuid"), ("uuid", "K", "uuid")])
+@pytest.mark.parametrize("name", ["sort_key", "sort_dir", "limit"])
+def test_every_value_of_a_compute_parameter_has_to_fit(app, path, values, name):
+    right = {"sort_key": "uuid", "sort_dir": "asc", "limit": "1"}[name]
+    query = urlencode([(name, value.replace("uuid", right)) for value in values])
+    answer = app.get(f"/compute/v2.1/{path}?{query}", status=400)
+    assert name in answer.json["badRequest"]["message"]
+
+
+#: Parameters of which every value counts, and thousands of values for each.
+MANY = [
+    ("compute/v2.1/servers", "sort_key", ["uuid", "host"] * 2000),
+    ("compute/v2.1/servers", "status", [f"S{number}" for number in range(4000)]),
+    ("compute/v2.1/servers", "name", [f"s{number}" for number in range(4000)]),
+    ("image/v2/images", "tag", [f"t{number}" for number in range(4000)]),
+    ("image/v2/images", "sort_key", ["name", "size"] * 2000),
+    ("image/v2/images", "sort", ["name,size"] * 2000),
+    ("placement/resource_providers", "member_of", [node_uuid(number) for number in range(1000)]),
+    ("placement/resource_providers", "required", ["HW_CPU_X86_AVX2", "!HW_CPU_X86_SSE"] * 1000),
+    ("placement/allocation_candidates", "member_of", [node_uuid(n) for n in range(1000)]),
+    ("placement/allocation_candidates", "required", ["HW_CPU_X86_AVX2", "!HW_CPU_X86_SSE"] * 1000),
+]
+
+
+@pytest.mark.parametrize(("path", "name", "values"), MANY, ids=lambda value: str(value)[:40])
+def test_thousands_of_values_are_answered_or_refused(app, path, name, values):
+    beside = [("resources", "VCPU:1")] if "candidates" in path else []
+    query = urlencode([*beside, *((name, value) for value in values)])
+    headers = {"OpenStack-API-Version": FACES[path.partition("/")[0]][1]}
+    answer = app.get(f"/{path}?{query}", headers=headers, status="*")
+    assert answer.status_int < 500, answer.text[:300]
+
+
+def test_a_sort_key_that_comes_again_orders_nothing(app):
+    for number in (2, 3):
+        record = {"project_id": "admin", "host": "cn1"}
+        app.put_json(f"/scheduler/v1/instances/{instance(number)}", record)
+    path = "/compute/v2.1/servers?sort_key=uuid&sort_dir=desc&sort_key=uuid&sort_dir=asc"
+    servers = app.get(path).json["servers"]
+    assert [server["id"] for server in servers] == [instance(number) for number in (3, 2, 1)]
