@@ -8,9 +8,10 @@ BENCH_ARGS ?=
 # ours.
 PEER ?= .venv-peer
 RACE_ROUNDS ?= 300
+MINUTES ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test gabbi peer differential race lint format bench bench-writes bench-scheduler bench-race docs clean
+.PHONY: help demo test gabbi peer differential race explore lint format bench bench-writes bench-scheduler bench-race docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -55,6 +56,9 @@ differential: $(VENV)/.develop $(PEER)/.ready ## ask OpenStack's placement and n
 
 race: $(VENV)/.develop ## claim whole providers from several processes at once, RACE_ROUNDS times
 	PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest $(PYTEST_ARGS) tests/store/test_allocations_race.py
+
+explore: $(VENV)/.develop ## search with random examples for what the suite does not find (MINUTES=30 SEED=1)
+	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PYTEST_ARGS)
 
 lint: $(VENV)/.develop ## check style, types and floors
 	$(BIN)/ruff check .

@@ -13,7 +13,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from hypothesis import settings as hypothesis_settings
 from sqlalchemy import (
     Engine,
     create_engine,
@@ -38,12 +37,9 @@ from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.loading import full_conf
 from placement_sched.store.resource_classes import FIRST_CUSTOM_ID
 from tests.conforming import Conforming
+from tests.exploring import load_profile, prepare, skip_when_over
 
-# A commit that CI has once found right stays so: there the examples are always the same, elsewhere
-# always others. Nowhere does it count how long one takes: the machine may have more to do.
-hypothesis_settings.register_profile("here", deadline=None)
-hypothesis_settings.register_profile("ci", deadline=None, derandomize=True)
-hypothesis_settings.load_profile("ci" if os.environ.get("CI") else "here")
+load_profile()
 
 SERVERS = {
     "postgresql": os.environ.get(
@@ -61,6 +57,17 @@ BROKER_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_BROKER"))
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the gabbi stories be told to a server that is running already."""
     parser.addoption("--url", help="the address of a server without resource providers")
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the property tests, which ``make explore`` runs."""
+    prepare(config, items)
+
+
+def pytest_runtest_setup() -> None:
+    """End the search of ``make explore`` with its minutes."""
+    skip_when_over()
 
 
 def make_settings(url: str, **options: object) -> Settings:

@@ -16,6 +16,7 @@ from placement_sched.api import openapi
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.face import ROUTES
 from placement_sched.app import create_app
+from tests.exploring import EXPLORING, draws
 
 ADDRESS = "/placement/openapi.json"
 #: The newest, the oldest, and those where most of the forms in between are served.
@@ -189,6 +190,7 @@ def _filled(client: Any) -> None:
     send("put", f"allocations/{UUIDS[4]}", claim)
 
 
+@pytest.mark.property
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_request_meets_a_defect_or_an_undocumented_answer(
     version, sqlite_settings, sqlite_app, request
@@ -219,13 +221,13 @@ def test_no_request_meets_a_defect_or_an_undocumented_answer(
 
 
 def _run(
-    operation: Any, mode: GenerationMode, headers: Mapping[str, str], examples: int, client: Any
+    operation: Any, mode: GenerationMode, headers: Mapping[str, str], few: int, client: Any
 ) -> None:
     @hypothesis.settings(
-        max_examples=examples,
+        max_examples=draws(few),
         deadline=None,
         database=None,
-        derandomize=True,
+        derandomize=not EXPLORING,
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

@@ -10,9 +10,10 @@ from placement_sched.candidates.search import find, prepare
 from tests.candidates.reference import all_candidates, as_found, candidates_of
 from tests.candidates.reload import reload
 from tests.candidates.strategies import queries, tree_clouds
+from tests.exploring import draws
 
 EXAMPLES = settings(
-    max_examples=40,
+    max_examples=draws(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -18,9 +18,10 @@ from tests.candidates.reference import all_candidates, candidates_of, stands
 from tests.candidates.reload import reload
 from tests.candidates.strategies import clouds, groups, queries, tree_clouds
 from tests.clouds import Cloud, Host, load, stock
+from tests.exploring import draws
 
 EXAMPLES = examples(
-    max_examples=40,
+    max_examples=draws(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

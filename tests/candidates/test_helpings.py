@@ -18,9 +18,10 @@ from tests.candidates.reference import all_candidates, as_found
 from tests.candidates.reload import reload
 from tests.candidates.strategies import queries, tree_clouds
 from tests.clouds import Cloud, load, uuid_of
+from tests.exploring import draws
 
 EXAMPLES = settings(
-    max_examples=30,
+    max_examples=draws(30),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -12,9 +12,10 @@ from placement_sched.model.query import CandidatesQuery, RequestGroup, TraitTerm
 from tests.candidates.reload import reload
 from tests.candidates.strategies import clouds, groups
 from tests.clouds import Cloud, Host, candidates, load, stock
+from tests.exploring import draws
 
 EXAMPLES = settings(
-    max_examples=40,
+    max_examples=draws(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -18,6 +18,7 @@ from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.strategies import queries, tree_clouds
 from tests.clouds import Cloud, load, uuid_of
+from tests.exploring import draws
 
 #: A host with a NUMA node and a card; a storage array that shares, with a shelf below it and
 #: beside a controller of its own, which another pool shares with.
@@ -174,7 +175,7 @@ def _contradictory(terms):
 
 
 @settings(
-    max_examples=30,
+    max_examples=draws(30),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -14,6 +14,7 @@ from placement_sched.operations.sync_here import PlacementHere
 from placement_sched.operations.sync_traits import sync_traits
 from placement_sched.store import host_aggregates, resource_providers, synced_traits, traits
 from tests.conftest import _empty, make_settings
+from tests.exploring import draws
 from tests.host_maps import (
     LICENSED,
     Told,
@@ -349,7 +350,7 @@ def state(database, nodes):
     )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=draws(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(before=CLOUD, after=CLOUD, by_hand=PUT_BY_HAND)
 def test_twice_is_once_and_what_is_there_is_what_is_asked_or_put_by_hand(
     shared, before, after, by_hand

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from placement_sched.model.report import View
 from placement_sched.operations import host_aggregates
 from tests.clouds import NOW, Host, give_traits
+from tests.exploring import Dice, draws
 from tests.placing import flavor, report, spec
 
 HOSTS = 2_000
@@ -71,7 +72,7 @@ def _made(random: Random) -> Reserves:
 
 @pytest.fixture
 def reserves(app) -> Reserves:
-    made = _made(Random(20))
+    made = _made(Dice.of(20))
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [report(name, memory_mb=memory) for name, memory in made.memory_mb.items()],
@@ -95,7 +96,7 @@ _traits = st.sets(st.sampled_from(RESERVED), max_size=3)
 
 
 @settings(
-    max_examples=12,
+    max_examples=draws(12),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

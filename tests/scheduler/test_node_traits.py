@@ -1,7 +1,5 @@
 """What one process remembers of the traits of all nodes is right, whoever changes them."""
 
-from random import Random
-
 import pytest
 from sqlalchemy import select
 
@@ -17,6 +15,7 @@ from placement_sched.scheduler.node_traits import NodeTraitCache
 from tests.clouds import uuid_of
 from tests.conftest import make_settings
 from tests.empty_databases import empty_database
+from tests.exploring import Dice
 from tests.openstack_databases import make_openstack
 from tests.operations.test_reports import report as record
 from tests.placing import report, spec
@@ -230,8 +229,9 @@ def make_if_missing(database, uuid):
         make(database, uuid)
 
 
+@pytest.mark.property
 def test_after_any_writes_what_is_remembered_is_what_is(database, other_process, settings):
-    random = Random(34)
+    random = Dice.of(34)
     chance = Chance(random, settings)
     ways = (database, other_process)
     caches = [NodeTraitCache() for _ in ways]

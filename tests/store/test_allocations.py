@@ -12,6 +12,7 @@ from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
 from placement_sched.model.allocation import UNCHECKED, ConsumerClaim, canonical, may_hold
 from placement_sched.model.inventory import Inventory, obeys_units
 from placement_sched.store import allocations, resource_providers
+from tests.exploring import draws
 from tests.providers import NOW, make_provider, make_providers, set_inventory
 from tests.statements import counted
 
@@ -248,7 +249,7 @@ writes = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=6)
 
 @given(first=inventories, then=inventories, before=writes, after=writes)
 @settings(
-    max_examples=40,
+    max_examples=draws(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

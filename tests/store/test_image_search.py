@@ -1,7 +1,5 @@
 """Pages of images: in whatever order, each image is on exactly one of them."""
 
-import random
-
 import pytest
 
 from placement_sched.model.image_search import SORT_KEYS, ImageSearch
@@ -9,6 +7,7 @@ from placement_sched.model.stored_image import StoredImage, Viewer
 from placement_sched.store import images
 from placement_sched.store.image_search import search
 from tests.clouds import uuid_of
+from tests.exploring import Dice
 from tests.hosts import NOW
 
 EVERYBODY = Viewer(project_id="admin", is_admin=True)
@@ -17,7 +16,7 @@ EVERYBODY = Viewer(project_id="admin", is_admin=True)
 @pytest.fixture
 def cloud(database):
     """Thirty images, among them many that are alike."""
-    rng = random.Random(11)
+    rng = Dice.of(11)
 
     def fill(connection):
         for number in range(30):
@@ -38,9 +37,10 @@ def cloud(database):
     return database
 
 
+@pytest.mark.property
 @pytest.mark.parametrize("seed", range(8))
 def test_every_image_is_on_one_page(cloud, seed):
-    rng = random.Random(seed)
+    rng = Dice.of(seed)
     keys = rng.sample(SORT_KEYS, rng.randint(1, 3))
     order = {key: rng.random() < 0.5 for key in keys}
     order.setdefault("id", rng.random() < 0.5)

@@ -10,6 +10,7 @@ from placement_sched.db.tables import allocations
 from placement_sched.model.inventory import MAX_INT, Inventory, fits
 from placement_sched.store import provider_search, resource_classes, resource_providers
 from placement_sched.store.provider_search import ProviderQuery
+from tests.exploring import draws
 from tests.providers import NOW, make_providers
 
 # A FLOAT of MariaDB is read back with six digits.
@@ -64,7 +65,7 @@ def free(database, amount):
 
 
 @settings(
-    max_examples=12,
+    max_examples=draws(12),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

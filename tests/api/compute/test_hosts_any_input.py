@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from placement_sched.app import create_app
 from tests.api.compute.hosts import HYPERVISORS, SERVICES, HostApi
 from tests.conftest import Client, make_settings
+from tests.exploring import draws
 from tests.reports import NOW, node_uuid
 
 VERSIONS = ("2.1", "2.11", "2.33", "2.52", "2.53", "2.74", "2.75", "2.87", "2.88", "2.96")
@@ -74,7 +75,7 @@ def told(answer):
     return fault["code"] == answer.status_int and answer.status_int in {400, 404, 405, 501}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=draws(40), deadline=None)
 @given(
     version=st.sampled_from(VERSIONS),
     path=st.sampled_from(["", "/detail", "/statistics"])
@@ -88,7 +89,7 @@ def test_any_question_about_hypervisors_is_answered(reporting, version, path, qu
     assert told(reporting.ask("GET", url, version=version, status="*")), url
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=draws(40), deadline=None)
 @given(
     version=st.sampled_from(VERSIONS),
     method=st.sampled_from(["GET", "PUT", "DELETE"]),

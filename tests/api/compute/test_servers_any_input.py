@@ -11,6 +11,7 @@ from placement_sched.api.compute.schemas.servers import _PLAIN
 from placement_sched.app import create_app
 from placement_sched.store.server_list import SORT_KEYS
 from tests.conftest import Client, make_settings
+from tests.exploring import draws
 from tests.placing import instance
 from tests.reports import NOW
 
@@ -82,7 +83,7 @@ def told(app, method, url, version, body=None):
     return fault["code"] == answer.status_int and answer.status_int in {400, 403, 404}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=draws(80), deadline=None)
 @given(
     version=VERSIONS,
     path=st.sampled_from(["", "/detail"]) | SEGMENT.map(lambda name: f"/{quote(name, safe='')}"),
@@ -93,7 +94,7 @@ def test_any_question_about_servers_is_answered(app, version, path, query):
     assert told(app, "GET", url, version), url
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(30), deadline=None)
 @given(
     version=VERSIONS,
     method=st.sampled_from(["GET", "DELETE"]),
@@ -106,7 +107,7 @@ def test_any_question_about_groups_is_answered(app, version, method, path, query
     assert told(app, method, url, version), (method, url)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=draws(40), deadline=None)
 @given(version=VERSIONS, group=GROUP | JSON)
 def test_any_group_is_made_or_refused(app, version, group):
     assert told(app, "POST", GROUPS, version, {"server_group": group}), group

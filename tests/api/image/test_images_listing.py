@@ -1,6 +1,5 @@
 """Lists of images: filters, order, pages, and who sees which."""
 
-import random
 from datetime import datetime, timedelta
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -11,6 +10,7 @@ from placement_sched.app import create_app
 from placement_sched.db.tables import images
 from tests.api.image.conftest import BANK, SHOP, ImageApi
 from tests.conftest import Client
+from tests.exploring import Dice
 from tests.statements import counted
 
 START = datetime(2026, 1, 1, 12, 0, 0)
@@ -219,8 +219,9 @@ def test_images_come_in_the_order_asked_for(timed, query, names):
     assert timed.names(query) == names
 
 
+@pytest.mark.property
 def test_pages_are_linked_and_hold_every_image_once(api):
-    rng = random.Random(7)
+    rng = Dice.of(7)
     for number in range(23):
         attributes = {"tags": ["t"]} if number % 5 else {"tags": ["t"], "disk_format": "raw"}
         if rng.random() < 0.3:

@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from placement_sched.operations.fleet.changes import changes
 from placement_sched.operations.fleet.showing import text_of
 from tests.conftest import _empty
+from tests.exploring import draws
 from tests.operations.fleet.clouds import documents
 from tests.operations.fleet.conftest import Loaded
 from tests.reports import a_report, node_uuid
@@ -23,7 +24,10 @@ def assert_kept(cloud, empty):
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    max_examples=draws(12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
 )
 @given(document=documents())
 def test_dump_then_load_into_an_empty_database_is_the_identity(empty_cloud, document):

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from placement_sched.scheduler.loading import full_conf, read_settings
+from tests.exploring import Dice
 from tests.placing import flavor, report, spec
 from tests.statements import counted
 
@@ -42,7 +43,7 @@ def configured(folder, url, name, *, alone):
 def services(tmp_path, sqlite_url, make_app):
     """The service with all policies, and for each policy one that has it alone."""
     every = make_app(configured(tmp_path, sqlite_url, "all", alone=False))
-    random = Random(7)
+    random = Dice.of(7)
     reports = [
         report(
             f"{name}{number}",
@@ -112,9 +113,10 @@ def told(client, asked):
     )
 
 
+@pytest.mark.property
 def test_each_decision_is_that_of_a_service_with_its_policy_alone(services):
     every, alone = services
-    random = Random(11)
+    random = Dice.of(11)
     requests = [
         (name, requested(name, alone[name][1], random))
         for name in random.choices(list(POLICIES), k=REQUESTS)

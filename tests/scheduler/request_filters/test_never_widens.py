@@ -19,6 +19,7 @@ from placement_sched.scheduler.question import Confinement, question_from
 from placement_sched.scheduler.request_filters import Outcome
 from placement_sched.scheduler.stages import run_request_filters
 from tests.clouds import Cloud, Host, load, stock
+from tests.exploring import Dice, draws
 from tests.scheduler.requests import CUSTOM, NUMBERS, SPECS, TRANSLATED, WORLDS
 from tests.scheduler.states import settings_with
 
@@ -106,7 +107,7 @@ def test_all_of_them_one_after_the_other_leave_everything_asked_that_was(spec, w
 @pytest.fixture
 def cloud(sqlite_database):
     """Twelve hosts that differ in traits and aggregates, with a GPU below each."""
-    lot = Random(7)
+    lot = Dice.of(7)
     hosts = []
     for number in range(12):
         root = Host(
@@ -138,7 +139,9 @@ def candidates(connection, spec):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=draws(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(spec=SPECS, world=WORLDS)
 def test_candidates_of_the_narrowed_request_are_among_those_of_the_request(cloud, spec, world):

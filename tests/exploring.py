@@ -1,0 +1,130 @@
+"""The random search: all property tests, again and again, with other examples each time.
+
+``make explore`` runs this module. Other runs of the suite draw few examples, and those of CI are
+always the same ones; here there are many more, drawn from a seed that is printed.
+"""
+
+import argparse
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import is_hypothesis_test
+from hypothesis import settings as hypothesis_settings
+
+#: Which of the profiles below is in force: ``.ci/run`` sets it, and so does ``make explore``.
+PROFILE = "HYPOTHESIS_PROFILE"
+#: When the search ends, in seconds since the epoch.
+UNTIL = "PLACEMENT_SCHED_EXPLORE_UNTIL"
+EXPLORING = os.environ.get(PROFILE) == "explore"
+#: How many times as many examples the search draws for each test.
+MORE = 5
+_NO_TESTS = 5
+
+
+def load_profile() -> None:
+    """Put the profile that the environment names in force, for all tests made after this.
+
+    None of them counts how long an example takes: the machine may have other work to do.
+    """
+    # A commit that CI found right stays so: its examples are always the same.
+    hypothesis_settings.register_profile("ci", deadline=None, derandomize=True)
+    hypothesis_settings.register_profile("here", deadline=None)
+    # The seed alone decides on the examples, so none is remembered from run to run.
+    hypothesis_settings.register_profile(
+        "explore", deadline=None, database=None, max_examples=draws(100), print_blob=True
+    )
+    hypothesis_settings.load_profile(os.environ.get(PROFILE) or "here")
+
+
+def draws(few: int) -> int:
+    """Return how many examples a test draws that draws ``few`` of them in the suite."""
+    return few * MORE if EXPLORING else few
+
+
+class Dice:
+    """Where tests without hypothesis have their random numbers from."""
+
+    #: The seed of the search; without one the numbers of a test are always the same.
+    seed: str | None = None
+
+    @classmethod
+    def of(cls, usual: int) -> Random:
+        """Return random numbers: those of the seed ``usual``, while exploring any others."""
+        return Random(usual) if cls.seed is None else Random(f"{cls.seed}/{usual}")
+
+
+def prepare(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the property tests, and put the modules in another order in each search."""
+    for item in items:
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker("property")
+    if EXPLORING:
+        Dice.seed = config.getoption("--hypothesis-seed")
+        paths = sorted({item.path for item in items})
+        # The minutes may be over before the last of them had its turn.
+        Random(Dice.seed).shuffle(paths)
+        items.sort(key=lambda item: paths.index(item.path))
+
+
+def skip_when_over() -> None:
+    """Skip a test that would begin after the end of the search."""
+    if time.time() > float(os.environ.get(UNTIL, "inf")):
+        pytest.skip("the minutes of the search are over")
+
+
+def modules() -> list[str]:
+    """Return the modules with property tests: to read all modules of the suite takes a while."""
+    here = Path(__file__).parent
+    marks = ("@given(", "mark.property")
+    return [
+        str(path)
+        for path in sorted(here.rglob("test_*.py"))
+        if any(mark in path.read_text() for mark in marks)
+    ]
+
+
+def search(minutes: float, seed: int, arguments: Sequence[str]) -> int:
+    """Run the property tests with one seed after the other; return the exit status.
+
+    It ends with the minutes, or with the first seed that finds a fault.
+    """
+    end = time.time() + 60 * minutes
+    environment = {**os.environ, PROFILE: "explore", UNTIL: str(end)}
+    while True:
+        left = max(0.0, (end - time.time()) / 60)
+        print(f"seed {seed}, minutes left: {left:.1f}", flush=True)
+        command = ["-m", "pytest", "-q", "-m", "property", "-p", "no:cacheprovider"]
+        command += [f"--hypothesis-seed={seed}", *(arguments or modules())]
+        status = subprocess.run([sys.executable, *command], env=environment, check=False).returncode
+        if status == _NO_TESTS:
+            print("There are no property tests among these.", file=sys.stderr)
+            return status
+        if status:
+            print(f"A test failed with the seed {seed}. Repeat it with")
+            print(f"  {PROFILE}=explore {sys.executable} -m pytest --hypothesis-seed={seed} TEST")
+            print(f"or repeat the whole search with: make explore SEED={seed}")
+            return status
+        if time.time() >= end:
+            return 0
+        seed += 1
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Search as the command line asks; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.exploring", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30, help="how long (default: 30)")
+    parser.add_argument("--seed", type=int, help="the first seed (default: a random one)")
+    told, arguments = parser.parse_known_args(words)
+    seed = secrets.randbelow(10**9) if told.seed is None else told.seed
+    return search(told.minutes, seed, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
