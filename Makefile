@@ -55,7 +55,7 @@ differential: $(VENV)/.develop $(PEER)/.ready ## ask OpenStack's placement and n
 	$(BIN)/python -m tests.differential.numa $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS))
 
 race: $(VENV)/.develop ## claim whole providers from several processes at once, RACE_ROUNDS times
-	PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest $(PYTEST_ARGS) tests/store/test_allocations_race.py
+	PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/store/test_allocations_race.py
 
 explore: $(VENV)/.develop ## search with random examples for what the suite does not find (MINUTES=30 SEED=1)
 	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PYTEST_ARGS)

@@ -10,12 +10,12 @@ def at_once(*works: Callable[[], Any]) -> list[Any]:
     start, told = Barrier(len(works)), [None] * len(works)
 
     def do(index: int, work: Callable[[], Any]) -> None:
-        start.wait()
+        start.wait(timeout=60)
         told[index] = work()
 
     threads = [Thread(target=do, args=pair) for pair in enumerate(works)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     return told

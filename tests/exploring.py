@@ -25,6 +25,8 @@ UNTIL = "PLACEMENT_SCHED_EXPLORE_UNTIL"
 EXPLORING = os.environ.get(PROFILE) == "explore"
 #: How many times as many examples the search draws for each test.
 MORE = 5
+#: Seconds that one test may take with that many.
+_LONGEST = 3600
 _NO_TESTS = 5
 
 
@@ -101,8 +103,12 @@ def search(minutes: float, seed: int, arguments: Sequence[str]) -> int:
         left = max(0.0, (end - time.time()) / 60)
         print(f"seed {seed}, minutes left: {left:.1f}", flush=True)
         command = ["-m", "pytest", "-q", "-m", "property", "-p", "no:cacheprovider"]
-        command += [f"--hypothesis-seed={seed}", *(arguments or modules())]
-        status = subprocess.run([sys.executable, *command], env=environment, check=False).returncode
+        command += [f"--timeout={_LONGEST}", f"--hypothesis-seed={seed}", *(arguments or modules())]
+        # A test that has begun may go on for a while when the minutes are over.
+        limit = max(0.0, end - time.time()) + _LONGEST
+        status = subprocess.run(
+            [sys.executable, *command], env=environment, check=False, timeout=limit
+        ).returncode
         if status == _NO_TESTS:
             print("There are no property tests among these.", file=sys.stderr)
             return status

@@ -36,4 +36,4 @@ def served(application: Callable[..., Any], tls: ssl.SSLContext | None = None) -
             yield f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
-            thread.join()
+            thread.join(timeout=60)

@@ -11,7 +11,8 @@ from oslo_config import cfg, generator
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import open_database, shown
-from placement_sched.cli.terminal import print_json, sentence, waiting
+from placement_sched.cli.sentences import sentence
+from placement_sched.cli.terminal import print_json, waiting
 from placement_sched.config.messaging import oslo_messaging
 from placement_sched.config.process import read_files
 from placement_sched.config.settings import Settings

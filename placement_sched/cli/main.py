@@ -5,29 +5,60 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
 
-from placement_sched.cli import (
-    aggregate,
-    config,
-    db,
-    demo,
-    fleet,
-    placement,
-    policy,
-    select,
-    serve,
-    status,
-)
 from placement_sched.cli.arguments import Parser
-from placement_sched.cli.terminal import one_line, sentence
+from placement_sched.cli.sentences import one_line, sentence
 from placement_sched.errors import Error, Invalid, NotFound
 
 PROGRAM = "placement-sched"
 
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A module of commands, which is imported only when one of them is called.
+
+    Its ``register(commands)`` adds them. ``summaries`` has the line of each in ``--help``: the same
+    that the module gives, which ``tests/cli/test_starting.py`` compares.
+    """
+
+    module: str
+    summaries: Mapping[str, str]
+
+
 #: The command groups, in the order of ``--help``.
-GROUPS = (demo, serve, db, select, policy, aggregate, fleet, placement, status, config)
+GROUPS = (
+    Group(
+        "placement_sched.cli.demo",
+        {"demo": "watch requests being placed on a sample cloud of 300 hosts; nothing is needed"},
+    ),
+    Group("placement_sched.cli.serve", {"serve": "serve every API over HTTP"}),
+    Group("placement_sched.cli.db", {"db": "create, upgrade and show the database schema"}),
+    Group(
+        "placement_sched.cli.select",
+        {
+            "select": "place a request and claim what it needs",
+            "explain": "show how a request would be placed, stage by stage; claim nothing",
+        },
+    ),
+    Group("placement_sched.cli.policy", {"policy": "look at policies, and let them take effect"}),
+    Group("placement_sched.cli.aggregate", {"aggregate": "look at host aggregates"}),
+    Group("placement_sched.cli.fleet", {"fleet": "describe a whole cloud in one readable file"}),
+    Group(
+        "placement_sched.cli.placement",
+        {
+            "placement": "keep placement in step with the cloud, as nova-manage placement does",
+        },
+    ),
+    Group("placement_sched.cli.status", {"status": "tell whether this release can be run"}),
+    Group(
+        "placement_sched.cli.config",
+        {"config": "show every option, and check a configuration"},
+    ),
+)
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
@@ -40,12 +71,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that ``argv`` names and return its exit status."""
     arguments = argparse.Namespace(failure=1, wrong_input=None, debug=False)
     try:
-        arguments = _arguments(argv)
+        arguments = _arguments(sys.argv[1:] if argv is None else argv)
         done: int = arguments.run(arguments)
         sys.stdout.flush()
     except Error as error:
         return _fail(sentence(error), _status(error, arguments))
     except KeyboardInterrupt:
+        # A shell starts its background jobs with SIGINT ignored, so that Ctrl-C ends only what is
+        # in the foreground. Python leaves it so, and so do we: then this is never raised. (serve
+        # has handlers of its own.)
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
         _drop_stdout()
@@ -65,10 +99,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return done
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return what ``argv`` says; leaves where it says what cannot be."""
-    parser = make_parser()
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """Return what ``argv`` says; leaves where it says what cannot be, and after help."""
+    parser = make_parser(argv)
     try:
+        if not argv:
+            parser.print_help()
+            parser.exit()
         arguments, unknown = parser.parse_known_args(argv)
     finally:
         # --help and --version print and leave.
@@ -80,8 +117,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return arguments
 
 
-def make_parser() -> Parser:
-    """Return the parser of the whole command line."""
+def make_parser(argv: Sequence[str]) -> Parser:
+    """Return the parser of the command line ``argv``: of other commands it has only the names.
+
+    To import them all would take most of the time that a short command takes.
+    """
     parser = Parser(prog=PROGRAM, description="Decides where a virtual machine goes, and says why.")
     parser.add_argument(
         "--version", action="version", version=f"{PROGRAM} {version('placement_sched')}"
@@ -90,8 +130,14 @@ def make_parser() -> Parser:
     # A command whose status 1 means something else of its own sets another one.
     parser.set_defaults(failure=1, wrong_input=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    # No option before the command takes a value, so the first other word is its name.
+    called = next((word for word in argv if not word.startswith("-")), None)
     for group in GROUPS:
-        group.register(commands)
+        if called in group.summaries:
+            import_module(group.module).register(commands)
+            continue
+        for name, summary in group.summaries.items():
+            commands.add_parser(name, help=summary)
     return parser
 
 

@@ -76,7 +76,11 @@ def register(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT; return 0 after a clean stop."""
+    """Serve until SIGTERM or SIGINT; return 0 after a clean stop.
+
+    SIGINT stops it even where the process inherited that it is ignored, as a background job of a
+    shell does: other servers do the same, and who sends a signal to a server means it.
+    """
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
     check_parts(settings)  # a class that is not there is told now, not by every worker

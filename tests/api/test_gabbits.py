@@ -132,7 +132,7 @@ def own_server(sqlite_app) -> Iterator[str]:
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
-    thread.join()
+    thread.join(timeout=60)
     server.server_close()
 
 

@@ -43,7 +43,7 @@ def answering() -> Iterator[Server]:
 
     yield serve
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     for listener in listeners:
         listener.close()
 

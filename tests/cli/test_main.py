@@ -4,9 +4,13 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +21,12 @@ from tests.cli.conftest import PROGRAM, environment
 
 def test_version_is_the_packages(run):
     assert run("--version").stdout == f"placement-sched {version('placement_sched')}\n"
+
+
+def test_without_a_command_help_is_printed(run):
+    told = run()
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout == run("--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -31,7 +41,7 @@ def test_every_command_takes_configuration_files(run, command):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "placement-sched: the following arguments are required: COMMAND"),
+        (["--debug"], "placement-sched: the following arguments are required: COMMAND"),
         (["nonsense"], "invalid choice: 'nonsense'"),
         (["db"], "placement-sched db: the following arguments are required"),
         (["db", "version", "--form", "json"], "--form"),
@@ -56,6 +66,7 @@ def test_output_cut_off_by_its_reader_is_no_error(tmp_path):
             text=True,
             cwd=tmp_path,
             check=False,
+            timeout=120,
         )
     assert done.returncode == 141
     assert done.stderr == ""
@@ -74,25 +85,53 @@ def test_output_that_the_disk_does_not_take_is_one_line(arguments, tmp_path):
             cwd=tmp_path,
             env=environment(PYTHONUNBUFFERED=""),
             check=False,
+            timeout=120,
         )
     assert done.returncode == 1
     assert done.stderr == "placement-sched: standard output: No space left on device\n"
 
 
+@contextmanager
+def reading(directory: Path, *, interrupt: Any) -> Iterator[subprocess.Popen[str]]:
+    """Give a command that waits for its input, and was started with ``interrupt`` for SIGINT.
+
+    A process inherits what is ignored: these tests may themselves be a job in the background.
+    """
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        process = subprocess.Popen(
+            [PROGRAM, "select", "-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=directory,
+            env=environment(),
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
+        try:
+            wait_until_it_reads(process.pid)
+            yield process
+        finally:
+            process.kill()
+
+
 def test_interrupt_is_one_line(tmp_path):
-    with subprocess.Popen(
-        [PROGRAM, "select", "-"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env=environment(),
-    ) as process:
-        wait_until_it_reads(process.pid)
+    with reading(tmp_path, interrupt=signal.default_int_handler) as process:
         process.send_signal(signal.SIGINT)
-        assert process.stderr.read() == "placement-sched: interrupted\n"
-        assert process.wait(timeout=10) == 130
+        _, told = process.communicate(timeout=30)
+    assert told == "placement-sched: interrupted\n"
+    assert process.returncode == 130
+
+
+def test_a_job_in_the_background_is_not_interrupted(tmp_path):
+    with reading(tmp_path, interrupt=signal.SIG_IGN) as process:
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate("no JSON", timeout=30)
+    assert "interrupted" not in told
+    assert process.returncode == 1
 
 
 def wait_until_it_reads(pid: int) -> None:
@@ -105,8 +144,8 @@ def wait_until_it_reads(pid: int) -> None:
     raise AssertionError("it never asked for its input")
 
 
-class Group:
-    """A command group whose one command fails as it is told."""
+class Failing:
+    """A module of commands whose one command fails as it is told."""
 
     def __init__(self, failure: BaseException) -> None:
         self.failure = failure
@@ -123,7 +162,8 @@ def failing(monkeypatch, capsys):
     """Run a command that raises ``failure``; return its status and what stderr says."""
 
     def fail(failure: BaseException, *arguments: str) -> tuple[int, str]:
-        monkeypatch.setattr(program, "GROUPS", (Group(failure),))
+        monkeypatch.setitem(sys.modules, "failing", Failing(failure))
+        monkeypatch.setattr(program, "GROUPS", (program.Group("failing", {"fail": "fail"}),))
         status = program.main([*arguments, "fail"])
         return status, capsys.readouterr().err
 

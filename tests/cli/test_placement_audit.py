@@ -165,7 +165,7 @@ def test_two_audits_at_once_delete_everything_once(cloud, database):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert sum(deleted) == 8
     assert cloud.document("audit")["code"] == 0
 

@@ -285,7 +285,7 @@ def test_two_at_once_heal_everything_once(cloud, database):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert sorted(one.instance for one in found if one.done) == [uuid(n) for n in range(8)]
     assert [cloud.held(number)[CN1]["VCPU"] for number in range(8)] == [4] * 8
 

@@ -76,8 +76,15 @@ def test_sigterm_stops_cleanly(serve):
         assert trial.connect_ex(("127.0.0.1", int(server.url.rpartition(":")[2]))) != 0
 
 
-def test_sigint_stops_without_a_traceback(serve):
-    server = serve()
+@pytest.mark.parametrize(
+    "inherited", [signal.default_int_handler, signal.SIG_IGN], ids=["default", "ignored"]
+)
+def test_sigint_stops_without_a_traceback_even_a_job_in_the_background(serve, inherited):
+    before = signal.signal(signal.SIGINT, inherited)
+    try:
+        server = serve()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert server.stop(signal.SIGINT) == 0
     assert "Traceback" not in server.log.read_text()
 
@@ -93,7 +100,7 @@ def test_sigterm_lets_a_running_request_finish(serve, tmp_path):
         server.process.terminate()
         time.sleep(0.5)
         rival.rollback()
-        waiting.join()
+        waiting.join(timeout=60)
     assert answers == [201]
     assert server.process.wait(timeout=20) == 0
 
@@ -102,7 +109,9 @@ def put_class(server, name="CUSTOM_WAITED") -> int:
     command = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "PUT"]
     headers = ["-H", "X-Auth-Token: admin", "-H", "OpenStack-API-Version: placement 1.39"]
     url = f"{server.url}/placement/resource_classes/{name}"
-    done = subprocess.run([*command, *headers, url], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*command, *headers, url], capture_output=True, text=True, check=True, timeout=120
+    )
     return int(done.stdout)
 
 
@@ -175,7 +184,7 @@ def test_a_killed_worker_is_replaced_again_and_again(serve):
         seen = time.monotonic()
         wait_until(lambda seen=seen: time.monotonic() - seen > SERVED + 0.2)
         worker.kill()
-        worker.wait()
+        worker.wait(timeout=60)
         server.wait_for("/placement/", 200)
     assert server.process.poll() is None
 
@@ -224,7 +233,7 @@ def test_reads_go_on_while_sqlite_is_locked_and_writers_wait(serve, tmp_path):
         wait_until(lambda: answers.count(503) == 4)
         rival.rollback()
         for writer in writers:
-            writer.join()
+            writer.join(timeout=60)
     assert sorted(answers) in ([201, 204, *[503] * 4], [201, 201, *[503] * 4])
 
 
@@ -257,7 +266,7 @@ def proxied(target: tuple[str, int], port: int):
         thread.start()
         yield
         listener.shutdown(socket.SHUT_RDWR)
-    thread.join()
+    thread.join(timeout=60)
 
 
 def test_absent_database_is_503_until_it_comes(serve, postgresql_server):
@@ -290,6 +299,7 @@ def test_wsgi_module_serves_both_applications(tmp_path):
         capture_output=True,
         text=True,
         check=True,
+        timeout=120,
     )
     assert done.stdout.split() == ["200", "1.39"]
     assert done.stderr.count('"GET /') == 2

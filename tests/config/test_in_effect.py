@@ -33,7 +33,7 @@ def test_settings_are_in_effect_in_their_thread_only():
     with in_effect(settings_with(**OPTIONS)):
         thread = Thread(target=lambda: seen.append(CONF.scheduler.max_attempts))
         thread.start()
-        thread.join()
+        thread.join(timeout=60)
     assert seen == [3]
 
 

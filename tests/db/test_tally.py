@@ -32,7 +32,7 @@ def test_tally_is_of_the_own_thread(sqlite_database):
     sqlite_database.tally.reset()
     other = Thread(target=sqlite_database.write, args=(ask,))
     other.start()
-    other.join()
+    other.join(timeout=60)
     assert sqlite_database.tally.statements == 0
 
 

@@ -144,7 +144,7 @@ class Console:
     def _serve(self, line: str) -> str:
         if self._server is not None:
             self._server.terminate()
-            self._server.wait()
+            self._server.wait(timeout=60)
         log = self._folder / "server.log"
         with log.open("w") as output:
             self._server = self._stack.enter_context(

@@ -25,7 +25,7 @@ DOC = ROOT / "doc"
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("guide")
     command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", DOC / "source", target]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     return target
 

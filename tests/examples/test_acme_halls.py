@@ -45,6 +45,7 @@ def package(copy):
             *("--no-build-isolation", "--disable-pip-version-check", "--target", target, copy),
         ],
         check=True,
+        timeout=600,
     )
     return str(target)
 
@@ -81,6 +82,7 @@ def test_its_own_tests_pass(copy, package):
         capture_output=True,
         text=True,
         check=False,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout
     assert re.search(r"\d+ passed", done.stdout)

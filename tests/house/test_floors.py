@@ -11,7 +11,7 @@ from tests.house.tree import PACKAGE, ROOT
 def test_import_contracts_hold():
     linter = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run(
-        [linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+        [linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stdout
 

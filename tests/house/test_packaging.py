@@ -47,7 +47,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT, source, ignore=LEFT_OUT)
     target = source.parent / "wheel"
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", target]
-    subprocess.run([*pip, source], check=True)
+    subprocess.run([*pip, source], check=True, timeout=600)
     (built,) = target.glob("*.whl")
     return built
 
@@ -69,8 +69,8 @@ def test_wheel_has_modules_migrations_and_type_marker(wheel):
 def test_wheel_alone_and_elsewhere_syncs_and_serves(wheel, tmp_path):
     """Installed with nothing but what it asks for, far from this repository."""
     home = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", home], check=True)
-    subprocess.run([home / "bin/pip", "install", "--quiet", wheel], check=True)
+    subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=600)
+    subprocess.run([home / "bin/pip", "install", "--quiet", wheel], check=True, timeout=600)
     program = home / "bin/placement-sched"
     url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
     environment = {"PATH": "/usr/bin:/bin", "OS_PLACEMENT_DATABASE__CONNECTION": url}
@@ -81,6 +81,7 @@ def test_wheel_alone_and_elsewhere_syncs_and_serves(wheel, tmp_path):
         capture_output=True,
         text=True,
         check=True,
+        timeout=600,
     )
     assert json.loads(synced.stdout)["revision"]
     with subprocess.Popen(

@@ -129,5 +129,5 @@ def test_commands_of_the_program_exist():
     assert len(spoken) > 7
     for command in spoken:
         with pytest.raises(SystemExit) as left:
-            make_parser().parse_args([*command.split(), "--help"])
+            make_parser(command.split()).parse_args([*command.split(), "--help"])
         assert left.value.code == 0, command

@@ -53,7 +53,7 @@ def listening(url: str, *topics: str) -> Iterator[Listener]:
         yield listener
     finally:
         server.stop()
-        server.wait()
+        server.wait(timeout=60)
         transport.cleanup()
         with Connection(url.replace("rabbit://", "amqp://")) as connection:
             for topic in topics:

@@ -142,5 +142,7 @@ def test_library_is_not_loaded_where_nobody_is_told():
         "from placement_sched.scheduler.loading import read_settings; "
         "make_services(read_settings()); print('oslo_messaging' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
     assert done.stdout == "False\n"

@@ -31,7 +31,7 @@ class Kept:
         self.upkeep()
         for thread in threading.enumerate():
             if thread.name == "policy ratios":
-                thread.join()
+                thread.join(timeout=60)
 
 
 @pytest.fixture

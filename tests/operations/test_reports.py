@@ -347,7 +347,7 @@ def test_first_reports_of_one_node_at_once_all_succeed(database, settings):
     barrier = Barrier(4)
 
     def tell(number):
-        barrier.wait()
+        barrier.wait(timeout=60)
         return report(database, settings, a_report(1, vcpus=number + 1))
 
     with ThreadPoolExecutor(4) as pool:
@@ -359,7 +359,7 @@ def test_rivals_for_one_name_never_share_it(database, settings):
     barrier = Barrier(4)
 
     def tell(number):
-        barrier.wait()
+        barrier.wait(timeout=60)
         try:
             report(database, settings, a_report(number + 1, host="h", hypervisor_hostname="n"))
         except Conflict:
@@ -380,11 +380,11 @@ def test_node_that_reports_while_its_host_is_disabled_is_marked(database, settin
         barrier = Barrier(2)
 
         def disable(host=host, barrier=barrier):
-            barrier.wait()
+            barrier.wait(timeout=60)
             database.write(lambda c: service_operations.disable(c, [host], None, NOW))
 
         def add_node(host=host, barrier=barrier, number=200 + round_):
-            barrier.wait()
+            barrier.wait(timeout=60)
             report(database, settings, a_report(number, host=host))
 
         with ThreadPoolExecutor(2) as pool:
@@ -400,11 +400,11 @@ def test_node_that_reports_while_its_host_joins_an_aggregate_is_in_it(database, 
         barrier = Barrier(2)
 
         def tag(host=host, barrier=barrier, number=300 + round_):
-            barrier.wait()
+            barrier.wait(timeout=60)
             an_aggregate(database, number, host)
 
         def add_node(host=host, barrier=barrier, number=200 + round_):
-            barrier.wait()
+            barrier.wait(timeout=60)
             report(database, settings, a_report(number, host=host))
 
         with ThreadPoolExecutor(2) as pool:

@@ -48,7 +48,7 @@ class Killer(threading.Thread):
 
     def stop(self) -> None:
         self._over.set()
-        self.join()
+        self.join(timeout=60)
 
 
 @pytest.fixture

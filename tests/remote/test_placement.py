@@ -261,7 +261,7 @@ def test_two_at_once_leave_what_one_leaves(sqlite_app, sqlite_database):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert set(codes) == {Code.DONE}
     assert members(sqlite_database, "a") == members(sqlite_database, "b") == nodes
     assert carriers(sqlite_database, "CUSTOM_A") == carriers(sqlite_database, "CUSTOM_B") == nodes

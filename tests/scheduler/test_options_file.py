@@ -269,7 +269,7 @@ def test_threads_that_come_while_the_file_is_read_go_on_with_what_it_said(watche
     with options._reading:
         asker = Thread(target=lambda: seen.append(size(options)))
         asker.start()
-        asker.join()
+        asker.join(timeout=60)
     assert seen == [2]
 
 

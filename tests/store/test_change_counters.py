@@ -40,7 +40,7 @@ def test_rivals_never_lose_a_bump(database):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert version(database) == 8
 
 
@@ -60,5 +60,5 @@ def test_held_counter_is_bumped_only_afterwards(database):
         return held
 
     assert database.write(hold) == 0
-    rival.join()
+    rival.join(timeout=60)
     assert version(database) == 1

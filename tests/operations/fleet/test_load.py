@@ -468,7 +468,7 @@ def test_two_loads_at_once_take_turns(cloud):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert len(cloud.state.nodes) == 3
     assert len({node.vcpus for node in cloud.state.nodes.values()}) == 1
 

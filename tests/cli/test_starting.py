@@ -1,0 +1,88 @@
+"""A command imports what it needs, and nothing for the others: so that it starts at once."""
+
+import argparse
+import json
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from placement_sched.cli.main import GROUPS
+from tests.cli.conftest import environment
+from tests.house.tree import PACKAGE
+
+#: Runs a command line, and prints which modules that took.
+MODULES = """
+import json, sys
+from placement_sched.cli.main import main
+try:
+    status = main(sys.argv[1:])
+except SystemExit as left:
+    status = left.code
+assert not status
+print()
+print(json.dumps(sorted(sys.modules)))
+"""
+#: All that is imported of ours before it is known which command is called.
+FIRST = {
+    "placement_sched",
+    "placement_sched.cli",
+    "placement_sched.cli.arguments",
+    "placement_sched.cli.main",
+    "placement_sched.cli.sentences",
+    "placement_sched.errors",
+}
+
+
+def modules_of(*arguments: str) -> set[str]:
+    """Return the modules that a process has imported at the end of a command."""
+    done = subprocess.run(
+        [sys.executable, "-c", MODULES, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment(),
+        check=True,
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], []], ids=str)
+def test_what_needs_no_command_imports_none(arguments):
+    found = modules_of(*arguments)
+    assert {name for name in found if name.startswith("placement_sched")} == FIRST
+    bare = subprocess.run(
+        [sys.executable, "-c", "import json, sys; print(json.dumps(sorted(sys.modules)))"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    beside = {name.partition(".")[0] for name in found - set(json.loads(bare.stdout))}
+    assert beside <= sys.stdlib_module_names | {"placement_sched"}
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.module.rpartition(".")[2])
+def test_help_of_a_command_imports_no_other_command(group):
+    for name in group.summaries:
+        found = modules_of(name, "--help")
+        assert {other.module for other in GROUPS if other.module in found} == {group.module}
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.module.rpartition(".")[2])
+def test_a_command_has_one_summary(group):
+    """It stands in the module, and in the list that is shown without importing the module."""
+    commands = argparse.ArgumentParser().add_subparsers()
+    import_module(group.module).register(commands)
+    shown = {action.dest: action.help for action in commands._choices_actions}
+    assert shown == dict(group.summaries)
+
+
+def test_every_module_that_registers_commands_is_listed():
+    folder = PACKAGE / "cli"
+    texts = {path.stem: path.read_text() for path in folder.glob("*.py")}
+    with_commands = {name for name, text in texts.items() if "def register(commands" in text}
+    assert {f"placement_sched.cli.{name}" for name in with_commands} == {
+        group.module for group in GROUPS
+    }

@@ -1,0 +1,58 @@
+"""Nothing that the tests wait for can keep them waiting for ever."""
+
+import ast
+import configparser
+from collections.abc import Iterator
+
+import pytest
+
+from tests.house.tree import ROOT
+
+#: The functions of :mod:`subprocess` that wait for a process.
+STARTED = {"run", "call", "check_call", "check_output"}
+
+
+def waits(tree: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls that wait, and say no time after which they give up."""
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            continue
+        if any(keyword.arg in {"timeout", None} for keyword in call.keywords):
+            continue
+        owner, name = call.func.value, call.func.attr
+        of_module = isinstance(owner, ast.Name) and owner.id == "subprocess" and name in STARTED
+        if of_module or name == "communicate" or (name in {"wait", "join"} and not call.args):
+            yield call
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("subprocess.run(['a'])", 1),
+        ("subprocess.run(['a'], timeout=1)", 0),
+        ("process.communicate()", 1),
+        ("process.communicate(timeout=1)", 0),
+        ("process.wait()", 1),
+        ("event.wait(1)", 0),
+        ("thread.join()", 1),
+        ("', '.join(names)", 0),
+    ],
+)
+def test_a_wait_without_a_deadline_is_seen(code, found):
+    assert len(list(waits(ast.parse(code)))) == found
+
+
+def test_every_wait_of_the_tests_has_a_deadline():
+    endless = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for call in waits(ast.parse(path.read_text()))
+    ]
+    assert endless == []
+
+
+def test_every_test_has_a_deadline(pytestconfig):
+    options = configparser.ConfigParser()
+    options.read(ROOT / "setup.cfg")
+    assert 0 < int(options["tool:pytest"]["timeout"]) <= 600
+    assert pytestconfig.pluginmanager.hasplugin("timeout")
