@@ -18,6 +18,7 @@
     +-- NotKnown              nobody here can answer that
     +-- PluginFailed          a filter, weigher or request filter raised
     +-- Unavailable           the database does not answer just now
+    |   +-- NotAdopted        the database belongs to OpenStack placement alone
     |   +-- ServiceFailed     another service did not do what it was asked
     +-- ConfigurationError    an option or a file of the operator is wrong
 
@@ -127,6 +128,10 @@ class PluginFailed(Error):
 
 class Unavailable(Error):
     """The database is locked, absent or not prepared; asking again later may succeed."""
+
+
+class NotAdopted(Unavailable):
+    """The database is one of OpenStack placement that an operator has not adopted (yet)."""
 
 
 class ServiceFailed(Unavailable):

@@ -7,8 +7,9 @@ from tempfile import TemporaryDirectory
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Unavailable
+from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import utcnow
+from placement_sched.operations.adopt import refuse_unadopted
 from placement_sched.operations.prepare import sync
 
 
@@ -62,6 +63,22 @@ def refuse_absent_file(database: Database, instead: str = "") -> None:
             f"there is no database {file} here; {ways}--config-file names another database, and "
             "placement-sched db sync makes it"
         )
+
+
+def refuse_unadopted_database(settings: Settings) -> None:
+    """Raise :class:`NotAdopted` where the configured database is OpenStack placement's alone.
+
+    A database that does not answer is not judged: a server starts without it.
+    """
+    with open_database(settings) as database:
+        if is_yet_to_be_made(database):
+            return
+        try:
+            refuse_unadopted(database)
+        except NotAdopted:
+            raise
+        except Unavailable:
+            return
 
 
 def shown(database: Database) -> str:

@@ -9,6 +9,7 @@ from placement_sched.cli.arguments import Commands, add_command, add_format, add
 from placement_sched.cli.database import open_database, shown
 from placement_sched.cli.terminal import print_json, waiting
 from placement_sched.db.migrate import current_revision, newest_revision
+from placement_sched.db.openstack_schema import REVISIONS, Found, look
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import Adoption, adopt, notes_on
 from placement_sched.operations.prepare import sync
@@ -22,11 +23,14 @@ def register(commands: Commands) -> None:
         group,
         "sync",
         summary="create or upgrade the schema, and the standard traits and resource classes",
+        epilog=(
+            "A database that OpenStack placement made is refused until db adopt has taken it over."
+        ),
     )
     add_format(parser)
     parser.set_defaults(run=run_sync)
     parser = add_command(
-        group, "version", summary="show the revision of the schema and the newest one"
+        group, "version", summary="show whose database it is, the revision of its schema and the newest one"
     )
     add_format(parser)
     parser.set_defaults(run=run_version)
@@ -59,21 +63,45 @@ def run_sync(arguments: argparse.Namespace) -> int:
 
 
 def run_version(arguments: argparse.Namespace) -> int:
-    """Print the revision of the schema; None is a database without our schema."""
+    """Print the revision of the schema and whose the database is; None is one without our schema."""
     with open_database(read_settings(arguments.config_file)) as database:
+        with database.read() as connection:
+            found = look(connection)
         report = {
             "database": shown(database),
             "revision": current_revision(database),
             "newest": newest_revision(),
+            "openstack": _openstack_document(found),
+            "adopted": found.adopted,
         }
     if arguments.format == "json":
         print_json(report)
     else:
         sys.stdout.write(
             f"{report['database']}: schema at revision {report['revision'] or 'none'}, "
-            f"newest {report['newest']}\n"
+            f"newest {report['newest']}{_owner(found)}\n"
         )
     return 0
+
+
+def _openstack_document(found: Found) -> dict[str, object] | None:
+    """Return the revision of OpenStack placement that the database has, if it made the tables."""
+    if not (found.tables and found.revisions):
+        return None
+    revision = ", ".join(found.revisions)
+    return {"revision": revision, "releases": REVISIONS.get(revision)}
+
+
+def _owner(found: Found) -> str:
+    """Return what is to be said of a database that is not this service's own."""
+    if found.foreign and not found.revisions:
+        return "; its tables of placement were not made by this service"
+    if not (found.tables and found.revisions):
+        return ""
+    revision = ", ".join(found.revisions)
+    theirs = f"; OpenStack placement's database of {REVISIONS.get(revision, 'an unknown release')}"
+    state = "adopted" if found.adopted else "not adopted (placement-sched db adopt takes it over)"
+    return f"{theirs}, revision {revision}, {state}"
 
 
 def run_adopt(arguments: argparse.Namespace) -> int:

@@ -25,6 +25,7 @@ from placement_sched.api import metrics
 from placement_sched.api.wsgi_types import WSGI
 from placement_sched.app import Application, check_parts, create_app, make_services
 from placement_sched.cli.arguments import Commands, add_command
+from placement_sched.cli.database import refuse_unadopted_database
 from placement_sched.config import logs
 from placement_sched.config.process import CONF
 from placement_sched.config.settings import Settings, is_explicit
@@ -86,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_parts(settings)  # a class that is not there is told now, not by every worker
     announcer_of(settings)  # so is a message bus that cannot be
     refuse_open_door(settings, arguments.host)
+    refuse_unadopted_database(settings)  # a worker would answer every request with that alone
     port = free_port(arguments.host, arguments.port)
     server = _Server(
         "placement_sched",

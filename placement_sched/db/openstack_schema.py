@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, String, column, inspect, select, table, text, update
 
+from placement_sched.db.migrate import VERSION_TABLE as OWN_VERSION_TABLE
 from placement_sched.db.migrate import one_at_a_time
-from placement_sched.db.tables import PLACEMENT_TABLES, consumer_types, consumers
+from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES, consumer_types, consumers
 
 #: Where OpenStack placement keeps its revision.
 VERSION_TABLE = "alembic_version"
@@ -21,6 +22,9 @@ REVISIONS: Mapping[str, str] = {
     XENA: "Xena to 2023.1 (6.0 to 9.0)",
     "a082b8bb98d0": "2023.2 to 2026.1 (10.0 to 16.0)",
 }
+#: Any of these shows that this service has worked on a database. Alembic makes the first of them
+#: before anything else, so a schema of ours that was left half made is known by it as well.
+_OWN_NAMES = frozenset({OWN_VERSION_TABLE, *(table.name for table in OWN_TABLES)})
 #: Revisions of Stein, and those that a ``db sync`` to Train passes on its way.
 TOO_OLD = frozenset({"b4ed3a175331", "611cd6dffd7b"})
 
@@ -39,6 +43,18 @@ class Found:
     tables: frozenset[str]
     missing_tables: tuple[str, ...]
     missing_columns: tuple[str, ...]
+    #: Whether any table of this service is there.
+    ours: bool
+
+    @property
+    def foreign(self) -> bool:
+        """Return whether placement's tables are there and this service has not made them."""
+        return bool(self.tables) and not self.ours
+
+    @property
+    def adopted(self) -> bool:
+        """Return whether OpenStack placement made the database and this service has adopted it."""
+        return bool(self.revisions) and bool(self.tables) and self.ours
 
     @property
     def revision(self) -> str | None:
@@ -59,9 +75,8 @@ def look(connection: Connection) -> Found:
     tables = there & set(wanted)
     columns = inspector.get_multi_columns(filter_names=sorted(tables)) if tables else {}
     has = {name: {str(one["name"]) for one in some} for (_, name), some in columns.items()}
-    revisions = connection.scalars(select(_version.c.version_num)) if VERSION_TABLE in there else ()
     return Found(
-        revisions=tuple(sorted(str(revision) for revision in revisions)),
+        revisions=_revisions(connection) if VERSION_TABLE in there else (),
         tables=frozenset(tables),
         missing_tables=tuple(sorted(set(wanted) - tables)),
         missing_columns=tuple(
@@ -72,7 +87,20 @@ def look(connection: Connection) -> Found:
                 if one.name not in has[name]
             )
         ),
+        ours=not _OWN_NAMES.isdisjoint(there),
     )
+
+
+def is_recorded(connection: Connection) -> bool:
+    """Return whether a revision of OpenStack placement is written down in the database.
+
+    It stays there for good once that service has made the database, adopted or not.
+    """
+    return inspect(connection).has_table(VERSION_TABLE) and bool(_revisions(connection))
+
+
+def _revisions(connection: Connection) -> tuple[str, ...]:
+    return tuple(sorted(str(one) for one in connection.scalars(select(_version.c.version_num))))
 
 
 def add_consumer_types(connection: Connection) -> None:

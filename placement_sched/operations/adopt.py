@@ -11,7 +11,7 @@ from placement_sched.db import layout, openstack_schema
 from placement_sched.db.migrate import current_revision, sync_schema
 from placement_sched.db.openstack_schema import REVISIONS, TOO_OLD, TRAIN, XENA, Found
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Unavailable
+from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import Clock
 from placement_sched.operations.standards import Standards, sync_standards
 from placement_sched.store import census
@@ -87,18 +87,37 @@ def adopt(database: Database, clock: Clock) -> Adoption:
 
 
 def refuse_unadopted(database: Database) -> None:
-    """Raise :class:`Unavailable` for a database of OpenStack placement's that lacks what we need.
+    """Raise :class:`NotAdopted` for a database that only ``db adopt`` may add our tables to.
 
-    Tables that are missing would be made in a way that stops its own ``db sync`` later on.
+    That is one with tables of placement and none of ours, and one whose tables are incomplete:
+    to make the missing ones here would stop OpenStack placement's own ``db sync`` later on.
     """
     with database.read() as connection:
         found = openstack_schema.look(connection)
     if found.revisions and found.tables and not found.complete:
-        raise Unavailable(
+        raise NotAdopted(
             "the database is OpenStack placement's and lacks "
             f"{_listed([*found.missing_tables, *found.missing_columns])}; "
             "placement-sched db adopt takes it over"
         )
+    if found.foreign:
+        raise NotAdopted(_not_ours(found))
+
+
+def _not_ours(found: Found) -> str:
+    if not found.revisions:
+        return (
+            f"the database has tables that this service did not make ({_listed(found.tables)}), "
+            "and nothing in it was changed. Use an empty database; or, if OpenStack placement "
+            "made them, see what placement-sched db adopt says"
+        )
+    revision = ", ".join(found.revisions)
+    releases = REVISIONS.get(revision)
+    made_by = f"{revision}, {releases}" if releases else revision
+    return (
+        f"the database is OpenStack placement's (revision {made_by}) and this service has not "
+        "adopted it; nothing in it was changed. placement-sched db adopt takes it over"
+    )
 
 
 def _refuse_absent_file(database: Database) -> None:

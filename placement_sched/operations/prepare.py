@@ -15,7 +15,7 @@ from placement_sched.operations.standards import sync_standards
 def sync(database: Database, clock: Clock) -> None:
     """Create or upgrade the schema and synchronise standard traits and resource classes.
 
-    Raises :class:`Unavailable` for an OpenStack placement's database that is to be adopted first.
+    Raises :class:`NotAdopted` for a database of OpenStack placement that is to be adopted first.
     """
     refuse_unadopted(database)
     sync_schema(database)
@@ -91,6 +91,7 @@ class Preparation:
             return
         found, wanted = current_revision(self._database), newest_revision()
         if found != wanted:
+            refuse_unadopted(self._database)
             raise Unavailable(
                 f"the database schema is at revision {found}, this release wants {wanted}; "
                 "run placement-sched db sync"

@@ -59,7 +59,7 @@ def _schema(database: Database) -> Result:
     own, wanted = current_revision(database), newest_revision()
     if found.complete and own == wanted:
         return Result(name)
-    if found.revisions and found.tables and (own is None or not found.complete):
+    if found.foreign or (found.revisions and found.tables and not found.complete):
         return Result(
             name,
             Code.FAILURE,

@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 
 from placement_sched.cli.main import main
 from placement_sched.db.migrate import newest_revision
@@ -13,7 +13,7 @@ from placement_sched.db.openstack_schema import TRAIN, XENA
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.empty_databases import KINDS, empty_database
-from tests.openstack_databases import make_openstack
+from tests.openstack_databases import NEWEST, make_openstack
 
 
 @pytest.fixture
@@ -151,6 +151,80 @@ def test_sync_of_a_database_to_be_adopted_names_adopt(train, capsys):
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.endswith("placement-sched db adopt takes it over\n")
+
+
+@pytest.fixture(params=KINDS)
+def theirs(request, tmp_path, monkeypatch):
+    """The URL of a database of OpenStack placement as its newest release makes it."""
+    with empty_database(request.param, tmp_path) as url:
+        database = Database(make_settings(url))
+        make_openstack(database)
+        database.dispose()
+        monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", url)
+        yield url
+
+
+def tables(url):
+    database = Database(make_settings(url))
+    with database.read() as connection:
+        found = set(inspect(connection).get_table_names())
+    database.dispose()
+    return found
+
+
+def test_sync_of_a_whole_database_of_openstacks_names_adopt_and_changes_nothing(theirs, capsys):
+    before = tables(theirs)
+    assert main(["db", "sync"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == (
+        f"placement-sched: the database is OpenStack placement's (revision {NEWEST}, 2023.2 to "
+        "2026.1 (10.0 to 16.0)) and this service has not adopted it; nothing in it was changed. "
+        "placement-sched db adopt takes it over\n"
+    )
+    assert tables(theirs) == before
+    assert main(["db", "adopt"]) == 0
+    assert main(["db", "sync"]) == 0
+
+
+def test_version_says_whose_database_it_is(theirs, capsys):
+    main(["db", "version"])
+    assert capsys.readouterr().out.endswith(
+        f"schema at revision none, newest {newest_revision()}; OpenStack placement's database of "
+        f"2023.2 to 2026.1 (10.0 to 16.0), revision {NEWEST}, not adopted (placement-sched db "
+        "adopt takes it over)\n"
+    )
+    main(["db", "adopt"])
+    capsys.readouterr()
+    main(["db", "version"])
+    assert capsys.readouterr().out.endswith(f"revision {NEWEST}, adopted\n")
+    main(["db", "version", "--format", "json"])
+    report = json.loads(capsys.readouterr().out)
+    assert (report["adopted"], report["openstack"]["revision"]) == (True, NEWEST)
+
+
+def test_version_of_our_own_database_names_nobody_else(connection, capsys):
+    main(["db", "version"])
+    assert capsys.readouterr().out.endswith(f"newest {newest_revision()}\n")
+    main(["db", "version", "--format", "json"])
+    report = json.loads(capsys.readouterr().out)
+    assert (report["adopted"], report["openstack"]) == (False, None)
+
+
+@pytest.mark.parametrize("sync", ["true", "false"])
+def test_serve_refuses_a_database_that_was_not_adopted(theirs, run, sync):
+    before = tables(theirs)
+    refused = run(
+        "serve",
+        "--port",
+        "0",
+        OS_PLACEMENT_DATABASE__CONNECTION=theirs,
+        OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP=sync,
+    )
+    assert refused.returncode == 1
+    assert refused.stdout == ""
+    assert refused.stderr.endswith("placement-sched db adopt takes it over\n")
+    assert tables(theirs) == before
 
 
 def test_adopt_refuses_what_it_does_not_know_in_one_line(run, tmp_path):

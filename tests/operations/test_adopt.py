@@ -17,11 +17,11 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Unavailable
+from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.allocation import UNKNOWN_TYPE
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt, notes_on
-from placement_sched.operations.prepare import sync
+from placement_sched.operations.prepare import Preparation, sync
 from placement_sched.store import usages
 from tests.conftest import make_settings
 from tests.empty_databases import KINDS, empty_database
@@ -343,10 +343,60 @@ def test_a_database_to_be_adopted_is_not_synced(empty):
     assert tables(empty) == before
 
 
-def test_a_database_whose_schema_suffices_may_be_synced_as_well(sqlite_empty):
-    make_openstack(sqlite_empty)
-    sync(sqlite_empty, utcnow)
-    assert set(adopt(sqlite_empty, utcnow).created_tables) == set()
+@pytest.mark.parametrize("revision", [XENA, NEWEST])
+def test_a_whole_database_that_was_not_adopted_is_not_synced(empty, revision):
+    make_openstack(empty, revision)
+    before = tables(empty)
+    with pytest.raises(NotAdopted, match=rf"{revision}, .* placement-sched db adopt") as refusal:
+        sync(empty, utcnow)
+    assert "\n" not in refusal.value.detail
+    assert tables(empty) == before
+    with empty.read() as connection:
+        assert connection.scalar(text("SELECT COUNT(*) FROM traits")) == 0
+
+
+def test_a_database_of_an_unknown_revision_is_not_synced(sqlite_empty):
+    make_openstack(sqlite_empty, "0123456789ab")
+    with pytest.raises(NotAdopted, match=r"revision 0123456789ab\) .*db adopt"):
+        sync(sqlite_empty, utcnow)
+
+
+def test_tables_that_nothing_tells_the_maker_of_are_not_synced(empty):
+    make_openstack(empty, None)
+    before = tables(empty)
+    with pytest.raises(NotAdopted, match=r"did not make .*allocations.*db adopt"):
+        sync(empty, utcnow)
+    assert tables(empty) == before
+
+
+def test_an_adopted_database_is_synced(empty):
+    make_openstack(empty)
+    adopt(empty, utcnow)
+    before = tables(empty)
+    sync(empty, utcnow)
+    assert tables(empty) == before
+
+
+def test_an_adoption_that_stopped_half_way_is_finished_by_sync(empty):
+    make_openstack(empty)
+    half = OWN_TABLES[: len(OWN_TABLES) // 2]
+    empty.write(lambda connection: metadata.create_all(connection, tables=half))
+    sync(empty, utcnow)
+    assert tables(empty) >= OURS
+
+
+@pytest.mark.parametrize("may_sync", [True, False])
+def test_a_server_prepares_no_database_that_was_not_adopted(empty, may_sync):
+    make_openstack(empty)
+    before = tables(empty)
+    url = empty.url.render_as_string(hide_password=False)
+    settings = make_settings(url, placement_database__sync_on_startup=may_sync)
+    ready = Preparation(empty, settings, utcnow)
+    with pytest.raises(NotAdopted, match="placement-sched db adopt"):
+        ready()
+    assert tables(empty) == before
+    adopt(empty, utcnow)
+    ready()
 
 
 def test_a_schema_of_ours_that_was_half_made_is_finished(empty):
