@@ -63,6 +63,22 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
+#: How an operator says that the records of instances in this database are complete.
+ALL_RECORDED = "--instances-are-all-recorded"
+
+
+def add_all_recorded(parser: argparse.ArgumentParser) -> None:
+    """Add the flag by which an operator vouches for the recorded instances."""
+    parser.add_argument(
+        ALL_RECORDED,
+        action="store_true",
+        help=(
+            "rely on the instances recorded here: every instance of the cloud is recorded, and "
+            "every recorded one exists (never true while nova makes instances of its own)"
+        ),
+    )
+
+
 def set_wrong_input(parser: argparse.ArgumentParser, status: int) -> None:
     """Let a command leave with ``status`` where it is given what cannot be."""
     if isinstance(parser, Parser):

@@ -30,7 +30,9 @@ def register(commands: Commands) -> None:
     add_format(parser)
     parser.set_defaults(run=run_sync)
     parser = add_command(
-        group, "version", summary="show whose database it is, the revision of its schema and the newest one"
+        group,
+        "version",
+        summary="show whose database it is, the revision of its schema and the newest one",
     )
     add_format(parser)
     parser.set_defaults(run=run_version)
@@ -63,7 +65,7 @@ def run_sync(arguments: argparse.Namespace) -> int:
 
 
 def run_version(arguments: argparse.Namespace) -> int:
-    """Print the revision of the schema and whose the database is; None is one without our schema."""
+    """Print whose database it is and the revision of our schema, None where it has none."""
     with open_database(read_settings(arguments.config_file)) as database:
         with database.read() as connection:
             found = look(connection)

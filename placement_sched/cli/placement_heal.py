@@ -5,7 +5,14 @@ import sys
 from collections.abc import Iterable
 from enum import IntEnum
 
-from placement_sched.cli.arguments import Commands, add_command, add_format, set_wrong_input
+from placement_sched.cli.arguments import (
+    ALL_RECORDED,
+    Commands,
+    add_all_recorded,
+    add_command,
+    add_format,
+    set_wrong_input,
+)
 from placement_sched.cli.database import open_database, refuse_absent_file
 from placement_sched.cli.terminal import print_json, progressing
 from placement_sched.config.settings import Settings
@@ -14,17 +21,22 @@ from placement_sched.errors import Invalid
 from placement_sched.model import shape
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.heal import BATCH, Healer, Healing, Outcome, Wanted
+from placement_sched.operations.known_instances import may_be_outdated
 from placement_sched.scheduler.loading import read_settings
 
 
 class Code(IntEnum):
-    """The exit status, as nova-manage's; its 5 to 8 are of neutron's ports, and never left with."""
+    """The exit status, as nova-manage's; its 5 to 8 are of neutron's ports, and never left with.
+
+    9 is ours.
+    """
 
     HEALED = 0
     MORE = 1
     NO_NODE = 2
     FAILED = 3
     NOTHING = 4
+    OUTDATED = 9
     WRONG_INPUT = 127
     UNEXPECTED = 255
 
@@ -46,6 +58,7 @@ def register(commands: Commands) -> None:
             "  3    the allocations of an instance could not be created\n"
             "  4    all went well and no allocations were created (--dry-run never creates any)\n"
             "  5-8  never: nova-manage's for neutron's ports\n"
+            "  9    refused: recorded instances may be gone, as nova may have deleted them\n"
             "  127  the input is wrong\n"
             "  255  an unexpected error occurred"
         ),
@@ -64,6 +77,7 @@ def register(commands: Commands) -> None:
         action="store_true",
         help="with --instance: write its allocations anew, whatever it holds",
     )
+    add_all_recorded(parser)
     parser.add_argument(
         "--skip-port-allocations",
         action="store_true",
@@ -80,6 +94,16 @@ def run(arguments: argparse.Namespace) -> int:
     settings = read_settings(arguments.config_file)
     with open_database(settings) as database:
         refuse_absent_file(database)
+        if not _may_heal(database, wanted, arguments):
+            sys.stderr.write(
+                "placement-sched: nothing was healed: OpenStack placement made this database, so "
+                "an instance that holds nothing may be one that nova has deleted since it was "
+                "recorded here. See --dry-run, heal one with --instance, or, if every recorded "
+                f"instance exists, run the command again with {ALL_RECORDED}\n"
+            )
+            if arguments.format == "json":
+                print_json(_document([], Code.OUTDATED))
+            return Code.OUTDATED
         healer = _healer(database, settings, wanted)
         found = _heal(healer)
         code = _code(found, healer)
@@ -91,6 +115,12 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.write(f"instance {one.instance}: {_told(one, dry_run=wanted.dry_run)}\n")
     sys.stdout.write(f"{_summary(found, dry_run=wanted.dry_run)}\n")
     return code
+
+
+def _may_heal(database: Database, wanted: Wanted, arguments: argparse.Namespace) -> bool:
+    """Return whether allocations may be created for what is recorded: it is vouched for, or so."""
+    vouched = arguments.instances_are_all_recorded or wanted.instance is not None
+    return vouched or wanted.dry_run or not may_be_outdated(database)
 
 
 def _wanted(arguments: argparse.Namespace) -> Wanted:

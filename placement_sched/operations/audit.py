@@ -3,11 +3,12 @@
 Where it is handed policies, it tells as well which aggregates and hosts are at odds with them.
 
 The rules are those of ``nova-manage placement audit`` (nova's documentation, "nova-manage"), for
-instances that are recorded here.
+instances that are known (:mod:`placement_sched.operations.known_instances`). A consumer that may be
+an instance of which this service does not know is not judged: it is reported, never freed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 
@@ -18,6 +19,7 @@ from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.allocation import UNCHECKED, Allocation, ConsumerClaim
 from placement_sched.model.clock import Clock
 from placement_sched.operations.aggregate_policies import faults
+from placement_sched.operations.known_instances import Doubtful, KnownInstances, RecordedHere
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.store import allocations, host_aggregates, orphans, resource_providers
 
@@ -42,6 +44,8 @@ class Audit:
     """What was found, and of how many consumers it was deleted."""
 
     orphaned: tuple[Orphaned, ...]
+    #: Consumers without a record that may be instances all the same.
+    doubtful: tuple[Doubtful, ...] = ()
     deleted: int = 0
     #: What is wrong with the policies of aggregates, which nothing here mends.
     policy_faults: tuple[str, ...] = ()
@@ -62,7 +66,8 @@ class Auditor:
 
     Of that one alone is then found and deleted what a consumer holds; else everything that an
     orphan holds, wherever. ``nobody`` are project and user of consumers of which none is known.
-    ``policies``, where given, are those that aggregates may name.
+    ``policies``, where given, are those that aggregates may name. ``known`` judges which consumers
+    are gone.
     """
 
     database: Database
@@ -70,13 +75,15 @@ class Auditor:
     nobody: tuple[str, str]
     provider_uuid: str | None = None
     policies: Policies | None = None
+    known: KnownInstances = field(default_factory=RecordedHere)
 
     def find(self) -> Audit:
         """Return what is orphaned; raises :class:`NotFound` for a provider that is not there."""
         with self.database.read() as connection:
             consumers = orphans.find(connection, self._provider_id(connection))
             held = allocations.of_consumers(connection, consumers)
-            mine = [one for one in held if self._concerns(one)]
+            judged = self.known.judge(connection, held)
+            mine = [one for one in held if one.consumer.uuid in judged.gone and self._concerns(one)]
             names = resource_providers.by_uuids(connection, {one.provider_uuid for one in mine})
             policy_faults = self._policy_faults(connection)
         return Audit(
@@ -84,6 +91,7 @@ class Auditor:
                 Orphaned(consumer, uuid, names[uuid].name if uuid in names else uuid, resources)
                 for (consumer, uuid), resources in _summed(mine)
             ),
+            doubtful=tuple(judged.doubtful[uuid] for uuid in sorted(judged.doubtful)),
             policy_faults=policy_faults,
         )
 
@@ -113,7 +121,8 @@ class Auditor:
         """Free what is still orphaned, by the one write through which all allocations go."""
         left = orphans.still(connection, consumers, self._provider_id(connection))
         held = allocations.of_consumers(connection, sorted(left))
-        claims = [self._claim(uuid, some) for uuid, some in _by_consumer(held)]
+        gone = self.known.judge(connection, held).gone
+        claims = [self._claim(uuid, some) for uuid, some in _by_consumer(held) if uuid in gone]
         allocations.replace(connection, claims, self.clock())
         return len(claims)
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, Row, delete, select
+from sqlalchemy import Connection, Row, delete, func, select
 
 from placement_sched.db.among import among
 from placement_sched.db.batches import batches
@@ -105,6 +105,27 @@ def search(
     if after is not None:
         query = query.where(_COLUMNS.uuid > after)
     return tuple(of_row(row) for row in connection.execute(query))
+
+
+def is_any(connection: Connection) -> bool:
+    """Return whether any instance is recorded."""
+    return connection.execute(select(_COLUMNS.id).limit(1)).first() is not None
+
+
+def counts_on_hosts(
+    connection: Connection, hosts: Iterable[str]
+) -> dict[tuple[str, str | None], int]:
+    """Return how many instances are recorded on these hosts, by host and node."""
+    query = select(_COLUMNS.host, _COLUMNS.node, func.count()).group_by(
+        _COLUMNS.host, _COLUMNS.node
+    )
+    return {
+        (host, node): number
+        for batch in batches(set(hosts))
+        for host, node, number in connection.execute(
+            query.where(among(connection, _COLUMNS.host, batch))
+        )
+    }
 
 
 def record(connection: Connection, recorded: Sequence[Instance], now: datetime) -> None:

@@ -9,7 +9,8 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations import audit as operation
 from placement_sched.operations.audit import Auditor
 from tests.cli.repairs import Cloud, uuid
-from tests.reports import node_uuid
+from tests.openstack_databases import NEWEST, stamp
+from tests.reports import a_report, node_uuid
 from tests.statements import counted
 
 CN1, CN2 = node_uuid(1), node_uuid(2)
@@ -19,14 +20,20 @@ NOBODY = ("no-project", "no-user")
 @pytest.fixture
 def cloud(app, capsys, database_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
-    return Cloud(app, capsys)
+    return recording(Cloud(app, capsys))
 
 
 @pytest.fixture
 def small(sqlite_app, capsys, sqlite_url, monkeypatch):
     """The cloud on SQLite alone."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    return Cloud(sqlite_app, capsys)
+    return recording(Cloud(sqlite_app, capsys))
+
+
+def recording(cloud):
+    """Record an instance: where none is, no consumer can be judged."""
+    cloud.record(99)
+    return cloud
 
 
 def test_a_cloud_in_order_is_clean(cloud):
@@ -87,6 +94,12 @@ def test_children_of_compute_nodes_are_looked_at_and_foreign_providers_are_not(c
             {"resource_provider_generation": 0, "inventories": {"VGPU": {"total": 4}}},
             headers={"OpenStack-API-Version": "placement 1.38"},
         )
+    # Of a provider that neither is a host's nor shares it is not known whose it is.
+    cloud.app.put_json(
+        f"/placement/resource_providers/{storage}/traits",
+        {"resource_provider_generation": 1, "traits": ["MISC_SHARES_VIA_AGGREGATE"]},
+        headers={"OpenStack-API-Version": "placement 1.38"},
+    )
     cloud.allocate(2, {child: {"VGPU": 1}})
     cloud.allocate(3, {storage: {"VGPU": 1}})
     assert [one["resource_provider"] for one in cloud.document("audit")["orphaned"]] == [child]
@@ -180,3 +193,143 @@ def test_statements_do_not_depend_on_how_many_orphans_there_are(small, sqlite_da
             auditor.delete(auditor.find(), lambda _done, _total: None)
         counts.append(len(seen))
     assert counts[0] == counts[1]
+
+
+def reasons(document):
+    return {one["consumer"]: (one["reason"], one["about"]) for one in document["not_judged"]}
+
+
+@pytest.fixture
+def unrecorded(app, capsys, database_url, monkeypatch):
+    """A cloud in which no instance is recorded."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
+    return Cloud(app, capsys)
+
+
+def test_where_no_instance_is_recorded_nothing_is_deleted(unrecorded):
+    unrecorded.allocate(1)
+    unrecorded.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
+    found = unrecorded.document("audit")
+    assert (found["code"], found["orphaned"], found["consumers"]) == (6, [], 0)
+    assert reasons(found) == {
+        uuid(1): ("no_instance_recorded", ["cn1"]),
+        uuid(2): ("no_instance_recorded", ["cn1", "cn2"]),
+    }
+    assert unrecorded.document("audit", "--delete")["code"] == 6
+    assert unrecorded.document("audit", "--resource_provider", CN1, "--delete")["code"] == 6
+    assert [unrecorded.held(number) for number in (1, 2)] == [
+        {CN1: {"VCPU": 1}},
+        {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}},
+    ]
+
+
+def test_an_operator_may_vouch_for_the_records(unrecorded):
+    unrecorded.allocate(1)
+    assert unrecorded.document("audit", "--instances-are-all-recorded")["code"] == 3
+    document = unrecorded.document("audit", "--delete", "--instances-are-all-recorded")
+    assert (document["code"], document["deleted"]) == (4, 1)
+    assert unrecorded.held(1) == {}
+
+
+def test_what_the_last_instance_of_a_host_left_is_found(cloud):
+    """An instance is recorded elsewhere, so instances are recorded in this database."""
+    cloud.allocate(2, {CN2: {"VCPU": 1}})
+    assert cloud.document("audit", "--delete")["code"] == 4
+    assert cloud.held(2) == {}
+
+
+def test_a_consumer_of_no_type_is_not_judged(cloud):
+    """As nova makes all of its consumers, instances and migrations alike."""
+    cloud.app.put_json(
+        f"/placement/allocations/{uuid(2)}",
+        {
+            "allocations": {CN1: {"resources": {"VCPU": 1}}},
+            "project_id": "p",
+            "user_id": "u",
+            "consumer_generation": None,
+        },
+        headers={"OpenStack-API-Version": "placement 1.36"},
+    )
+    cloud.allocate(3)
+    document = cloud.document("audit", "--delete")
+    assert (document["code"], document["deleted"]) == (6, 1)
+    assert reasons(document) == {uuid(2): ("no_consumer_type", ["cn1"])}
+    assert (cloud.held(2), cloud.held(3)) == ({CN1: {"VCPU": 1}}, {})
+
+
+@pytest.mark.parametrize(("reported", "code"), [("1", 4), ("2", 6)])
+def test_a_host_that_reports_more_instances_than_are_recorded_is_not_judged(small, reported, code):
+    small.app.post_json("/scheduler/v1/compute_nodes", [a_report(1, stats={"num_instances": 1})])
+    small.app.post_json(
+        "/scheduler/v1/compute_nodes", [a_report(2, stats={"num_instances": reported})]
+    )
+    small.record(1, on=2)
+    small.allocate(2, {CN2: {"VCPU": 1}})
+    small.allocate(3)
+    document = small.document("audit", "--delete")
+    assert document["code"] == code
+    assert bool(small.held(2)) is (code == 6)
+    assert small.held(3) == {}
+    if code == 6:
+        assert reasons(document) == {uuid(2): ("host_reports_more", ["cn2"])}
+
+
+def test_what_also_holds_of_a_host_that_does_not_report_is_not_judged(small):
+    """As an instance that nova evacuates from one host to the other."""
+    other = node_uuid(11)
+    headers = {"OpenStack-API-Version": "placement 1.38"}
+    small.app.post_json(
+        "/placement/resource_providers", {"uuid": other, "name": "cn11"}, headers=headers
+    )
+    small.app.put_json(
+        f"/placement/resource_providers/{other}/inventories",
+        {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}},
+        headers=headers,
+    )
+    small.allocate(2, {CN1: {"VCPU": 1}, other: {"VCPU": 1}})
+    document = small.document("audit", "--delete")
+    assert reasons(document) == {uuid(2): ("provider_not_reported", ["cn11"])}
+    assert len(small.held(2)) == 2
+
+
+def test_it_says_in_words_why_it_does_not_judge_and_what_can_be_done(
+    sqlite_app, capsys, sqlite_url, monkeypatch
+):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    cloud = Cloud(sqlite_app, capsys)
+    cloud.allocate(1)
+    status, printed, told = cloud.run("audit", "--delete", "--verbose")
+    assert status == 6
+    assert printed.splitlines() == [
+        "looked at every compute node",
+        f"consumer {uuid(1)} cannot be judged (cn1)",
+        "not judged: 1 consumer of cn1: no instance at all is recorded in this database",
+    ]
+    assert told.count("\n") == 1
+    assert "not deleted: the allocations of 1 consumer" in told
+    assert "--instances-are-all-recorded" in told
+    status, printed, told = cloud.run("audit")
+    assert (status, told) == (6, "")
+    assert printed.startswith("not judged: 1 consumer of cn1: ")
+    assert printed.count("\n") == 1
+
+
+def test_a_database_that_openstack_placement_made_is_not_judged(small, sqlite_database):
+    """Though some of its instances are recorded here: others are nova's."""
+    small.record(1)
+    small.allocate(1)
+    small.allocate(2)
+    sqlite_database.write(lambda connection: stamp(connection, NEWEST))
+    document = small.document("audit", "--delete")
+    assert reasons(document) == {uuid(2): ("adopted_database", ["cn1"])}
+    assert small.held(2) != {}
+    assert small.document("audit", "--delete", "--instances-are-all-recorded")["deleted"] == 1
+
+
+def test_what_can_no_longer_be_judged_when_it_is_to_be_deleted_is_kept(small, sqlite_database):
+    small.allocate(2)
+    auditor = Auditor(database=sqlite_database, clock=utcnow, nobody=NOBODY)
+    found = auditor.find()
+    sqlite_database.write(lambda connection: stamp(connection, NEWEST))
+    assert auditor.delete(found, lambda _done, _total: None).deleted == 0
+    assert small.held(2) != {}
