@@ -30,7 +30,10 @@ _CODES = """exit status, {as_nova}:
 {last}  255  anything else: the compute API or the database does not answer, for one
 """
 _SEVERAL = "  1    a host has more than one compute node\n"
-_REFUSED = "  7    an aggregate asks for a trait that is not there and is not CUSTOM_\n"
+_REFUSED = (
+    "  7    an aggregate asks for a trait that is not there and is not CUSTOM_\n"
+    "  8    a trait stays that was put for an aggregate which is not in the list followed\n"
+)
 
 #: Of many names, how many are shown to people.
 _SHOWN = 5

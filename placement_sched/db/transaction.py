@@ -186,7 +186,10 @@ def _sentence(failure: DBAPIError) -> str:
     if _is_no_database(failure):
         return "the file is no SQLite database"
     if _is_missing(failure):
-        return "the database has no schema of this service; run placement-sched db sync"
+        return (
+            "the database has no schema of this service; run placement-sched db sync, or db adopt "
+            "where OpenStack placement made it"
+        )
     if _locked(failure):
         return LOCKED
     if _late(failure):

@@ -8,7 +8,7 @@ from enum import IntEnum
 class Code(IntEnum):
     """How it ended: nova-manage's return codes (nova's guide, "nova-manage placement").
 
-    The last is of ``sync_traits`` alone, which nova has not.
+    The last two are of ``sync_traits`` alone, which nova has not.
     """
 
     DONE = 0
@@ -19,6 +19,7 @@ class Code(IntEnum):
     NO_NODE = 5
     NO_PROVIDER = 6
     TRAIT_REFUSED = 7
+    AGGREGATE_UNKNOWN = 8
 
 
 #: Of several, which one is the exit status: what stops everything, then what an operator must
@@ -28,6 +29,7 @@ _GRAVEST_FIRST = (
     Code.SEVERAL_NODES,
     Code.UPDATE_FAILED,
     Code.TRAIT_REFUSED,
+    Code.AGGREGATE_UNKNOWN,
     Code.NO_PROVIDER,
     Code.NO_NODE,
     Code.HOST_UNKNOWN,

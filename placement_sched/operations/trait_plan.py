@@ -1,7 +1,7 @@
 """What ``sync_traits`` is to do: compared are metadata, what providers have, and the record."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from placement_sched.model.host_aggregate import HostAggregate
@@ -20,7 +20,8 @@ class TraitPlan:
 
     ``put`` and ``rebound`` tell the uuid of the aggregate that asks: rebound ones were put for
     another, which does not ask any more. ``forgotten`` are on their providers no more, of
-    ``outlived`` ones these providers are gone. ``refused`` tells of traits that cannot be created.
+    ``outlived`` ones these providers are gone. ``refused`` are the problems: traits that cannot be
+    created, and those that stay because another list of host aggregates may ask for them.
     """
 
     created: tuple[str, ...]
@@ -54,6 +55,8 @@ def make_plan(
     }
     by_anyone = wanted_traits(hosts)
     over = record.keys() - by_anyone.keys() - _out_of_sight(hosts, record)
+    elsewhere = _asked_elsewhere(hosts, {pair: record[pair] for pair in over}, placement)
+    over -= elsewhere.keys()
     carried = {(uuid, trait) for uuid, trait in over if uuid in carriers.get(trait, ())}
     return TraitPlan(
         created=tuple(sorted(asked - known - refused)),
@@ -62,7 +65,7 @@ def make_plan(
         rebound=_rebound(hosts, record, by_anyone),
         forgotten=frozenset(over - carried),
         outlived=told.outlived,
-        refused=tuple(_refusals(scope, refused)),
+        refused=(*_refusals(scope, refused), *_kept(hosts, elsewhere)),
     )
 
 
@@ -88,6 +91,37 @@ def _out_of_sight(hosts: HostMap, record: Collection[Pair]) -> frozenset[Pair]:
         for provider, trait in record
         if trait in hidden and provider not in hosts.host_of
     )
+
+
+def _asked_elsewhere(
+    hosts: HostMap, record: Mapping[Pair, str], placement: Placement
+) -> dict[Pair, str]:
+    """Return the recorded pairs that an aggregate may ask for which only another list has.
+
+    A host leaves an aggregate, and its provider the provider aggregate, before the aggregate is
+    deleted. So one that is not in the list, and in which the provider still is, was not deleted: it
+    is in the list that another run followed.
+    """
+    unknown = {uuid for uuid in record.values() if hosts.by_uuid(uuid) is None}
+    members = placement.members(unknown) if unknown else {}
+    return {
+        (provider, trait): aggregate
+        for (provider, trait), aggregate in record.items()
+        if provider in members.get(aggregate, ())
+    }
+
+
+def _kept(hosts: HostMap, elsewhere: Mapping[Pair, str]) -> Iterator[Problem]:
+    for (provider, trait), aggregate in sorted(elsewhere.items()):
+        host = hosts.host_of.get(provider, provider)
+        yield Problem(
+            Code.AGGREGATE_UNKNOWN,
+            host,
+            f"trait {trait} stays on host {host}: it was put there for aggregate {aggregate}, "
+            "which is not in the list of host aggregates that was followed, though the provider "
+            "is still in it. Follow the list that has it (--os-cloud, --compute-url), or take the "
+            "provider out of the provider aggregate",
+        )
 
 
 def _rebound(

@@ -6,7 +6,8 @@ shell; what follows is what they print, with ``...`` for whatever differs. ``pla
 runs until the page ends or starts another, and what is exported holds until the page ends.
 
 Nothing else is set but where programs and home are, and the reader is a slow one: after each
-``curl``, by which hosts report, an hour passes in which none does.
+``curl``, by which hosts report, an hour passes in which none does. A session with the option
+``:peer:`` is played where OpenStack placement is installed beside us.
 """
 
 import doctest
@@ -24,6 +25,8 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+
+from tests.differential.sides import PEER_PYTHON
 
 SOURCE = Path(__file__).parents[2] / "doc" / "source"
 BIN = Path(sys.executable).parent
@@ -57,6 +60,8 @@ class Command:
     line: str
     printed: str
     status: int = 0
+    #: Whether it needs OpenStack placement beside us, or what its commands have made.
+    peer: bool = False
 
 
 def parts_of(page: str) -> Iterator[File | Command]:
@@ -66,15 +71,16 @@ def parts_of(page: str) -> Iterator[File | Command]:
         caption = re.search(r":caption: (\S+)", block["options"])
         if block["kind"] == "commands":
             status = re.search(r":status: (\d+)", block["options"])
-            yield from _commands(content, int(status[1]) if status else 0)
+            peer = ":peer:" in block["options"]
+            yield from _commands(content, int(status[1]) if status else 0, peer=peer)
         elif caption:
             yield File(caption[1], content)
 
 
-def _commands(session: str, status: int) -> Iterator[Command]:
+def _commands(session: str, status: int, *, peer: bool) -> Iterator[Command]:
     for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
         line, printed = re.fullmatch(r"((?:.*\\\n)*.*\n)((?s:.*))", part).groups()
-        yield Command(line.strip(), printed, status)
+        yield Command(line.strip(), printed, status, peer)
 
 
 _PARTS = {path.stem: list(parts_of(path.read_text())) for path in sorted(SOURCE.glob("*.rst"))}
@@ -95,7 +101,7 @@ class Console:
         self._files: list[File] = []
         self._server: subprocess.Popen[bytes] | None = None
         self._environment = {
-            "PATH": f"{BIN}{os.pathsep}/usr/bin:/bin",
+            "PATH": os.pathsep.join([str(BIN), str(PEER_PYTHON.parent), "/usr/bin", "/bin"]),
             "HOME": str(folder),
         }
 
@@ -196,9 +202,17 @@ def test_commands_of_the_guide_print_what_it_shows(page: str, tmp_path: Path) ->
         for part in PAGES[page]:
             if isinstance(part, File):
                 console.write(part)
-            else:
+            elif PEER_PYTHON.exists() or not part.peer:
                 console.play(part)
 
 
 def test_the_guide_has_commands() -> None:
     assert len(PAGES) >= 4
+
+
+def test_the_guide_audits_a_database_that_it_adopted() -> None:
+    """Where OpenStack placement is installed beside us, as in CI, it is played as well."""
+    lines = [part.line for part in PAGES["beside_openstack"] if isinstance(part, Command)]
+    commands = [" ".join(line.split()[:3]) for line in lines]
+    adopting = commands.index("placement-sched db adopt")
+    assert "placement-sched placement audit" in commands[adopting:]

@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotFound
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.host_map import HostMap
 from placement_sched.model.sync import Code
 from placement_sched.operations.sync_aggregates import sync_aggregates
 from placement_sched.operations.sync_here import PlacementHere
 from placement_sched.operations.sync_traits import sync_traits
+from placement_sched.store import aggregates as provider_aggregates
 from placement_sched.store import host_aggregates, resource_providers, synced_traits, traits
 from tests.conftest import _empty, make_settings
 from tests.exploring import draws
@@ -227,6 +230,29 @@ def test_what_was_put_for_an_aggregate_that_is_gone_is_taken_off(sqlite_database
     assert sync_traits(*here(sqlite_database)).taken_off == {(node, LICENSED)}
 
 
+def test_what_was_put_for_an_aggregate_of_another_list_stays(database):
+    """Nova's host aggregates were followed before; now it is those of this database."""
+    node = add_node(database, "cn1")
+    theirs = HostAggregate(
+        id=1,
+        uuid=aggregate_uuid("nova's"),
+        name="nova's",
+        hosts=frozenset({"cn1"}),
+        metadata=ASKING,
+        created_at=NOW,
+    )
+    hosts = HostMap((theirs,), frozenset({"cn1"}), {"cn1": frozenset({node})})
+    elsewhere = PlacementHere(database, lambda: NOW, own_hosts=False)
+    elsewhere.join(theirs.uuid, [node])
+    sync_traits(Told(hosts), elsewhere)
+    told = sync_traits(*here(database))
+    assert (told.taken_off, told.code) == (frozenset(), Code.AGGREGATE_UNKNOWN)
+    assert [one.about for one in told.problems] == ["cn1"]
+    assert carriers(database) == {node}
+    elsewhere.leave(theirs.uuid, [node])
+    assert sync_traits(*here(database)).taken_off == {(node, LICENSED)}
+
+
 def test_an_unknown_aggregate_is_named(sqlite_database):
     with pytest.raises(NotFound, match="no host aggregate named 'nix'"):
         sync_traits(*here(sqlite_database), aggregate="nix")
@@ -376,10 +402,15 @@ def test_twice_is_once_and_what_is_there_is_what_is_asked_or_put_by_hand(
 
 
 def make_aggregates(database, cloud):
-    """Make these the only host aggregates, behind placement's back."""
+    """Make these the only host aggregates, behind placement's back.
+
+    Those that were there go as requests delete them: the provider aggregate is empty by then.
+    """
 
     def clear(connection):
         for one in host_aggregates.snapshot(connection):
+            ids = host_aggregates.provider_ids_of_hosts(connection, HOSTS)
+            provider_aggregates.remove_members(connection, one.uuid, ids, NOW)
             for host in one.hosts:
                 host_aggregates.remove_host(connection, one.id, host)
             host_aggregates.remove(connection, one.id)

@@ -10,10 +10,10 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
-from docutils.parsers.rst import Directive
+from docutils.parsers.rst import Directive, directives
 from docutils.statemachine import StringList
 from oslo_config import cfg
 from sphinx.application import Sphinx
@@ -264,9 +264,17 @@ class Decisions(Generated):
 
 
 class Commands(Directive):
-    """A console session: lines after ``$`` are run by a test, the others are what they print."""
+    """A console session: lines after ``$`` are run by a test, the others are what they print.
+
+    ``status`` is the exit status of each command, and ``peer`` says that commands of OpenStack
+    placement, or its database, are needed.
+    """
 
     has_content = True
+    option_spec: ClassVar[dict[str, Any]] = {
+        "status": directives.nonnegative_int,
+        "peer": directives.flag,
+    }
 
     def run(self) -> list[nodes.Node]:
         """Return the session as a block."""
