@@ -28,3 +28,5 @@ _MONITOR_METRICS = (
     "numa.membw.current"
 )
 MONITOR_METRICS = frozenset(_MONITOR_METRICS.split())
+#: The metrics that nova-compute stores as fractions and nova's scheduler counts as percent.
+PERCENT_METRICS = frozenset(name for name in MONITOR_METRICS if name.endswith("percent"))

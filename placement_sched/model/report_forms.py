@@ -5,6 +5,7 @@ pci_device_pools and numa_topology.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from placement_sched.model.hypervisor_names import (
     HYPERVISOR_TYPE_ALIASES,
     HYPERVISOR_TYPES,
     MONITOR_METRICS,
+    PERCENT_METRICS,
     VM_MODE_ALIASES,
     VM_MODES,
 )
@@ -118,15 +120,43 @@ def _number_in(value: Any) -> Any:
     return value
 
 
-metric: Shape[dict[str, Any]] = record(
+_metric_value = integer(-_MAX_METRIC, _MAX_METRIC)
+_METRIC = record(
     {
         "name": one_of(MONITOR_METRICS),
-        "value": integer(-_MAX_METRIC, _MAX_METRIC),
+        "value": lambda value: value,  # read below: what it may be depends on the name
+        "numa_membw_values": nullable(mapping_of(text(255, shortest=1), _metric_value)),
         "source": nullable(text()),
         "timestamp": nullable(lambda value: moment(value).isoformat()),
     },
-    required=("name", "value"),
+    required=("name",),
 )
+
+
+def metric(value: Any) -> dict[str, Any]:
+    """Return a metric with a whole value, with values by NUMA node, or with both."""
+    found = _METRIC(value)
+    if "value" in found:
+        shape = _percent if found["name"] in PERCENT_METRICS else _metric_value
+        try:
+            found["value"] = shape(found["value"])
+        except Misfit as misfit:
+            raise misfit.under("value") from None
+    elif "numa_membw_values" not in found:
+        raise Misfit("'value' or 'numa_membw_values' is required")
+    return found
+
+
+def _percent(value: Any) -> int:
+    """Return a percentage: a whole number as it is, a fraction times 100.
+
+    nova-compute stores fractions, 1.0 for 100, and always writes their decimal point. nova cuts
+    off what is left of the product (0.29 counts as 28), and so do we, to weigh hosts as it does.
+    """
+    if isinstance(value, float) and math.isfinite(value * 100):
+        value = int(value * 100)
+    return _metric_value(value)
+
 
 _POOL_FIELDS: Mapping[str, Shape[Any]] = {
     "vendor_id": name(),

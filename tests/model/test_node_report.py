@@ -1,6 +1,7 @@
 """What a report may say, in which forms, and what holds for what it leaves out."""
 
 import json
+import math
 from datetime import datetime
 
 import orjson
@@ -125,6 +126,67 @@ def test_metrics_are_whole_numbers_and_their_times_utc():
         "timestamp": "2026-01-01T13:00:00.5+01:00",
     }
     assert node(metrics=[metric]).metrics == (metric | {"timestamp": "2026-01-01T12:00:00"},)
+
+
+#: What nova 34's MonitorMetricList.from_json makes of each.
+PERCENT = [
+    (0.0, 0), (0.25, 25), (0.999, 99), (1.0, 100), (2.5, 250), (-0.25, -25),
+    (0.29, 28), (0.57, 56), (0.58, 57), (0.3, 30), (17.0, 1700),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fraction", "percent"), PERCENT)
+@pytest.mark.parametrize("name", sorted(name for name in MONITOR_METRICS if "percent" in name))
+def test_fractions_of_percent_metrics_count_times_100_as_in_nova(name, fraction, percent):
+    (metric,) = node(metrics=[{"name": name, "value": fraction}]).metrics
+    assert metric["value"] == percent
+    assert type(metric["value"]) is int
+
+
+@pytest.mark.parametrize("value", [0, 1, 25, 100])
+def test_whole_percentages_are_percent_already_so_that_what_is_shown_may_be_reported(value):
+    shown = node(metrics=[{"name": "cpu.percent", "value": value}]).metrics
+    assert shown == ({"name": "cpu.percent", "value": value},)
+    assert node(metrics=[dict(shown[0])]).metrics == shown
+
+
+def test_metrics_are_read_as_nova_writes_them():
+    """The text of a nova-compute's column, but for its JSON: to_list of nova's objects."""
+    stored = [
+        {
+            "name": "cpu.user.percent",
+            "timestamp": "2026-11-21T10:11:12.345678",
+            "source": "libvirt.LibvirtDriver",
+            "value": 0.25,
+        },
+        {
+            "name": "cpu.frequency",
+            "timestamp": "2026-11-21T10:11:12.345678",
+            "source": "libvirt.LibvirtDriver",
+            "value": 2400,
+        },
+        {
+            "name": "numa.membw.current",
+            "timestamp": "2026-11-21T10:11:12.345678",
+            "source": "acme.monitor",
+            "numa_membw_values": {"0": 10, "1": 43},
+        },
+    ]
+    made = node(metrics=stored)
+    assert [one["value"] for one in made.metrics[:2]] == [25, 2400]
+    by_node = made.reported_metrics[2]
+    assert by_node.numa_membw_values == {"0": 10, "1": 43}
+    assert not by_node.obj_attr_is_set("value")
+    assert made.reported_metrics[0].obj_attr_is_set("value")
+    assert {one["timestamp"] for one in made.metrics} == {"2026-11-21T10:11:12"}
+    assert node(metrics=[dict(one) for one in made.metrics]).metrics == made.metrics
+
+
+def test_metric_may_have_a_value_and_values_by_numa_node():
+    metric = {"name": "numa.membw.max", "value": 53, "numa_membw_values": {"0": 10, "1": 43}}
+    assert node(metrics=[metric]).metrics == (metric,)
+    nothing = {"name": "numa.membw.max", "numa_membw_values": None}
+    assert node(metrics=[nothing]).metrics == (nothing,)
 
 
 def test_every_metric_of_nova_is_known():
@@ -296,10 +358,43 @@ BAD = [
     ("$.stats.io_workload", a_report(stats={"io_workload": "9" * 20}), "not an integer"),
     ("$.stats.failed_builds", a_report(stats={"failed_builds": -1}), "not within"),
     ("$.metrics[0].name", a_report(metrics=[{"name": "heat", "value": 1}]), "not one of"),
-    ("$.metrics[0]", a_report(metrics=[{"name": "cpu.percent"}]), "'value' is required"),
     (
-        "$.metrics[0].value",
-        a_report(metrics=[{"name": "cpu.percent", "value": 0.17}]),
+        "$.metrics[0]",
+        a_report(metrics=[{"name": "cpu.percent"}]),
+        "'value' or 'numa_membw_values' is required",
+    ),
+    *(
+        (
+            "$.metrics[0].value",
+            a_report(metrics=[{"name": name, "value": value}]),
+            "not an integer",
+        )
+        for name, value in [
+            ("cpu.frequency", 0.17),
+            ("numa.membw.max", 0.5),
+            ("cpu.percent", "0.17"),
+            ("cpu.percent", True),
+            ("cpu.percent", None),
+            ("cpu.percent", math.nan),
+            ("cpu.percent", math.inf),
+        ]
+    ),
+    *(
+        (
+            "$.metrics[0].value",
+            a_report(metrics=[{"name": "cpu.percent", "value": value}]),
+            "not within",
+        )
+        for value in (1e20, 1e308)
+    ),
+    (
+        "$.metrics[0].numa_membw_values",
+        a_report(metrics=[{"name": "numa.membw.max", "numa_membw_values": [1]}]),
+        "not an object",
+    ),
+    (
+        "$.metrics[0].numa_membw_values['0']",
+        a_report(metrics=[{"name": "numa.membw.max", "numa_membw_values": {"0": 1.5}}]),
         "not an integer",
     ),
     (

@@ -1,6 +1,6 @@
 """MetricsWeigher: prefer hosts by the figures that their monitors measure."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from placement_sched.config import metrics
 from placement_sched.model.spec import RequestSpec
@@ -16,9 +16,10 @@ class MetricsWeigher(BaseHostWeigher):
     and ignored. With ``[metrics] required``, which is the default, a host that lacks one of the
     metrics fails the request, so that MetricsFilter should be enabled as well; without, its weight
     is ``[metrics] weight_of_unavailable``, unless the ratio of what it lacks, or the multiplier for
-    this host, is 0. The multiplier is ``[metrics] weight_multiplier``; aggregate metadata
-    ``metrics_weight_multiplier`` override it for the hosts in the aggregate, and of several the
-    smallest counts.
+    this host, is 0. A host that reports a metric by NUMA node only (``numa_membw_values``) always
+    fails the request, as in nova: such a metric has no single value that could count. The
+    multiplier is ``[metrics] weight_multiplier``; aggregate metadata ``metrics_weight_multiplier``
+    override it for the hosts in the aggregate, and of several the smallest counts.
     """
 
     multiplier_option = (metrics.GROUP, "weight_multiplier")
@@ -47,11 +48,20 @@ class MetricsWeigher(BaseHostWeigher):
                 f"host {host.host}, node {host.nodename} does not report {', '.join(lacking)}, "
                 "which [metrics] weight_setting names; MetricsFilter would leave it out"
             )
-        if self._lacks_what_counts(host, measured):
-            return float(self.settings.metrics.weight_of_unavailable)
-        return sum((measured.get(name, 0) * ratio for name, ratio in self._ratios), 0.0)
+        total = 0.0
+        for name, ratio in self._ratios:
+            if name in measured:
+                total += _figure(host, name, measured[name]) * ratio
+            elif ratio and self.weight_multiplier(host) != 0:
+                return float(self.settings.metrics.weight_of_unavailable)
+        return total
 
-    def _lacks_what_counts(self, host: HostState, measured: Collection[str]) -> bool:
-        """Return whether a metric of another ratio than 0 is missing, where any counts at all."""
-        missing = any(ratio and name not in measured for name, ratio in self._ratios)
-        return missing and self.weight_multiplier(host) != 0
+
+def _figure(host: HostState, name: str, value: int | None) -> int:
+    """Return the value of a metric; raise :class:`LookupError` if it has values by node only."""
+    if value is None:
+        raise LookupError(
+            f"host {host.host}, node {host.nodename} reports {name} by NUMA node only, so that it "
+            "has no single value to weigh: remove it from [metrics] weight_setting"
+        )
+    return value

@@ -50,6 +50,39 @@ def test_answer_can_be_sent_again_and_changes_nothing(app):
     assert generation(app) == before
 
 
+STORED = [
+    {
+        "name": "cpu.percent",
+        "timestamp": "2026-11-21T10:11:12.345678",
+        "source": "libvirt.LibvirtDriver",
+        "value": 0.25,
+    },
+    {
+        "name": "numa.membw.current",
+        "timestamp": "2026-11-21T10:11:12.345678",
+        "source": "acme.monitor",
+        "numa_membw_values": {"0": 10, "1": 43},
+    },
+]
+
+
+def test_metrics_are_taken_as_nova_compute_stores_them(app):
+    """Put or posted, they are shown as percent, and what is shown may be reported again."""
+    node = put(app, metrics=STORED).json
+    when = {"timestamp": "2026-11-21T10:11:12"}
+    assert node["metrics"] == [{**STORED[0], "value": 25, **when}, {**STORED[1], **when}]
+    assert app.put_json(f"{NODES}/{node_uuid(1)}", node).json == node
+    assert app.post_json(NODES, [a_report(1, metrics=STORED)]).json["changed"] == 0
+    assert app.post_json(NODES, [a_report(2, metrics=STORED)]).json["created"] == 1
+    assert app.get(f"{NODES}/{node_uuid(2)}").json["metrics"] == node["metrics"]
+
+
+def test_fraction_of_another_metric_is_refused_with_its_place(sqlite_app):
+    metrics = [*STORED, {"name": "cpu.frequency", "value": 2400.5}]
+    error = error_of(put(sqlite_app, status=400, metrics=metrics))
+    assert error["detail"] == "2400.5 is not an integer (at $.metrics[2].value)"
+
+
 def test_list_of_reports_makes_providers_with_inventories(app):
     told = app.post_json(NODES, [a_report(number) for number in range(1, 4)]).json
     assert told == {"created": 3, "changed": 0, "unchanged": 0}

@@ -66,7 +66,11 @@ _REPORT = st.fixed_dictionaries(
         )
         | st.just({"uptime": "007", "x": "1e3", "failed_builds": "0"}),
         "metrics": st.just(
-            [{"name": "cpu.percent", "value": 7, "timestamp": "2026-01-01T11:00:00"}]
+            [
+                {"name": "cpu.percent", "value": 7, "timestamp": "2026-01-01T11:00:00"},
+                {"name": "cpu.idle.percent", "value": 0.93},
+                {"name": "numa.membw.current", "numa_membw_values": {"0": 10, "1": 43}},
+            ]
         ),
         "pci_device_pools": st.just(
             [{"vendor_id": "8086", "product_id": "1_0", "count": 2, "tag": "010"}]

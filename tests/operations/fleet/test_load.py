@@ -124,6 +124,26 @@ def test_loaded_again_nothing_changes(cloud):
     assert cloud.state == before
 
 
+def test_metrics_of_a_file_may_be_as_nova_compute_stores_them(small):
+    small.load(
+        """
+        hosts:
+          - host: cn1
+            vcpus: 8
+            memory_mb: 4096
+            metrics:
+              - {name: cpu.percent, value: 0.25, timestamp: "2026-11-21T10:11:12.345678"}
+              - {name: cpu.idle.percent, value: 1.0}
+              - {name: cpu.user.percent, value: 1}
+              - {name: numa.membw.max, numa_membw_values: {"0": 10, "1": 43}}
+        """
+    )
+    (node,) = small.state.nodes.values()
+    assert [one.value for one in node.reported_metrics] == [25, 100, 1, None]
+    assert node.reported_metrics[3].numa_membw_values == {"0": 10, "1": 43}
+    assert small.load(small.dump()) == []
+
+
 def test_a_dry_run_tells_the_same_and_changes_nothing(cloud):
     empty = cloud.state
     told = cloud.load(WHOLE, dry_run=True)

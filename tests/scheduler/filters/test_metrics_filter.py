@@ -47,6 +47,13 @@ def test_host_that_lacks_a_metric_is_refused_with_its_name(setting, names, missi
     assert refusal(setting, *names) == f"metrics not reported: {missing}"
 
 
+def test_metric_by_numa_node_is_reported_as_well():
+    settings = settings_with(metrics__weight_setting=["numa.membw.max=1"])
+    plugin = MetricsFilter.with_settings(settings)
+    by_node = Metric(name="numa.membw.max", numa_membw_values={"0": 10})
+    assert plugin.host_passes(a_host(metrics=(by_node,)), a_spec())
+
+
 def test_element_that_is_no_setting_is_logged_and_asks_for_nothing(caplog):
     with caplog.at_level(logging.WARNING):
         assert refusal(["a", "b=x"]) is None

@@ -97,6 +97,24 @@ def test_lacking_metric_that_does_not_count_is_passed_over(setting, multiplier, 
         run(MetricsWeigher, [*HOSTS, lacking], **{SETTING: setting})
 
 
+@pytest.mark.parametrize("required", [True, False])
+def test_metric_by_numa_node_alone_fails_the_request_as_in_nova(required):
+    by_node = Metric(name="numa.membw.current", numa_membw_values={"0": 10, "1": 43})
+    hosts = [a_host(name, metrics=(by_node,)) for name in ("cn4", "cn5")]
+    for ratio in ("1", "0"):
+        options = {SETTING: [f"numa.membw.current={ratio}"], REQUIRED: required}
+        with pytest.raises(PluginFailed, match=r"cn4 reports numa\.membw\.current by NUMA node"):
+            run(MetricsWeigher, hosts, **options)
+
+
+def test_metric_by_numa_node_is_looked_at_in_the_order_of_the_setting():
+    """As nova 34 does: what is missing first ends the sum before the metric without a value."""
+    by_node = Metric(name="numa.membw.current", numa_membw_values={"0": 10})
+    hosts = [*HOSTS, a_host("cn4", metrics=(by_node,))]
+    setting = {SETTING: ["cpu.percent=1", "numa.membw.current=1"], REQUIRED: False}
+    assert raw(MetricsWeigher, hosts, **setting)["cn4"] == -10000.0
+
+
 def test_of_figures_of_one_name_the_last_counts():
     twice = a_host(
         "cn4", metrics=tuple(Metric(name="cpu.percent", value=value) for value in (50, 30))
@@ -156,6 +174,16 @@ def test_reported_metrics_count(cloud):
     told = explain(cloud, **setting, **enabled)
     assert [one["host"] for one in told["hosts"]] == ["cn2", "cn1"]
     assert [one["host"] for one in explain(cloud)["hosts"]] == ["cn1", "cn2", "cn3"]
+
+
+def test_fractions_of_nova_compute_count_times_100(sqlite_app):
+    """The same three hosts, reported as nova-compute stores them."""
+    for name, value in (("cn1", 0.1), ("cn2", 0.9), ("cn3", 1.0)):
+        metric = {"name": "cpu.idle.percent", "value": value, "source": "libvirt.LibvirtDriver"}
+        sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(name, metrics=[metric])])
+    told = explain(sqlite_app, **{"metrics.weight_setting": ["cpu.idle.percent=1.0"]})
+    weights = [(one["host"], one["weights"]["MetricsWeigher"]["raw"]) for one in told["hosts"]]
+    assert weights == [("cn3", 100.0), ("cn2", 90.0), ("cn1", 10.0)]
 
 
 def test_required_metric_that_a_host_lacks_is_500_and_names_both(cloud):

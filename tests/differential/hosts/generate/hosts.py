@@ -93,15 +93,20 @@ def _stats(dice: Dice) -> Document:
 
 
 def _metrics(dice: Dice) -> list[Document]:
+    """Return metrics as they are shown here and as nova-compute stores them."""
+    names = dice.some(METRICS, 0 if dice.chance(0.3) else 3)
     return [
-        {
-            "name": name,
-            "value": dice.one([0, 1, 10, 50, 100, 2400]),
-            "source": "driver",
-            "timestamp": NOW.isoformat(),
-        }
-        for name in dice.some(METRICS, 0 if dice.chance(0.3) else 3)
+        {"name": name, **_figures(dice, name), "source": "driver", "timestamp": NOW.isoformat()}
+        for name in names
     ]
+
+
+def _figures(dice: Dice, name: str) -> Document:
+    if name.startswith("numa.") and dice.chance(0.3):
+        return {"numa_membw_values": {"0": dice.one([0, 10]), "1": 43}}
+    if name.endswith("percent") and dice.chance(0.5):
+        return {"value": dice.one([0.0, 0.01, 0.29, 0.5, 0.57, 1.0])}
+    return {"value": dice.one([0, 1, 10, 50, 100, 2400])}
 
 
 def _service(dice: Dice) -> Document:

@@ -1,5 +1,6 @@
 """Nova's host states, made of reports as its host manager makes them of its databases."""
 
+import json
 from datetime import datetime
 
 from nova import objects, utils
@@ -53,11 +54,21 @@ def _state(report, service, aggregates, instances):
     state = HostState(report["host"], report["hypervisor_hostname"], report["cell_uuid"])
     state.update(_node(report), _service(report, service), aggregates, instances)
     if state.metrics is not None:
-        # As JSON, percentages would be fractions, and lose digits on the way.
         state.metrics = objects.MonitorMetricList(
-            objects=[objects.MonitorMetric(**one) for one in report["metrics"]]
+            objects=[_metric(one) for one in report["metrics"]]
         )
     return state
+
+
+def _metric(told):
+    """Return a metric; a fraction is read as nova reads what a nova-compute stored.
+
+    A whole percentage is what the object has: as JSON it would be a fraction, and lose digits.
+    """
+    if isinstance(told.get("value"), float):
+        (read,) = objects.MonitorMetricList.from_json(json.dumps([told]))
+        return read
+    return objects.MonitorMetric(**told)
 
 
 def _node(report):
