@@ -38,6 +38,7 @@ def render(
     full = "█" if console.encoding.lower().startswith("utf") else "#"
     parts: list[RenderableType] = [
         *_policy(funnel.get("policy")),
+        *_warnings(funnel.get("warnings", ())),
         _request_filters(funnel["request_filters"]),
         _query(funnel["allocation_candidates"]["query"]),
         _stages(funnel, full),
@@ -81,6 +82,14 @@ def _policy(report: Json | None) -> Iterator[RenderableType]:
         text = Text.assemble(told, (f" ({matched})" if matched else "", "dim"))
         grid.add_row(Text(f"  {selector['name']}", style="cyan"), text)
     if report["selectors"]:
+        yield grid
+
+
+def _warnings(warnings: Sequence[Json]) -> Iterator[RenderableType]:
+    """Yield what of flavor and image has no effect, where there is such a thing."""
+    for warning in warnings:
+        grid = _labelled()
+        grid.add_row(Text("Warning", style="bold yellow"), Text(warning["detail"], style="yellow"))
         yield grid
 
 

@@ -56,6 +56,7 @@ PER_REQUEST = frozenset(
         ("scheduler", "max_attempts"),
         ("scheduler", "max_placement_results"),
         ("scheduler", "request_filters"),
+        ("scheduler", "strict_extra_specs"),
         ("workarounds", "disable_fallback_pcpu_query"),
         *(("filter_scheduler", option.dest) for option in filter_scheduler.OPTIONS),
         *(("metrics", option.dest) for option in metrics.OPTIONS),

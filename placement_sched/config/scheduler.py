@@ -44,6 +44,13 @@ OPTIONS = (
         "for a policy's own section, and the file is read again when it changes; while it is "
         "spoilt, what it said before stays in effect.",
     ),
+    cfg.BoolOpt(
+        "strict_extra_specs",
+        default=False,
+        help="Refuse a request (400) for an extra spec resources:, trait: or group_policy of its "
+        "flavor that nova logs and ignores. Otherwise it is ignored here, too, logged, and "
+        "reported among the warnings of the request's funnel.",
+    ),
     cfg.ListOpt(
         "disabled_cells",
         default=[],

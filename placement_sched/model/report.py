@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from placement_sched.model.ignored import Ignored
 from placement_sched.model.policy_report import PolicyReport
 
 Json = dict[str, Any]
@@ -286,6 +287,7 @@ class Funnel:
     ``policy`` tells how the request's policy was chosen, where there are policies.
     ``states_age`` is how many seconds ago the reports were read that hosts were judged by, where
     the driver keeps them. ``selected`` is whether every instance of the request found a host.
+    ``warnings`` are what of flavor and image has no effect.
     """
 
     request_filters: tuple[RequestFilterReport, ...]
@@ -295,6 +297,7 @@ class Funnel:
     states_age: float | None = None
     policy: PolicyReport | None = None
     later: LaterReport | None = None
+    warnings: tuple[Ignored, ...] = ()
     selected: bool = True
 
     @property
@@ -330,14 +333,17 @@ class Funnel:
 
         ``host_states`` is there only where they are kept, ``policy`` where there are policies, and
         ``later_instance`` where the first instances found hosts, and one after them found none.
-        ``obstacle`` is there where the request found no host.
+        ``obstacle`` is there where the request found no host, ``warnings`` only where something is
+        ignored.
         """
         kept: Json = (
             {} if self.states_age is None else {"host_states": {"age_s": round(self.states_age, 3)}}
         )
         policy: Json = {} if self.policy is None else {"policy": self.policy.as_json()}
+        ignored = [one.as_json() for one in self.warnings]
         return {
             **policy,
+            **({"warnings": ignored} if ignored else {}),
             "request_filters": [report.as_json() for report in self.request_filters],
             "allocation_candidates": self.allocation_candidates.as_json(view),
             "filters": [report.as_json(view) for report in self.filters],

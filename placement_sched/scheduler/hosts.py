@@ -15,6 +15,7 @@ from placement_sched.model.instance import Instance
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.aggregates import AggregateCache, Aggregates
 from placement_sched.scheduler.host_state import HostState, make, offer
+from placement_sched.scheduler.ignored_log import IgnoredLog
 from placement_sched.scheduler.kept_nodes import KeptNodes
 from placement_sched.scheduler.node_traits import NodeTraitCache
 from placement_sched.scheduler.nodes import NodeCache
@@ -33,6 +34,7 @@ class Memory:
         self.aggregates = AggregateCache()
         self.node_traits = NodeTraitCache()
         self.roomy = Roomy()
+        self.ignored = IgnoredLog()
 
 
 @dataclass(slots=True)

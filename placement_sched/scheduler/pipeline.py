@@ -17,6 +17,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.connection import Connection
 from placement_sched.errors import UnknownNames
 from placement_sched.model.candidate import Candidates, together
+from placement_sched.model.ignored import Ignored
 from placement_sched.model.policy_report import PolicyReport
 from placement_sched.model.query import CandidatesQuery
 from placement_sched.model.report import (
@@ -75,8 +76,9 @@ class Run:
 
     ``fallback`` asks for VCPU where ``asked`` asks for PCPU: what both find counts.
     ``states_age`` is in seconds, where the driver keeps host states. ``unreported`` are the root
-    providers with candidates that are no known compute node. ``world`` and ``chooser`` are what it
-    worked with: a verdict on one host asks them again.
+    providers with candidates that are no known compute node. ``ignored`` is what of flavor and
+    image has no effect. ``world`` and ``chooser`` are what it worked with: a verdict on one host
+    asks them again.
     """
 
     settings: Settings
@@ -87,6 +89,7 @@ class Run:
     choice: Choice | None = None
     states_age: float | None = None
     policy: PolicyReport | None = None
+    ignored: tuple[Ignored, ...] = ()
     unreported: tuple[str, ...] = ()
     world: World | None = None
     chooser: Chooser | None = None
@@ -127,13 +130,16 @@ def run(
     narrowed = run_request_filters(tools.plugins.request_filters, spec, world)
     spec = narrowed.spec
     named = confinement(connection, spec)
-    query = question_from(spec, tools.settings, named)
+    question = question_from(spec, tools.settings, named)
+    query = question.query
+    tools.memory.ignored.log(question.ignored)
     chooser = _chooser(tools, tools.plugins, alternates)
     done = Run(
         settings=tools.settings,
         narrowed=narrowed,
         query=query,
         states_age=_states_age(tools),
+        ignored=question.ignored,
         world=world,
         chooser=chooser,
     )
@@ -141,7 +147,7 @@ def run(
         return done
     done = replace(done, asked=_asked(connection, query, narrowed, tools))
     if falls_back(spec, tools.settings):
-        unpinned = question_from(spec, tools.settings, named, pinned=False)
+        unpinned = question_from(spec, tools.settings, named, pinned=False).query
         done = replace(done, fallback=_asked(connection, unpinned, narrowed, tools))
     found = done.found
     hosts = host_states(world, found, spec)
@@ -226,6 +232,7 @@ def _funnel(done: Run, candidates: CandidatesReport, names: Mapping[str, str]) -
         policy=done.policy,
         later=_later(done),
         selected=bool(done.selections),
+        warnings=done.ignored,
     )
 
 

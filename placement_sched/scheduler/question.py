@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid, TooComplex, UnknownNames
+from placement_sched.model.ignored import Ignored
 from placement_sched.model.query import (
     AggregateTerms,
     CandidatesQuery,
@@ -41,15 +42,26 @@ class Confinement:
         return self.nodes is not None and len(self.nodes) > 1
 
 
+@dataclass(frozen=True, slots=True)
+class RequestQuestion:
+    """What the candidates search is asked for a request, and what of the request is ignored."""
+
+    query: CandidatesQuery
+    ignored: tuple[Ignored, ...] = ()
+
+
 def question_from(
     spec: RequestSpec, settings: Settings, named: Confinement, *, pinned: bool = True
-) -> CandidatesQuery:
+) -> RequestQuestion:
     """Return the allocation-candidates question of a request.
 
     ``pinned`` false asks for VCPU in place of PCPU. Raises :class:`Invalid` for extra specs, image
-    properties and groups that cannot be, or that contradict each other, naming the keys.
+    properties and groups that cannot be, or that contradict each other, naming the keys; with
+    ``[scheduler] strict_extra_specs`` also for those that are ignored otherwise.
     """
     groups = groups_of(spec, pinned=pinned)
+    if groups.ignored and settings.scheduler.strict_extra_specs:
+        raise Invalid(groups.ignored[0].refusal)
     frozen = [group.frozen() for group in groups]
     frozen = _at_destination(frozen, spec, named)
     ties = spec.same_subtree
@@ -61,7 +73,7 @@ def question_from(
             f"{len(frozen)} request groups are asked for, where [placement] max_request_groups "
             f"allows {most}."
         )
-    return CandidatesQuery(
+    query = CandidatesQuery(
         groups=tuple(frozen),
         group_policy=_policy(groups),
         root=TraitTerms(
@@ -70,6 +82,7 @@ def question_from(
         same_subtrees=ties,
         limit=_limit(spec, settings, named),
     )
+    return RequestQuestion(query, tuple(groups.ignored))
 
 
 def falls_back(spec: RequestSpec, settings: Settings) -> bool:

@@ -73,6 +73,16 @@ def lines(document: dict, *arguments, **options) -> list[str]:
     return [" ".join(line.split()) for line in shown(document, *arguments, **options).splitlines()]
 
 
+def test_extra_specs_that_are_ignored_are_warnings_before_the_stages():
+    told = explanation(steps=[step("resources", "VCPU:1", 4, 4)])
+    assert "Warning" not in shown(told)
+    detail = "ignored: flavor extra spec group_policy=bogus: expected none or isolate"
+    told["funnel"]["warnings"] = [{"key": "group_policy", "source": "flavor", "detail": detail}]
+    text = shown(told, width=120)
+    assert f"Warning  {detail}" in text
+    assert text.index("Warning") < text.index("Request filters")
+
+
 def test_each_stage_tells_what_came_what_went_on_and_how_much_that_is():
     told = lines(
         explanation(

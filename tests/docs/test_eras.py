@@ -27,6 +27,7 @@ OURS = {
     ("scheduler", "policy_selection"),
     ("scheduler", "request_filters"),
     ("scheduler", "required_aggregates_by_trait"),
+    ("scheduler", "strict_extra_specs"),
 }
 OUR_FILTERS = {"AggregateSchedulerPolicyConfigurationFilter"}
 OUR_WEIGHERS = {"RequiredAggregatesByTraitWeigher"}

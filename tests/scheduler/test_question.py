@@ -5,6 +5,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from placement_sched.errors import Invalid, TooComplex, UnknownNames
+from placement_sched.model.ignored import Ignored
 from placement_sched.model.report import RequestFilterReport
 from placement_sched.scheduler.question import (
     Confinement,
@@ -19,7 +20,7 @@ NODES = [f"{number}1111111-1111-1111-1111-111111111111" for number in (1, 2)]
 
 def asked(spec, *nodes, named=False, **options):
     where = Confinement(nodes if named or nodes else None)
-    return question_from(spec, settings_with(**options), where).querystring()
+    return question_from(spec, settings_with(**options), where).query.querystring()
 
 
 def parameters(spec, *nodes, **options):
@@ -52,29 +53,119 @@ def test_image_asks_for_a_trait_by_required_alone(value):
     [
         ("trait:custom_x", "required"),
         ("trait: CUSTOM_X", "required"),
-        ("trait:CUSTOM_X\n", "required"),
-        ("trait:", "required"),
-        ("trait:CUSTOM_X", "Required"),
-        ("trait:CUSTOM_X", "foo"),
-        ("resources:vcpu", "8"),
-        ("resources:", "8"),
-        ("resources:VCPU\n", "8"),
-        ("resources:VCPU", "1\n"),
-        ("resources:VCPU", "1.5"),
-        ("resources:VCPU", "-1"),
+        ("trait:custom_x", "forbidden"),
+        ("resources:CUSTOM_low", "8"),
+        ("resources1:CUSTOM_A-B", "8"),
     ],
 )
-def test_extra_spec_that_cannot_be_is_refused_by_its_key(key, value):
+def test_extra_spec_that_placement_cannot_take_is_refused_by_its_key(key, value):
+    """nova asks placement for it, which refuses, so that nova finds no host."""
     with pytest.raises(Invalid) as refused:
         asked(a_spec({key: value}))
     assert f"flavor extra spec {key!r}: " in refused.value.detail
 
 
-@pytest.mark.parametrize("name", ["custom_x", " CUSTOM_X", "CUSTOM_X\n", ""])
+@pytest.mark.parametrize("name", ["custom_x", " CUSTOM_X", "CUSTOM_X\n"])
 def test_image_property_that_names_no_trait_is_refused_by_its_key(name):
     with pytest.raises(Invalid) as refused:
         asked(a_spec(properties={f"trait:{name}": "required"}))
     assert f"image property {'trait:' + name!r}: " in refused.value.detail
+
+
+# What nova logs and ignores is ignored, and noted.
+
+A_CLASS = "a standard resource class, or a name that begins with CUSTOM_"
+AN_AMOUNT = "a whole number that is not negative"
+A_WORD = "required or forbidden"
+
+#: Extra specs that nova 34's ResourceRequest.from_request_spec logs and passes over.
+IGNORED = [
+    *(("trait:CUSTOM_X", value, A_WORD) for value in ("optional", "Required", "preferred", "")),
+    ("trait:CUSTOM_X", "required ", A_WORD),
+    ("trait1:CUSTOM_X", "optional", A_WORD),
+    ("trait_FOO:low", "optional", A_WORD),
+    *(("resources:VCPU", value, AN_AMOUNT) for value in ("x", "-1", "2.0", "", "1e1", "0x2")),
+    ("resources1:VGPU", "x", AN_AMOUNT),
+    ("resources:CUSTOM_A", "9" * 5000, AN_AMOUNT),
+    *(("resources:" + name, "1", A_CLASS) for name in ("BOGUS", "", "vcpu", " VCPU", "VCPU ")),
+    ("resources_NET:BOGUS", "x", A_CLASS),
+    *(("group_policy", value, "none or isolate") for value in ("bogus", "", "Isolate", " none")),
+    ("trait:", "required", "the name of a trait after the colon"),
+    ("trait2:", "forbidden", "the name of a trait after the colon"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "expected"), IGNORED, ids=lambda part: part[:20] or "-")
+def test_extra_spec_that_nova_ignores_changes_nothing_and_is_noted(key, value, expected):
+    made = question_from(a_spec({key: value}), settings_with(), Confinement())
+    assert made.query.querystring() == asked(a_spec())
+    assert made.ignored == (Ignored("flavor", key, value, expected),)
+
+
+@pytest.mark.parametrize(("key", "value", "expected"), IGNORED, ids=lambda part: part[:20] or "-")
+def test_strict_refuses_what_is_ignored_otherwise_by_its_key(key, value, expected):
+    with pytest.raises(Invalid) as refused:
+        asked(a_spec({key: value}), scheduler__strict_extra_specs=True)
+    assert refused.value.detail.startswith(f"flavor extra spec {key!r}: expected {expected}, got ")
+    assert len(refused.value.detail) < 300
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("key", "value", "part"),
+    [
+        ("resources:VCPU", " 2 ", "VCPU%3A2"),
+        ("resources:VCPU", "+2", "VCPU%3A2"),
+        ("resources:VCPU", "1_0", "VCPU%3A10"),
+        ("resources:VCPU", "1\n", "VCPU%3A1"),
+        ("resources:VCPU\n", "8", "VCPU%3A8"),
+        ("trait:CUSTOM_X\n", "required", "required=CUSTOM_X&"),
+        ("resources:DISK_GB", "-0", "resources=MEMORY_MB%3A512%2CVCPU%3A1"),
+        ("resources:VCPU", "99999999999", "VCPU%3A2147483648"),
+    ],
+)
+def test_odd_spellings_that_nova_reads_are_read(key, value, part, strict):
+    made = question_from(
+        a_spec({key: value}), settings_with(scheduler__strict_extra_specs=strict), Confinement()
+    )
+    assert part in made.query.querystring()
+    assert made.ignored == ()
+
+
+@pytest.mark.parametrize("key", ["resourcesé:VGPU", f"resources{'A' * 65}:VGPU", "resources:A\nB"])
+def test_key_that_nova_takes_for_another_is_none_of_placements(key):
+    made = question_from(a_spec({key: "1"}), settings_with(), Confinement())
+    assert (made.query.querystring(), made.ignored) == (asked(a_spec()), ())
+
+
+def test_what_is_ignored_leaves_the_rest_of_its_group():
+    extra = {"resources1:VGPU": "1", "trait1:CUSTOM_X": "optional", "resources1:BOGUS": "1"}
+    made = question_from(a_spec(extra), settings_with(), Confinement())
+    assert made.query.querystring() == asked(a_spec({"resources1:VGPU": "1"}))
+    assert [one.key for one in made.ignored] == ["trait1:CUSTOM_X", "resources1:BOGUS"]
+
+
+def test_image_property_without_a_trait_is_ignored_as_in_nova():
+    made = question_from(a_spec(properties={"trait:": "required"}), settings_with(), Confinement())
+    assert made.query.querystring() == asked(a_spec())
+    assert [one.detail for one in made.ignored] == [
+        "ignored: image property trait:=required: expected the name of a trait after the colon"
+    ]
+
+
+def test_several_groups_need_a_policy_that_is_one():
+    """nova ignores the policy, too, and then placement refuses its query."""
+    with pytest.raises(Invalid, match="'group_policy' has to say"):
+        asked(a_spec(of_groups(2, group_policy="bogus")))
+
+
+def test_group_of_an_ignored_amount_counts_among_the_flavors_as_in_nova():
+    spec = a_spec(of_groups(2) | {"resources1:CUSTOM_A": "x"}, requested_resources=[PORT])
+    with pytest.raises(Invalid, match="'group_policy' has to say"):
+        asked(spec)
+    port = PORT | {"requester_id": "1"}
+    with pytest.raises(Invalid, match="there is a group '1' already, of the flavor"):
+        asked(a_spec({"resources1:VGPU": "x"}, requested_resources=[port]))
 
 
 # What a limit might cut is not cut.
@@ -231,7 +322,7 @@ def test_only_a_dedicated_policy_falls_back_to_vcpu(extra, fallback):
 def test_fallback_asks_for_vcpu_and_heeds_no_thread_policy():
     spec = a_spec({"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"})
     pinned, plain = (
-        question_from(spec, settings_with(), Confinement(), pinned=pinned).querystring()
+        question_from(spec, settings_with(), Confinement(), pinned=pinned).query.querystring()
         for pinned in (True, False)
     )
     assert "PCPU%3A1" in pinned
@@ -243,7 +334,7 @@ def test_fallback_asks_for_vcpu_and_heeds_no_thread_policy():
     ("extra_specs", "properties", "places"),
     [
         ({"trait:NOPE": "required"}, {}, ["flavor extra spec 'trait:NOPE'"]),
-        ({"resources:NOPE": "1"}, {}, ["flavor extra spec 'resources:NOPE'"]),
+        ({"resources:CUSTOM_NO": "1"}, {}, ["flavor extra spec 'resources:CUSTOM_NO'"]),
         ({}, {"trait:NOPE": "required"}, ["image property 'trait:NOPE'"]),
         (
             {"trait:NOPE": "required"},
@@ -253,6 +344,7 @@ def test_fallback_asks_for_vcpu_and_heeds_no_thread_policy():
     ],
 )
 def test_unknown_name_is_told_with_where_it_came_from(extra_specs, properties, places):
-    unknown = UnknownNames("in a query string", kind="trait(s)", names=["NOPE"])
+    (name,) = {key.partition(":")[2] for key in [*extra_specs, *properties]}
+    unknown = UnknownNames("in a query string", kind="trait(s)", names=[name])
     told = unknown_in(a_spec(extra_specs, properties), unknown).detail
-    assert told == f"No such trait(s): NOPE ({', '.join(places)})"
+    assert told == f"No such trait(s): {name} ({', '.join(places)})"

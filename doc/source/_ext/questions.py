@@ -17,7 +17,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
 from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.loading import read_settings
-from placement_sched.scheduler.question import Confinement, question_from
+from placement_sched.scheduler.question import Confinement, RequestQuestion, question_from
 
 FLAVOR = {"name": "m1.medium", "vcpus": 4, "memory_mb": 4096, "root_gb": 40}
 
@@ -31,7 +31,7 @@ class Asks(Generated):
     def lines(self) -> Iterator[str]:
         """Yield a table."""
         settings = read_settings((), new_conf())
-        plain = set(parameters(spec_of(""), settings))
+        plain = set(parameters(made("", settings)))
         rows = (self._row(line, plain, settings) for line in self.content if line.strip())
         yield from table(("Extra specs", "Image properties", "The question has"), rows)
 
@@ -40,8 +40,10 @@ class Asks(Generated):
     ) -> tuple[str, str, str]:
         by_flavor, _, by_image = line.partition("|")
         try:
-            asked = [pair for pair in parameters(spec_of(line), settings) if pair not in plain]
+            question = made(line, settings)
+            asked = [pair for pair in parameters(question) if pair not in plain]
             told = _listed([f"{name}={value}" for name, value in asked])
+            told += "; ".join(one.detail for one in question.ignored)
         except Invalid as refused:
             told = f"400: {refused.detail}".replace("*", r"\*")
         return _listed(by_flavor.split()), _listed(by_image.split()), told
@@ -60,9 +62,14 @@ def spec_of(line: str) -> RequestSpec:
     return request_spec_from({"flavor": flavor, "image": {"properties": properties}})
 
 
-def parameters(spec: RequestSpec, settings: Settings) -> list[tuple[str, str]]:
-    """Return the parameters of the question for a request."""
-    return parse_qsl(question_from(spec, settings, Confinement()).querystring())
+def made(line: str, settings: Settings) -> RequestQuestion:
+    """Return the question for a flavor and an image as a line describes them."""
+    return question_from(spec_of(line), settings, Confinement())
+
+
+def parameters(question: RequestQuestion) -> list[tuple[str, str]]:
+    """Return the parameters of a question."""
+    return parse_qsl(question.query.querystring())
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

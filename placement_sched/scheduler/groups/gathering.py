@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from placement_sched.errors import Invalid
+from placement_sched.model.ignored import Ignored
 from placement_sched.model.query import AggregateTerms, RequestGroup, TraitTerms
 
 _ANYWHERE = AggregateTerms()
@@ -81,6 +82,8 @@ class Groups:
         self.of_flavor: tuple[str, ...] = ()
         #: Who has asked for none of a class.
         self.declining: tuple[str, ...] = ()
+        #: What of flavor and image has no effect, as in nova.
+        self.ignored: list[Ignored] = []
 
     def __getitem__(self, suffix: str) -> Group:
         """Return the group of this suffix, a new one where there is none; "" is the one without."""
@@ -111,6 +114,10 @@ class Groups:
     def required_traits(self) -> frozenset[str]:
         """Return every trait that any group requires."""
         return frozenset(name for group in self._groups.values() for name in group.required)
+
+    def ignore(self, source: str, key: str, value: str, expected: str) -> None:
+        """Note what of flavor or image has no effect, and what was expected in its place."""
+        self.ignored.append(Ignored(source, key, value, expected))
 
     def note_flavor(self) -> None:
         """Remember the groups there are so far as the flavor's."""

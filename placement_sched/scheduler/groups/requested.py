@@ -56,7 +56,7 @@ def _check(groups: Groups, one: RequestedGroup, place: _Place) -> None:
     if one.is_empty:
         raise Invalid(f"group {suffix!r} asks for nothing (at {place.source or place.path})")
     if suffix in groups:
-        earlier = ", ".join(groups[suffix].askers)
+        earlier = ", ".join(groups[suffix].askers) or "the flavor"
         raise Invalid(f"there is a group {suffix!r} already, of {earlier} {where}")
 
 

@@ -126,11 +126,18 @@ class _Scene:
         self._instances = [HostInstance.recorded(_record(one)) for one in case.instances]
 
     def verdicts(self, plugin: BaseHostFilter) -> list[bool | str]:
-        """Return what a filter says of each host alone."""
-        return [
+        """Return what a filter says of each host alone.
+
+        An extra spec may make no sense only to hosts that have what it asks about: then it fails on
+        these, where it refuses a request that makes no sense with any host.
+        """
+        said: list[bool | str] = [
             _caught(lambda host=host: bool(self._passing([plugin], [host])))
             for host in self._states()
         ]
+        if isinstance(_caught(lambda: plugin.check(self._spec)), str):
+            return said
+        return [one.replace("refuses", "fails", 1) if isinstance(one, str) else one for one in said]
 
     def left(self, chain: list[BaseHostFilter]) -> list[int]:
         """Return the places of the hosts that several filters leave."""

@@ -14,7 +14,7 @@ from tests.differential.nova.sides import Answer
 #: The parameters that both queries have of aggregates.
 _MEMBERSHIPS = ("member_of", "fallback member_of")
 _LIMITS = {"limit", "fallback limit"}
-_EXTRA_SPEC = re.compile(r"flavor extra spec '((?:resources|trait)[^:]*:.*?)': expected ")
+_TRAIT_OF = re.compile(r"trait(?:[a-zA-Z0-9_-]{1,64})?:(.*)", re.DOTALL)
 _UNKNOWN = re.compile(r"No such (?:resource class|trait): (\S+)")
 
 
@@ -49,12 +49,17 @@ def _not_let_in(seen: Seen, found: Differences) -> set[str]:
     return {"verdict"} if named and seen.verdicts("refuses", "asks", "finds nobody") else set()
 
 
-def _no_value(seen: Seen, found: Differences) -> set[str]:
-    """Nova passes over an amount or a word; ours names the extra spec and refuses the request."""
-    named = _EXTRA_SPEC.match(seen.ours.told)
-    value = seen.asked.request_spec["flavor"]["extra_specs"].get(named[1]) if named else None
-    odd = value is not None and not re.fullmatch("[0-9]+|required|forbidden", value)
-    return {"verdict"} if odd and seen.verdicts("refuses", "asks", "finds nobody") else set()
+def _no_trait(seen: Seen, found: Differences) -> set[str]:
+    """Nova asks for a trait of no name, which placement refuses; else it asks what we ask."""
+    specs = seen.asked.request_spec["flavor"]["extra_specs"]
+    nameless = [key for key in specs if (match := _TRAIT_OF.fullmatch(key)) and not match[1]]
+    if not nameless or not seen.verdicts("asks", "refuses", "finds nobody"):
+        return set()
+    flavor = seen.asked.request_spec["flavor"]
+    named = {key: value for key, value in specs.items() if key not in nameless}
+    spec = {**seen.asked.request_spec, "flavor": {**flavor, "extra_specs": named}}
+    asked = replace(seen.asked, request_spec=spec)
+    return _but_for(replace(seen, asked=asked, theirs=seen.again(asked)))
 
 
 def _unknown_name(seen: Seen, found: Differences) -> set[str]:
@@ -221,10 +226,10 @@ EXPLANATIONS = (
         _not_let_in,
     ),
     Explanation(
-        "an amount or a word that cannot be is refused",
-        "An extra spec resources: that is no number, or trait: that is neither required nor "
-        "forbidden, is 400 and named; nova logs a warning and asks for less than was said.",
-        _no_value,
+        "a trait without a name is ignored",
+        "An extra spec trait: without a name after the colon has no effect. nova asks placement "
+        "for that trait beside others, and placement refuses, so that it finds no host.",
+        _no_trait,
     ),
     Explanation(
         "a class or trait that is not there is named",
@@ -271,8 +276,9 @@ EXPLANATIONS = (
     ),
     Explanation(
         "the default zone is what is in no other",
-        "A request for default_availability_zone is kept out of the aggregates of other zones; "
-        "nova asks for candidates anywhere and leaves the rest to a host filter.",
+        "A request for default_availability_zone is kept out of the aggregates of other zones. "
+        "nova has no host filter for zones any more: such a request may get a host of any zone "
+        "there.",
         _default_zone,
     ),
     Explanation(

@@ -131,7 +131,7 @@ def cloud(sqlite_database):
 def candidates(connection, spec):
     """Return the candidates of a request, each as a value; none for one that cannot be asked."""
     try:
-        query = question_from(spec, ALL_ON, Confinement())
+        query = question_from(spec, ALL_ON, Confinement()).query
     except Invalid:
         return frozenset()
     found = find_candidates(connection, prepare(connection, query), ALL_ON, Random(0))

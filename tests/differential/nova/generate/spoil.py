@@ -3,7 +3,10 @@
 from tests.differential.generate.dice import Dice
 from tests.differential.nova.generate.draft import Draft
 
-_ODD = ("", "x", "-1", "0", "1.5", "yes", "REQUIRED", " required", "forbidden", "a:b", "1,2")
+_ODD = (
+    "", "x", "-1", "0", "1.5", "yes", "REQUIRED", " required", "forbidden", "a:b", "1,2",
+    "optional", "preferred", " 2 ", "+2", "1_0", "2.0",
+)  # fmt: skip
 
 
 #: Keys that look like others, or that say nothing of any group.
@@ -16,6 +19,10 @@ _ODD_KEYS = {
     f"resources{'A' * 65}:VGPU": "1",
     "resources 1:VGPU": "1",
     "resources:": "1",
+    "resources_NET:": "1",
+    "trait:": "required",
+    "trait1:": "forbidden",
+    "trait:CUSTOM_FAST\n": "required",
     "trait:NOPE": "required",
     "trait:low": "forbidden",
     "traits:CUSTOM_FAST": "required",
