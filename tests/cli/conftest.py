@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,9 +97,9 @@ class Server:
         raise AssertionError(f"{path} is {seen}, not {status}; log: {self.log.read_text()}")
 
 
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Start a server on a free port, wait until it answers, and stop it at the end."""
+@contextmanager
+def serving(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Give a function that starts a server on a free port; stop them all at the end."""
     servers: list[Server] = []
     with ExitStack() as stack:
 
@@ -125,6 +125,13 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
                 server.wait_for(ready, 200)
             return server
 
+        yield serve
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Start a server on a free port, wait until it answers, and stop it at the end."""
+    with serving(tmp_path) as serve:
         yield serve
 
 

@@ -1,0 +1,207 @@
+"""Runs the gabbi files of OpenStack placement's own tests against a server over HTTP.
+
+Run by the interpreter of the peer's virtual environment: ``python peer_gabbi.py DATABASE_URL``,
+where the database is the one that the server under test serves. It reads requests as lines of
+JSON and answers each with one line; the first line that goes out is ``ready``.
+
+``{"start": FILE}`` runs the fixture of a file, which makes its resource providers in the
+database, and answers with the options and the policy rules that the fixture asks for.
+``{"run": URL, "lenient": URL}`` sends the requests of that file to the first URL, over one
+kept-alive connection, then stops the fixture, and answers with the number of tests, failures and
+skipped tests.
+
+Two things of the files do not fit a service that is served over HTTP below a path:
+
+* They expect links as they are where the service is at the root. The path of the URL is put before
+  each path that they expect in an answer.
+* One request has ``Content-Length: hi mom``, which is not HTTP: a server refuses it before the
+  application sees it. It is sent to the first URL, which must answer 400, and then to the lenient
+  one, whose server hands it to the same application.
+"""
+
+import json
+import os
+import sys
+import unittest
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import fixtures
+import httpx
+from gabbi import handlers, suitemaker, utils
+from placement import db_api
+from placement.tests.functional.fixtures import gabbits
+from placement.tests.unit import policy_fixture
+
+FOLDER = Path(gabbits.__file__).parents[1] / "gabbits"
+#: The options that the fixtures set, and the defaults that they rely on.
+OPTIONS = {
+    "api": ["auth_strategy"],
+    "oslo_policy": ["enforce_new_defaults"],
+    "cors": ["allowed_origin", "allow_headers"],
+}
+
+
+def main():
+    answers = os.fdopen(os.dup(1), "w")
+    # What the fixtures print or log is not part of an answer.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    served = Served(sys.argv[1])
+    gabbits.fixtures.Database = served.fixture
+    policy_fixture.PolicyFixture.set_rules = staticmethod(served.set_rules)
+    answers.write("ready\n")
+    answers.flush()
+    story = None
+    for line in sys.stdin:
+        question = json.loads(line)
+        if "start" in question:
+            story = Story(FOLDER / question["start"], served)
+            answer = story.start()
+        else:
+            answer = story.run(question["run"], question["lenient"])
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+class Served:
+    """The database of the server under test, in the place of one that the fixtures would make."""
+
+    def __init__(self, url):
+        self._url = url
+        self._configured = False
+        self.rules = None
+
+    def fixture(self, conf_fixture, set_config):  # noqa: ARG002 - the signature of the original
+        """Return a fixture that connects the peer's objects to this database."""
+        conf_fixture.config(connection=self._url, group="placement_database")
+        if not self._configured:  # enginefacade takes a URL once
+            db_api.configure(conf_fixture.conf)
+            self._configured = True
+        return fixtures.Fixture()
+
+    def set_rules(self, rules, overwrite=True):  # noqa: ARG002, FBT002 - the original's
+        """Keep the rules for the server instead of setting them in this process."""
+        self.rules = dict(rules)
+
+
+class Story:
+    """One gabbi file with its fixture."""
+
+    def __init__(self, path, served):
+        self._path = path
+        self._served = served
+        self._written = utils.load_yaml(yaml_file=str(path))
+        (name,) = self._written.pop("fixtures")
+        self._fixture = getattr(gabbits, name)()
+
+    def start(self):
+        """Start the fixture; return the options and rules that the server needs."""
+        self._served.rules = None
+        self._fixture.start_fixture()
+        options = {
+            group: {name: getattr(gabbits.CONF[group], name) for name in names}
+            for group, names in OPTIONS.items()
+        }
+        return {"options": options, "rules": self._served.rules}
+
+    def run(self, url, lenient):
+        """Send the requests of the file to the server; return what came of them."""
+        address = urlsplit(url)
+        http = KeptAlive(address.netloc, urlsplit(lenient).netloc)
+        # gabbi gives each test a client of its own, which would make a connection each.
+        suitemaker.httpclient = http
+        result = unittest.TestResult()
+        try:
+            suite = suitemaker.test_suite_from_dict(
+                loader=unittest.TestLoader(),
+                test_base_name=self._path.stem,
+                suite_dict=_below(address.path, self._written),
+                test_directory=str(self._path.parent),
+                host=address.hostname,
+                port=address.port,
+                prefix=address.path,
+                fixture_module=None,
+                intercept=None,
+                handlers=[handler() for handler in handlers.RESPONSE_HANDLERS],
+            )
+            suite.run(result)
+        finally:
+            http.close()
+            self._fixture.stop_fixture()
+        failures = [f"{test}\n{reason}" for test, reason in (*result.errors, *result.failures)]
+        passed_over = [*result.skipped, *result.expectedFailures]
+        skipped = [f"{test}: {reason}" for test, reason in passed_over]
+        skipped += [f"{test} was expected to fail" for test in result.unexpectedSuccesses]
+        return {"tests": result.testsRun, "failures": failures, "skipped": skipped}
+
+
+def _below(prefix, written):
+    """Return a file's contents with ``prefix`` before the paths that are expected in answers."""
+    tests = []
+    for test in written["tests"]:
+        expected = test.get("response_json_paths", {})
+        paths = {
+            place: prefix + value if _is_path(value) else value for place, value in expected.items()
+        }
+        tests.append({**test, "response_json_paths": paths} if paths else test)
+    return {**written, "tests": tests}
+
+
+def _is_path(value):
+    """Return whether an expected value is a path; between slashes it is a regular expression."""
+    return isinstance(value, str) and value.startswith("/") and not value.endswith("/")
+
+
+class KeptAlive:
+    """gabbi's client, as requests and keystoneauth are: head and body are sent one after another.
+
+    gabbi's own client refuses to send the request whose Content-Length is not a number.
+    """
+
+    def __init__(self, host, lenient):
+        self._connection = HTTPConnection(host, timeout=60)
+        self._lenient = HTTPConnection(lenient, timeout=60)
+
+    def get_http(self, **_options):
+        """Return the client of a test."""
+        return self
+
+    def close(self):
+        self._connection.close()
+        self._lenient.close()
+
+    def request(self, absolute_uri, method, body, headers, redirect, timeout):  # noqa: ARG002
+        """Send a request; return headers, which have the status, and body."""
+        assert not redirect, "no file asks for this"
+        seen, content = _exchange(self._connection, absolute_uri, method, body, headers)
+        if not headers.get("content-length", "0").isdecimal():
+            assert seen["status"] == "400", "the server's own answer"
+            return _exchange(self._lenient, absolute_uri, method, body, headers)
+        return seen, content
+
+
+def _exchange(connection, url, method, body, headers):
+    """Send a request as it stands, head and body apart, and read the answer."""
+    target = httpx.URL(url).raw_path.decode()  # spaces encoded, as gabbi's own client has it
+    connection.putrequest(method, target, skip_accept_encoding=True)
+    for name, value in headers.items():
+        connection.putheader(name, value.encode())
+    if body and "content-length" not in {name.lower() for name in headers}:
+        connection.putheader("Content-Length", str(len(body)))
+    try:
+        connection.endheaders(body or None)
+        answer = connection.getresponse()
+        content = answer.read()
+    except OSError:
+        connection.close()  # this test fails, and the next one starts with a connection
+        raise
+    seen = httpx.Headers(answer.getheaders())
+    seen["status"], seen["reason"] = str(answer.status), answer.reason
+    return seen, content
+
+
+if __name__ == "__main__":
+    main()

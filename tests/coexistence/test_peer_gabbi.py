@@ -1,0 +1,127 @@
+"""The gabbi files of OpenStack placement's own tests pass against ``placement-sched serve``.
+
+They are those that openstack-placement installs with itself, all of them, unchanged, sent over
+HTTP on kept-alive connections without any retry. Their fixtures make resource providers through
+the peer's own database code, in the database that our server serves.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from placement_sched.app import create_app
+from tests.cli.conftest import Server, serving
+from tests.coexistence.conftest import peer_url
+from tests.conftest import _empty, make_settings
+from tests.differential.lines import Lines
+from tests.differential.sides import PEER_PYTHON
+from tests.loopback import served
+
+RUNNER = Path(__file__).with_name("peer_gabbi.py")
+FOLDERS = "lib/python3*/site-packages/placement/tests/functional/gabbits"
+FILES = sorted(PEER_PYTHON.parents[1].glob(f"{FOLDERS}/*.yaml"))
+#: How many tests the files of openstack-placement 16.0.0 have.
+TESTS = 1316
+
+
+class Servers:
+    """Servers on one database, one for each set of options that a fixture asks for."""
+
+    def __init__(self, serve: Any, folder: Path, url: str) -> None:
+        self._serve = serve
+        self._folder = folder
+        self._url = url
+        self._running: dict[str, Server] = {}
+
+    def of(self, wanted: Mapping[str, Any]) -> Server:
+        """Return the server with these options and rules, started if there is none yet."""
+        key = json.dumps(wanted, sort_keys=True)
+        if key not in self._running:
+            self._running[key] = self._start(wanted, len(self._running))
+        return self._running[key]
+
+    def _start(self, wanted: Mapping[str, Any], number: int) -> Server:
+        options = {group: dict(values) for group, values in wanted["options"].items()}
+        if wanted["rules"] is not None:
+            rules = self._folder / f"policy{number}.yaml"
+            rules.write_text(yaml.safe_dump(wanted["rules"]))
+            options["oslo_policy"]["policy_file"] = str(rules)
+        path = self._folder / f"placement{number}.conf"
+        path.write_text("\n".join(_lines(options)) + "\n")
+        return self._serve(
+            "--config-file", str(path), OS_PLACEMENT_DATABASE__CONNECTION=self._url
+        )
+
+
+def _lines(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for group, values in options.items():
+        yield f"[{group}]"
+        for name, value in values.items():
+            if value is not None:
+                written = ",".join(value) if isinstance(value, list) else value
+                yield f"{name} = {written}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("gabbi")
+
+
+@pytest.fixture(scope="module")
+def sqlite_server(sqlite_template: Path, folder: Path) -> str:
+    path = folder / "placement_sched.db"
+    path.write_bytes(sqlite_template.read_bytes())
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture(scope="module", params=["sqlite"])
+def served_url(request: pytest.FixtureRequest) -> str:
+    """The URL of the database that our servers serve and the peer's fixtures fill."""
+    return str(request.getfixturevalue(f"{request.param}_server"))
+
+
+@pytest.fixture(scope="module")
+def servers(served_url: str, folder: Path) -> Iterator[Servers]:
+    with serving(folder) as serve:
+        yield Servers(serve, folder, served_url)
+
+
+@pytest.fixture(scope="module")
+def peer(served_url: str) -> Iterator[Lines]:
+    lines = Lines(PEER_PYTHON, RUNNER, peer_url(served_url))
+    yield lines
+    lines.close()
+
+
+@pytest.fixture(scope="module")
+def lenient_url(served_url: str) -> Iterator[str]:
+    """The address of our application under a server that takes what is not quite HTTP."""
+    application = create_app(make_settings(served_url, api__auth_strategy="noauth2"))
+    with served(application) as url:
+        yield url
+    application.close()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_gabbi_file_of_openstack_placement_passes(
+    path, peer, servers, lenient_url, served_url
+):
+    _empty(served_url)
+    wanted = peer.ask({"start": path.name})
+    run = {"run": f"{servers.of(wanted).url}/placement", "lenient": lenient_url}
+    result = peer.ask(run)
+    assert result["failures"] == [], "\n".join(result["failures"])
+    assert result["skipped"] == []
+    assert result["tests"] == len(written_in(path))
+
+
+def test_these_are_all_tests_of_openstack_placement():
+    assert sum(len(written_in(path)) for path in FILES) == TESTS
+
+
+def written_in(path: Path) -> list[Any]:
+    return list(yaml.safe_load(path.read_text())["tests"])
