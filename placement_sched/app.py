@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
+from placement_sched.api.body_reading import BodyFirst
 from placement_sched.api.compute.dialect import ComputeDialect
 from placement_sched.api.compute.face import ROUTES as COMPUTE_ROUTES
 from placement_sched.api.edge import edged
@@ -146,7 +147,8 @@ def _watched(application: WSGI, services: Services) -> WSGI:
     beside: dict[str, WSGI] = {"/healthz": Health(services), "/metrics": Scrape(services.metrics)}
     dispatch = mounted(beside, _authenticated(application, services))
     outermost = edged(dispatch, services.settings)
-    return counted(outermost, services.metrics, services.database.tally)
+    watched = counted(outermost, services.metrics, services.database.tally)
+    return BodyFirst(watched, services.settings.api.max_request_body_size)
 
 
 def _authenticated(application: WSGI, services: Services) -> WSGI:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
-from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Request
 
 from placement_sched.api.errors import UnsupportedMediaType
@@ -75,7 +74,7 @@ def body_of(
 
 def _body(request: Request, route: Route, version: Version) -> Any:
     if route.data:
-        return _amount_of_data(request)
+        return request.content_length or 0  # none of which is kept
     if route.body is None:
         return None
     document = _decoded(request)
@@ -87,7 +86,7 @@ def _body(request: Request, route: Route, version: Version) -> Any:
 
 def _decoded(request: Request, *, keep: bool = False) -> Any:
     """Return the body as JSON; ``keep`` leaves its bytes to be read once more."""
-    data = _data(request, keep=keep)
+    data = request.get_data(cache=keep)
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError as fault:
@@ -96,27 +95,3 @@ def _decoded(request: Request, *, keep: bool = False) -> Any:
         # PostgreSQL keeps no such text, and no name has a use for it.
         raise Invalid("Malformed JSON: a NUL character (\\u0000) is not taken")
     return document
-
-
-def _data(request: Request, *, keep: bool) -> bytes:
-    try:
-        return request.get_data(cache=keep)
-    except HTTPException:
-        raise
-    except Exception as broken:
-        raise Invalid(f"Malformed request body: it cannot be read: {broken}") from broken
-
-
-def _amount_of_data(request: Request) -> int:
-    """Return how many bytes the body has, none of which is kept.
-
-    They are read, for a client that is answered while it still sends may see its connection
-    broken and not the answer; but not many more than a JSON body might have.
-    """
-    most, amount = request.max_content_length or 0, request.content_length or 0
-    if amount > most:
-        return amount
-    amount, request.max_content_length = 0, 2 * most + 2**16  # never met
-    while amount <= most and (some := request.stream.read(2**16)):
-        amount += len(some)
-    return amount

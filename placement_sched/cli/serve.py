@@ -17,12 +17,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from granian.constants import Interfaces
+from granian.constants import HTTPModes, Interfaces
 from granian.log import LogLevels
 from granian.server.mp import MPServer
 
 from placement_sched.api import metrics
-from placement_sched.api.wsgi_types import WSGI
+from placement_sched.api.asgi import Bridge
 from placement_sched.app import Application, check_parts, create_app, make_services
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
@@ -47,6 +47,8 @@ _AT_START: dict[str, FollowedSettings] = {}
 #: a few keep a worker answering while others wait for a lock (on SQLite no more than half of them,
 #: see ``db/write_gate.py``). Measured in doc/decisions/0002.
 THREADS = 4
+#: Connections that a worker serves at once; further ones wait to be accepted.
+CONNECTIONS = 1024
 #: Seconds that running requests get to finish after SIGTERM.
 GRACE = 30
 #: glibc's number (malloc.h) for how many heaps there may be.
@@ -93,9 +95,12 @@ def run(arguments: argparse.Namespace) -> int:
         "placement_sched",
         address=_address(arguments.host),
         port=port,
-        interface=Interfaces.WSGI,
+        interface=Interfaces.ASGINL,
+        # Only so are idle connections closed, and there are no others that it knows how to serve.
+        http=HTTPModes.http1,
+        websockets=False,
         workers=arguments.workers,
-        blocking_threads=THREADS,
+        backpressure=CONNECTIONS,
         respawn_failed_workers=True,
         workers_kill_timeout=GRACE,
         log_level=LogLevels.warning,
@@ -155,7 +160,7 @@ def _stop_at_once() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def load(files: Sequence[str], parent: int) -> WSGI:
+def load(files: Sequence[str], parent: int) -> Bridge:
     """Return the application, made in a worker process of the server ``parent``.
 
     The database is prepared now where it answers, else at the first request for which it does.
@@ -171,7 +176,8 @@ def load(files: Sequence[str], parent: int) -> WSGI:
     except Unavailable as failure:
         LOG.warning("starting without the database: %s", failure)
     _regularly(services.keep_up, "upkeep")
-    return served(application)
+    most = settings.api.max_request_body_size
+    return Bridge(served(application), most=most, threads=THREADS)
 
 
 def _regularly(work: Callable[[], None], name: str) -> None:

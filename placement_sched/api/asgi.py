@@ -1,0 +1,158 @@
+"""``placement-sched serve``: an ASGI application that lets a WSGI application answer.
+
+The event loop reads each request to its end; only then one of a few threads answers it. A client
+that sends slowly, or not at all, or that does not read its answer, holds a connection and no
+thread. See doc/decisions/0002 for the figures.
+"""
+
+import asyncio
+import logging
+import sys
+from asyncio import AbstractEventLoop, Future
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from placement_sched.api.body_reading import REFUSED, Bodies, Receive, Whole, complete
+from placement_sched.api.wsgi_types import WSGI
+
+LOG = logging.getLogger(__name__)
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Scope = Mapping[str, Any]
+
+_SAME_FOR_ALL = {
+    "SCRIPT_NAME": "",
+    "SERVER_SOFTWARE": "placement-sched",
+    "wsgi.version": (1, 0),
+    "wsgi.multithread": True,
+    "wsgi.multiprocess": True,
+    "wsgi.run_once": False,
+    "wsgi.errors": sys.stderr,
+    "wsgi.input_terminated": True,
+}
+_PROTOCOLS = {"1": "HTTP/1.0", "1.1": "HTTP/1.1", "2": "HTTP/2"}
+_PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
+#: The most header names whose form in an environ is remembered; clients may invent names.
+_NAMES = 500
+
+
+class Answer(NamedTuple):
+    """What the WSGI application answered."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    content: bytes
+
+
+class Bridge:
+    """The ASGI application."""
+
+    def __init__(self, application: WSGI, *, most: int, threads: int) -> None:
+        self._application = application
+        self._bodies = Bodies(most, room=threads * most)
+        self._waiting: SimpleQueue[tuple[dict[str, Any], AbstractEventLoop, Future[Answer]]] = (
+            SimpleQueue()
+        )
+        self._names: dict[bytes, str] = {}
+        for number in range(threads):
+            Thread(target=self._work, name=f"request-{number}", daemon=True).start()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        environ = self._environ(scope)
+        body = None
+        if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
+            body = await self._bodies.read(environ, receive)
+            complete(environ, body.data, body.amount)
+            if body.refusal is not None:
+                environ[REFUSED] = body.refusal
+        else:
+            environ["wsgi.input"] = Whole()
+        loop = asyncio.get_running_loop()
+        answered: Future[Answer] = loop.create_future()
+        self._waiting.put((environ, loop, answered))
+        try:
+            status, headers, content = await answered
+        finally:
+            if body is not None:
+                self._bodies.release(body)
+        if body is not None and not body.ended:
+            headers.append((b"connection", b"close"))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    def _environ(self, scope: Scope) -> dict[str, Any]:
+        """Return the request as PEP 3333 has it, without its body.
+
+        A header whose name has an underscore is dropped: in an environ it could not be told from
+        the one with a hyphen, which a proxy in front may have checked or removed.
+        """
+        environ: dict[str, Any] = dict(_SAME_FOR_ALL)
+        for name, value in scope["headers"]:
+            key = self._names.get(name) or self._key(name)
+            if key in environ:
+                separator = ";" if key == "HTTP_COOKIE" else ","
+                environ[key] += separator + value.decode("latin-1")
+            elif key:
+                environ[key] = value.decode("latin-1")
+        path: bytes = scope["raw_path"]
+        environ["REQUEST_METHOD"] = scope["method"]
+        environ["PATH_INFO"] = (unquote_to_bytes(path) if b"%" in path else path).decode("latin-1")
+        environ["QUERY_STRING"] = scope["query_string"].decode("latin-1")
+        environ["SERVER_PROTOCOL"] = _PROTOCOLS[scope["http_version"]]
+        environ["SERVER_NAME"], environ["SERVER_PORT"] = scope["server"]
+        environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = scope["client"]
+        environ["wsgi.url_scheme"] = scope["scheme"]
+        return environ
+
+    def _key(self, name: bytes) -> str:
+        """Return a header's key in an environ, "" for one that is dropped."""
+        if b"_" in name:
+            return ""
+        key = _PLAIN.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
+        if len(self._names) < _NAMES:
+            self._names[name] = key
+        return key
+
+    def _work(self) -> None:
+        while True:
+            environ, loop, answered = self._waiting.get()
+            answer = _answer(self._application, environ)
+            with suppress(RuntimeError):  # the loop is closed: the server has stopped
+                loop.call_soon_threadsafe(_settle, answered, answer)
+            del environ, answered, answer  # nothing is held while this thread waits
+
+
+def _settle(answered: Future[Answer], answer: Answer) -> None:
+    if not answered.done():
+        answered.set_result(answer)
+
+
+def _answer(application: WSGI, environ: dict[str, Any]) -> Answer:
+    """Return what a WSGI application answers, whole."""
+    begun: list[tuple[str, list[tuple[str, str]]]] = []
+    pieces: list[bytes] = []
+
+    def start_response(
+        status: str, headers: list[tuple[str, str]], _failure: Any = None
+    ) -> Callable[[bytes], None]:
+        begun.append((status, headers))
+        return pieces.append
+
+    try:
+        parts = application(environ, start_response)
+        try:
+            pieces.extend(parts)
+        finally:
+            if hasattr(parts, "close"):
+                parts.close()
+        status, headers = begun[-1]
+        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        return Answer(int(status[:3]), encoded, b"".join(pieces))
+    except Exception:
+        LOG.exception("%s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
+        return Answer(500, [(b"content-type", b"text/plain")], b"The server failed; see its log.")
