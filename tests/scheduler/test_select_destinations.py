@@ -280,7 +280,10 @@ def test_move_to_another_cell_may_be_allowed_and_is_not_preferred(sqlite_app):
     ("changes", "place"),
     [
         ({"flavor": flavor(extra_specs={"trait:NOPE": "required"})}, "extra spec 'trait:NOPE'"),
-        ({"flavor": flavor(extra_specs={"resources:NOPE": "1"})}, "extra spec 'resources:NOPE'"),
+        (
+            {"flavor": flavor(extra_specs={"resources:CUSTOM_NO": "1"})},
+            "extra spec 'resources:CUSTOM_NO'",
+        ),
         ({"image": {"properties": {"trait:NOPE": "required"}}}, "image property 'trait:NOPE'"),
     ],
 )
