@@ -1,11 +1,11 @@
 """Finding plugins and making them: by folder, by dotted path and by entry point.
 
-The shipped ones are found by their folder. Strangers are named by dotted path in the
-configuration, or announce themselves through the entry point groups ``placement_sched.filters``,
-``placement_sched.weighers`` and ``placement_sched.request_filters``.
+The shipped ones are found by their folder. Third-party plugins are named by dotted path in the
+configuration, or announced by entry points.
 """
 
 import inspect
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -35,9 +35,12 @@ from placement_sched.scheduler.strange_code import (
     one_line,
     path_suggestion,
     suggestion,
+    why,
+    why_no_base,
 )
 from placement_sched.scheduler.weights import BaseHostWeigher, all_weighers
 
+LOG = logging.getLogger(__name__)
 Plugin = TypeVar("Plugin", bound=SchedulerPlugin)
 
 #: Packages of nova whose members are the shipped plugins of the same name here.
@@ -107,8 +110,7 @@ _ANNOUNCED = (
 def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
     """Return the plugins that ``settings`` enable, made once for these settings.
 
-    Raises :class:`ConfigurationError` in one line naming a class that is not there, and the
-    nearest name that is.
+    Raises :class:`ConfigurationError` naming a class that is not there, and the nearest that is.
     """
     return Plugins(
         tuple(_made(kind, settings, clock) for kind in _request_filter_classes(settings)),
@@ -138,10 +140,16 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return ``(group name, options)`` of what installed packages announce, in the same way.
 
-    They are those that plugins declare, and those that their modules register as nova's do.
-    Raises :class:`ConfigurationError` naming an entry point that is wrong.
+    They are those that plugins declare, and those that their modules register as nova's do. An
+    entry point that is wrong keeps the service from starting, but nobody from getting a sample.
     """
-    declared = [option for kind in all_announced() for option in kind.options]
+    declared: list[Option] = []
+    for family, base in _ANNOUNCED:
+        for one in _announcements(family.entry_point_group):
+            try:
+                declared += [option for kind in _at(one, base) for option in kind.options]
+            except ConfigurationError as wrong:
+                LOG.warning("%s; the sample lacks its options", wrong.detail)
     return _by_group([*declared, *brought_options()])
 
 
@@ -317,15 +325,17 @@ def all_announced() -> list[type[SchedulerPlugin]]:
 
 def _announced(family: _Family, base: type[Plugin]) -> list[type[Plugin]]:
     """Return the plugins that installed packages announce."""
-    found: list[type[Plugin]] = []
-    for one in _announcements(family.entry_point_group):
-        words = f"entry point {one.name} of {family.entry_point_group}"
-        try:
-            value = loaded(one.load)
-        except Exception as failure:
-            raise ConfigurationError(f"{words} cannot be loaded: {one_line(failure)}") from failure
-        found += _classes(value, words, base)
-    return found
+    return [kind for one in _announcements(family.entry_point_group) for kind in _at(one, base)]
+
+
+def _at(one: EntryPoint, base: type[Plugin]) -> list[type[Plugin]]:
+    """Return the plugins that an entry point names."""
+    words = f"entry point {one.name} ({one.value}) of {one.group}"
+    try:
+        value = loaded(one.load)
+    except Exception as failure:
+        raise ConfigurationError(f"{words} cannot be loaded: {why(failure)}") from failure
+    return _classes(value, words, base)
 
 
 def _named(paths: Iterable[str], family: _Family, base: type[Plugin]) -> list[type[Plugin]]:
@@ -340,7 +350,7 @@ def _classes(value: Any, words: str, base: type[Plugin]) -> list[type[Plugin]]:
     kinds = _returned_by(value, words) if inspect.isfunction(value) else [value]
     for kind in kinds:
         if not isinstance(kind, type) or not issubclass(kind, base):
-            raise ConfigurationError(f"{words} is no {base.__name__}")
+            raise ConfigurationError(f"{words} is no {base.__name__}{why_no_base(kind)}")
         if kind is base:
             raise ConfigurationError(f"{words} is the base of all, which does nothing")
     return kinds
@@ -365,7 +375,7 @@ def _object(path: str, family: _Family) -> Any:
         return getattr(module, name)
     except (ImportError, ValueError, AttributeError) as missing:
         raise ConfigurationError(
-            f"{family.option}: {path!r} cannot be imported ({one_line(missing)})"
+            f"{family.option}: {path!r} cannot be imported ({why(missing)})"
             f"{path_suggestion(path, known)}"
         ) from None
     except Exception as failure:

@@ -1,13 +1,31 @@
 """Importing code that is not ours, and telling in one line what is wrong with it."""
 
-from collections.abc import Callable, Iterable, Mapping
+import inspect
+import linecache
+import re
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TypeVar
 
 from placement_sched.config.brought import noting_options
 
 Loaded = TypeVar("Loaded")
+
+#: The modules of nova that plugins import, and what they import here instead.
+_INSTEAD: Mapping[str, str] = MappingProxyType(
+    {
+        "nova.scheduler": "placement_sched.scheduler",
+        "nova.conf": "placement_sched.config",
+        "nova.api.validation.extra_specs": "placement_sched.scheduler.extra_specs",
+    }
+)
+_IMPORT = re.compile(
+    r"\s*(?:from\s+(?P<package>nova[\w.]*)\s+import\s+\(?\s*(?P<first>\w*)|import\s+(?P<module>nova[\w.]*))"
+)
+#: Where the guide says the same.
+_PAGE = '"Plugins written for nova" in doc/source/writing_plugins.rst'
 
 
 def loaded(load: Callable[[], Loaded]) -> Loaded:
@@ -25,6 +43,47 @@ def loaded(load: Callable[[], Loaded]) -> Loaded:
 def one_line(failure: Exception | str) -> str:
     """Return what a failure says, without line breaks; its class's name where it says nothing."""
     return " ".join(str(failure).split()) or type(failure).__name__
+
+
+def why(failure: Exception) -> str:
+    """Return what a failure to import says; for nova's modules also which lines to change."""
+    told = one_line(failure)
+    if not isinstance(failure, ModuleNotFoundError) or not _is_novas(failure.name or ""):
+        return told
+    # The import itself is the last that is not Python's own machinery.
+    files = [frame.filename for frame in traceback.extract_tb(failure.__traceback__)]
+    own = [file for file in files if not file.startswith("<")]
+    return f"{told}{_lines_to_change(own[-1] if own else None)}"
+
+
+def why_no_base(kind: object) -> str:
+    """Return why a class lacks one of our bases, where it has nova's instead; else nothing."""
+    if not isinstance(kind, type) or not any(_is_novas(one.__module__) for one in kind.__mro__):
+        return ""
+    return f": its base is nova's{_lines_to_change(inspect.getsourcefile(kind))}"
+
+
+def _lines_to_change(file: str | None) -> str:
+    """Return the end of a sentence that tells how the imports of a file have to be changed."""
+    changes = list(_changes(file)) if file else []
+    return f"; {'; '.join(changes)} (see {_PAGE})" if changes else ""
+
+
+def _changes(file: str) -> Iterator[str]:
+    for number, line in enumerate(linecache.getlines(file), 1):
+        found = _IMPORT.match(line)
+        if found is None:
+            continue
+        name = found["module"] or found["package"]
+        if name == "nova" and found["first"]:
+            name = f"nova.{found['first']}"
+        old = next((old for old in _INSTEAD if f"{name}.".startswith(f"{old}.")), None)
+        way = f"change {old} to {_INSTEAD[old]}" if old else f"{name} has no counterpart here"
+        yield f"{file}:{number}: {way}"
+
+
+def _is_novas(module: str) -> bool:
+    return module.partition(".")[0] == "nova"
 
 
 def classes_of(module: ModuleType, base: type) -> list[str]:

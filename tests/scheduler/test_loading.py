@@ -227,7 +227,9 @@ def test_installed_packages_announce_plugins(installed):
 
 def test_announced_plugin_that_cannot_be_loaded_is_named(installed):
     installed("[placement_sched.filters]\nacme = no_such_package:AcmeFilter\n")
-    with pytest.raises(ConfigurationError, match=r"entry point acme of placement_sched\.filters"):
+    with pytest.raises(
+        ConfigurationError, match=r"entry point acme \(.*\) of placement_sched\.filters"
+    ):
         plugins_for(settings_with())
 
 

@@ -1,11 +1,13 @@
 """Plugins that cannot be: one clear line when the service starts, and in ``config validate``."""
 
+import subprocess
 import sys
 
 import pytest
 
 from placement_sched.cli.main import main
 from placement_sched.scheduler.extra_specs import known
+from tests.cli.conftest import PROGRAM, environment
 
 #: What is wrong with a module, and what is told of it.
 MODULES = {
@@ -73,7 +75,7 @@ def package(tmp_path, monkeypatch):
     yield
     known.all_validators.cache_clear()
     for name in set(sys.modules) - before:
-        if name.startswith("acme_"):
+        if name.startswith(("acme_", "nova")):
             del sys.modules[name]
 
 
@@ -199,7 +201,8 @@ def test_announced_module_that_cannot_be_imported(told, installed, tmp_path, fam
     (tmp_path / "acme_rack.py").write_text(text)
     installed(f"[placement_sched.{family}]\nrack = acme_rack:Rack\n")
     line = told()
-    assert line.startswith(f"entry point rack of placement_sched.{family} cannot be loaded: ")
+    where = f"entry point rack (acme_rack:Rack) of placement_sched.{family}"
+    assert line.startswith(f"{where} cannot be loaded: ")
     assert words in line
 
 
@@ -209,14 +212,16 @@ def test_announced_validators_that_cannot_be_imported(told, installed, tmp_path,
     (tmp_path / "acme_rack.py").write_text(text)
     installed("[placement_sched.extra_spec_validators]\nrack = acme_rack\n")
     line = told()
-    assert line.startswith("entry point rack of placement_sched.extra_spec_validators cannot be ")
+    where = "entry point rack (acme_rack) of placement_sched.extra_spec_validators"
+    assert line.startswith(f"{where} cannot be loaded: ")
     assert words in line
 
 
 def test_announced_class_of_the_wrong_kind(told, installed, tmp_path):
     (tmp_path / "acme_good.py").write_text(GOOD)
     installed("[placement_sched.weighers]\nrack = acme_good:RackFilter\n")
-    assert told() == "entry point rack of placement_sched.weighers is no BaseHostWeigher"
+    where = "entry point rack (acme_good:RackFilter) of placement_sched.weighers"
+    assert told() == f"{where} is no BaseHostWeigher"
 
 
 def test_broken_package_is_told_beside_faults_of_lines(installed, tmp_path, capsys):
@@ -226,4 +231,87 @@ def test_broken_package_is_told_beside_faults_of_lines(installed, tmp_path, caps
     assert main(["config", "validate", "--config-file", str(file)]) == 1
     by_line, whole = capsys.readouterr().out.splitlines()
     assert by_line.endswith("did you mean auth_strategy?")
-    assert whole.startswith("error: entry point rack of placement_sched.filters cannot be loaded")
+    where = "entry point rack (acme_gone:Rack) of placement_sched.filters"
+    assert whole.startswith(f"error: {where} cannot be loaded")
+
+
+# Plugins that still import nova
+
+#: How a plugin of nova begins, and what is to be changed by line.
+NOVAS = {
+    "from nova.scheduler import filters": "change nova.scheduler to placement_sched.scheduler",
+    "import nova.scheduler.filters.utils": "change nova.scheduler to placement_sched.scheduler",
+    "from nova import scheduler": "change nova.scheduler to placement_sched.scheduler",
+    "import nova.conf as options": "change nova.conf to placement_sched.config",
+    "from nova import conf, i18n": "change nova.conf to placement_sched.config",
+    "from nova.api.validation.extra_specs import base": (
+        "change nova.api.validation.extra_specs to placement_sched.scheduler.extra_specs"
+    ),
+    "from nova.objects import fields": "nova.objects has no counterpart here",
+    "import nova": "nova has no counterpart here",
+}
+PAGE = '(see "Plugins written for nova" in doc/source/writing_plugins.rst)'
+
+
+def written(line):
+    """Return a module that begins with this line, indented or not."""
+    return f'"""Racks."""\n\nif True:\n    pass\n{line}\n\n\nclass Rack:\n    pass\n'
+
+
+@pytest.mark.parametrize("line", NOVAS)
+def test_import_of_nova_is_told_with_the_line_to_change(told, installed, tmp_path, line):
+    file = tmp_path / "acme_rack.py"
+    file.write_text(written(line))
+    installed("[placement_sched.filters]\nrack = acme_rack:Rack\n")
+    assert told().endswith(f"; {file}:5: {NOVAS[line]} {PAGE}")
+
+
+def test_every_import_of_nova_is_told_at_once(told, tmp_path):
+    file = tmp_path / "acme_rack.py"
+    file.write_text("import nova.conf\nfrom nova.scheduler import filters\n")
+    line = told(setting("[filter_scheduler] enabled_filters", "acme_rack.Rack"))
+    first, second = (
+        NOVAS["import nova.conf as options"],
+        NOVAS["from nova.scheduler import filters"],
+    )
+    assert f"{file}:1: {first}; {file}:2: {second} {PAGE}" in line
+
+
+def test_import_of_something_else_is_told_without_nova(told, tmp_path):
+    (tmp_path / "acme_rack.py").write_text("import novas\n")
+    line = told(setting("[filter_scheduler] enabled_filters", "acme_rack.Rack"))
+    assert "No module named 'novas')" in line
+
+
+def test_base_of_an_installed_nova_is_told_with_the_line_to_change(told, tmp_path, monkeypatch):
+    package = tmp_path / "nova" / "scheduler"
+    package.mkdir(parents=True)
+    (package / "filters.py").write_text("class BaseHostFilter:\n    pass\n")
+    for name in ("nova", "nova.scheduler", "nova.scheduler.filters"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    file = tmp_path / "acme_rack.py"
+    file.write_text(
+        "from nova.scheduler import filters\n\n\nclass Rack(filters.BaseHostFilter):\n    pass\n"
+    )
+    line = told(setting("[filter_scheduler] enabled_filters", "acme_rack.Rack"))
+    change = NOVAS["from nova.scheduler import filters"]
+    assert f"acme_rack.Rack is no BaseHostFilter: its base is nova's; {file}:1: {change}" in line
+
+
+def test_sample_leaves_out_a_broken_package_with_a_warning(installed, tmp_path):
+    (tmp_path / "acme_rack.py").write_text("from nova.scheduler import filters\n")
+    installed("[placement_sched.filters]\nrack = acme_rack:Rack\n")
+    done = subprocess.run(
+        [PROGRAM, "config", "sample"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment(PYTHONPATH=str(tmp_path)),
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "#enabled_filters = " in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("entry point rack (acme_rack:Rack) of placement_sched.filters cannot be")
+    assert "change nova.scheduler to placement_sched.scheduler" in line
+    assert line.endswith("; the sample lacks its options")

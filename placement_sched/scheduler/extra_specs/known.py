@@ -12,7 +12,7 @@ from typing import Any
 
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler.extra_specs.validator import ExtraSpecValidator
-from placement_sched.scheduler.strange_code import loaded, one_line
+from placement_sched.scheduler.strange_code import loaded, why
 
 GROUP = "placement_sched.extra_spec_validators"
 
@@ -82,11 +82,11 @@ def _shipped() -> Iterable[ExtraSpecValidator]:
 def _announced() -> Iterable[ExtraSpecValidator]:
     """Yield what installed packages register."""
     for one in sorted(entry_points(group=GROUP), key=lambda each: each.name):
-        where = f"entry point {one.name} of {GROUP}"
+        where = f"entry point {one.name} ({one.value}) of {GROUP}"
         try:
             registered: list[Any] = loaded(partial(_registered_by, one))
         except Exception as failure:
-            raise ConfigurationError(f"{where} cannot be loaded: {one_line(failure)}") from failure
+            raise ConfigurationError(f"{where} cannot be loaded: {why(failure)}") from failure
         for validator in registered:
             if not isinstance(validator, ExtraSpecValidator):
                 raise ConfigurationError(f"{where}: {validator!r} is no ExtraSpecValidator")

@@ -17,7 +17,8 @@ from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.folder import classes_in
 from placement_sched.scheduler.plugin import SchedulerPlugin
 
-#: The shipped request filters in the order in which they run: nova's, and then ours.
+#: The shipped request filters in the order in which they run: nova's, and then ours. One that is
+#: not named here runs after these; several such in the order of their names.
 ORDER = (
     "require_tenant_aggregate",
     "map_az_to_placement_aggregate",
@@ -84,7 +85,13 @@ class BaseRequestFilter(SchedulerPlugin):
 def all_request_filters() -> list[type[BaseRequestFilter]]:
     """Return the request filter classes that are shipped, in the order they run."""
     found = classes_in(sys.modules[__name__], BaseRequestFilter)
-    return sorted(found, key=lambda kind: ORDER.index(kind.name))
+    return sorted(found, key=_place)
+
+
+def _place(kind: type[BaseRequestFilter]) -> tuple[int, str]:
+    """Return what request filters are sorted by."""
+    name = kind.name or kind.__name__
+    return (ORDER.index(name) if name in ORDER else len(ORDER), name)
 
 
 def narrowed(spec: RequestSpec, destination: Destination) -> RequestSpec:

@@ -1,0 +1,226 @@
+"""What CONTRIBUTING.md says of adding things is enough: each recipe is followed in a copy.
+
+All recipes are followed in one copy of the package. Its command line and its server are then run.
+"""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import PACKAGE, ROOT
+
+#: The rows of the table "Where a change goes" that begin with adding a file, and what is written
+#: for each: files by their path in the package.
+FILES = {
+    "add a host filter, weigher or request filter": {
+        "scheduler/filters/recipe_filter.py": '''
+"""RecipeFilter: only hosts with a name that fits."""
+
+from oslo_config import cfg
+
+from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler.filters import BaseHostFilter
+
+
+class RecipeFilter(BaseHostFilter):
+    """Refuses the host ``[filter_scheduler] recipe_host``."""
+
+    options = (
+        ("filter_scheduler", cfg.IntOpt("recipe_host", default=1, help="A host's number.")),
+    )
+
+    def refusal(self, host_state, spec_obj):
+        if host_state.host == f"cn{self.settings.filter_scheduler.recipe_host}":
+            return Refusal("refused by the recipe")
+        return None
+''',
+        "scheduler/weights/recipe.py": '''
+"""RecipeWeigher: prefer the host with the last name."""
+
+from placement_sched.scheduler.weights import BaseHostWeigher
+
+
+class RecipeWeigher(BaseHostWeigher):
+    """Prefers the host whose name ends with the highest digit."""
+
+    def weight_multiplier(self, host_state):
+        return 1000.0
+
+    def _weigh_object(self, host_state, weight_properties):
+        return int(host_state.host[-1])
+''',
+        "scheduler/request_filters/recipe_request_filter.py": '''
+"""recipe_request_filter: changes nothing."""
+
+from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome
+
+
+class RecipeRequestFilter(BaseRequestFilter):
+    """Says that it was there."""
+
+    name = "recipe_request_filter"
+
+    def apply(self, spec, world):
+        return Outcome(spec, {"recipe": "followed"})
+''',
+        "scheduler/request_filters/another_recipe.py": '''
+"""Another request filter, without a name of its own."""
+
+from placement_sched.scheduler.request_filters import BaseRequestFilter
+
+
+class AnotherRecipe(BaseRequestFilter):
+    """Is never about the request."""
+
+    def apply(self, spec, world):
+        return None
+''',
+    },
+    "make an extra spec known": {
+        "scheduler/extra_specs/recipe.py": '''
+"""``recipe:``: what recipes know."""
+
+from placement_sched.scheduler.extra_specs.validator import ExtraSpecValidator
+
+
+def register():
+    """Return the extra specs of recipes."""
+    return [
+        ExtraSpecValidator(
+            name="recipe:salt", description="How salty.", value={"type": int, "min": 0}
+        )
+    ]
+''',
+    },
+    "add a command": {
+        "cli/recipe.py": '''
+"""``recipe``: prints the recipe."""
+
+from placement_sched.cli.arguments import add_command
+
+
+def register(commands):
+    """Add the command."""
+    parser = add_command(commands, "recipe", summary="print the recipe")
+    parser.set_defaults(run=run)
+
+
+def run(arguments):
+    """Print it."""
+    print("salt")
+    return 0
+''',
+    },
+    "add an option": {},
+}
+#: What is written into files that are there: the line after which it goes, and the new lines.
+LINES = {
+    "cli/main.py": (
+        "GROUPS = (",
+        '    Group("placement_sched.cli.recipe", {"recipe": "print the recipe"}),',
+    ),
+    "config/scheduler.py": (
+        "OPTIONS = (",
+        '    cfg.IntOpt("recipe_salt", default=3, max=9, help="Grams of salt."),',
+    ),
+}
+CONFIGURATION = """
+[placement_database]
+connection = sqlite:///{folder}/recipe.db
+
+[filter_scheduler]
+enabled_filters = ComputeFilter,RecipeFilter
+recipe_host = 3
+
+[scheduler]
+recipe_salt = {salt}
+"""
+CLOUD = 'hosts: [{host: "cn[1-4]", vcpus: 8, memory_mb: 8192, local_gb: 100}]\n'
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """Return the folder with a copy of the package in which every recipe has been followed."""
+    folder = tmp_path_factory.mktemp("recipes")
+    shutil.copytree(PACKAGE, folder / PACKAGE.name)
+    shutil.copytree(ROOT / "alembic", folder / "alembic")
+    for files in FILES.values():
+        for path, text in files.items():
+            (folder / PACKAGE.name / path).write_text(text.lstrip())
+    for path, (before, lines) in LINES.items():
+        file = folder / PACKAGE.name / path
+        text = file.read_text()
+        assert text.count(f"\n{before}\n") == 1
+        file.write_text(text.replace(f"\n{before}\n", f"\n{before}\n{lines}\n"))
+    return folder
+
+
+@pytest.fixture
+def follow(run, copy, tmp_path):
+    """Give a function that runs a command of the copy, with its configuration file if asked."""
+
+    def follow(*arguments, salt=3, configured=True, status=0, stdin=""):
+        file = tmp_path / "recipe.conf"
+        file.write_text(CONFIGURATION.format(folder=tmp_path, salt=salt))
+        files = ["--config-file", str(file)] if configured else []
+        done = run(*arguments, *files, stdin=stdin, PYTHONPATH=str(copy))
+        assert done.returncode == status, done.stderr
+        return done.stdout
+
+    return follow
+
+
+def rows():
+    """Return the rows of the table: what one wants to do, and what to touch."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    return dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE))
+
+
+def test_every_recipe_that_adds_something_is_followed():
+    assert {row for row in rows() if row.startswith(("add ", "make "))} == set(FILES)
+
+
+def test_files_are_added_where_the_recipe_says():
+    for recipe, files in FILES.items():
+        for path in files:
+            assert f"{Path(path).parent}/" in rows()[recipe]
+
+
+def test_plugins_take_part_in_decisions(follow):
+    follow("fleet", "load", "-", stdin=CLOUD)
+    told = json.loads(follow("explain", "--vcpus", "1", "--format", "json"))
+    assert [host["host"] for host in told["hosts"]] == ["cn4", "cn2", "cn1"]
+    assert told["hosts"][0]["weights"]["RecipeWeigher"]
+    text = json.dumps(told["funnel"])
+    assert "refused by the recipe" in text
+    names = [one["name"] for one in told["funnel"]["request_filters"]]
+    assert names[-2:] == ["AnotherRecipe", "recipe_request_filter"]
+
+
+def test_command_is_listed_and_runs(follow):
+    assert "print the recipe" in follow("--help", configured=False)
+    assert follow("recipe") == "salt\n"
+
+
+def test_options_are_in_the_sample_and_checked(follow):
+    sample = follow("config", "sample", configured=False)
+    assert "#recipe_host = 1" in sample
+    assert "#recipe_salt = 3" in sample
+    assert follow("config", "validate") == "the configuration is valid\n"
+    assert "recipe_salt" in follow("config", "validate", salt=10, status=1)
+
+
+def test_server_starts_and_knows_the_extra_spec(serve, copy):
+    server = serve(PYTHONPATH=str(copy))
+    flavor = {"id": "1", "name": "m1", "vcpus": 1, "ram": 1, "disk": 1}
+    version = {"OpenStack-API-Version": "compute 2.86"}
+    assert server.post("/compute/v2.1/flavors", {"flavor": flavor})[0] == 200
+    path = "/compute/v2.1/flavors/1/os-extra_specs"
+    for value, status in (("3", 200), ("much", 400)):
+        body = {"extra_specs": {"recipe:salt": value}}
+        assert server.send("POST", path, body, **version)[0] == status
+    body = {"extra_specs": {"recipe:pepper": "3"}}
+    assert server.send("POST", path, body, **version)[0] == 400
