@@ -12,6 +12,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations import heal as operation
 from placement_sched.operations.heal import Healer, Wanted
 from tests.cli.repairs import CELL, FLAVOR, HELD, Cloud, uuid
+from tests.openstack_databases import NEWEST, stamp
 from tests.reports import node_uuid
 from tests.statements import counted
 
@@ -328,3 +329,21 @@ def test_an_absent_database_is_told_and_not_made(command, monkeypatch, tmp_path,
     assert main(["placement", command]) in {1, 255}
     assert capsys.readouterr().err.startswith("placement-sched: there is no database")
     assert list(tmp_path.glob("*.db*")) == []
+
+
+def test_in_a_database_that_openstack_placement_made_only_what_is_vouched_for_is_healed(
+    small, sqlite_database
+):
+    """An instance without allocations may be one that nova has deleted since it was recorded."""
+    small.record(1)
+    small.record(2)
+    sqlite_database.write(lambda connection: stamp(connection, NEWEST))
+    status, printed, told = small.run("heal_allocations")
+    assert (status, printed, told.count("\n")) == (9, "", 1)
+    assert "--instances-are-all-recorded" in told
+    assert (small.held(1), small.held(2)) == ({}, {})
+    assert heal(small, "--dry-run") == 4
+    assert heal(small, "--instance", uuid(1)) == 0
+    assert (small.held(1), small.held(2)) == ({CN1: HELD}, {})
+    assert heal(small, "--instances-are-all-recorded") == 0
+    assert small.held(2) == {CN1: HELD}

@@ -1,6 +1,8 @@
 """What ``audit`` and ``heal_allocations`` leave alone in a database that nova uses, too."""
 
 import json
+import shutil
+from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import func, select
@@ -8,7 +10,15 @@ from webtest import TestApp
 
 from placement_sched.app import create_app
 from placement_sched.cli.main import main
-from placement_sched.db.tables import allocations
+from placement_sched.db.tables import (
+    allocations,
+    consumers,
+    inventories,
+    placement_aggregates,
+    resource_provider_aggregates,
+    resource_provider_traits,
+    resource_providers,
+)
 from placement_sched.db.transaction import Database
 from tests.coexistence.conftest import OpenStack, peer_url
 from tests.coexistence.test_alternating import asked
@@ -23,36 +33,77 @@ ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
 
 
+#: What nova and its operators have put on providers.
+TRAIT, AGGREGATE = "CUSTOM_LICENSED", "cccccccc-0000-4000-8000-000000000001"
+
+
+THEIRS = (
+    allocations,
+    consumers,
+    inventories,
+    placement_aggregates,
+    resource_provider_aggregates,
+    resource_provider_traits,
+    resource_providers,
+)
+
+
 def instance(number):
     return f"bbbbbbbb-0000-4000-8000-{number:012}"
 
 
-@pytest.fixture
-def adopted(empty_url, monkeypatch, capsys):
-    """A database that OpenStack placement made, nova's clients filled, and we adopted."""
-    OpenStack(empty_url).manage("db", "sync")
-    peer = Peer(peer_url(empty_url))
+def made_by_openstack(url):
+    """Let OpenStack placement make a database, and nova's clients fill it."""
+    OpenStack(url).manage("db", "sync")
+    peer = Peer(peer_url(url))
     try:
         for host in HOSTS:
             _fill(peer, host)
     finally:
         peer.close()
-    # Only now: the peer would read it as well.
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", empty_url)
+
+
+@contextmanager
+def adopted_cloud(url, monkeypatch, capsys):
+    """Adopt such a database as the guide says, and give the application on it."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", url)
     assert main(["db", "sync"]) == 1
     assert "placement-sched db adopt" in capsys.readouterr().err
     assert main(["db", "adopt"]) == 0
     capsys.readouterr()
-    application = create_app(make_settings(empty_url))
-    app = TestApp(application, extra_environ={"HTTP_X_AUTH_TOKEN": "admin"})
-    app.post_json("/scheduler/v1/compute_nodes", [a_report(host) for host in HOSTS])
-    yield app
+    application = create_app(make_settings(url))
+    yield TestApp(application, extra_environ={"HTTP_X_AUTH_TOKEN": "admin"})
     application.close()
+
+
+@pytest.fixture
+def adopted(empty_url, monkeypatch, capsys):
+    """Such a cloud, its hosts reported under their providers' uuids."""
+    made_by_openstack(empty_url)
+    with adopted_cloud(empty_url, monkeypatch, capsys) as app:
+        reports = [a_report(host, inventories=False) for host in HOSTS]
+        app.post_json("/scheduler/v1/compute_nodes", reports)
+        yield app
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    """The file of a database that OpenStack placement made, and nova's clients filled."""
+    path = tmp_path_factory.mktemp("theirs") / "placement.db"
+    made_by_openstack(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def adopted_sqlite(theirs, tmp_path, monkeypatch, capsys):
+    """Such a cloud on SQLite, and the URL of its database."""
+    url = f"sqlite:///{shutil.copy(theirs, tmp_path)}"
+    with adopted_cloud(url, monkeypatch, capsys) as app:
+        yield app, url
 
 
 def _fill(peer, host):
     uuid = node_uuid(host)
-    total = {"total": 64}
     bodies = [
         ("POST", "/resource_providers", {"uuid": uuid, "name": f"cn{host}"}),
         (
@@ -60,8 +111,29 @@ def _fill(peer, host):
             f"/resource_providers/{uuid}/inventories",
             {
                 "resource_provider_generation": 0,
-                "inventories": {"VCPU": total, "MEMORY_MB": {"total": 65536}},
+                "inventories": {
+                    "VCPU": {"total": 64, "allocation_ratio": 16.0},
+                    "MEMORY_MB": {"total": 65536, "reserved": 512},
+                    "DISK_GB": {"total": 400},
+                    "PCPU": {"total": 8},
+                },
             },
+        ),
+    ]
+    bodies += [
+        ("PUT", f"/traits/{TRAIT}", ...),
+        (
+            "PUT",
+            f"/resource_providers/{uuid}/traits",
+            {
+                "resource_provider_generation": 1,
+                "traits": ["HW_CPU_X86_AVX2", "COMPUTE_STATUS_DISABLED", TRAIT],
+            },
+        ),
+        (
+            "PUT",
+            f"/resource_providers/{uuid}/aggregates",
+            {"resource_provider_generation": 2, "aggregates": [AGGREGATE]},
         ),
     ]
     for number in range(OF_EACH):
@@ -75,6 +147,21 @@ def _fill(peer, host):
     for method, target, body in bodies:
         reply = peer.ask(asked(method, target, body, version="1.36"))
         assert reply.status < 300, reply
+
+
+def kept_of_theirs(url):
+    """Return every row of theirs that a command might take away or change, without times."""
+    database = Database(make_settings(url))
+    with database.read() as connection:
+        found = {
+            table.name: {
+                tuple(value for key, value in row._mapping.items() if not key.endswith("_at"))
+                for row in connection.execute(select(table))
+            }
+            for table in THEIRS
+        }
+    database.dispose()
+    return found
 
 
 def held(url):
@@ -129,3 +216,64 @@ def test_heal_makes_nothing_anew_that_nova_may_have_freed(adopted, empty_url, ca
     assert held(empty_url) == before
     status, _, _ = command(capsys, "heal_allocations", "--instances-are-all-recorded")
     assert (status, held(empty_url)) == (0, before + 3)
+
+
+_LINKS = ("placement_aggregates", "resource_provider_aggregates", "resource_provider_traits")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["db", "adopt"],
+        ["db", "sync"],
+        ["placement", "audit", "--delete"],
+        ["placement", "heal_allocations"],
+        ["placement", "sync_aggregates"],
+        ["placement", "sync_aggregates", "--remove-stale"],
+        ["placement", "sync_traits"],
+        ["policy", "apply"],
+    ],
+    ids=" ".join,
+)
+def test_no_command_takes_anything_of_novas_away(adopted_sqlite, arguments):
+    """Hosts are reported as the guide says, and a host aggregate is made, with one of them."""
+    app, url = adopted_sqlite
+    reports = [a_report(host, inventories=False) for host in HOSTS]
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "ours"}})
+    number = made.json["aggregate"]["id"]
+    action = f"/compute/v2.1/os-aggregates/{number}/action"
+    app.post_json(action, {"add_host": {"host": "cn1"}})
+    app.post_json(action, {"set_metadata": {"metadata": {f"trait:{TRAIT}": "required"}}})
+    before = kept_of_theirs(url)
+    main(arguments)
+    assert kept_of_theirs(url) == before
+
+
+def test_a_report_as_the_guide_says_changes_nothing_of_novas(adopted_sqlite):
+    app, url = adopted_sqlite
+    before = kept_of_theirs(url)
+    app.post_json(
+        "/scheduler/v1/compute_nodes",
+        [a_report(1, inventories=False, vcpus=1), a_report(2, inventories=False)],
+    )
+    assert kept_of_theirs(url) == before
+
+
+def test_a_report_with_inventories_replaces_three_classes_alone(adopted_sqlite):
+    app, url = adopted_sqlite
+    before = kept_of_theirs(url)
+    report = a_report(1, memory_mb=131072)
+    del report["local_gb"]
+    app.post_json("/scheduler/v1/compute_nodes", [report])
+    after = kept_of_theirs(url)
+    for name in ("allocations", "consumers", *_LINKS):
+        assert after[name] == before[name]
+    target = f"/placement/resource_providers/{node_uuid(1)}/inventories"
+    found = app.get(target, headers=ADMIN).json["inventories"]
+    assert {name: one["total"] for name, one in found.items()} == {
+        "VCPU": 8,
+        "MEMORY_MB": 131072,
+        "PCPU": 8,
+    }
+    assert (found["VCPU"]["allocation_ratio"], found["MEMORY_MB"]["reserved"]) == (4.0, 0)
