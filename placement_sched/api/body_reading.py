@@ -11,6 +11,7 @@ the 413 reaches the client.
 """
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -189,9 +190,12 @@ class BodyFirst:
     def __init__(self, inner: WSGI, most: int) -> None:
         self._inner = inner
         self._most = most
+        self._closes = _closes_unsaid()
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
+        if self._closes:
+            start_response = _closing(start_response)
         if not isinstance(environ["wsgi.input"], Whole):
             try:
                 _read(environ, self._most)
@@ -253,6 +257,24 @@ def _until_end(stream: IO[bytes], most: int) -> tuple[bytes, int]:
         else:
             pieces.clear()
     return b"".join(pieces), amount
+
+
+def _closes_unsaid() -> bool:
+    """Return whether the server closes each connection after an answer that does not say so.
+
+    uwsgi does with ``http-socket``. Other servers say it themselves.
+    """
+    options = {str(name) for name in getattr(sys.modules.get("uwsgi"), "opt", ())}
+    return "http-socket" in options and "http11-socket" not in options
+
+
+def _closing(start_response: StartResponse) -> StartResponse:
+    """Return ``start_response`` so that the answer says that its connection closes."""
+
+    def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+        return start_response(status, [*headers, ("Connection", "close")], *rest)
+
+    return start
 
 
 def _refuse(refusal: Refusal, start_response: StartResponse) -> Iterable[bytes]:

@@ -1,0 +1,108 @@
+"""Every answer arrives and its connection goes on, whenever the body comes, under every server."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import requests
+
+from placement_sched.cli.serve import free_port
+from tests.cli.conftest import environment
+from tests.kept_alive import LARGEST, answer, trial
+
+#: ``.ci/run`` sends 5000 to each server.
+NUMBER = int(os.environ.get("PLACEMENT_SCHED_TEST_KEPT_REQUESTS", "600"))
+MODULE = "placement_sched.wsgi:application"
+BIN = Path(sys.executable).parent
+UWSGI = ("--module", MODULE, "--master", "--threads", "4", "--die-on-term", "--need-app")
+COMMANDS = {
+    "gunicorn": (
+        *(sys.executable, "-m", "gunicorn", "--worker-class", "gthread", "--threads", "4"),
+        *("--keep-alive", "30", "--no-control-socket", "--bind", "127.0.0.1:{port}", MODULE),
+    ),
+    "uwsgi": (BIN / "uwsgi", "--http-socket", "127.0.0.1:{port}", *UWSGI),
+    "uwsgi, kept": (BIN / "uwsgi", "--http11-socket", "127.0.0.1:{port}", *UWSGI),
+    "uwsgi, routed": (BIN / "uwsgi", "--http", "127.0.0.1:{port}", "--http-keepalive", *UWSGI),
+}
+
+
+@pytest.fixture(params=["serve", *COMMANDS])
+def port(request, serve, tmp_path):
+    """The port of a server that takes bodies of up to ``LARGEST`` bytes."""
+    options = {
+        "OS_API__MAX_REQUEST_BODY_SIZE": str(LARGEST),
+        "OS_API__AUTH_STRATEGY": "noauth2",
+    }
+    if request.param == "serve":
+        yield int(serve(**options).url.rpartition(":")[2])
+        return
+    port = free_port("127.0.0.1", 0)
+    command = [str(part).format(port=port) for part in COMMANDS[request.param]]
+    with (
+        (tmp_path / "server.log").open("w") as log,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=tmp_path,
+            env=environment(**options),
+        ) as process,
+    ):
+        try:
+            wait_for(port, process, tmp_path / "server.log")
+            yield port
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def wait_for(port: int, process: subprocess.Popen, log: Path) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            if requests.get(f"http://127.0.0.1:{port}/healthz/ready", timeout=30).ok:
+                return
+        except OSError:
+            pass
+        time.sleep(0.1)
+    raise AssertionError(f"the server did not start: {log.read_text()}")
+
+
+def test_every_answer_arrives_and_its_connection_goes_on(port):
+    outcome = trial(port, NUMBER)
+    assert not outcome.lost
+    assert outcome.answered.total() == NUMBER
+    assert set(outcome.answered) >= {400, 401, 403, 404, 405, 406, 413, 415, 200, 204}
+
+
+def test_a_body_far_above_the_limit_is_413_for_the_client(port):
+    address = f"http://127.0.0.1:{port}/placement/resource_providers"
+    headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+    with requests.Session() as session:
+        body = b"{" * 70_000_000
+        asked = {"headers": {**headers, "Content-Type": "application/json"}, "timeout": 60}
+        assert session.post(address, body, **asked).status_code == 413
+        assert session.get(address, headers=headers, timeout=60).status_code == 200
+
+
+def test_a_body_far_above_the_limit_sent_in_pieces_is_413_too(port):
+    lines = (
+        "POST /placement/resource_providers HTTP/1.1",
+        *("Host: a", "X-Auth-Token: admin", "Content-Type: application/json"),
+        "Content-Length: 70000000",
+    )
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=60)) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        for _ in range(70):
+            connection.sendall(b"{" * 1_000_000)
+        assert answer(connection)[0] == 413

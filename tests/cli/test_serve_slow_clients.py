@@ -1,0 +1,141 @@
+"""Clients that send slowly, not at all, or read nothing, hold a connection of ``serve`` and no more."""
+
+import resource
+import socket
+import statistics
+import time
+from contextlib import ExitStack
+from http.client import HTTPConnection
+
+import psutil
+import pytest
+
+from placement_sched.api.body_reading import PATIENCE
+
+HALF_BODY = (
+    b"POST /image/v2/images HTTP/1.1\r\nHost: a\r\nX-Auth-Token: bob:p\r\nX-Roles: member\r\n"
+    b'Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"name":'
+)
+HALF_CHUNK = (
+    b"PUT /placement/traits/CUSTOM_A HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{"
+)
+HALF_HEAD = b"GET /placement/traits HTTP/1.1\r\nHost: a\r\nX-Auth-Tok"
+READS_NOTHING = (
+    b"GET /placement/traits HTTP/1.1\r\nHost: a\r\nX-Auth-Token: admin\r\n"
+    b"OpenStack-API-Version: placement 1.39\r\n\r\n"
+) * 200
+#: Seconds for a machine that does other things beside the tests.
+GENEROUS = 60
+
+
+@pytest.fixture
+def files():
+    """Let this process, and the servers it starts, open the connections of these tests."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture
+def server(files, serve):
+    server = serve()
+    server.wait_for("/healthz/ready", 200)
+    return server
+
+
+@pytest.fixture
+def connect(server):
+    """Open a connection to the server, which has been sent something."""
+    port = int(server.url.rpartition(":")[2])
+    with ExitStack() as stack:
+
+        def connect(sent: bytes = b"", window: int | None = None) -> socket.socket:
+            client = stack.enter_context(socket.socket())
+            if window is not None:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+            client.settimeout(GENEROUS)
+            client.connect(("127.0.0.1", port))
+            client.sendall(sent)
+            return client
+
+        yield connect
+
+
+def times_of_others(server, rounds: int = 10) -> list[float]:
+    """Return the seconds that each request of a well-behaved client took."""
+    taken = []
+    for number in range(rounds):
+        for method, path in (
+            ("GET", "/healthz"),
+            ("GET", "/placement/resource_providers"),
+            ("PUT", f"/placement/traits/CUSTOM_{number}"),
+        ):
+            began = time.perf_counter()
+            client = HTTPConnection(server.url.removeprefix("http://"), timeout=GENEROUS)
+            headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+            client.request(method, path, headers=headers)
+            assert client.getresponse().status in {200, 201}
+            client.close()
+            taken.append(time.perf_counter() - began)
+    return taken
+
+
+def told_at_the_end(client: socket.socket) -> bytes:
+    """Return all that the server sends until it closes the connection."""
+    text = b""
+    while data := client.recv(2**16):
+        text += data
+    return text
+
+
+def test_all_of_them_at_once_keep_nobody_else_waiting(server, connect):
+    for _ in range(30):
+        connect(READS_NOTHING, window=4096)
+    half = [connect(HALF_BODY) for _ in range(200)]
+    for _ in range(200):
+        connect(HALF_HEAD)
+    for _ in range(200):
+        connect()
+    taken = times_of_others(server)
+    assert statistics.median(taken) < 0.5
+    assert max(taken) < PATIENCE / 2  # they do not wait for the others to end
+    for client in half:
+        text = told_at_the_end(client)
+        assert text.startswith(b"HTTP/1.1 408 ")
+        assert b"connection: close" in text.lower()
+
+
+def test_a_body_that_stops_in_a_chunk_ends_as_well(connect):
+    client = connect(HALF_CHUNK)
+    assert told_at_the_end(client).startswith(b"HTTP/1.1 408 ")
+
+
+def test_clients_that_vanish_in_the_middle_of_a_body_leave_nothing(server, connect):
+    (worker,) = psutil.Process(server.process.pid).children()
+    server.get("/healthz")
+    before = worker.num_fds()
+    for sent in (HALF_BODY, HALF_CHUNK, HALF_BODY + b"x" * 900):
+        for client in [connect(sent) for _ in range(50)]:
+            client.close()
+    end = time.monotonic() + PATIENCE / 2  # sooner than any deadline of theirs
+    while worker.num_fds() > before + 5 and time.monotonic() < end:
+        time.sleep(0.1)
+    assert worker.num_fds() <= before + 5
+    assert max(times_of_others(server, rounds=1)) < PATIENCE
+
+
+def test_a_client_that_asks_first_is_told_to_go_on(connect):
+    head = HALF_BODY.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n").partition(b"{")[0]
+    client = connect(head)
+    assert client.recv(2**16).startswith(b"HTTP/1.1 100 ")
+    client.sendall(b"{" * 1000)
+    assert client.recv(2**16).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_client_that_asks_to_send_too_much_is_refused_at_once(connect):
+    head = HALF_BODY.replace(b"Length: 1000", b"Length: 70000000\r\nExpect: 100-continue")
+    client = connect(head.partition(b"{")[0])
+    text = told_at_the_end(client)
+    assert text.startswith(b"HTTP/1.1 413 ")
+    assert b"connection: close" in text.lower()
