@@ -11,7 +11,7 @@ RACE_ROUNDS ?= 300
 MINUTES ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test gabbi peer differential race explore lint format bench bench-writes bench-scheduler bench-race docs clean
+.PHONY: help demo test gabbi peer peer-gabbi differential race explore lint format bench bench-writes bench-scheduler bench-race docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -46,6 +46,9 @@ gabbi: $(VENV)/.develop ## tell the gabbi stories, in-process or to URL=http://h
 	$(BIN)/pytest tests/api/test_gabbits.py $(if $(URL),--url '$(URL)' -k over_http) $(PYTEST_ARGS)
 
 peer: $(PEER)/.ready ## install OpenStack's placement and nova, so that the tests beside them are run as well
+
+peer-gabbi: $(VENV)/.develop $(PEER)/.ready ## run the gabbi files of OpenStack's placement against placement-sched serve
+	PLACEMENT_SCHED_REQUIRE_PEER=1 $(BIN)/pytest tests/coexistence/test_peer_gabbi.py $(PYTEST_ARGS)
 
 differential: $(VENV)/.develop $(PEER)/.ready ## ask OpenStack's placement and nova, and ours, the same at random (SEEDS="1 2" REQUESTS=2000 QUESTIONS=500 CASES=2000)
 	$(BIN)/python -m tests.differential $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(QUESTIONS),--questions $(QUESTIONS))

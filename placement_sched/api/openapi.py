@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from placement_sched.api.error_pages import HTML, TEXT
 from placement_sched.api.microversion import Version
 from placement_sched.api.route import EVER, NEVER, Route
 from placement_sched.api.schema import REPEATED, Json, Schemas
@@ -167,6 +168,13 @@ def _version_parameter(face: Face, version: Version) -> dict[str, Any]:
     }
 
 
+#: Errors are HTML or text for clients that accept no JSON.
+_ERRORS: Json = {
+    _JSON: {"schema": {"$ref": "#/components/schemas/Errors"}},
+    **{kind: {"schema": {"type": "string"}} for kind in (HTML, TEXT)},
+}
+
+
 def _response(face: Face, route: Route, version: Version, status: int) -> dict[str, Any]:
     """Return what is said of one status: a success has the route's body, a refusal the face's."""
     response: dict[str, Any] = {
@@ -177,12 +185,11 @@ def _response(face: Face, route: Route, version: Version, status: int) -> dict[s
         },
     }
     if status >= HTTPStatus.BAD_REQUEST:
-        schema: Json | None = {"$ref": "#/components/schemas/Errors"}
-    else:
-        found = route.answer.at(version) if route.answer else None
-        schema = None if found is None else found.definition
-    if schema is not None:
-        response["content"] = {_JSON: {"schema": schema}}
+        response["content"] = _ERRORS
+        return response
+    found = route.answer.at(version) if route.answer else None
+    if found is not None:
+        response["content"] = {_JSON: {"schema": found.definition}}
     return response
 
 

@@ -11,6 +11,9 @@ from placement_sched.api.errors import MethodNotAllowed
 from placement_sched.api.route import Route
 from placement_sched.errors import NotFound
 
+#: What is said of a path that is not served.
+NOT_FOUND = "The resource could not be found."
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -53,7 +56,7 @@ class RouteTable:
             return self._not_by(method, path, other.valid_methods or ())
         except exceptions.NotFound:
             return Found(
-                refusal=NotFound("The resource could not be found."),
+                refusal=NotFound(NOT_FOUND),
                 open_to_all=path in self._public,
             )
         routes = self._routes.get(f"{method} {rule.rule}")

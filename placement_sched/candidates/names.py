@@ -46,20 +46,20 @@ def resolve(connection: Connection, query: CandidatesQuery) -> Names:
     wanted_traits = {name for group in query.groups for name in group.traits.names}
     wanted_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
     names = _look_up(connection, wanted_traits | query.root.names, wanted_aggregates)
-    _check("resource class", "resources", wanted_classes, names.classes)
-    _check("trait(s)", "required", wanted_traits, names.traits)
-    _check("trait(s)", "root_required", query.root.names, names.traits)
+    _check(
+        "resource class",
+        "Invalid resource class in resources parameter: No such resource class",
+        wanted_classes,
+        names.classes,
+    )
+    _check("trait(s)", "No such trait(s):", wanted_traits | query.root.names, names.traits)
     return names
 
 
-def _check(kind: str, parameter: str, wanted: AbstractSet[str], known: Mapping[str, int]) -> None:
-    """Raise :class:`UnknownNames` where names of this kind, of that parameter, are not there."""
+def _check(kind: str, words: str, wanted: AbstractSet[str], known: Mapping[str, int]) -> None:
+    """Raise :class:`UnknownNames`, opening with ``words``, where names are not known."""
     if lacking := sorted(wanted - known.keys()):
-        listed = ", ".join(lacking)
-        told = f"{kind}: {listed}" if kind == "trait(s)" else f"{kind} {listed}"
-        raise UnknownNames(
-            f"Invalid {kind} in {parameter} parameter: No such {told}.", kind=kind, names=lacking
-        )
+        raise UnknownNames(f"{words} {', '.join(lacking)}.", kind=kind, names=lacking)
 
 
 def _look_up(connection: Connection, trait_names: set[str], aggregate_uuids: set[str]) -> Names:

@@ -63,9 +63,9 @@ def check(connection: Connection, wants: Collection[Want], held: Mapping[Place, 
         room, own = rooms[want.place], held.get(want.place, 0)
         if not may_hold(room.inventory, room.used - own, own, asked[want.place]):
             raise CapacityExceeded(
-                f"Unable to allocate inventory: {asked[want.place]} {want.resource_class} on "
-                f"resource provider '{want.provider_uuid}'. The requested amount would exceed the "
-                f"capacity of {room.inventory.capacity}, of which others use {room.used - own}."
+                f"{_unable(want)} The requested amount would exceed the capacity of "
+                f"{room.inventory.capacity}, of which others use {room.used - own}: "
+                f"{asked[want.place]} asked."
             )
 
 
@@ -108,12 +108,18 @@ def _stocked(want: Want, room: Room | None) -> Room:
     return room
 
 
+def _unable(want: Want) -> str:
+    return (
+        f"Unable to allocate inventory: Unable to create allocation for '{want.resource_class}' on "
+        f"resource provider '{want.provider_uuid}'."
+    )
+
+
 def _check_units(want: Want, room: Room | None) -> None:
     inventory = _stocked(want, room).inventory
     if not obeys_units(inventory, want.amount):
         raise CapacityExceeded(
-            f"Unable to allocate inventory: {want.amount} {want.resource_class} on resource "
-            f"provider '{want.provider_uuid}' would violate inventory constraints: min_unit "
-            f"{inventory.min_unit}, max_unit {inventory.max_unit}, step_size "
-            f"{inventory.step_size}."
+            f"{_unable(want)} The requested amount would violate inventory constraints: "
+            f"{want.amount} asked, min_unit {inventory.min_unit}, max_unit {inventory.max_unit}, "
+            f"step_size {inventory.step_size}."
         )

@@ -146,7 +146,10 @@ def remove(connection: Connection, gone: ResourceClass) -> None:
         raise NotFound(f"No such resource class {gone.name}.")
     users = select(inventories.c.id).where(inventories.c.resource_class_id == gone.id).limit(1)
     if connection.scalar(users) is not None:
-        raise InUse(f"Error in delete resource class {gone.name}: Class is in use in inventory.")
+        raise InUse(
+            f"Error in delete resource class: Cannot delete resource class {gone.name}. "
+            "Class is in use in inventory."
+        )
     connection.execute(delete(resource_classes).where(resource_classes.c.id == gone.id))
 
 

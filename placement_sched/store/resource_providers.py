@@ -19,6 +19,10 @@ from placement_sched.model.provider import Provider
 _ROOT = resource_providers.alias("root")
 _PARENT = resource_providers.alias("parent")
 _COLUMNS = resource_providers.c
+#: How a conflict of generations ends, or begins: clients look for it.
+GENERATION_CHANGED = (
+    "Resource provider's generation already changed. Please update the generation and try again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +214,8 @@ def refuse_other_generation(uuid: str, current: int, given: int) -> None:
 
 def _at_other_generation(uuid: str, where: str, given: int) -> ConcurrentUpdate:
     return ConcurrentUpdate(
-        f"resource provider generation conflict: {uuid} is {where}, {given} was given. Resource "
-        "provider's generation already changed. Please update the generation and try again."
+        f"resource provider generation conflict: {uuid} is {where}, {given} was given. "
+        f"{GENERATION_CHANGED}"
     )
 
 
@@ -267,7 +271,11 @@ def rename(connection: Connection, provider: Provider, *, name: str, now: dateti
             .values(name=name, updated_at=now)
         )
     except IntegrityError as failure:
-        raise _taken(failure, [NewProvider(provider.uuid, name)]) from None
+        taken = _taken(failure, [NewProvider(provider.uuid, name)])
+        if isinstance(taken, Duplicate):
+            # As OpenStack placement says it here, in other words than of a new provider.
+            taken.detail = f"Conflicting resource provider {name} already exists."
+        raise taken from None
 
 
 def by_names(connection: Connection, names: Iterable[str]) -> tuple[Provider, ...]:

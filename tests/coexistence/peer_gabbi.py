@@ -82,7 +82,7 @@ class Served:
             self._configured = True
         return fixtures.Fixture()
 
-    def set_rules(self, rules, overwrite=True):  # noqa: ARG002, FBT002 - the original's
+    def set_rules(self, rules, overwrite=True):  # noqa: ARG002 - the original's
         """Keep the rules for the server instead of setting them in this process."""
         self.rules = dict(rules)
 

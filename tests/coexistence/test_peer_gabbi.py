@@ -52,9 +52,7 @@ class Servers:
             options["oslo_policy"]["policy_file"] = str(rules)
         path = self._folder / f"placement{number}.conf"
         path.write_text("\n".join(_lines(options)) + "\n")
-        return self._serve(
-            "--config-file", str(path), OS_PLACEMENT_DATABASE__CONNECTION=self._url
-        )
+        return self._serve("--config-file", str(path), OS_PLACEMENT_DATABASE__CONNECTION=self._url)
 
 
 def _lines(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -107,9 +105,7 @@ def lenient_url(served_url: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_gabbi_file_of_openstack_placement_passes(
-    path, peer, servers, lenient_url, served_url
-):
+def test_gabbi_file_of_openstack_placement_passes(path, peer, servers, lenient_url, served_url):
     _empty(served_url)
     wanted = peer.ask({"start": path.name})
     run = {"run": f"{servers.of(wanted).url}/placement", "lenient": lenient_url}

@@ -55,7 +55,7 @@ def _aspects(reply: Reply) -> dict[str, Any]:
     if reply.error:
         rest = {key: value for key, value in reply.error.items() if key not in _TOLD_APART}
         aspects |= {f"error {key}": value for key, value in rest.items()}
-    else:
+    elif not reply.is_page:  # of a page the type and the names count, as of a detail
         aspects["body"] = normal(document)
     return aspects
 

@@ -10,13 +10,18 @@ from tests.differential.sides import PEER_PYTHON, Ours, Peer
 
 
 @pytest.fixture(scope="session")
-def duel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Duel]:
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ours, Peer]]:
     if not PEER_PYTHON.exists():
         assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
         pytest.skip("openstack-placement is not installed: make peer")
     folder = tmp_path_factory.mktemp("differential")
     ours = Ours(f"sqlite:///{folder / 'ours.db'}")
     theirs = Peer(f"sqlite:///{folder / 'theirs.db'}")
-    yield Duel(ours, theirs)
+    yield ours, theirs
     theirs.close()
     ours.close()
+
+
+@pytest.fixture(scope="session")
+def duel(sides: tuple[Ours, Peer]) -> Duel:
+    return Duel(*sides)

@@ -2,8 +2,10 @@
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import unescape
 from typing import Any
 
 import microversion_parse
@@ -121,9 +123,23 @@ class Reply:
         return {}
 
     @property
+    def is_page(self) -> bool:
+        """Return whether this is an error as HTML or plain text."""
+        kind = self.headers.get("content-type", "")
+        return self.status >= 400 and kind.startswith(("text/html", "text/plain"))
+
+    @property
     def detail(self) -> str:
         """Return the sentence of the error told."""
+        if self.is_page:
+            return _last_paragraph(self.body.decode())
         return str(self.error.get("detail", ""))
+
+
+def _last_paragraph(page: str) -> str:
+    text = re.sub("<br />|</h1>", "\n\n", page.partition("<h1>")[2] or page)
+    paragraphs = [one.strip() for one in re.sub("<[^>]*>", "", text).split("\n\n")]
+    return unescape(next((one for one in reversed(paragraphs) if one), ""))
 
 
 def reply_from(told: Mapping[str, Any]) -> Reply:

@@ -1,19 +1,27 @@
 """How the Placement API asks for versions and tells errors."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
+from webob.acceptparse import create_accept_header
+
 from placement_sched.api.call import Answer
+from placement_sched.api.error_pages import HTML, TEXT, page
 from placement_sched.api.face import Seen
 from placement_sched.api.microversion import Headers, Version, Versioning
 from placement_sched.api.placement.microversions import ERROR_CODES
+from placement_sched.api.response import JSON
+from placement_sched.api.routing import NOT_FOUND
 from placement_sched.errors import Error
 
 
 class PlacementDialect:
     """Placement's shape: ``{"errors": [{status, title, detail, code, request_id}]}``.
 
-    ``codes_since`` is the version from which errors carry their code; None is always.
+    That is for every client that accepts JSON. One that does not is given HTML or, if it does not
+    accept that either, plain text. ``codes_since`` is the version from which errors carry their
+    code; None is always.
     """
 
     heeds_accept = True
@@ -36,6 +44,15 @@ class PlacementDialect:
         }
 
     def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
+        """Return the error in the first of JSON, HTML and plain text that the client accepts."""
+        kind = _accepted(seen.accept)
+        if kind == JSON:
+            return self.in_json(error, status, title, seen)
+        # Clients of OpenStack placement look for this sentence on the page of any 404.
+        first = [NOT_FOUND] if status == HTTPStatus.NOT_FOUND and error.detail != NOT_FOUND else []
+        return page(kind, status, title, [*first, error.detail])
+
+    def in_json(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
         """Return the error in placement's shape."""
         told: dict[str, Any] = {"status": status, "title": title, "detail": error.detail}
         if self._codes_since is None or (seen.version and seen.version.has(self._codes_since)):
@@ -43,3 +60,14 @@ class PlacementDialect:
         told["request_id"] = seen.request_id
         told.update(error.extra)
         return Answer(status=status, body={"errors": [told]})
+
+
+def _accepted(accept: str) -> str:
+    """Return the type in which a client with this ``Accept`` header gets an error.
+
+    A header that cannot be parsed says nothing, as one that is missing.
+    """
+    if not accept:
+        return JSON
+    header = create_accept_header(accept)
+    return next((kind for kind in (JSON, HTML) if header.acceptable_offers([kind])), TEXT)

@@ -25,6 +25,7 @@ _SPACE = r"[^\S\x1c-\x1f]*"
 _AMOUNT = re.compile(rf"{_SPACE}[+-]?[0-9]{{1,4000}}{_SPACE}")
 _ANY = "in:"
 _NOT = "!"
+_ANY_FORMAT = "Invalid query string parameters: The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
 
 
 def parse_resources(text: str) -> dict[str, int]:
@@ -40,7 +41,7 @@ def parse_resources(text: str) -> dict[str, int]:
             of = "" if part == text else f" This is a part of {text}"
             raise Invalid(
                 "Badly formed resources parameter. Expected resources query string parameter in "
-                f"form: resources=VCPU:2,MEMORY_MB:1024. Got: {got}.{of}"
+                f"form: ?resources=VCPU:2,MEMORY_MB:1024. Got: {got}.{of}"
             )
         amounts[name] = _amount(name, amount)
     return amounts
@@ -76,34 +77,33 @@ def parse_traits(values: Sequence[str], version: Version, key: str = "required")
                 # As in OpenStack placement, a mark too many forbids all the same.
                 forbidden.add(name.lstrip(_NOT))
             else:
-                raise _bad_traits(key, version, value, "traits can be forbidden since 1.22")
+                reason = f"Got: {value} (traits can be forbidden since 1.22)"
+                raise _bad_traits(key, version, value, reason)
     return TraitTerms(tuple(dict.fromkeys(required)), frozenset(forbidden))
 
 
 def _any_of(value: str, version: Version, key: str) -> frozenset[str]:
     if not version.has(ANY_TRAITS):
-        raise Invalid(
-            f"Invalid query string parameters: '{key}' is {value!r}. "
-            "The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39."
-        )
+        raise Invalid(f"{_ANY_FORMAT} only supported since microversion 1.39. Got: {value}")
     names = _trait_names(value.removeprefix(_ANY), value, version, key)
     if any(name.startswith(_NOT) for name in names):
-        raise _bad_traits(key, version, value, "with 'in:' no trait can be forbidden")
+        raise Invalid(f"{_ANY_FORMAT} does not support forbidden traits. Got: {value}")
     return frozenset(names)
 
 
 def _trait_names(text: str, value: str, version: Version, key: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(name.lstrip(_NOT) for name in names):
-        raise _bad_traits(key, version, value, "a trait of no name is in it")
+        raise _bad_traits(key, version, value, f"Got an empty trait in: {value}")
     return names
 
 
 def _bad_traits(key: str, version: Version, value: str, reason: str) -> Invalid:
-    mark = _NOT if version.has(FORBIDDEN_TRAITS) else ""
+    any_of = _ANY if value.startswith(_ANY) else ""
+    mark = _NOT if version.has(FORBIDDEN_TRAITS) and not any_of else ""
     return Invalid(
         f"Invalid query string parameters: Expected '{key}' parameter value of the form: "
-        f"HW_CPU_X86_VMX,{mark}CUSTOM_MAGIC. Got: {value} ({reason})"
+        f"{any_of}HW_CPU_X86_VMX,{mark}CUSTOM_MAGIC. {reason}"
     )
 
 

@@ -52,4 +52,4 @@ class SchedulerDialect(PlacementDialect):
         if error.code.startswith(_FOREIGN):
             default = CODES.get(status, CODES[HTTPStatus.INTERNAL_SERVER_ERROR])
             error.code = ALSO_HERE.get(error.code, default)
-        return super().error(error, status, title, seen)
+        return self.in_json(error, status, title, seen)  # whatever the client accepts

@@ -4,6 +4,9 @@ import re
 from dataclasses import replace
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from webob.acceptparse import create_accept_header
+
+from placement_sched.api.response import JSON
 from tests.differential.compare import Differences
 from tests.differential.explained.seen import Explanation, Seen
 from tests.differential.spelling import uuid_text
@@ -17,10 +20,11 @@ def _vary(seen: Seen, found: Differences) -> set[str]:
 
 
 def _json_errors(seen: Seen, found: Differences) -> set[str]:
-    kind = seen.theirs.headers.get("content-type", "")
-    if not seen.refused or not kind.startswith(("text/html", "text/plain")):
+    """The client accepts JSON, and something else no less."""
+    if not seen.refused or not seen.theirs.is_page:
         return set()
-    if seen.ours.headers.get("content-type") != "application/json":
+    accept = create_accept_header(seen.request.headers.get("Accept"))
+    if seen.ours.headers.get("content-type") != JSON or not accept.acceptable_offers([JSON]):
         return set()
     return {"body", "header content-type", "names in detail"} | {
         aspect for aspect in found if aspect.startswith("error ")
@@ -140,9 +144,9 @@ ERRORS = (
         _vary,
     ),
     Explanation(
-        "errors are JSON, whatever is accepted",
-        "Clients parse the errors of this API as JSON; the peer sends HTML or text to whoever "
-        "accepts it, and then neither code nor request id.",
+        "a client that accepts JSON gets errors as JSON",
+        "The peer sends HTML to a client that accepts both to the same degree, or whose Accept "
+        "header cannot be parsed, although successful answers are JSON all the same.",
         _json_errors,
     ),
     Explanation(

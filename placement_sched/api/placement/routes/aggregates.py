@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.placement import subject
+from placement_sched.api.placement import phrases, subject
 from placement_sched.api.placement.last_modified import latest_change
 from placement_sched.api.placement.microversions import AGGREGATE_GENERATIONS, PROVIDER_AGGREGATES
 from placement_sched.api.placement.params import normal_uuid
@@ -39,7 +39,8 @@ def replace(call: Call, uuid: str) -> Answer:
             resource_providers.bump_generations(connection, [provider.id], call.now())
         return provider.generation + 1
 
-    return _answer(call, uuids, call.services.database.write(work))
+    with phrases.generation_changed():
+        return _answer(call, uuids, call.services.database.write(work))
 
 
 def _answer(call: Call, uuids: Iterable[str], generation: int) -> Answer:

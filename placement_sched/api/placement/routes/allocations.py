@@ -39,7 +39,11 @@ def list_of_consumer(call: Call, consumer_uuid: str) -> Answer:
 def list_of_provider(call: Call, uuid: str) -> Answer:
     """Return what is allocated of a provider, by consumer."""
     with call.services.database.read() as connection:
-        provider = resource_providers.by_uuid(connection, uuid)
+        try:
+            provider = resource_providers.by_uuid(connection, uuid)
+        except NotFound as missing:
+            missing.detail = f"Resource provider '{uuid}' not found: {missing.detail}"
+            raise
         found = allocations.of_provider(connection, provider.id)
     by_consumer: dict[str, dict[str, Any]] = {}
     for one in found:

@@ -7,7 +7,7 @@ from typing import Any
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.errors import MethodNotAllowed
 from placement_sched.api.microversion import Version
-from placement_sched.api.placement import subject
+from placement_sched.api.placement import phrases, subject
 from placement_sched.api.placement.last_modified import latest_change
 from placement_sched.api.placement.microversions import (
     DELETE_ALL_INVENTORIES,
@@ -54,7 +54,7 @@ def create(call: Call, uuid: str) -> Answer:
         provider = resource_providers.locked_by_uuid(connection, uuid)
         inventory = inventory_from(name, call.body)
         words = f"Unable to create inventory for resource provider {uuid}"
-        _check_reserved([inventory], words, call.version)
+        _check_reserved([inventory], uuid, words, call.version)
         refuse_unknown(connection, {name}, words)
         if _of_class(inventories.of_provider(connection, provider.id), name):
             raise ConcurrentUpdate(f"Update conflict: {uuid} has an inventory of {name} already.")
@@ -78,7 +78,7 @@ def update(call: Call, uuid: str, resource_class: str) -> Answer:
         generation = call.body["resource_provider_generation"]
         provider = resource_providers.locked_by_uuid(connection, uuid, generation)
         inventory = inventory_from(resource_class, call.body)
-        _check_reserved([inventory], _unable_to_update(uuid), call.version)
+        _check_reserved([inventory], uuid, _unable_to_update(uuid), call.version)
         resource_classes.by_name(connection, resource_class)
         if not _of_class(inventories.of_provider(connection, provider.id), resource_class):
             raise Invalid(
@@ -99,7 +99,7 @@ def replace(call: Call, uuid: str) -> Answer:
         provider = resource_providers.locked_by_uuid(connection, uuid, generation)
         documents: Mapping[str, Any] = call.body["inventories"]
         wanted = [inventory_from(name, document) for name, document in documents.items()]
-        _check_reserved(wanted, _unable_to_update(uuid), call.version)
+        _check_reserved(wanted, uuid, _unable_to_update(uuid), call.version)
         refuse_unknown(
             connection,
             documents,
@@ -109,7 +109,8 @@ def replace(call: Call, uuid: str) -> Answer:
         resource_providers.bump_generations(connection, [provider.id], call.now())
         return _all_answer(wanted, provider.generation + 1, latest_change(call))
 
-    return call.services.database.write(work)
+    with phrases.update_conflict():
+        return call.services.database.write(work)
 
 
 def clear(call: Call, uuid: str) -> Answer:
@@ -140,7 +141,10 @@ def remove(call: Call, uuid: str, resource_class: str) -> Answer:
             inventories.remove(connection, provider, {resource_class})
         except InUse as refusal:
             # Of one class alone placement tells that with the code of a lost race.
-            raise InUse(refusal.detail, code=ConcurrentUpdate.code) from None
+            raise InUse(
+                f"Unable to delete inventory of class {resource_class}: {refusal.detail}",
+                code=ConcurrentUpdate.code,
+            ) from None
         resource_providers.bump_generations(connection, [provider.id], call.now())
 
     call.services.database.write(work)
@@ -171,7 +175,7 @@ def _unable_to_update(uuid: str) -> str:
     return f"Unable to update inventory for resource provider {uuid}"
 
 
-def _check_reserved(wanted: Sequence[Inventory], words: str, version: Version) -> None:
+def _check_reserved(wanted: Sequence[Inventory], uuid: str, words: str, version: Version) -> None:
     """Raise :class:`Invalid`, opening with ``words``, where nothing could ever be allocated.
 
     From 1.26 on all of it may be reserved.
@@ -180,9 +184,10 @@ def _check_reserved(wanted: Sequence[Inventory], words: str, version: Version) -
     for one in wanted:
         if one.capacity < 0 or (one.capacity == 0 and not may_be_full):
             raise Invalid(
-                f"{words}: Invalid inventory for '{one.resource_class}'. The reserved value is "
-                f"greater than {'' if may_be_full else 'or equal to '}total, or the ratio leaves "
-                f"nothing to allocate: {one.reserved} reserved of {one.total}, at a ratio of "
+                f"{words}: Invalid inventory for '{one.resource_class}' on resource provider "
+                f"'{uuid}'. The reserved value is greater than "
+                f"{'' if may_be_full else 'or equal to '}total, or the ratio leaves nothing to "
+                f"allocate: {one.reserved} reserved of {one.total}, at a ratio of "
                 f"{one.allocation_ratio}."
             )
 

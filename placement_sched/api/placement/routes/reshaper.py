@@ -1,6 +1,7 @@
 """The reshaper: inventories and allocations move between providers in one request."""
 
 from placement_sched.api.call import Answer, Call
+from placement_sched.api.placement import phrases
 from placement_sched.api.placement.microversions import RESHAPER
 from placement_sched.api.placement.routes.allocations import claims_of
 from placement_sched.api.placement.routes.inventories import inventory_from, refuse_unknown
@@ -16,10 +17,13 @@ def post(call: Call) -> Answer:
     claims = claims_of(call, call.body["allocations"])
     generations = {uuid: stock["resource_provider_generation"] for uuid, stock in stocks.items()}
     names = {name for stock in stocks.values() for name in stock["inventories"]}
+    allocated = {
+        name for claim in claims for amounts in claim.allocations.values() for name in amounts
+    }
 
     def work(connection: Connection) -> None:
         providers = reshape.lock(connection, generations, claims)
-        refuse_unknown(connection, names, "malformed reshaper data")
+        refuse_unknown(connection, names | allocated, "malformed reshaper data")
         # As in OpenStack placement, more may be reserved here than there is: what reports its
         # inventories so has to get through an upgrade, and nothing can be claimed of them.
         wanted = {
@@ -31,7 +35,8 @@ def post(call: Call) -> Answer:
         }
         reshape.write(connection, wanted, claims, call.now())
 
-    call.services.database.write(work)
+    with phrases.update_conflict():
+        call.services.database.write(work)
     return Answer(status=204)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from placement_sched.api.call import Answer, Call
+from placement_sched.api.placement import phrases
 from placement_sched.api.placement.last_modified import latest_change
 from placement_sched.api.placement.microversions import TRAITS
 from placement_sched.api.placement.schemas import traits as schemas
@@ -113,7 +114,8 @@ def replace(call: Call, uuid: str) -> Answer:
             generation += 1
         return _answer(call, wanted, generation)
 
-    return call.services.database.write(work)
+    with phrases.generation_changed():
+        return call.services.database.write(work)
 
 
 def clear(call: Call, uuid: str) -> Answer:
@@ -141,7 +143,7 @@ def _of_names(
     unknown = names.difference(trait.name for trait in known)
     found = traits.by_names(connection, unknown) if unknown else ()
     if missing := sorted(unknown.difference(trait.name for trait in found)):
-        raise Invalid(f"No such trait(s): {', '.join(missing)}.")
+        raise Invalid(f"No such trait {', '.join(missing)}")
     return tuple(sorted([*known, *found], key=lambda trait: trait.id))
 
 

@@ -1,0 +1,116 @@
+"""Errors are of the type that OpenStack's placement sends, for each Accept header."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.differential.exchange import Request
+from tests.differential.state import clear
+
+MISSING = "deaddead-0000-4000-8000-000000000001"
+PROVIDERS = "/resource_providers"
+
+#: Clients that accept nothing, JSON, or no JSON.
+ALIKE = [
+    None,
+    "",
+    "*/*",
+    "application/json",
+    "APPLICATION/JSON",
+    "application/*",
+    "application/json;q=0.1",
+    "application/json, text/html;q=0.9",
+    "application/json;q=0.9, */*;q=0.8",
+    "text/html",
+    "TEXT/HTML",
+    "text/html;q=0.5",
+    "text/html, text/plain",
+    "text/plain, text/html",
+    "text/plain;q=0.9, text/html;q=0.5",
+    "text/*",
+    "text/plain",
+    "text/plain;q=0.5",
+    "text/html;q=0",
+    "text/html;q=0, text/*",
+    "text/html;level=1",
+    "text/html;charset=utf-8",
+    "application/json;charset=utf-8",
+    "application/json;q=0",
+    "application/json;q=0, */*",
+    "*/*;q=0",
+    "application/xml",
+    "image/png",
+    ",",
+]
+#: Clients that accept JSON and HTML: here they get JSON, as in an answer without an error.
+PREFER_JSON_HERE = [
+    "text/html, application/json",
+    "text/html;q=0.5, application/json;q=0.1",
+    "application/json, text/plain, */*",
+    "text/html, */*;q=0.1",
+    "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+    "*/*;q=0.5",
+    "garbage",
+]
+
+ERRORS = {
+    "version that is not served": Request("GET", "/", "0.5"),
+    "malformed version": Request("GET", "/", "x"),
+    "no token": Request("GET", PROVIDERS, "1.39", headers={"X-Auth-Token": None}),
+    "forbidden": Request(
+        "PUT", "/traits/CUSTOM_A", "1.39", headers={"X-Auth-Token": "joe", "X-Roles": None}
+    ),
+    "unknown path": Request("GET", "/nope", "1.39"),
+    "path of a later version": Request("GET", "/allocation_candidates", "1.0"),
+    "unknown method": Request("DELETE", PROVIDERS, "1.39"),
+    "missing provider": Request("DELETE", f"{PROVIDERS}/{MISSING}", "1.39"),
+    "missing provider of which JSON is read": Request("GET", f"{PROVIDERS}/{MISSING}", "1.39"),
+    "malformed query": Request("GET", "/allocation_candidates?zork=1", "1.39"),
+    "malformed JSON": Request("POST", PROVIDERS, "1.39", text="{"),
+    "body against the schema": Request("POST", PROVIDERS, "1.39", {}),
+    "body of no type": Request(
+        "POST", PROVIDERS, "1.39", text="{}", headers={"Content-Type": None}
+    ),
+    "body of another type": Request(
+        "POST", PROVIDERS, "1.39", text="{}", headers={"Content-Type": "text/plain"}
+    ),
+    "duplicate": Request("POST", "/resource_classes", "1.39", {"name": "CUSTOM_A"}),
+}
+
+
+@pytest.fixture(scope="module")
+def stocked(sides):
+    for side in sides:
+        clear(side)
+        assert side.ask(Request("PUT", "/resource_classes/CUSTOM_A", "1.39")).status == 201
+    yield sides
+    for side in sides:
+        clear(side)
+
+
+def asked(sides, error, accept):
+    request = ERRORS[error]
+    request = replace(request, headers={**request.headers, "Accept": accept})
+    ours, theirs = (side.ask(request) for side in sides)
+    assert ours.status == theirs.status >= 400, error
+    return ours, theirs
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_error_is_of_the_peers_type_for_each_accept_header(stocked, error):
+    kinds = {}
+    for accept in ALIKE:
+        ours, theirs = asked(stocked, error, accept)
+        kinds[accept] = ours.headers["content-type"], theirs.headers["content-type"]
+        names = {"x-openstack-request-id", "allow", "openstack-api-version"}
+        assert names & ours.headers.keys() == names & theirs.headers.keys()
+    assert {accept: kind for accept, kind in kinds.items() if kind[0] != kind[1]} == {}
+    assert len({kind for kind, _ in kinds.values()}) == 3
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_client_that_accepts_json_gets_errors_as_json(stocked, error):
+    for accept in PREFER_JSON_HERE:
+        ours, theirs = asked(stocked, error, accept)
+        assert ours.headers["content-type"] == "application/json"
+        assert theirs.headers["content-type"] == "text/html; charset=UTF-8"

@@ -1,0 +1,55 @@
+"""Details of errors begin as those of OpenStack's placement: clients match these phrases.
+
+``phrases/`` has one file for each noun of the API. Each row is a request to the cloud that
+``setup.json`` makes, the status, and the words with which the details of both services begin. A
+row has a ``why`` where the sentences part before they have said the same.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.differential.exchange import request_from
+from tests.differential.state import clear
+
+FOLDER = Path(__file__).parent / "phrases"
+SETUP = json.loads((FOLDER / "setup.json").read_text())
+ROWS = [
+    pytest.param(row, id=f"{path.stem}: {row['case']}")
+    for path in sorted(FOLDER.glob("*.json"))
+    if path.stem != "setup"
+    for row in json.loads(path.read_text())
+]
+#: Fewer words than these, and a row needs a ``why``.
+ENOUGH = 3
+
+
+@pytest.fixture(scope="module")
+def cloud(sides):
+    for side in sides:
+        clear(side)
+    sides[1].forget_left_behind()
+    for kept in SETUP:
+        for side in sides:
+            reply = side.ask(request_from(kept))
+            assert reply.status < 300, reply.body
+    yield sides
+    for side in sides:
+        clear(side)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_detail_begins_as_the_peers(cloud, row):
+    ours, theirs = (side.ask(request_from(row)) for side in cloud)
+    cloud[1].forget_left_behind()
+    assert (ours.status, theirs.status) == (row["status"], row["status"])
+    assert " ".join(ours.detail.split()).startswith(row["begins"])
+    assert own_words(theirs).startswith(row["begins"])
+    assert "why" in row or len(row["begins"].split()) >= ENOUGH
+
+
+def own_words(reply):
+    """The detail without the sentence that WebOb puts before it, which only names the status."""
+    first, gap, rest = reply.detail.partition("\n\n")
+    return " ".join((rest if gap else first).split())
