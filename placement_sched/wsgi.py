@@ -2,54 +2,77 @@
 
 ``application`` has all faces; ``placement`` is the Placement API alone, at the root.
 Configuration comes from ``PLACEMENT_SCHED_CONFIG`` (files, colon-separated) and the
-``OS_<GROUP>__<OPTION>`` environment.
+``OS_<GROUP>__<OPTION>`` environment. It is checked when this module is loaded: a process whose
+configuration is wrong, or does not say how callers authenticate, ends with one line on stderr.
 """
 
-import gc
-from collections.abc import Callable, Iterable, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any
 
-from placement_sched.api.access_log import AccessLog
 from placement_sched.api.wsgi_types import WSGI
-from placement_sched.app import create_app, make_services, placement_app
-from placement_sched.config import logs
-from placement_sched.config.environment import files_named
-from placement_sched.config.process import CONF
-from placement_sched.config.settings import Settings
+from placement_sched.app import (
+    Application,
+    check_parts,
+    make_services,
+    placement_app,
+    served,
+)
+from placement_sched.config.api import GROUP, KEYSTONE_GROUP, STRATEGY
+from placement_sched.config.environment import FILES, files_named
+from placement_sched.config.settings import Settings, is_explicit
+from placement_sched.errors import ConfigurationError, Error
+from placement_sched.operations.followed_settings import FollowedSettings
+from placement_sched.operations.start_check import log_start
 from placement_sched.scheduler.loading import read_settings
 
-#: So many objects more than were freed start a collection of the young ones (Python: 700).
-_YOUNG = 10_000
+#: The status of a process whose configuration cannot be used: what gunicorn, and what uwsgi with
+#: need-app, take for an application that cannot be loaded. They end; with another status they
+#: would start the next worker for ever.
+UNUSABLE = 22 if "uwsgi" in sys.modules else 3
 
 
-def start(files: Sequence[str]) -> Settings:
-    """Read ``files`` and the environment into the process's ``CONF`` and start the log.
+def _configured() -> FollowedSettings:
+    """Return the settings, checked before any worker is forked; end the process if they are wrong.
 
-    Raises :class:`ConfigurationError` with the option or class that is wrong.
+    What belongs to one process, such as connections, is made later.
     """
-    settings = read_settings(files)
-    logs.setup(CONF)
-    return settings
+    try:
+        settings = read_settings(files_named())
+        refuse_unwritten_noauth2(settings)
+        check_parts(settings)
+        followed = FollowedSettings(settings)
+        log_start(settings)
+    except Error as wrong:
+        sys.stderr.write(f"{__name__}: {' '.join(wrong.detail.split())}\n")
+        sys.stderr.flush()
+        raise SystemExit(UNUSABLE) from None
+    return followed
 
 
-def served(application: WSGI) -> WSGI:
-    """Return ``application`` as a worker serves it: every request in the access log.
+def refuse_unwritten_noauth2(settings: Settings) -> None:
+    """Raise :class:`ConfigurationError` where noauth2 is nothing but the default.
 
-    What is loaded by now stays for good, so the garbage collector need not walk it ever again;
-    and an answer of thousands of rows is not taken for garbage every 700 objects. Together they
-    halve what a request for 1000 candidates costs.
+    Another server says where it listens, so that this service cannot see who may reach it.
     """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_YOUNG)
-    return AccessLog(application)
+    if settings.api.auth_strategy != "noauth2" or is_explicit(settings.conf, GROUP, STRATEGY):
+        return
+    named = os.environ.get(FILES)
+    files = f"{FILES}={named}" if named else f"{FILES} is not set"
+    raise ConfigurationError(
+        f"refusing to serve: the configuration ({files}) says neither [{GROUP}] {STRATEGY} nor "
+        f"anything in [{KEYSTONE_GROUP}]; write [{GROUP}] {STRATEGY} = keystone and "
+        f"[{KEYSTONE_GROUP}], or [{GROUP}] {STRATEGY} = noauth2, which lets anyone in, in a file "
+        f"that {FILES} names"
+    )
 
 
 class _OnFirstRequest:
     """An application made when the first request comes, after a server has forked its workers."""
 
-    def __init__(self, make: Callable[[], WSGI]) -> None:
+    def __init__(self, make: Callable[[Settings], WSGI]) -> None:
         self._make = make
         self._made: WSGI | None = None
         self._lock = Lock()
@@ -60,9 +83,12 @@ class _OnFirstRequest:
         if self._made is None:
             with self._lock:
                 if self._made is None:
-                    self._made = served(self._make())
+                    # The files may have changed since they were checked.
+                    self._made = served(self._make(_CONFIGURED.as_now()))
         return self._made(environ, start_response)
 
 
-application = _OnFirstRequest(lambda: create_app(start(files_named())))
-placement = _OnFirstRequest(lambda: placement_app(make_services(start(files_named()))))
+_CONFIGURED = _configured()
+
+application = _OnFirstRequest(lambda settings: Application(make_services(settings, serving=True)))
+placement = _OnFirstRequest(lambda settings: placement_app(make_services(settings)))

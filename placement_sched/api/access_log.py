@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from placement_sched.api.request_context import RequestContext, context_of
 from placement_sched.api.wsgi_types import WSGI
 
 LOG = logging.getLogger(__name__)
@@ -39,10 +40,11 @@ class AccessLog:
             return start_response(answered, with_headers, *rest)
 
         body = self._inner(environ, start)
+        context = context_of(environ)
         LOG.info(
             '%s - %s [%s] "%s %s %s" %s %s %s %.1f ms',
             environ.get("REMOTE_ADDR") or "-",
-            _user(environ),
+            _user(context),
             _at(int(time.time())),
             environ.get("REQUEST_METHOD", "-"),
             target,
@@ -51,6 +53,7 @@ class AccessLog:
             headers.get("content-length", "-"),
             headers.get("x-openstack-request-id", "-"),
             (time.perf_counter() - began) * 1000,
+            extra={"context": context},
         )
         return body
 
@@ -68,11 +71,15 @@ def _target(environ: dict[str, Any]) -> str:
     return _printable(f"{path}?{query}" if query else path)
 
 
-def _user(environ: dict[str, Any]) -> str:
-    """Return the user whom keystonemiddleware confirmed; a noauth2 token is never logged."""
-    if environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
+def _user(context: RequestContext | None) -> str:
+    """Return the user that the identity service confirmed.
+
+    Never what a client says in a header: and not the user of a noauth2 token, which is no more
+    than that, and may be a real token sent to the wrong place.
+    """
+    if context is None or not context.user_id:
         return "-"
-    return _printable(environ.get("HTTP_X_USER_ID") or "-").replace(" ", "_")
+    return _printable(context.user_id).replace(" ", "_")
 
 
 def _printable(text: str) -> str:

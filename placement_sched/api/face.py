@@ -22,20 +22,16 @@ from placement_sched.api.metrics import Asked, note
 from placement_sched.api.microversion import Headers, NotAcceptable, Version
 from placement_sched.api.origin import origin_of
 from placement_sched.api.query_string import Pairs
+from placement_sched.api.request_context import context_of
 from placement_sched.api.request_headers import RequestHeaders
-from placement_sched.api.response import (
-    JSON,
-    REQUEST_ID,
-    content_of,
-    send,
-)
+from placement_sched.api.response import JSON, content_of, send
 from placement_sched.api.route import Route
 from placement_sched.api.routing import Found, RouteTable
 from placement_sched.api.schema import shortened
 from placement_sched.api.services import Services
 from placement_sched.api.wsgi_types import StartResponse
 from placement_sched.errors import Error, Invalid, NotFound
-from placement_sched.model.request_ids import RequestIds, ids_of
+from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 
 LOG = logging.getLogger(__name__)
 
@@ -106,7 +102,7 @@ class Face:
         headers = RequestHeaders(environ)
         # As it was sent: werkzeug's is in capitals, and "get" is another method (RFC 9110).
         method: str = environ["REQUEST_METHOD"]
-        seen = Seen(ids_of(headers.get(REQUEST_ID)), accept=headers.get("Accept") or "")
+        seen = Seen(_ids(environ), accept=headers.get("Accept") or "")
         found = self._table.find(request.path, method)
         try:
             self._enter(request, headers, found, seen)
@@ -115,9 +111,7 @@ class Face:
         except Exception as failure:  # noqa: BLE001 - no traceback reaches a user
             answer = self._told(failure, seen)
             content = content_of(answer)
-        stamps = {REQUEST_ID: seen.request_id}
-        if seen.version is not None:
-            stamps.update(self._dialect.stamps(seen.version))
+        stamps = {} if seen.version is None else self._dialect.stamps(seen.version)
         asked = Asked(self._name, found.template, method)
         note(environ, asked, str(seen.version) if seen.version else "")
         return send(answer, content, stamps, method, start_response)
@@ -207,6 +201,11 @@ class Face:
         if isinstance(error, MethodNotAllowed) and error.allowed:
             headers["Allow"] = ", ".join(error.allowed)
         return replace(answer, headers=headers)
+
+
+def _ids(environ: dict[str, Any]) -> RequestIds:
+    known = context_of(environ)
+    return NO_REQUEST if known is None else known.ids
 
 
 def _target(identity: Identity, project_key: str | None, pairs: Pairs) -> dict[str, str]:

@@ -5,21 +5,24 @@ is decided behind it, where it is known whether the address needs a token at all
 each face's own shape.
 """
 
+import logging
 from typing import Any
 
 import webob
 from keystoneauth1 import exceptions as keystoneauth
+from keystoneauth1 import loading
 from keystonemiddleware import auth_token
 from keystonemiddleware import exceptions as middleware
 from oslo_config import cfg
 from webob.exc import HTTPServiceUnavailable
 
 from placement_sched.api.auth import UNREACHABLE
+from placement_sched.api.request_context import context_of
 from placement_sched.api.wsgi_types import WSGI
+from placement_sched.config.api import KEYSTONE_GROUP as _GROUP
 from placement_sched.config.eventlet_warning import eventlet_unheard
 from placement_sched.errors import ConfigurationError
-
-_GROUP = "keystone_authtoken"
+from placement_sched.remote.access import check_installed
 
 #: What it means, beyond a token that is not valid, that the identity service gave no answer.
 _NO_ANSWER = (
@@ -62,6 +65,7 @@ class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware 
             # keystonemiddleware writes the service token's scope over the user's.
             system = request.token_info["token"].get("system") or {}
             request.headers["OpenStack-System-Scope"] = "all" if system.get("all") else ""
+            _note_caller(request)
         return response
 
     def fetch_token(self, token: str, **options: Any) -> Any:
@@ -76,6 +80,38 @@ class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware 
         except (*_NO_ANSWER, HTTPServiceUnavailable) as failure:
             self.log.critical("No token can be checked: %s", failure)
             raise _Silent from failure
+
+
+def _note_caller(request: webob.Request) -> None:
+    """Let the log show whom the identity service has confirmed."""
+    known = context_of(request.environ)
+    if known is not None:
+        headers = request.headers
+        known.confirm(
+            headers.get("X-User-Id"),
+            headers.get("X-Project-Id"),
+            user_domain_id=headers.get("X-User-Domain-Id"),
+            project_domain_id=headers.get("X-Project-Domain-Id"),
+            domain_id=headers.get("X-Domain-Id"),
+            system_scope=headers.get("OpenStack-System-Scope") or None,
+        )
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Raise :class:`ConfigurationError` where ``[keystone_authtoken]`` is not enough to go by.
+
+    The middleware's advice is left to those who make it to serve, so that it is logged once.
+    """
+    loading.register_auth_conf_options(conf, _GROUP)
+    if conf[_GROUP].auth_type is not None:
+        check_installed(_GROUP, conf[_GROUP].auth_type)
+    advice = logging.getLogger("keystonemiddleware")
+    before = advice.level
+    advice.setLevel(logging.CRITICAL)
+    try:
+        guarded(lambda _environ, _start: (), conf)
+    finally:
+        advice.setLevel(before)
 
 
 def guarded(application: WSGI, conf: cfg.ConfigOpts) -> WSGI:

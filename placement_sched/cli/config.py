@@ -9,10 +9,12 @@ from contextlib import contextmanager
 
 from oslo_config import cfg, generator
 
+from placement_sched.api import keystone
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import open_database, shown
 from placement_sched.cli.sentences import sentence
 from placement_sched.cli.terminal import print_json, waiting
+from placement_sched.config.api import KEYSTONE_GROUP
 from placement_sched.config.messaging import oslo_messaging
 from placement_sched.config.process import read_files
 from placement_sched.config.settings import Settings
@@ -92,6 +94,7 @@ def _problems(arguments: argparse.Namespace) -> list[Problem]:
     told = {problem.text for problem in problems}
     problems += [problem for problem in check_settings(settings) if problem.text not in told]
     problems += check_policies(settings)
+    problems += _check_keystone(settings, problems)
     if arguments.database and not any(problem.fatal for problem in problems):
         problems += _check_database(settings)
     return problems
@@ -116,6 +119,17 @@ def _silent(name: str) -> Iterator[None]:
     finally:
         logger.removeHandler(nothing)
         logger.propagate = before
+
+
+def _check_keystone(settings: Settings, problems: Sequence[Problem]) -> list[Problem]:
+    """Return why keystone cannot be asked, unless a line has told that already."""
+    told = any(problem.fatal and f"[{KEYSTONE_GROUP}]" in problem.text for problem in problems)
+    if settings.api.auth_strategy == "keystone" and not told:
+        try:
+            keystone.check(settings.conf)
+        except ConfigurationError as wrong:
+            return [Problem(None, wrong.detail)]
+    return []
 
 
 def _check_database(settings: Settings) -> list[Problem]:

@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 
@@ -103,9 +104,6 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     """Return what ``argv`` says; leaves where it says what cannot be, and after help."""
     parser = make_parser(argv)
     try:
-        if not argv:
-            parser.print_help()
-            parser.exit()
         arguments, unknown = parser.parse_known_args(argv)
     finally:
         # --help and --version print and leave.
@@ -128,8 +126,8 @@ def make_parser(argv: Sequence[str]) -> Parser:
     )
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     # A command whose status 1 means something else of its own sets another one.
-    parser.set_defaults(failure=1, wrong_input=None)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser.set_defaults(failure=1, wrong_input=None, run=partial(_help, parser))
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     # No option before the command takes a value, so the first other word is its name.
     called = next((word for word in argv if not word.startswith("-")), None)
     for group in GROUPS:
@@ -139,6 +137,12 @@ def make_parser(argv: Sequence[str]) -> Parser:
         for name, summary in group.summaries.items():
             commands.add_parser(name, help=summary)
     return parser
+
+
+def _help(parser: Parser, _arguments: argparse.Namespace) -> int:
+    """Print the help where no command is given."""
+    parser.print_help()
+    return 0
 
 
 def _status(error: Error, arguments: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 import argparse
 import ctypes
 import logging
+import multiprocessing
 import os
 import signal
 import socket
@@ -23,20 +24,28 @@ from granian.server.mp import MPServer
 
 from placement_sched.api import metrics
 from placement_sched.api.asgi import Bridge
-from placement_sched.app import Application, check_parts, create_app, make_services
+from placement_sched.app import (
+    Application,
+    check_parts,
+    create_app,
+    make_services,
+    served,
+    start,
+)
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
+from placement_sched.cli.sentences import sentence
 from placement_sched.config import logs
 from placement_sched.config.process import CONF
 from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Error, Unavailable
-from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations.followed_settings import FollowedSettings
 from placement_sched.operations.rehearse import rehearse
+from placement_sched.operations.start_check import log_start
+from placement_sched.scheduler import live_settings
 from placement_sched.scheduler.live_settings import PAUSE
 from placement_sched.scheduler.loading import read_settings
-from placement_sched.wsgi import served, start
 
 LOG = logging.getLogger(__name__)
 
@@ -53,6 +62,14 @@ CONNECTIONS = 1024
 GRACE = 30
 #: glibc's number (malloc.h) for how many heaps there may be.
 _M_ARENA_MAX = -8
+#: Granian's messages go where all others do, with the time of each.
+_GRANIANS_LOG = {
+    "formatters": {},
+    "handlers": {},
+    "loggers": {"_granian": {"handlers": [], "propagate": True}},
+}
+#: Held by the worker that says, for all of them, that the database is away at the start.
+_DATABASE_AWAY = multiprocessing.Lock()
 #: A worker that lived this long was serving: its death is an accident, not a crash at start.
 SERVED = 2.0
 
@@ -86,8 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
-    check_parts(settings)  # a class that is not there is told now, not by every worker
-    announcer_of(settings)  # so is a message bus that cannot be
+    check_parts(settings)  # one line now, rather than one of every worker
     refuse_open_door(settings, arguments.host)
     refuse_unadopted_database(settings)  # a worker would answer every request with that alone
     port = free_port(arguments.host, arguments.port)
@@ -104,7 +120,9 @@ def run(arguments: argparse.Namespace) -> int:
         respawn_failed_workers=True,
         workers_kill_timeout=GRACE,
         log_level=LogLevels.warning,
+        log_dictconfig=_GRANIANS_LOG,
     )
+    log_start(settings)
     followed = FollowedSettings(settings)
     _AT_START["settings"] = followed
     server.check = followed.check
@@ -128,17 +146,28 @@ class _Server(MPServer):
     keep what they have where that cannot be used. It tells at once which of the two will be.
     """
 
-    #: Tells whether the configuration files can be used, or raises :class:`ConfigurationError`.
+    #: Reads the configuration files again, and logs where they cannot be used.
     check: Callable[[], None]
+    #: Why the server stops; nothing where no signal asked for it.
+    asked_by = ""
+
+    def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
+        """Note which signal asks the server to stop."""
+        self.asked_by = signal.Signals(args[0]).name if args else ""
+        super().signal_handler_interrupt(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    def shutdown(self, exit_code: int = 0) -> None:
+        """Stop the workers; log the beginning and the end of it."""
+        LOG.info("stopping: %s", self.asked_by or "a worker cannot start")
+        try:
+            super().shutdown(exit_code)  # type: ignore[no-untyped-call]
+        finally:
+            LOG.info("stopped")
 
     def _reload(self, _spawn_target: Any, _target_loader: Any) -> None:
         self.reload_signal = False
         self.main_loop_interrupt.clear()
-        try:
-            self.check()
-        except Exception as wrong:  # noqa: BLE001 - of whatever plugin; the server is to live on
-            reason = wrong.detail if isinstance(wrong, Error) else wrong
-            LOG.error("%s; what was said before stays in effect", reason)  # noqa: TRY400 - told whole
+        self.check()
 
     def _respawn_workers(
         self, workers: Sequence[int], spawn_target: Any, target_loader: Any, delay: float = 0
@@ -170,11 +199,14 @@ def load(files: Sequence[str], parent: int) -> Bridge:
     application = _application(files)
     settings = application.services.settings
     services = application.services
+    away = ""
     try:
         services.ready()
         rehearse(services.database, services.summaries, settings, services.random)
     except Unavailable as failure:
-        LOG.warning("starting without the database: %s", failure)
+        away = sentence(failure)
+    if away and _DATABASE_AWAY.acquire(block=False):
+        LOG.warning("starting without the database: %s", away)
     _regularly(services.keep_up, "upkeep")
     most = settings.api.max_request_body_size
     return Bridge(served(application), most=most, threads=THREADS)
@@ -201,9 +233,14 @@ def _application(files: Sequence[str]) -> Application:
     """
     followed = _AT_START.get("settings")
     if followed is None or not followed.moved:
-        return create_app(start(files))
-    logs.setup(CONF)
-    return Application(make_services(followed.as_now(), serving=True))
+        application = create_app(start(files))
+    else:
+        logs.setup(CONF)
+        application = Application(make_services(followed.as_now(), serving=True))
+    if not CONF.debug:
+        # The server itself follows the files, and says for all workers what has become of them.
+        logging.getLogger(live_settings.__name__).setLevel(logging.CRITICAL)
+    return application
 
 
 def _share_one_heap() -> None:

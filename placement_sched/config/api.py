@@ -4,17 +4,27 @@ from oslo_config import cfg
 
 GROUP = "api"
 
+#: The option that says how callers are authenticated.
+STRATEGY = "auth_strategy"
+
+#: Where keystonemiddleware finds the identity service. A configuration with any option of this
+#: group means keystone, unless it says otherwise.
+KEYSTONE_GROUP = "keystone_authtoken"
+
 OPTIONS = (
     cfg.StrOpt(
-        "auth_strategy",
+        STRATEGY,
         default="noauth2",
         choices=[
             ("keystone", "tokens are validated by keystonemiddleware"),
             ("noauth2", "the token is user[:project]; user admin is an administrator"),
         ],
         deprecated_group="DEFAULT",
-        help="How callers prove who they are. With noauth2 the server listens on a loopback "
-        "address only, unless this option is written in the configuration explicitly.",
+        help="How callers authenticate. Left out, it is keystone where any option of "
+        "[keystone_authtoken] is written, as OpenStack's default is, and noauth2 otherwise. "
+        "noauth2 lets anyone in who can reach the port: unless it is written here, "
+        "placement-sched serve listens with it on a loopback address only, and the WSGI entry "
+        "points refuse to start.",
     ),
     cfg.IntOpt(
         "max_request_body_size",

@@ -9,6 +9,9 @@ from typing import Any
 from oslo_config import cfg
 from oslo_config.sources._environment import EnvironmentConfigurationSource
 
+#: The variable that names configuration files for the WSGI entry points.
+FILES = "PLACEMENT_SCHED_CONFIG"
+
 
 class Environment(EnvironmentConfigurationSource):
     """oslo.config's source, which looks for deprecated names in files only, taught to look here."""
@@ -26,4 +29,4 @@ class Environment(EnvironmentConfigurationSource):
 
 def files_named() -> list[str]:
     """Return the configuration files that ``PLACEMENT_SCHED_CONFIG`` names, colon-separated."""
-    return [name for name in os.environ.get("PLACEMENT_SCHED_CONFIG", "").split(":") if name]
+    return [name for name in os.environ.get(FILES, "").split(":") if name]

@@ -1,11 +1,11 @@
 """A configuration file as its lines: every assignment with the place where it stands."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from oslo_config import iniparser
+from oslo_config import cfg, iniparser
 
 from placement_sched.errors import ConfigurationError
 
@@ -35,6 +35,37 @@ class Assignment:
 #: Assignments by section, in the order in which they are written.
 Sections = Mapping[str, tuple[Assignment, ...]]
 NO_SECTIONS: Sections = MappingProxyType({})
+
+
+def files_read(conf: cfg.ConfigOpts) -> list[str]:
+    """Return the files that ``conf`` was read from, in order: what comes later wins."""
+    folders = [Path(folder) for folder in conf.config_dir or ()]
+    return [
+        *(conf.config_file or ()),
+        *(str(one) for each in folders for one in sorted(each.glob("*.conf"))),
+    ]
+
+
+def in_effect(sections: Sections, names: Iterable[tuple[str, str]]) -> Assignment | None:
+    """Return the assignment that sets an option: the last one of the last file that has one.
+
+    ``names`` are group and name of the option, those of today first: in one file they win.
+    """
+    found = [list(_named(sections, *each)) for each in names]
+    files = [line.place.file for lines in sections.values() for line in lines]
+    for file in reversed(list(dict.fromkeys(files))):
+        for lines in found:
+            here = [line for line in lines if line.place.file == file]
+            if here:
+                return here[-1]
+    return None
+
+
+def _named(sections: Sections, group: str, name: str) -> Iterator[Assignment]:
+    wanted = name.replace("-", "_")
+    for line in sections.get(group, ()):
+        if line.name.replace("-", "_") == wanted:
+            yield line
 
 
 def sections_of(files: Iterable[str]) -> Sections:

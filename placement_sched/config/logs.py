@@ -1,5 +1,8 @@
 """Logging by oslo.log, with its options (``debug``, ``log_file``, ``use_journal``, ...)."""
 
+import logging
+import sys
+
 from oslo_config import cfg
 from oslo_log import log
 
@@ -7,10 +10,18 @@ PRODUCT = "placement_sched"
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make ``conf`` know oslo.log's options; as they stand, the log goes to stdout."""
+    """Make ``conf`` know oslo.log's options; as they stand, the log goes to stderr."""
     log.register_options(conf)
 
 
 def setup(conf: cfg.ConfigOpts) -> None:
-    """Start logging as ``conf``, already read, says."""
+    """Start logging as ``conf``, already read, says.
+
+    Where it says nothing of a place, oslo.log takes stdout, which is for what a command prints.
+    """
     log.setup(conf, PRODUCT)
+    if conf.log_config_append:
+        return  # a place that the operator names there is meant
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stdout:
+            handler.setStream(sys.stderr)

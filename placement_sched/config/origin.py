@@ -1,12 +1,11 @@
 """Where the value of an option comes from: which layer, and which line where it is written."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from oslo_config import cfg
 
-from placement_sched.config.lines import Assignment, Place
-from placement_sched.config.settings import Settings, registered_options
+from placement_sched.config.lines import Place, in_effect
+from placement_sched.config.settings import Settings, names_of, registered_options
 
 DEFAULT = "default"
 CONFIGURATION = "configuration"
@@ -41,22 +40,5 @@ def origin_of(settings: Settings, group: str, name: str) -> Origin:
 def place_in_files(settings: Settings, group: str, name: str) -> Place | None:
     """Return the line of the files that sets an option, by today's name or an older one of it."""
     option = registered_options(settings.conf)[group][name]
-    names = [
-        (group, name),
-        *((old.group or group, old.name or name) for old in option.deprecated_opts),
-    ]
-    found = [list(_lines(settings, *one)) for one in names]
-    files = [line.place.file for lines in settings.sections.values() for line in lines]
-    for file in reversed(list(dict.fromkeys(files))):
-        for lines in found:  # in one file, today's name wins
-            here = [line.place for line in lines if line.place.file == file]
-            if here:
-                return here[-1]
-    return None
-
-
-def _lines(settings: Settings, group: str, name: str) -> Iterator[Assignment]:
-    wanted = name.replace("-", "_")
-    for line in settings.sections.get(group, ()):
-        if line.name.replace("-", "_") == wanted:
-            yield line
+    found = in_effect(settings.sections, names_of(option, group, name))
+    return None if found is None else found.place

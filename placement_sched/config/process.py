@@ -1,15 +1,16 @@
 """The oslo.config object of this process, and how a fresh one is made."""
 
-from collections.abc import Sequence
-from pathlib import Path
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from oslo_config import cfg
 
-from placement_sched.config import logs, messaging, middleware, neutron
+from placement_sched.config import api, logs, messaging, middleware, neutron
 from placement_sched.config.catalogue import list_opts
 from placement_sched.config.environment import Environment
 from placement_sched.config.in_effect import ProcessConf
+from placement_sched.config.lines import files_read, sections_of
 from placement_sched.errors import ConfigurationError
 
 Conf = TypeVar("Conf", bound=cfg.ConfigOpts)
@@ -40,15 +41,6 @@ def read_files(conf: cfg.ConfigOpts, files: Sequence[str] = ()) -> cfg.ConfigOpt
     return _read(conf, files, use_env=True, default_config_dirs=None)
 
 
-def files_read(conf: cfg.ConfigOpts) -> list[str]:
-    """Return the files that ``conf`` was read from, in order: what comes later wins."""
-    folders = [Path(folder) for folder in conf.config_dir or ()]
-    return [
-        *(conf.config_file or ()),
-        *(str(one) for each in folders for one in sorted(each.glob("*.conf"))),
-    ]
-
-
 def read_only_files(conf: cfg.ConfigOpts, files: Sequence[str]) -> cfg.ConfigOpts:
     """Read ``files`` and nothing else, whatever this machine is configured to; return ``conf``.
 
@@ -57,13 +49,16 @@ def read_only_files(conf: cfg.ConfigOpts, files: Sequence[str]) -> cfg.ConfigOpt
     return _read(conf, files, use_env=False, default_config_dirs=[])
 
 
-def _read(conf: cfg.ConfigOpts, files: Sequence[str], **sources: Any) -> cfg.ConfigOpts:
+def _read(
+    conf: cfg.ConfigOpts, files: Sequence[str], *, use_env: bool, **sources: Any
+) -> cfg.ConfigOpts:
     try:
         conf(
             args=[],
             project="placement_sched",
             default_config_files=list(files),
             version="",
+            use_env=use_env,
             **sources,
         )
     except cfg.ConfigFilesNotFoundError as missing:
@@ -71,7 +66,22 @@ def _read(conf: cfg.ConfigOpts, files: Sequence[str], **sources: Any) -> cfg.Con
         raise ConfigurationError(f"configuration file not found: {absent}") from None
     except (cfg.Error, ValueError, OSError) as wrong:
         raise ConfigurationError(f"configuration: {' '.join(str(wrong).split())}") from None
+    conf.clear_default(api.STRATEGY, api.GROUP)
+    if _names_keystone(conf, os.environ if use_env else {}):
+        conf.set_default(api.STRATEGY, "keystone", api.GROUP)
     return conf
+
+
+def _names_keystone(conf: cfg.ConfigOpts, environment: Mapping[str, str]) -> bool:
+    """Return whether any option of ``[keystone_authtoken]`` is written, whatever its value.
+
+    OpenStack's placement has keystone as its default: a file that describes the identity service
+    is meant for that.
+    """
+    prefix = f"OS_{api.KEYSTONE_GROUP.upper()}__"
+    return bool(sections_of(files_read(conf)).get(api.KEYSTONE_GROUP)) or any(
+        variable.startswith(prefix) for variable in environment
+    )
 
 
 CONF = _with_options(ProcessConf())

@@ -4,13 +4,22 @@ Layers, strongest first: overrides of one request, a policy's section, files and
 defaults. The last two are oslo.config's own; the first two are mappings laid over it.
 """
 
+import os
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
 from oslo_config import cfg, types
 
-from placement_sched.config.lines import NO_SECTIONS, Sections
+from placement_sched.config.lines import (
+    NO_SECTIONS,
+    Assignment,
+    Place,
+    Sections,
+    files_read,
+    in_effect,
+    sections_of,
+)
 from placement_sched.config.wrong_values import countable, plain_reason
 from placement_sched.errors import ConfigurationError, Invalid
 
@@ -181,7 +190,49 @@ def _read(conf: cfg.ConfigOpts, group: str, name: str, option: cfg.Opt) -> Any:
     try:
         return countable(option, conf[name] if group == "DEFAULT" else conf[group][name])
     except (cfg.Error, ValueError) as wrong:
-        raise ConfigurationError(f"[{group}] {name}: {wrong}") from None
+        raise ConfigurationError(_wrong_value(conf, group, name, option, wrong)) from None
+
+
+def _wrong_value(
+    conf: cfg.ConfigOpts, group: str, name: str, option: cfg.Opt, wrong: Exception
+) -> str:
+    """Return where an option is written and why its value is wrong, as ``config validate`` has it.
+
+    oslo.config's own message is made of one that says why, and has the place as Python shows it.
+    """
+    line = written(conf, group, name, option)
+    why = wrong.__context__ if isinstance(wrong.__context__, ValueError) else wrong
+    if line is None:
+        return f"[{group}] {name} has a wrong value: {plain_reason(option.default, why)}"
+    return f"{line.place}: {wrong_value(line, option, why)}"
+
+
+def wrong_value(line: Assignment, option: cfg.Opt, why: Exception) -> str:
+    """Return what is wrong with the value that a line has for an option, which raised ``why``."""
+    reason = "" if option.secret else f": {plain_reason(line.value, why)}"
+    return f"[{line.group}] {line.name} has a wrong value{reason}"
+
+
+def written(conf: cfg.ConfigOpts, group: str, name: str, option: cfg.Opt) -> Assignment | None:
+    """Return the assignment that sets an option, by whichever of its names, or None."""
+    names = names_of(option, group, name)
+    if conf._use_env:  # noqa: SLF001 - get_location fails where the value is wrong
+        for variable, (one_group, one_name) in zip(map(_variable, names), names, strict=True):
+            if variable in os.environ:
+                place = Place(f"environment {variable}", 0)
+                return Assignment(place, place, one_group, one_name, os.environ[variable])
+    return in_effect(sections_of(files_read(conf)), names)
+
+
+def _variable(name: tuple[str, str]) -> str:
+    group, option = name
+    return f"OS_{group.upper()}__{option.upper().replace('-', '_')}"
+
+
+def names_of(option: cfg.Opt, group: str, name: str) -> list[tuple[str, str]]:
+    """Return group and name of an option, those of today first, then its older ones."""
+    older = [(old.group or group, old.name or name) for old in option.deprecated_opts]
+    return [(group, name), *older]
 
 
 def _typed(place: str, option: cfg.Opt, value: Any) -> Any:

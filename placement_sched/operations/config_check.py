@@ -9,9 +9,9 @@ from oslo_config import cfg
 
 from placement_sched.config.lines import Assignment, Place, read_assignments
 from placement_sched.config.not_yet import NOT_YET
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import Settings, wrong_value
 from placement_sched.config.without_meaning import WITHOUT_MEANING
-from placement_sched.config.wrong_values import countable, plain_reason
+from placement_sched.config.wrong_values import countable
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.notifications.announcer import announcer_of
@@ -31,14 +31,21 @@ from placement_sched.scheduler.networks import neutron_of
 #: program's. Nova's names, held against ours, stay below, but for those in ``NOT_YET``.
 _ALIKE = 0.8
 
+#: How the variables of oslo.messaging's groups begin.
+_MESSAGING = "OS_OSLO_MESSAGING_"
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something an operator should mend; ``fatal`` unless the configuration works all the same."""
+    """Something an operator should mend; ``fatal`` unless the configuration works all the same.
+
+    A line that is ``without_effect`` sets nothing: the service starts, but not as it was meant to.
+    """
 
     place: Place | None
     text: str
     fatal: bool = True
+    without_effect: bool = False
 
     def __str__(self) -> str:
         kind = "error" if self.fatal else "warning"
@@ -56,7 +63,7 @@ def check_files(
     ``conf`` knows the options of strangers' plugins. ``unlisted`` are sections that an aggregate
     may name as its policy, each with why it could not be used, or None.
     """
-    catalogue = Catalogue(conf)
+    catalogue = Catalogue(conf, messaging=False)
     problems: list[Problem] = []
     written: list[Assignment] = []
     for file in files:
@@ -64,6 +71,10 @@ def check_files(
             written += read_assignments(file)
         except ConfigurationError as wrong:
             problems.append(Problem(None, wrong.detail))
+    if any(variable.startswith(_MESSAGING) for variable in environment) or not all(
+        catalogue.knows(line.group, line.name) for line in written
+    ):
+        catalogue.add_messaging()
     written += _from_environment(environment, catalogue)
     problems += _keystone(written, catalogue)
     problems += _unknown_groups(written, catalogue, unlisted)
@@ -164,7 +175,7 @@ def _unknown_groups(
             text = f"there is no group [{line.group}] here, nor can it be a policy: {reason}"
         else:
             text = f"there is no group [{line.group}] here, and nothing in it is used"
-        yield Problem(line.heading, text, fatal=bool(near))
+        yield Problem(line.heading, text, fatal=bool(near), without_effect=True)
 
 
 def _listed_policies(written: Iterable[Assignment]) -> set[str]:
@@ -203,20 +214,20 @@ def _unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
     """Return what to say of an option nobody has: OpenStack's may be there to no effect."""
     unused = WITHOUT_MEANING.get((line.group, underscored(line.name)))
     if unused is not None:
-        text = f"[{line.group}] {line.name} means nothing here: {unused}"
-        return Problem(line.place, text, fatal=False)
+        text = f"[{line.group}] {line.name} is ignored: {unused}"
+        return Problem(line.place, text, fatal=False, without_effect=True)
     if (line.group, underscored(line.name)) in NOT_YET:
         text = f"[{line.group}] {line.name} is not used by this release"
-        return Problem(line.place, text, fatal=False)
+        return Problem(line.place, text, fatal=False, without_effect=True)
     text = f"there is no option [{line.group}] {line.name}"
     elsewhere = catalogue.groups_with(line.name)
     if elsewhere:
         places = " and ".join(f"[{group}]" for group in elsewhere)
-        return Problem(line.place, f"{text}; there is one in {places}")
+        return Problem(line.place, f"{text}; there is one in {places}", without_effect=True)
     near = _nearest(underscored(line.name), catalogue.names(line.group))
     if near:
-        return Problem(line.place, f"{text}; did you mean {near}?")
-    return Problem(line.place, f"{text} here, and it is not used", fatal=False)
+        return Problem(line.place, f"{text}; did you mean {near}?", without_effect=True)
+    return Problem(line.place, f"{text} here, and it is not used", fatal=False, without_effect=True)
 
 
 def _nearest(name: str, names: Iterable[str]) -> str | None:
@@ -229,5 +240,4 @@ def _check_type(line: Assignment, option: cfg.Opt) -> Iterator[Problem]:
     try:
         countable(option, option.type(line.value))
     except (TypeError, ValueError) as wrong:
-        reason = "" if option.secret else f": {plain_reason(line.value, wrong)}"
-        yield Problem(line.place, f"[{line.group}] {line.name} has a wrong value{reason}")
+        yield Problem(line.place, wrong_value(line, option, wrong))

@@ -14,13 +14,16 @@ from placement_sched.config.without_meaning import WITHOUT_MEANING
 from placement_sched.errors import ConfigurationError
 from placement_sched.remote.access import check_installed
 
+#: The namespace of oslo.messaging.
+MESSAGING = "oslo.messaging"
+
 #: The ``oslo.config.opts`` entry points that make up a configuration file of this service.
 NAMESPACES = (
     "placement_sched",
     "placement_sched.plugins",
     "placement_sched.neutron",
     "oslo.log",
-    "oslo.messaging",
+    MESSAGING,
     "oslo.policy",
     "oslo.middleware.cors",
     "oslo.middleware.http_proxy_to_wsgi",
@@ -45,17 +48,34 @@ MESSAGING_GROUPS = frozenset(
 class Catalogue:
     """Options by group and name, the deprecated names too; ``-`` and ``_`` are the same.
 
-    ``conf`` adds what it knows beyond the namespaces: options of strangers' plugins.
+    ``conf`` adds what it knows beyond the namespaces: options of third-party plugins. Without
+    ``messaging``, the options of oslo.messaging can be added later.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, *, messaging: bool = True) -> None:
         self.options: dict[str, dict[str, cfg.Opt]] = {}
         self.deprecated: dict[tuple[str, str], tuple[str, cfg.Opt]] = {}
-        for group, option in _listed():
-            self._add(group, option)
+        for namespace in NAMESPACES:
+            if namespace != MESSAGING:
+                self._add_namespace(namespace)
         for group, members in registered_options(conf).items():
             for option in members.values():
                 self._add(group, option)
+        if messaging:
+            self.add_messaging()
+
+    def knows(self, group: str, name: str) -> bool:
+        """Return whether there is such an option, by a name of today or an older one."""
+        return self.find(group, name) is not None or (group, underscored(name)) in self.deprecated
+
+    def add_messaging(self) -> None:
+        """Add the options of oslo.messaging, which takes long to load and brings much along."""
+        oslo_messaging()  # which is so kept from warning when its options are
+        self._add_namespace(MESSAGING)
+
+    def _add_namespace(self, namespace: str) -> None:
+        for group, option in _listed(namespace):
+            self._add(group, option)
 
     def _add(self, group: str, option: cfg.Opt) -> None:
         self.options.setdefault(group, {})[option.dest] = option
@@ -114,10 +134,8 @@ def underscored(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _listed() -> Iterator[tuple[str, cfg.Opt]]:
-    oslo_messaging()  # which is so kept from warning when its options are
-    for namespace in NAMESPACES:
-        for announced in entry_points(group="oslo.config.opts", name=namespace):
-            for group, options in announced.load()():
-                name = group.name if isinstance(group, cfg.OptGroup) else group or "DEFAULT"
-                yield from ((name, option) for option in options)
+def _listed(namespace: str) -> Iterator[tuple[str, cfg.Opt]]:
+    for announced in entry_points(group="oslo.config.opts", name=namespace):
+        for group, options in announced.load()():
+            name = group.name if isinstance(group, cfg.OptGroup) else group or "DEFAULT"
+            yield from ((name, option) for option in options)

@@ -11,7 +11,7 @@ from time import monotonic
 
 from oslo_log import log
 
-from placement_sched.config.process import files_read
+from placement_sched.config.lines import files_read
 from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import Clock
@@ -32,7 +32,7 @@ _READ_AGAIN = RATIOS | {
 }
 
 #: What tells one state of a file from another; None where there is none.
-_Stamp = tuple[int, int, int] | None
+Stamp = tuple[int, int, int] | None
 
 
 class LiveSettings:
@@ -66,7 +66,7 @@ class LiveSettings:
         except ConfigurationError as wrong:
             self._read_all, refused = True, wrong.detail
         if refused:
-            LOG.error("%s; what was said before stays in effect", refused)
+            LOG.error("%s; keeping the previous settings", refused)
 
     def settings(self) -> Settings:
         """Return the settings in effect, having looked at the files once in :data:`PAUSE` seconds.
@@ -100,7 +100,7 @@ class LiveSettings:
         except ConfigurationError as wrong:
             refused = wrong.detail
         if refused:  # told behind the failure, which the log would tell once more
-            LOG.warning("%s; what was said before stays in effect", refused)
+            LOG.warning("%s; keeping the previous settings", refused)
         else:
             LOG.info("%s: changed, and in effect", ", ".join(changed))
 
@@ -117,10 +117,10 @@ class LiveSettings:
     def _laid_over(self, configured: Settings) -> Settings:
         found = options_file.read(configured, self._clock)
         for told in found.passed_over:
-            LOG.warning("%s; it is passed over", told)
+            LOG.warning("%s; it is ignored", told)
         return found.settings
 
-    def _look(self) -> dict[str, _Stamp]:
+    def _look(self) -> dict[str, Stamp]:
         named = self._configured.scheduler.json_config_location
         # What comes into the folder of further files is seen as well.
         files = files_read(self._configured.conf)
@@ -142,12 +142,12 @@ def read_again(running: Settings) -> Settings:
     return running.with_values_of(fresh, changed - standing)
 
 
-def stamps_of(files: Iterable[str]) -> dict[str, _Stamp]:
+def stamps_of(files: Iterable[str]) -> dict[str, Stamp]:
     """Return what tells the files as they are from what they may become."""
     return {file: _stamp(file) for file in files}
 
 
-def _stamp(file: str) -> _Stamp:
+def _stamp(file: str) -> Stamp:
     try:
         found = os.stat(file)  # noqa: PTH116 - while requests wait, and a Path is slower
     except OSError:

@@ -19,8 +19,8 @@ from oslo_config import cfg
 
 from placement_sched.config import CONF, Settings
 from placement_sched.config.brought import brought_options, register_brought
-from placement_sched.config.lines import Sections, sections_of
-from placement_sched.config.process import files_read, new_conf, read_files
+from placement_sched.config.lines import Sections, files_read, sections_of
+from placement_sched.config.process import new_conf, read_files
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.scheduler.drivers import BaseDriver, all_drivers

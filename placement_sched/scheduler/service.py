@@ -58,6 +58,7 @@ from placement_sched.store import allocations, decisions
 LOG = log.getLogger(__name__)
 
 Json = dict[str, Any]
+Asked = Mapping[str, Any]
 
 #: How often a request starts again because others took what it chose, before it gives up. Each
 #: new start sees what the others left, so only as many starts are lost as there are rivals.
@@ -93,7 +94,7 @@ class Scheduler:
 
     def select_destinations(
         self,
-        document: Mapping[str, Any],
+        document: Asked,
         *,
         alternates: bool = False,
         claiming: bool = True,
@@ -110,13 +111,7 @@ class Scheduler:
             return self._select(document, began, ids, alternates=alternates, claiming=claiming)
 
     def _select(
-        self,
-        document: Mapping[str, Any],
-        began: Began,
-        ids: RequestIds,
-        *,
-        alternates: bool,
-        claiming: bool,
+        self, document: Asked, began: Began, ids: RequestIds, *, alternates: bool, claiming: bool
     ) -> Json:
         try:
             asked = self._whole(document)

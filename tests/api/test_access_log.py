@@ -7,17 +7,27 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.api.access_log import AccessLog
+from placement_sched.api.request_context import context_of, identified
 
 HEADERS = [
     ("Content-Type", "application/json"),
     ("Content-Length", "2"),
-    ("X-Openstack-Request-Id", "req-1"),
 ]
 
 
 def application(environ, start_response):
-    start_response("200 OK", HEADERS)
+    start_response("200 OK", [*HEADERS])
     return [b"{}"]
+
+
+def confirming(inner, user):
+    """An application behind a gate that has found the caller to be ``user``."""
+
+    def serve(environ, start_response):
+        context_of(environ).confirm(user, "p1")
+        return inner(environ, start_response)
+
+    return serve
 
 
 @pytest.fixture
@@ -25,8 +35,9 @@ def line(caplog):
     """Ask once and return the line that was logged."""
     caplog.set_level(logging.INFO)
 
-    def line(path: str, **environ: str) -> str:
-        TestApp(AccessLog(application)).get(path, extra_environ=environ)
+    def line(path: str, confirmed: str = "", **environ: str) -> str:
+        served = identified(confirming(application, confirmed) if confirmed else application)
+        TestApp(AccessLog(served)).get(path, extra_environ=environ)
         (record,) = caplog.records
         caplog.clear()
         return record.getMessage()
@@ -37,18 +48,30 @@ def line(caplog):
 def test_line_is_in_common_format_then_request_id_and_time(line):
     assert re.fullmatch(
         r"192\.0\.2\.7 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "
-        r'"GET /placement/traits\?name=in:A HTTP/1\.0" 200 2 req-1 \d+\.\d ms',
+        r'"GET /placement/traits\?name=in:A HTTP/1\.0" 200 2 req-[0-9a-f-]{36} \d+\.\d ms',
         line("/placement/traits?name=in:A", REMOTE_ADDR="192.0.2.7"),
     )
 
 
-def test_user_is_the_one_keystone_confirmed(line):
-    confirmed = {"HTTP_X_IDENTITY_STATUS": "Confirmed", "HTTP_X_USER_ID": "u1"}
-    assert " - u1 [" in line("/", **confirmed)
+def test_user_is_the_one_that_the_gate_confirmed(line):
+    assert " - u_1 [" in line("/", confirmed="u 1")
 
 
-def test_user_that_nobody_confirmed_is_not_logged(line):
-    assert " - - [" in line("/", HTTP_X_USER_ID="u1", HTTP_X_AUTH_TOKEN="secret")
+def test_user_that_a_client_names_in_headers_is_not_logged(line):
+    """As keystonemiddleware's headers are, which it takes away only where it is in force."""
+    forged = {"HTTP_X_IDENTITY_STATUS": "Confirmed", "HTTP_X_USER_ID": "forged"}
+    assert " - - [" in line("/", **forged, HTTP_X_AUTH_TOKEN="secret")
+
+
+@pytest.mark.parametrize("path", ["/placement/traits", "/healthz", "/metrics", "/", "/nothing"])
+def test_user_of_a_noauth2_token_or_of_a_header_is_not_logged(sqlite_app, caplog, path):
+    """The user of a noauth2 token is what the client says, and may be a token sent by mistake."""
+    caplog.set_level(logging.INFO)
+    forged = {"X-Identity-Status": "Confirmed", "X-User-Id": "forged", "X-Auth-Token": "secret"}
+    TestApp(AccessLog(sqlite_app.app)).get(path, headers=forged, expect_errors=True)
+    (told,) = [one.getMessage() for one in caplog.records if "HTTP/1" in one.getMessage()]
+    assert " - - [" in told
+    assert "secret" not in told
 
 
 @pytest.mark.parametrize("path", ["/a%0d%0aGET%20/b", "/a%22%20200", "/a%1b[2J", "/a%5c"])

@@ -9,6 +9,7 @@ from werkzeug.test import run_wsgi_app
 from placement_sched.api.face import Face
 from placement_sched.api.placement.dialect import PlacementDialect
 from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.request_context import identified
 from placement_sched.api.route import Route
 from placement_sched.app import create_app, make_services
 from tests.conftest import make_settings
@@ -165,7 +166,7 @@ def test_defect_is_told_with_its_traceback_and_hidden_from_the_caller(sqlite_set
     route = Route(method="GET", path="/", handler=broken, public=True)
     services = make_services(sqlite_settings)
     application = Face("broken", [route], PlacementDialect(VERSIONING), services)
-    answer = TestApp(application).get("/", status=500)
+    answer = TestApp(identified(application)).get("/", status=500)
     services.database.dispose()
     assert "geheim" not in answer.text
     (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]

@@ -201,7 +201,7 @@ def test_what_another_service_reads_is_a_warning(validate):
             "and it is not used"
         ),
         (
-            "a.conf:15: warning: [scheduler] workers means nothing here: "
+            "a.conf:15: warning: [scheduler] workers is ignored: "
             "serve --workers says how many processes answer requests"
         ),
         (

@@ -41,7 +41,7 @@ def test_running_server_heeds_changes_and_keeps_what_was_right(serve, tmp_path, 
     file.write_text('{"ram_weight_multiplier": 1.0}')
     assert wait_until(lambda: {first_choice(server) for _ in range(8)} == {"cn2"})
     file.write_text('{"ram_weight_multiplier": -1.0')
-    assert wait_until(lambda: first_choice(server) and "stays in effect" in server.log.read_text())
+    assert wait_until(lambda: first_choice(server) and "keeping the" in server.log.read_text())
     assert {first_choice(server) for _ in range(8)} == {"cn2"}
     assert f"{NAME}: {file}: it is no JSON: " in server.log.read_text()
 

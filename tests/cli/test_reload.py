@@ -1,6 +1,7 @@
 """Configuration files that change under a running server, as its operator meets it."""
 
 import os
+import re
 import signal
 import sqlite3
 import time
@@ -12,7 +13,7 @@ import pytest
 from tests.cli.test_options_file import first_choice, wait_until
 from tests.placing import report, spec
 
-KEPT = "what was said before stays in effect"
+KEPT = "keeping the previous settings"
 
 
 @pytest.fixture
@@ -74,6 +75,22 @@ def test_what_cannot_be_used_is_told_at_the_signal_and_changes_nothing(server, c
     assert wait_until(lambda: first_choices(server) == {"cn1"})
     config.write_text("[filter_scheduler]\nram_weight_multiplier = 1.0\n")
     assert wait_until(lambda: first_choices(server) == {"cn2"})
+
+
+def test_what_cannot_be_used_is_logged_once_with_the_time(server, config):
+    """By the process that got the signal, for itself and all workers."""
+    config.write_text("[filter_scheduler]\nram_weight_multiplier = much\n")
+    server.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: KEPT in server.log.read_text())
+    time.sleep(3)  # each worker looks at the files every second
+    assert first_choices(server) == {"cn1"}
+    (line,) = [line for line in server.log.read_text().splitlines() if KEPT in line]
+    assert re.fullmatch(
+        rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} {server.process.pid} ERROR \S+ \[-\] "
+        rf"{config}:2: \[filter_scheduler\] ram_weight_multiplier has a wrong value: "
+        rf"'much' is not a number; {KEPT}",
+        line,
+    )
 
 
 def test_what_takes_a_restart_is_told(server, config):
@@ -182,7 +199,8 @@ def test_a_policy_in_use_is_not_lost_by_a_worker_that_was_asked_nothing(serve, c
     first = serve("--config-file", str(config), "--workers", "1")
     _tagged(first)
     first.stop()
-    server = serve("--config-file", str(config), "--workers", "2")
+    # What the workers say of the files is for debugging: the server says it for all of them.
+    server = serve("--config-file", str(config), "--workers", "2", OS_DEFAULT__DEBUG="true")
     config.write_text("")
     server.process.send_signal(signal.SIGHUP)
     # The process that got the signal, and each of the workers.

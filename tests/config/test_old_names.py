@@ -255,7 +255,7 @@ def test_option_without_meaning_is_reported_with_its_line_and_the_reason(tmp_pat
     file = written(tmp_path, group, name, "1")
     (problem,) = check_files([file], {}, full_conf())
     assert str(problem) == (
-        f"{file}:2: warning: [{group}] {name} means nothing here: {OF_NOVA[group, name]}"
+        f"{file}:2: warning: [{group}] {name} is ignored: {OF_NOVA[group, name]}"
     )
 
 

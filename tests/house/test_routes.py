@@ -151,6 +151,8 @@ def test_every_module_of_routes_is_mounted():
         with_routes = {
             name
             for name in modules
-            if re.search(r"^ROUTES\b", (folder / f"{name}.py").read_text(), re.MULTILINE)
+            if re.search(
+                r"^(ROUTES\b|def routes_)", (folder / f"{name}.py").read_text(), re.MULTILINE
+            )
         }
         assert with_routes == listed

@@ -151,7 +151,7 @@ def test_worker_that_replaces_another_starts_with_what_was_in_effect(file, caplo
     settings = settings_with(file, "{}")
     file.write_text("{")
     assert LiveSettings(settings, utcnow).settings() is settings
-    assert "what was said before stays in effect" in caplog.text
+    assert "keeping the previous settings" in caplog.text
 
 
 # When it is read
@@ -213,7 +213,7 @@ def test_spoilt_file_keeps_the_old_values_and_says_why_once(file, watched, caplo
     (told,) = caplog.messages
     assert told.startswith(f"{NAME}: {file}: ")
     assert why in told
-    assert told.endswith("; what was said before stays in effect")
+    assert told.endswith("; keeping the previous settings")
 
 
 def test_mended_file_counts_again(file, watched):

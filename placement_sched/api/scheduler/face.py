@@ -10,8 +10,7 @@ from placement_sched.api.scheduler.routes import (
     select_destinations,
 )
 
-ROUTES = (
-    *root.ROUTES,
+_RESOURCES = (
     *compute_nodes.ROUTES,
     *decisions.ROUTES,
     *instances.ROUTES,
@@ -19,3 +18,5 @@ ROUTES = (
     *select_destinations.ROUTES,
     *explain.ROUTES,
 )
+
+ROUTES = (*root.routes_above(_RESOURCES), *_RESOURCES)

@@ -1,0 +1,90 @@
+"""The address of the service itself: what is served, and what is said where nothing is."""
+
+import pytest
+
+from placement_sched.api.scheduler.face import ROUTES
+
+APIS = ["placement", "compute", "image", "identity", "scheduler"]
+
+
+def test_document_lists_every_api_with_its_versions_and_address(sqlite_app):
+    answer = sqlite_app.get("/", headers={"X-Auth-Token": ""})
+    assert answer.content_type == "application/json"
+    apis = {one["name"]: one["versions"] for one in answer.json["apis"]}
+    assert list(apis) == APIS
+    assert apis["placement"] == [
+        {
+            "id": "v1.0",
+            "status": "CURRENT",
+            "min_version": "1.0",
+            "max_version": "1.39",
+            "links": [{"rel": "self", "href": "http://localhost/placement/"}],
+        }
+    ]
+    assert apis["image"][0]["max_version"] is None
+
+
+def test_document_says_what_each_api_says_of_itself(sqlite_app):
+    apis = {one["name"]: one["versions"][0] for one in sqlite_app.get("/").json["apis"]}
+    placement = sqlite_app.get("/placement/").json["versions"][0]
+    compute = sqlite_app.get("/compute/").json["versions"][0]
+    assert {key: apis["placement"][key] for key in ("id", "min_version", "max_version")} == {
+        key: placement[key] for key in ("id", "min_version", "max_version")
+    }
+    assert [apis["compute"][key] for key in ("id", "min_version", "max_version")] == [
+        compute[key] for key in ("id", "min_version", "version")
+    ]
+    assert apis["compute"]["links"] == compute["links"]
+    assert apis["image"]["id"] == sqlite_app.get("/image/versions").json["versions"][0]["id"]
+    assert apis["identity"]["id"] == sqlite_app.get("/identity/v3").json["version"]["id"]
+    assert apis["scheduler"]["id"] == sqlite_app.get("/scheduler/v1").json["id"]
+
+
+def test_every_link_of_the_document_is_served(sqlite_app):
+    document = sqlite_app.get("/").json
+    links = [*document["links"], *(api["versions"][0]["links"][0] for api in document["apis"])]
+    assert [link["rel"] for link in document["links"]] == ["health", "readiness", "metrics"]
+    for link in links:
+        sqlite_app.get(link["href"], status=200)
+
+
+@pytest.mark.parametrize("prefix", ["", "/front"])
+def test_links_lead_through_a_proxy(sqlite_app, prefix):
+    environ = {"SCRIPT_NAME": prefix, "HTTP_HOST": "sched.example.com", "wsgi.url_scheme": "https"}
+    document = sqlite_app.get("/", extra_environ=environ).json
+    assert document["links"][0]["href"] == f"https://sched.example.com{prefix}/healthz"
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/favicon.ico", "/v1", "/placements", "//", "/x/y"])
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_other_paths_are_404_with_the_apis(sqlite_app, path, method):
+    answer = sqlite_app.request(path, method=method, status=404)
+    assert answer.content_type == "application/json"
+    (error,) = answer.json["errors"]
+    assert error == {
+        "status": 404,
+        "title": "Not Found",
+        "detail": "Nothing is served at this path; APIs: /placement, /compute, /image, "
+        "/identity, /scheduler",
+        "request_id": answer.headers["X-Openstack-Request-Id"],
+    }
+
+
+def test_head_has_no_body(sqlite_app):
+    answer = sqlite_app.head("/")
+    assert answer.body == b""
+    assert int(answer.headers["Content-Length"]) > 100
+
+
+def test_other_methods_are_refused_with_those_that_are_served(sqlite_app):
+    answer = sqlite_app.post("/", status=405)
+    assert answer.headers["Allow"] == "GET, HEAD"
+    assert answer.json["errors"][0]["status"] == 405
+
+
+def test_scheduler_document_lists_every_resource(sqlite_app):
+    resources = sqlite_app.get("/scheduler/v1").json["resources"]
+    assert "decisions" in resources
+    served = {route.path.split("/")[2] for route in ROUTES if route.path[4:]}
+    assert set(resources) == served
+    assert resources["decisions"] == "/scheduler/v1/decisions"

@@ -1,0 +1,250 @@
+"""What ``placement-sched serve`` writes, and where: the banner, and a log that starts and ends."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests import identity
+from tests.api.test_auth_keystone import config
+from tests.cli.conftest import PROGRAM, environment
+
+NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+"
+
+
+@pytest.fixture
+def run_until(tmp_path) -> Iterator[Callable[..., tuple[str, str]]]:
+    """Give a function that serves until a text is written, stops, and returns stdout and stderr."""
+    with ExitStack() as stack:
+
+        def run_until(text: str, *arguments: str, how=signal.SIGTERM, **variables: str):
+            files = [tmp_path / "stdout", tmp_path / "stderr"]
+            streams = [stack.enter_context(file.open("w")) for file in files]
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [PROGRAM, "serve", "--port", "0", *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=streams[0],
+                    stderr=streams[1],
+                    cwd=tmp_path,
+                    env=environment(**variables),
+                )
+            )
+            stack.callback(lambda: process.poll() is None and process.kill())
+            written = _written(files)
+            end = time.monotonic() + 60
+            while text not in "".join(written) and time.monotonic() < end:
+                time.sleep(0.05)
+                written = _written(files)
+            assert text in "".join(written), written
+            process.send_signal(how)
+            assert process.wait(timeout=60) == 0
+            return _written(files)
+
+        yield run_until
+
+
+def _written(files: list[Path]) -> tuple[str, str]:
+    out, err = (file.read_text() for file in files)
+    return out, err
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=lambda how: how.name)
+def test_banner_is_on_stdout_and_the_log_on_stderr_to_the_end(run_until, how):
+    out, err = run_until("placement-sched serves", how=how)
+    assert re.fullmatch(r"placement-sched serves \S+ on [^\n]*\n", out)
+    lines = err.splitlines()
+    assert all(re.match(TIME, line) for line in lines)
+    told = [line.partition(" [-] ")[2] for line in lines if "cli.serve" in line]
+    assert told == [f"stopping: {how.name}", "stopped"]
+
+
+def test_log_goes_where_the_operator_says(run_until, tmp_path):
+    _, err = run_until("placement-sched serves", OS_DEFAULT__LOG_FILE="own.log")
+    assert err == ""
+    assert "stopped" in (tmp_path / "own.log").read_text()
+
+
+def test_line_that_sets_nothing_is_a_warning_in_the_words_of_validate(run_until, run, tmp_path):
+    text = "[api]\nauth_stratgy = keystone\n[scheduler]\nfoo = 1\n[no_such]\nx = 1\n"
+    (tmp_path / "a.conf").write_text(text)
+    validated = run("config", "validate", "--config-file", "a.conf").stdout.splitlines()
+    # The name by which the server knows the file, which may be started from elsewhere.
+    expected = [
+        re.sub(r"^a\.conf:(\d+): \w+: ", rf"{tmp_path}/a.conf:\1: ", line) for line in validated
+    ]
+    _, err = run_until("placement-sched serves", "--config-file", "a.conf", "--workers", "2")
+    warned = [line.partition(" [-] ")[2] for line in err.splitlines() if " WARNING " in line]
+    assert len(expected) == 3
+    assert warned == expected
+
+
+def test_many_lines_that_set_nothing_are_counted(run_until, tmp_path):
+    lines = "\n".join(f"nonsense_{number} = 1" for number in range(30))
+    (tmp_path / "a.conf").write_text(f"[scheduler]\n{lines}\nmax_atempts = 3\n")
+    _, err = run_until("placement-sched serves", "--config-file", "a.conf")
+    warned = [line.partition(" [-] ")[2] for line in err.splitlines() if " WARNING " in line]
+    assert len(warned) == 21
+    assert warned[0].endswith("did you mean max_attempts?")
+    assert warned[-1].startswith("11 more lines of the configuration have no effect")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "[api]\nauth_strategy = bogus\n",
+            (
+                "[api] auth_strategy has a wrong value: Valid values are [keystone, noauth2], but "
+                "found 'bogus'"
+            ),
+        ),
+        (
+            "[scheduler]\nmax_attempts = many\n",
+            "[scheduler] max_attempts has a wrong value: 'many' is not an integer",
+        ),
+        (
+            "[DEFAULT]\nram_allocation_ratio = inf\n",
+            "[DEFAULT] ram_allocation_ratio has a wrong value: inf is not a finite number",
+        ),
+    ],
+)
+def test_wrong_value_is_told_in_the_words_of_validate(run, tmp_path, text, told):
+    (tmp_path / "a.conf").write_text(text)
+    validated = run("config", "validate", "--config-file", "a.conf")
+    assert validated.stdout == f"a.conf:2: error: {told}\n"
+    refused = run("serve", "--port", "0", "--config-file", "a.conf")
+    assert refused.returncode == 1
+    assert refused.stderr.endswith(f"placement-sched: {tmp_path}/a.conf:2: {told}\n")
+
+
+def test_wrong_value_in_the_environment_is_told_with_the_variable(run):
+    refused = run("serve", "--port", "0", OS_API__AUTH_STRATEGY="bogus")
+    assert refused.stderr == (
+        "placement-sched: environment OS_API__AUTH_STRATEGY: [api] auth_strategy has a wrong "
+        "value: Valid values are [keystone, noauth2], but found 'bogus'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("auth_type = nonsense", "[keystone_authtoken] auth_type nonsense is not installed"),
+        ("username = ann", "[keystone_authtoken] auth_type is not set"),
+    ],
+)
+def test_keystone_that_cannot_be_asked_is_one_line_before_any_worker(run, tmp_path, text, told):
+    """Though nothing but the section says that keystone is meant."""
+    (tmp_path / "a.conf").write_text(f"[keystone_authtoken]\n{text}\n")
+    refused = run("serve", "--port", "0", "--config-file", "a.conf")
+    assert refused.returncode == 1
+    assert refused.stdout == ""
+    assert refused.stderr.count("\n") == 1
+    assert refused.stderr.startswith(f"placement-sched: {told}")
+    validated = run("config", "validate", "--config-file", "a.conf")
+    assert validated.returncode == 1
+    assert validated.stdout.count(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql://u:geheim@127.0.0.1:{port}/x", "127.0.0.1.*port {port}.*refused"),
+        ("mysql://u:geheim@127.0.0.1:{port}/x", "127.0.0.1.*refused"),
+        ("postgresql://u:geheim@no.such.host.invalid/x", "no.such.host.invalid"),
+        ("mysql://u:geheim@no.such.host.invalid/x", "no.such.host.invalid"),
+    ],
+)
+def test_database_that_is_away_is_told_once_with_the_reason(run_until, url, told):
+    with socket.socket() as taken:  # bound, but nothing listens
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        _, err = run_until(
+            "starting without",
+            "--workers",
+            "2",
+            OS_PLACEMENT_DATABASE__CONNECTION=url.format(port=port),
+        )
+    (line,) = [line for line in err.splitlines() if "starting without" in line]
+    assert re.search(
+        rf" starting without the database: the database does not answer: .*"
+        rf"{told.format(port=port)}",
+        line,
+    )
+    assert line.count("does not answer") == 1
+    assert "geheim" not in err
+    assert "Traceback" not in err
+
+
+def ask(server, **headers: str) -> str:
+    """Ask and return the id of the request."""
+    _, answered, _ = server.get("/placement/traits", **headers)
+    return {name.lower(): value for name, value in answered.items()}["x-openstack-request-id"]
+
+
+def line_of(server, request_id: str) -> str:
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        lines = [one for one in server.log.read_text().splitlines() if request_id in one]
+        if lines:
+            return lines[-1]
+        time.sleep(0.05)
+    raise AssertionError(server.log.read_text())
+
+
+def test_lines_of_a_request_have_its_ids(serve):
+    server = serve()
+    with_global = line_of(server, own := ask(server, **{"X-Openstack-Request-Id": NOVAS}))
+    assert f" [{NOVAS} {own} - - - - - -] 127.0.0.1 - - [" in with_global
+    alone = line_of(server, own := ask(server))
+    assert f" [None {own} - - - - - -] 127.0.0.1 - - [" in alone
+    forged = line_of(server, own := ask(server, **{"X-Openstack-Request-Id": "req-1] x"}))
+    assert f" [None {own} " in forged
+
+
+def test_json_lines_of_a_request_have_its_ids_as_context(serve):
+    server = serve(OS_DEFAULT__USE_JSON="true")
+    own = ask(server, **{"X-Openstack-Request-Id": NOVAS})
+    context = json.loads(line_of(server, own))["context"]
+    assert (context["request_id"], context["global_request_id"]) == (own, NOVAS)
+    assert context["user"] is None
+    assert context["auth_token"] is None
+
+
+def test_lines_of_a_request_have_the_caller_that_keystone_confirmed(serve, tmp_path):
+    with identity.running() as keystone:
+        (tmp_path / "placement.conf").write_text(config(keystone.url))
+        server = serve("--config-file", "placement.conf")
+        token = keystone.issue("ann", "shop", "admin")
+        _, answered, _ = server.get("/placement/traits", token=token)
+        line = line_of(server, dict(answered)["x-openstack-request-id"])
+    assert re.search(r" \[None req-\S+ ann shop - - default default\] 127\.0\.0\.1 - ann \[", line)
+    assert token not in server.log.read_text()
+
+
+def test_check_of_known_lines_does_not_load_what_only_notifications_need(tmp_path):
+    """oslo.messaging takes long, and brings eventlet along."""
+    (tmp_path / "a.conf").write_text("[api]\nauth_strategy = noauth2\n")
+    code = (
+        "import sys; from placement_sched.scheduler.loading import read_settings;"
+        "from placement_sched.operations.start_check import lines_without_effect;"
+        "print(lines_without_effect(read_settings(['a.conf'])), 'oslo_messaging' in sys.modules)"
+    )
+    done = subprocess.run(
+        [PROGRAM.with_name("python"), "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ},
+    )
+    assert done.stdout == "[] False\n"

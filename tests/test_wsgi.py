@@ -1,0 +1,212 @@
+"""The WSGI entry points under servers that are not ours: started, or ended with one line."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests import identity
+from tests.api.test_auth_keystone import config
+
+#: Seconds that a server may take: several are started, on a machine that may be busy.
+PATIENCE = 90
+
+#: The servers, by how each is told the address and the application.
+SERVERS = {
+    "gunicorn": ("gunicorn", "--workers", "2", "--bind", "{address}", "{application}"),
+    "gunicorn --preload": ("gunicorn", "--preload", "--bind", "{address}", "{application}"),
+    "uwsgi": ("uwsgi", "--master", "--http-socket", "{address}", "--module", "{application}"),
+    "uwsgi --lazy-apps": (
+        *("uwsgi", "--master", "--lazy-apps", "--need-app"),
+        *("--http-socket", "{address}", "--module", "{application}"),
+    ),
+}
+every_server = pytest.mark.parametrize("server", SERVERS)
+every_application = pytest.mark.parametrize("application", ["application", "placement"])
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as trial:
+        return int(trial.getsockname()[1])
+
+
+class Started:
+    """A server that was started, with all that it wrote."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, url: str) -> None:
+        self.process = process
+        self.log = log
+        self.url = url
+
+    def ask(self, path: str, **headers: str) -> int:
+        """Return the status of an answer, once the server answers."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with urlopen(Request(self.url + path, headers=headers), timeout=PATIENCE) as answer:
+                    return answer.status
+            except HTTPError as refusal:
+                with refusal:
+                    return refusal.code
+            except (URLError, OSError):
+                assert time.monotonic() < end, self.log.read_text()
+                assert self.process.poll() is None, self.log.read_text()
+                time.sleep(0.1)
+
+    def lines(self) -> list[str]:
+        """Return what our application wrote of its end."""
+        self.process.wait(timeout=PATIENCE)
+        return [line for line in self.log.read_text().splitlines() if "placement_sched" in line]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Started]]:
+    """Give a function that starts a server in an empty folder, with these variables."""
+    with ExitStack() as stack:
+
+        def start(server: str, application: str = "application", **variables: str) -> Started:
+            address = f"127.0.0.1:{free_port()}"
+            program, *arguments = (
+                part.format(address=address, application=f"placement_sched.wsgi:{application}")
+                for part in SERVERS[server]
+            )
+            log = tmp_path / "server.log"
+            kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [Path(sys.executable).with_name(program), *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=stack.enter_context(log.open("w")),
+                    stderr=subprocess.STDOUT,
+                    cwd=tmp_path,
+                    env={**kept, **variables},
+                )
+            )
+            # uwsgi reloads at SIGTERM.
+            stack.callback(lambda: process.poll() is None and process.send_signal(signal.SIGINT))
+            return Started(process, log, f"http://{address}")
+
+        yield start
+
+
+@every_server
+@every_application
+def test_noauth2_that_is_not_written_ends_the_server(start, tmp_path, server, application):
+    started = start(server, application)
+    told = set(started.lines())
+    assert started.process.returncode != 0 or server == "uwsgi --lazy-apps"
+    (line,) = told  # of each worker the same
+    assert line == (
+        "placement_sched.wsgi: refusing to serve: the configuration (PLACEMENT_SCHED_CONFIG is "
+        "not set) says neither [api] auth_strategy nor anything in [keystone_authtoken]; write "
+        "[api] auth_strategy = keystone and [keystone_authtoken], or [api] auth_strategy = "
+        "noauth2, which lets anyone in, in a file that PLACEMENT_SCHED_CONFIG names"
+    )
+    assert "Traceback" not in started.log.read_text()
+    assert not (tmp_path / "placement_sched.db").exists()
+
+
+def test_file_without_a_word_of_it_does_not_let_noauth2_in(start, tmp_path):
+    (tmp_path / "a.conf").write_text("[keystone_authtoken]\n[api]\nmax_request_body_size = 5000\n")
+    (line,) = set(start("gunicorn", PLACEMENT_SCHED_CONFIG="a.conf").lines())
+    assert "the configuration (PLACEMENT_SCHED_CONFIG=a.conf) says neither" in line
+
+
+@every_server
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("absent.conf", None, "configuration file not found: .*absent.conf"),
+        (
+            "a.conf",
+            "[api]\nauth_strategy = bogus\n",
+            r"a\.conf:2: \[api\] auth_strategy has a wrong value: .*, but found 'bogus'",
+        ),
+    ],
+)
+def test_wrong_configuration_ends_the_server(start, tmp_path, server, name, text, told):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    started = start(server, PLACEMENT_SCHED_CONFIG=name)
+    (line,) = set(started.lines())
+    assert re.fullmatch(rf"placement_sched\.wsgi: {told}", line)
+    assert "Traceback" not in started.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[api]\nauth_strategy = noauth2\n[filter_scheduler]\nenabled_filters = Nope\n", "'Nope'"),
+        ("[keystone_authtoken]\nusername = ann\n", "[keystone_authtoken] auth_type is not set"),
+        ("[api]\nauth_strategy = noauth2\n[pci]\nalias = {\n", "[pci] alias"),
+        (
+            "[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = what\n",
+            "[placement_database] connection",
+        ),
+        ("[api\n", "a.conf"),
+    ],
+    ids=["filter", "keystone", "alias", "database", "no INI"],
+)
+def test_what_could_not_serve_ends_the_server(start, tmp_path, text, told):
+    (tmp_path / "a.conf").write_text(text)
+    started = start("gunicorn", PLACEMENT_SCHED_CONFIG="a.conf")
+    for line in started.lines():
+        assert line.startswith("placement_sched.wsgi: ")
+        assert told in line
+    assert started.process.returncode == 3
+    assert "Traceback" not in started.log.read_text()
+
+
+@every_server
+def test_noauth2_in_a_file_is_served(start, tmp_path, server):
+    (tmp_path / "a.conf").write_text("[api]\nauth_strategy = noauth2\nauth_stratgy = x\n")
+    started = start(server, PLACEMENT_SCHED_CONFIG="a.conf")
+    assert started.ask("/placement/traits") == 401
+    assert started.ask("/placement/traits", **{"X-Auth-Token": "admin"}) == 200
+    assert "there is no option [api] auth_stratgy; did you mean auth_strategy?" in (
+        started.log.read_text()
+    )
+
+
+def test_noauth2_in_the_environment_is_served(start):
+    started = start("gunicorn", "placement", OS_API__AUTH_STRATEGY="noauth2")
+    assert started.ask("/traits", **{"X-Auth-Token": "admin"}) == 200
+
+
+@every_application
+def test_keystone_section_alone_means_keystone(start, tmp_path, application):
+    """As a placement.conf has it that leaves OpenStack's default out."""
+    prefix = "/placement" if application == "application" else ""
+    with identity.running() as keystone:
+        text = config(keystone.url).replace("auth_strategy = keystone\n", "")
+        (tmp_path / "placement.conf").write_text(text)
+        started = start("gunicorn", application, PLACEMENT_SCHED_CONFIG="placement.conf")
+        token = keystone.issue("ann", "shop", "admin")
+        assert started.ask(f"{prefix}/traits", **{"X-Auth-Token": "admin"}) == 401
+        assert started.ask(f"{prefix}/traits", **{"X-Auth-Token": token}) == 200
+    (line, *_) = [one for one in started.log.read_text().splitlines() if "/traits HTTP" in one]
+    assert " - - [" in line
+
+
+def test_file_that_is_broken_after_the_check_does_not_stop_the_first_request(start, tmp_path):
+    file = tmp_path / "a.conf"
+    file.write_text("[api]\nauth_strategy = noauth2\n")
+    started = start("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
+    end = time.monotonic() + PATIENCE
+    while "Booting worker" not in started.log.read_text():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    file.write_text("[api]\nauth_strategy = noauth2\n[scheduler]\nmax_attempts = many\n")
+    assert started.ask("/placement/traits", **{"X-Auth-Token": "admin"}) == 200
+    assert "keeping the previous settings" in started.log.read_text()
