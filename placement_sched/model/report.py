@@ -280,6 +280,29 @@ class LaterReport:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class RoomReport:
+    """How many instances are asked for, and how many the hosts that passed have room for at most.
+
+    It was counted before any was placed.
+    """
+
+    instances: int
+    at_most: int
+
+    @property
+    def words(self) -> str:
+        """Return in one sentence that there is not enough room."""
+        return (
+            f"the hosts that passed have room for at most {self.at_most} of the "
+            f"{self.instances} instances"
+        )
+
+    def as_json(self) -> Json:
+        """Return the entry as an explanation shows it."""
+        return {"instances": self.instances, "at_most": self.at_most}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Funnel:
     """All stages of one run, for the first instance of the request.
@@ -298,6 +321,7 @@ class Funnel:
     policy: PolicyReport | None = None
     later: LaterReport | None = None
     warnings: tuple[Ignored, ...] = ()
+    room: RoomReport | None = None
     selected: bool = True
 
     @property
@@ -316,7 +340,9 @@ class Funnel:
 
     @property
     def _of_later(self) -> Obstacle:
-        """Return what kept an instance from a host after others had found one."""
+        """Return what kept an instance from a host though others found one."""
+        if self.room is not None:
+            return Obstacle("room", "room", self.room.words)
         if self.later is None:
             words = "there are hosts for some of the instances, but not for all of them"
             return Obstacle("later_instance", "", words)
@@ -333,8 +359,8 @@ class Funnel:
 
         ``host_states`` is there only where they are kept, ``policy`` where there are policies, and
         ``later_instance`` where the first instances found hosts, and one after them found none.
-        ``obstacle`` is there where the request found no host, ``warnings`` only where something is
-        ignored.
+        ``room`` is there where more instances are asked for than the hosts have room for,
+        ``obstacle`` where the request found no host, and ``warnings`` where something is ignored.
         """
         kept: Json = (
             {} if self.states_age is None else {"host_states": {"age_s": round(self.states_age, 3)}}
@@ -349,6 +375,7 @@ class Funnel:
             "filters": [report.as_json(view) for report in self.filters],
             "weighers": [report.as_json() for report in self.weighers],
             **kept,
+            **({} if self.room is None else {"room": self.room.as_json()}),
             **({} if (found := self.obstacle) is None else {"obstacle": found.as_json()}),
             **({} if self.later is None else {"later_instance": self.later.as_json(view)}),
         }

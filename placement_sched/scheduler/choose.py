@@ -1,21 +1,30 @@
 """From host states to chosen hosts: filter, weigh, take the best, once for each instance."""
 
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from placement_sched.config.settings import Settings
 from placement_sched.model.host_report import HostReport
 from placement_sched.model.report import FilterReport, Rejected, WeigherReport
 from placement_sched.model.selection import Selection
+from placement_sched.model.server_group import ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.filters.server_group_anti_affinity_filter import (
+    ServerGroupAntiAffinityFilter,
+)
 from placement_sched.scheduler.headroom import Headroom
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.loading import Plugins
 from placement_sched.scheduler.named_hosts import each_refusal_by_name, is_forced, sift
-from placement_sched.scheduler.stages import FilterRun, WeighRun, run_filters, run_weighers
+from placement_sched.scheduler.stages import FilterRun, WeighRun, run_filters
+from placement_sched.scheduler.weighing import Weighing
 from placement_sched.scheduler.weights import WeighedHost
+
+#: From so many instances times hosts on it pays to count first how many there is room for.
+_MANY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +51,24 @@ class Choice:
     """A host and its alternates for every instance, or for none; ``first`` is the first's look.
 
     Where one that came later found no host, ``placed`` is how many came before it, ``later`` its
-    look.
+    look. Where the hosts cannot have room for all instances, ``room_for`` is how many they have
+    room for at most.
     """
 
     selections: tuple[tuple[Selection, ...], ...]
     first: Look
     placed: int = 0
     later: Look | None = None
+    room_for: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """What the instances of a request placed so far leave to those that come."""
+
+    headroom: Headroom
+    weighing: Weighing
+    chosen: list[WeighedHost] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +87,20 @@ class Chooser:
         server group has the instances placed before among its members.
         """
         left = list(hosts)
-        chosen: list[WeighedHost] = []
+        weighers = self.plugins.driver.weighers(self.plugins.weighers)
+        progress = _Progress(headroom, Weighing(weighers))
+        chosen = progress.chosen
         selections: list[Selection] = []
         first: Look | None = None
         uuids = spec.instance_uuids or (None,) * spec.num_instances
         for uuid in uuids:
             one = spec.for_instance(uuid)
-            look, left = self._look(left, one, headroom, chosen, len(chosen))
-            first = first or look
+            look, left = self._look(left, one, progress, len(chosen))
+            if first is None:
+                first = look
+                room = self._room(look, spec, headroom)
+                if room is not None and room < len(uuids):
+                    return Choice((), first, room_for=room)
             if not look.ordered:
                 placed = len(chosen)
                 return Choice((), first, placed, look if placed else None)
@@ -85,10 +111,11 @@ class Chooser:
             to_come = len(uuids) - len(chosen)
             headroom.take(best.obj, [host.obj for host in look.ordered[1 : 1 + to_come]])
             best.obj.consume_from_request(one)
+            progress.weighing.note(best.obj)
             spec = one.in_group_on(best.obj.host)
         if first is None:  # a request is for one instance at least
             raise AssertionError("no instance was asked for")
-        others = self._alternates(chosen, left, spec, headroom, look)
+        others = self._alternates(progress, left, spec, look)
         return Choice(
             tuple(
                 (best, *map(self._selection, others_of))
@@ -96,6 +123,29 @@ class Chooser:
             ),
             first,
         )
+
+    def _room(self, look: Look, spec: RequestSpec, headroom: Headroom) -> int | None:
+        """Return how many instances the hosts have room for at most; None where few are asked for.
+
+        To place one after the other until no host is left takes long where many are. With few it
+        is left to that: then it can be told which stage refused the last hosts.
+        """
+        hosts = [weighed.obj for weighed in look.ordered]
+        number = spec.num_instances
+        if number * len(hosts) < _MANY or number <= len(hosts):
+            return None
+        return min(headroom.most(hosts), self._most_apart(hosts, spec))
+
+    def _most_apart(self, hosts: Sequence[HostState], spec: RequestSpec) -> int:
+        """Return how many instances the hosts may take at most where members keep apart."""
+        group = spec.instance_group
+        kept = any(type(one) is ServerGroupAntiAffinityFilter for one in self._filters(spec))
+        if group is None or group.policy != ANTI_AFFINITY or not kept:
+            return sys.maxsize
+        most = group.rules.get(MOST_PER_HOST, 1)
+        # An instance may stay on the host that it is on already.
+        own = frozenset(spec.instance_uuids)
+        return sum(most + len(own & host.instances.keys()) for host in hosts)
 
     def each_refusal(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
         """Yield each stage that refuses one host, evaluated alone, also after the first refusal.
@@ -118,31 +168,29 @@ class Chooser:
         self,
         hosts: Sequence[HostState],
         spec: RequestSpec,
-        headroom: Headroom,
-        taken: Sequence[WeighedHost],
+        progress: _Progress,
         index: int,
     ) -> tuple[Look, list[HostState]]:
         """Return how the hosts look to the instance of this index, and who passed.
 
-        Only these are asked for the next one. ``taken`` are those that have been given out.
+        Only these are asked for the next one.
         """
-        roomy = [host for host in hosts if headroom.fits(host)]
+        roomy = progress.headroom.with_room(hosts)
         closed = self.settings.scheduler.disabled_cells
         named = _with_room(hosts, roomy) if index else sift(roomy, spec, closed)
         driver = self.plugins.driver
         filtered = run_filters(self._filters(spec), named.hosts, spec, index)
         # Once more: a filter may have dropped the candidate there was room for.
-        standing = [host for host in filtered.hosts if headroom.fits(host)]
-        weighed = run_weighers(driver.weighers(self.plugins.weighers), standing, spec)
-        ordered = driver.ordered(weighed.hosts, taken, self.random)
+        standing = progress.headroom.with_room(filtered.hosts)
+        weighed = progress.weighing.weigh(standing, spec)
+        ordered = driver.ordered(weighed.hosts, progress.chosen, self.random)
         return Look((*named.reports, *filtered.reports), weighed, ordered), standing
 
     def _alternates(
         self,
-        chosen: Sequence[WeighedHost],
+        progress: _Progress,
         hosts: Sequence[HostState],
         spec: RequestSpec,
-        headroom: Headroom,
         look: Look,
     ) -> list[list[WeighedHost]]:
         """Return other hosts for each instance: of the same cell, chosen for none (as in nova).
@@ -150,10 +198,11 @@ class Chooser:
         ``look`` is how they looked to the last instance. As in nova again, they are looked at anew
         only where there are several, and then as for the last.
         """
+        chosen = progress.chosen
         if not self.alternates:
             return [[] for _ in chosen]
         if len(chosen) > 1:
-            look, _ = self._look(hosts, spec, headroom, chosen, len(chosen) - 1)
+            look, _ = self._look(hosts, spec, progress, len(chosen) - 1)
         taken = {id(host.obj) for host in chosen}
         free = [host for host in look.ordered if id(host.obj) not in taken]
         return [

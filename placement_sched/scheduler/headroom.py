@@ -5,6 +5,8 @@ the claim would find out, but an answer without a claim has to know as well. Onl
 took is accounted for: who none of them touched has all that it was found for.
 """
 
+import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -32,11 +34,73 @@ class Headroom:
         self._taken: set[Place] = set()
         # The root providers of hosts that have a candidate on a provider that was taken from.
         self._touched: set[str] = set()
+        # The candidates of hosts that were found to fit since they were last taken from.
+        self._known: dict[str | None, tuple[list[Any], int]] = {}
+        # Of each provider, the root providers of the hosts that have a candidate on it.
+        self._roots: dict[str, set[str]] = defaultdict(set)
 
     @classmethod
     def unbounded(cls) -> Self:
         """Return what needs no accounts."""
         return cls(None, Candidates())
+
+    def with_room(self, hosts: Iterable[HostState]) -> list[HostState]:
+        """Return the hosts that :meth:`fits` says yes of."""
+        if self._connection is None:
+            return list(hosts)
+        touched = self._touched
+        return [
+            host
+            for host in hosts
+            if (
+                has_candidates(host)
+                if host.uuid not in touched
+                else self._is_known(host) or self.fits(host)
+            )
+        ]
+
+    def most(self, hosts: Iterable[HostState]) -> int:
+        """Return a number of instances that these hosts have room for at most, in two statements.
+
+        What a host's candidates may take of, they may take together only once: so no request of
+        more instances can find hosts for all of them. (One of fewer need not either.)
+        """
+        if self._connection is None:
+            raise AssertionError("no accounts are kept")
+        hosts = list(hosts)
+        self._read(self._connection, hosts)
+        return sum(map(self._most_on, hosts))
+
+    def _most_on(self, host: HostState) -> int:
+        """Return how many instances the providers of a host's candidates have room for at most.
+
+        Only classes that every candidate takes of bound it: some may take PCPU, others VCPU.
+        """
+        places: dict[str, set[Place]] = defaultdict(set)
+        asked: dict[str, list[int]] = defaultdict(list)
+        for candidate in host.allocation_candidates:
+            amounts: dict[str, int] = defaultdict(int)
+            for place, amount in _amounts(candidate):
+                places[place[1]].add(place)
+                amounts[place[1]] += amount
+            for name, amount in amounts.items():
+                asked[name].append(amount)
+        number = len(host.allocation_candidates)
+        return min(
+            (
+                sum(max(self._free[place], 0) for place in places[name]) // min(each)
+                for name, each in asked.items()
+                if len(each) == number and min(each)
+            ),
+            default=sys.maxsize,
+        )
+
+    def _is_known(self, host: HostState) -> bool:
+        """Return whether a host fits as it did before; a filter may have dropped candidates."""
+        kept = self._known.get(host.uuid)
+        return (
+            kept is not None and kept[0] is host.allocation_candidates and kept[1] == len(kept[0])
+        )
 
     def fits(self, host: HostState) -> bool:
         """Return whether one more instance fits, by the first of the host's candidates that does.
@@ -53,6 +117,8 @@ class Headroom:
                 if place:
                     others = (*candidates[:place], *candidates[place + 1 :])
                     host.allocation_candidates = [candidate, *others]
+                offered = host.allocation_candidates
+                self._known[host.uuid] = (offered, len(offered))
                 return True
         return False
 
@@ -70,12 +136,14 @@ class Headroom:
         for place, amount in amounts.items():
             self._free[place] -= amount
         self._taken.update(amounts)
-        providers = {uuid for uuid, _ in amounts}
-        self._touched.update(
-            request.root_uuid
-            for request in self._candidates.requests
-            if not providers.isdisjoint(request.uuids)
-        )
+        if not self._roots:
+            for request in self._candidates.requests:
+                for uuid in request.uuids:
+                    self._roots[uuid].add(request.root_uuid)
+        for uuid in {uuid for uuid, _ in amounts}:
+            self._touched |= self._roots[uuid]
+            for root in self._roots[uuid]:
+                self._known.pop(root, None)
 
     def _read(self, connection: Connection, hosts: Iterable[HostState]) -> None:
         """Learn what is free now of all that the hosts' candidates use, in two statements."""

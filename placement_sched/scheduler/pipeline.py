@@ -27,6 +27,7 @@ from placement_sched.model.report import (
     Funnel,
     LaterReport,
     Rejected,
+    RoomReport,
     View,
 )
 from placement_sched.model.selection import Selection
@@ -231,6 +232,7 @@ def _funnel(done: Run, candidates: CandidatesReport, names: Mapping[str, str]) -
         states_age=done.states_age,
         policy=done.policy,
         later=_later(done),
+        room=_room(done),
         selected=bool(done.selections),
         warnings=done.ignored,
     )
@@ -263,6 +265,13 @@ def _later(done: Run) -> LaterReport | None:
     if choice is None or choice.later is None:
         return None
     return LaterReport(placed=choice.placed, filters=choice.later.filters)
+
+
+def _room(done: Run) -> RoomReport | None:
+    choice = done.choice
+    if choice is None or choice.room_for is None:
+        return None
+    return RoomReport(instances=done.narrowed.spec.num_instances, at_most=choice.room_for)
 
 
 def _candidates_report(

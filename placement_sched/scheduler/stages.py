@@ -58,7 +58,7 @@ class FilterRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class Column:
     """What one weigher said of all hosts, in the order they came."""
 
     name: str
@@ -84,12 +84,12 @@ class WeighRun:
 
     hosts: list[WeighedHost]
     reports: tuple[WeigherReport, ...]
-    _columns: tuple[_Column, ...]
-    _order: list[int]
+    columns: tuple[Column, ...]
+    order: list[int]
 
     def host_reports(self) -> tuple[HostReport, ...]:
         """Return what each weigher gave to each host, best first; made only when asked for."""
-        columns = [(column.name, column.reports()) for column in self._columns]
+        columns = [(column.name, column.reports()) for column in self.columns]
         return tuple(
             [
                 HostReport(
@@ -98,7 +98,7 @@ class WeighRun:
                     weighed.weight,
                     {name: reports[index] for name, reports in columns},
                 )
-                for weighed, index in zip(self.hosts, self._order, strict=True)
+                for weighed, index in zip(self.hosts, self.order, strict=True)
             ]
         )
 
@@ -201,7 +201,7 @@ def run_weighers(
     """
     weighed = [WeighedHost(host) for host in hosts]
     aggregates = aggregates_of(hosts)
-    columns = [_weigh(plugin, weighed, aggregates, spec) for plugin in weighers if len(hosts) > 1]
+    columns = [weigh(plugin, weighed, aggregates, spec) for plugin in weighers if len(hosts) > 1]
     for column in columns:
         if not column.counts:
             continue
@@ -348,28 +348,28 @@ def _reason(plugin: BaseHostFilter, host: HostState, spec: RequestSpec) -> str:
     return refusal.reason if refusal else f"refused by {type(plugin).__name__}"
 
 
-def _weigh(
+def weigh(
     plugin: BaseHostWeigher,
     weighed: list[WeighedHost],
     aggregates: Collection[HostAggregate],
     spec: RequestSpec,
-) -> _Column:
+) -> Column:
     """Return what a weigher says of the hosts; ``aggregates`` are those that any of them is in."""
     with calling(plugin):
         told = plugin.multipliers([item.obj for item in weighed], aggregates)
-        multipliers = _finite(told)
-        if _has_a_say(type(plugin)) and not plugin.concerns(spec):
+        multipliers = finite(told)
+        if has_a_say(type(plugin)) and not plugin.concerns(spec):
             nothing = [0.0] * len(weighed)
-            return _Column(type(plugin).__name__, nothing, nothing, multipliers)
+            return Column(type(plugin).__name__, nothing, nothing, multipliers)
         # Some weigh in numbers of other kinds, which no answer could be made of.
-        raw = _finite(plugin.weigh_objects(weighed, spec))
+        raw = finite(plugin.weigh_objects(weighed, spec))
         if len(raw) != len(weighed):
             raise ValueError(f"{len(raw)} weights for {len(weighed)} hosts")
         normalized = normalize(raw, plugin.minval, plugin.maxval)
-        return _Column(type(plugin).__name__, raw, normalized, multipliers)
+        return Column(type(plugin).__name__, raw, normalized, multipliers)
 
 
-def _finite(told: Iterable[float]) -> list[float]:
+def finite(told: Iterable[float]) -> list[float]:
     """Return numbers as weights are made of them; one that is none would spoil every order."""
     numbers = list(map(float, told))
     if not isfinite(sum(numbers)):  # few sums are not finite though all numbers are
@@ -379,7 +379,7 @@ def _finite(told: Iterable[float]) -> list[float]:
     return numbers
 
 
-def _has_a_say(kind: type[BaseHostWeigher]) -> bool:
+def has_a_say(kind: type[BaseHostWeigher]) -> bool:
     """Return whether ``concerns`` speaks of how this class weighs, not of how its parent did."""
     weighing = {"_weigh_object", "weigh_objects", "column"}
     first = next(each for each in kind.__mro__ if vars(each).keys() & {"concerns", *weighing})

@@ -1,0 +1,136 @@
+"""Requests for many instances: weighed step by step as if all at once, and refused by counting."""
+
+from random import Random
+
+import pytest
+
+from placement_sched.model.server_group import ServerGroup
+from placement_sched.scheduler import choose
+from placement_sched.scheduler.stages import run_weighers
+from placement_sched.scheduler.weighing import Weighing
+from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
+from placement_sched.scheduler.weights.num_instances import NumInstancesWeigher
+from placement_sched.scheduler.weights.ram import RAMWeigher
+from tests.placing import flavor, report, spec
+from tests.scheduler.states import a_host, a_spec, settings_with
+from tests.scheduler.test_select_destinations import explain
+from tests.statements import counted
+
+
+class Relative(BaseHostWeigher):
+    """Weighs a host by all the others, as a weigher of another package may."""
+
+    def weigh_objects(self, weighed_obj_list, weight_properties):
+        assert weight_properties.flavor
+        total = sum(item.obj.free_ram_mb for item in weighed_obj_list)
+        return [total - item.obj.free_ram_mb for item in weighed_obj_list]
+
+
+WEIGHERS = [
+    kind.with_settings(settings_with())
+    for kind in (RAMWeigher, IoOpsWeigher, NumInstancesWeigher, Relative)
+]
+
+
+@pytest.mark.parametrize("weighers", [WEIGHERS[:3], WEIGHERS, WEIGHERS[3:], []])
+@pytest.mark.parametrize("seed", range(5))
+def test_hosts_weighed_step_by_step_weigh_as_if_all_were_weighed(weighers, seed):
+    """Whoever is placed where, and whoever drops out on the way, up to the last host."""
+    random = Random(seed)
+    hosts = [
+        a_host(f"cn{n % 7}", f"node{n}", free_ram_mb=random.choice([1024, 2048, 4096]))
+        for n in range(12)
+    ]
+    weighing = Weighing(weighers)
+    while hosts:
+        step, whole = weighing.weigh(hosts, a_spec()), run_weighers(weighers, hosts, a_spec())
+        assert [(one.obj.nodename, one.weight) for one in step.hosts] == [
+            (one.obj.nodename, one.weight) for one in whole.hosts
+        ]
+        best = random.choice(hosts)
+        best.consume_from_request(a_spec(flavor=flavor(memory_mb=100)))
+        weighing.note(best)
+        hosts = [host for host in hosts if random.random() < 0.9]
+
+
+def test_what_an_earlier_instance_saw_stays_as_it_was():
+    hosts = [a_host(f"cn{n}", free_ram_mb=1024 * n) for n in (1, 2, 3)]
+    weighing = Weighing(WEIGHERS[:1])
+    first = weighing.weigh(hosts, a_spec())
+    before = [(one.obj.host, one.weight) for one in first.hosts], first.host_reports()
+    hosts[2].free_ram_mb = 0
+    weighing.note(hosts[2])
+    weighing.weigh(hosts, a_spec())
+    assert ([(one.obj.host, one.weight) for one in first.hosts], first.host_reports()) == before
+
+
+@pytest.fixture
+def cloud(sqlite_app, monkeypatch):
+    """Three hosts with room for 16, 16 and 8 instances of one CPU; the count pays from 20 on."""
+    monkeypatch.setattr(choose, "_MANY", 60)
+    sizes = {"cn1": 4, "cn2": 4, "cn3": 2}
+    reports = [report(name, vcpus=vcpus) for name, vcpus in sizes.items()]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    return sqlite_app
+
+
+def many(count, **fields):
+    return {**spec(**fields), "instance_uuids": None, "num_instances": count}
+
+
+def test_more_instances_than_there_is_room_for_are_refused_by_counting(cloud):
+    assert explain(cloud, many(40))["outcome"] == "selected"
+    told = explain(cloud, many(41))
+    assert told["outcome"] == "no_valid_host"
+    assert told["funnel"]["room"] == {"instances": 41, "at_most": 40}
+    assert told["funnel"]["obstacle"] == {
+        "stage": "room",
+        "name": "room",
+        "reason": "the hosts that passed have room for at most 40 of the 41 instances",
+    }
+    assert "later_instance" not in told["funnel"]
+    assert len(told["hosts"]) == 3
+    body = {"request_spec": many(41)}
+    answer = cloud.post_json("/scheduler/v1/select_destinations", body, status=409).json
+    assert "room for at most 40 of the 41" in answer["errors"][0]["detail"]
+
+
+def test_only_hosts_that_passed_the_filters_count(cloud):
+    assert explain(cloud, many(33, ignore_hosts=["cn3"]))["funnel"]["room"]["at_most"] == 32
+    assert explain(cloud, many(32, ignore_hosts=["cn3"]))["outcome"] == "selected"
+
+
+def test_members_that_keep_apart_are_refused_by_the_number_of_hosts(cloud):
+    group = {"policy": "anti-affinity", "rules": {"max_server_per_host": 8}, "members": []}
+    assert ServerGroup.from_document(group).rules
+    overrides = {"filter_scheduler.enabled_filters": ["ServerGroupAntiAffinityFilter"]}
+    told = explain(cloud, many(25, instance_group=group), overrides=overrides)
+    assert told["funnel"]["room"] == {"instances": 25, "at_most": 24}
+    fit = explain(cloud, many(24, instance_group=group), overrides=overrides)
+    assert fit["outcome"] == "selected"
+
+
+def test_pinned_and_shared_cpus_bound_each_other_no_more_than_they_do(cloud):
+    """A host's candidates may take PCPU or VCPU: neither class alone bounds the instances."""
+    pinned = flavor(extra_specs={"hw:cpu_policy": "dedicated"}, vcpus=1)
+    overrides = {"filter_scheduler.enabled_filters": ["ComputeFilter"]}
+    body = many(30, flavor=pinned)
+    told = explain(cloud, body, overrides=overrides)
+    assert told["outcome"] == "selected"
+
+
+def test_few_instances_are_placed_to_say_which_stage_refused_the_last_hosts(cloud):
+    funnel = explain(cloud, many(9, flavor=flavor(vcpus=4)))["funnel"]
+    assert "room" not in funnel
+    assert funnel["later_instance"]["filters"]
+
+
+def test_counting_takes_the_two_statements_that_placing_takes_anyway(cloud):
+    def statements(count):
+        with counted(cloud.app.services.database) as seen:
+            explain(cloud, many(count))
+        return len(seen)
+
+    statements(2)
+    assert statements(30) == statements(2)
