@@ -13,24 +13,38 @@ MINUTES ?= 30
 .DEFAULT_GOAL := help
 .PHONY: help demo test gabbi peer peer-gabbi differential race explore lint format bench bench-writes bench-scheduler bench-race docs clean
 
+# A target is listed by what follows ## on its line; one that begins with "dev:" is for developers.
+LIST = awk -F ':.*\#\# (dev: )?' '{printf "  %-16s %s\n", $$1, $$2}'
+
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
+	@echo 'To use placement_sched:'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | grep -v '## dev:' | sort -t: -k1,1 | $(LIST)
+	@echo
+	@echo 'To change it:'
+	@grep -hE '^[a-z-]+:.*## dev:' $(MAKEFILE_LIST) | sort -t: -k1,1 | $(LIST)
+
+# What pip does takes a while, and pip says nothing of it.
+INSTALLING = @echo 'installing dependencies into $(@D), about a minute'
 
 $(VENV)/.run: setup.cfg pyproject.toml
+	$(INSTALLING)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable .
 	@touch $@
 
 $(VENV)/.develop: $(VENV)/.run
+	$(INSTALLING)
 	$(BIN)/pip install --quiet --editable '.[test,lint,docs]'
 	@touch $@
 
 $(VENV)/.bench: setup.cfg pyproject.toml
+	$(INSTALLING)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable '.[bench]'
 	@touch $@
 
 $(PEER)/.ready: setup.cfg
+	$(INSTALLING)
 	$(PYTHON) -m venv $(PEER)
 	$(PYTHON) -c "import configparser; c = configparser.ConfigParser(); c.read('setup.cfg'); print(c['options.extras_require']['differential'])" > $(PEER)/requirements.txt
 	$(PEER)/bin/pip install --quiet --requirement $(PEER)/requirements.txt
@@ -39,55 +53,57 @@ $(PEER)/.ready: setup.cfg
 demo: $(VENV)/.run ## watch a sample cloud of several hundred hosts being scheduled
 	@$(BIN)/placement-sched demo
 
-test: $(VENV)/.develop ## run the whole test suite
+test: $(VENV)/.develop ## dev: run the whole test suite
 	$(BIN)/pytest --numprocesses 2 $(PYTEST_ARGS)
 
-gabbi: $(VENV)/.develop ## tell the gabbi stories, in-process or to URL=http://host:port
+gabbi: $(VENV)/.develop ## dev: run the gabbi tests, in-process or against URL=http://host:port
 	$(BIN)/pytest tests/api/test_gabbits.py $(if $(URL),--url '$(URL)' -k over_http) $(PYTEST_ARGS)
 
-peer: $(PEER)/.ready ## install OpenStack's placement and nova, so that the tests beside them are run as well
+peer: $(PEER)/.ready ## dev: install OpenStack's placement and nova, so that the tests beside them are run as well
 
-peer-gabbi: $(VENV)/.develop $(PEER)/.ready ## run the gabbi files of OpenStack's placement against placement-sched serve
+peer-gabbi: $(VENV)/.develop $(PEER)/.ready ## dev: run the gabbi files of OpenStack's placement against placement-sched serve
 	PLACEMENT_SCHED_REQUIRE_PEER=1 $(BIN)/pytest tests/coexistence/test_peer_gabbi.py $(PYTEST_ARGS)
 
-differential: $(VENV)/.develop $(PEER)/.ready ## ask OpenStack's placement and nova, and ours, the same at random (SEEDS="1 2" REQUESTS=2000 QUESTIONS=500 CASES=2000)
+differential: $(VENV)/.develop $(PEER)/.ready ## dev: ask OpenStack's placement and nova, and ours, the same at random (SEEDS="1 2" REQUESTS=2000 QUESTIONS=500 CASES=2000)
 	$(BIN)/python -m tests.differential $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(QUESTIONS),--questions $(QUESTIONS))
 	$(BIN)/python -m tests.differential.nova $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS))
 	$(BIN)/python -m tests.differential.pci $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS))
 	$(BIN)/python -m tests.differential.hosts $(if $(SEEDS),--seeds $(SEEDS)) $(if $(CASES),--cases $(CASES))
 	$(BIN)/python -m tests.differential.numa $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS))
 
-race: $(VENV)/.develop ## claim whole providers from several processes at once, RACE_ROUNDS times
+race: $(VENV)/.develop ## dev: claim whole providers from several processes at once, RACE_ROUNDS times
 	PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/store/test_allocations_race.py
 
-explore: $(VENV)/.develop ## search with random examples for what the suite does not find (MINUTES=30 SEED=1)
+explore: $(VENV)/.develop ## dev: search with random examples for what the suite does not find (MINUTES=30 SEED=1)
 	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PYTEST_ARGS)
 
-lint: $(VENV)/.develop ## check style, types and floors
+lint: $(VENV)/.develop ## dev: check style, types and floors
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(VENV)/.develop ## let ruff mend what it can
+format: $(VENV)/.develop ## dev: let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench ## race openstack-placement (from PyPI) on the local PostgreSQL (QUICK=1, BENCH_ARGS="--only flat")
+bench: $(VENV)/.bench ## dev: race openstack-placement (from PyPI) on the local PostgreSQL (QUICK=1, BENCH_ARGS="--only flat")
 	$(BIN)/python bench/candidates.py $(if $(QUICK),--quick) $(BENCH_ARGS)
 
-bench-writes: $(VENV)/.develop ## race its writes, and the reads beside them
+bench-writes: $(VENV)/.develop ## dev: race its writes, and the reads beside them
 	$(BIN)/python bench/writes.py
 
-bench-scheduler: $(VENV)/.bench $(PEER)/.ready ## race the choice of a host against openstack-placement and nova's filters and weighers
+bench-scheduler: $(VENV)/.bench $(PEER)/.ready ## dev: race the choice of a host against openstack-placement and nova's filters and weighers
 	$(BIN)/python bench/selecting.py $(if $(QUICK),--quick)
 
-bench-race: $(VENV)/.develop $(PEER)/.ready ## let its claims and ours race among themselves, and count the over-allocated
+bench-race: $(VENV)/.develop $(PEER)/.ready ## dev: let its claims and ours race among themselves, and count the over-allocated
 	$(BIN)/python -m bench.race --rounds $(RACE_ROUNDS)
 
 docs: $(VENV)/.develop ## build the API reference and the operator's guide
 	$(BIN)/sphinx-build -W -q -b html api-ref/source api-ref/build
 	$(BIN)/sphinx-build -W -q -b html doc/source doc/build
+	@echo 'the guide:         $(CURDIR)/doc/build/index.html'
+	@echo 'the API reference: $(CURDIR)/api-ref/build/index.html'
 
 clean: ## remove the virtual environment and everything built
 	rm -rf $(VENV) $(PEER) build dist *.egg-info api-ref/build doc/build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

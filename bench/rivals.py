@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import databases
 import orjson
@@ -97,15 +97,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def peer_venv(given: Path | None) -> Path:
     """Return a virtual environment that has the peer: the one given, or our own, made once."""
     if given is not None:
+        require(given / "bin" / "uwsgi", f"pip install {' '.join(PEER)} there")
         return given
     home = OUT / "peer-venv"
     complete = home / ".complete"
     if not complete.exists() or complete.read_text() != " ".join(PEER):
         print(f"making {home.name} with {PEER[0]} ...", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
-        subprocess.run([home / "bin" / "pip", "install", "--quiet", *PEER], check=True)
+        try:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
+            subprocess.run([home / "bin" / "pip", "install", "--quiet", *PEER], check=True)
+        except subprocess.CalledProcessError:
+            give_up(f"{home} cannot be made; --peer-venv names an environment made elsewhere")
         complete.write_text(" ".join(PEER))
     return home
+
+
+def require(file: Path, way: str) -> None:
+    """End the process, before it has begun its work, unless an environment has this file."""
+    if not file.exists():
+        give_up(f"there is no {file}: {way}")
+
+
+def give_up(why: str) -> NoReturn:
+    """End the process with one line on standard error."""
+    print(why, file=sys.stderr)
+    sys.exit(2)
 
 
 @dataclass

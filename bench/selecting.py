@@ -38,7 +38,7 @@ from placement_sched.scheduler.loading import plugins_for, read_settings
 from placement_sched.scheduler.pipeline import Tools, run
 from placement_sched.scheduler.stages import run_filters, run_weighers
 
-NOVA = Path(".venv-peer/bin/python")
+NOVA = Path(__file__).parent.parent / ".venv-peer/bin/python"
 HANDLERS = Path(__file__).with_name("nova_handlers.py")
 FLAVOR_FIELDS = {"vcpus": 2, "memory_mb": 4096, "root_gb": 20}
 #: The cloud that the targets mean.
@@ -208,6 +208,7 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Run the race; return 1 where an answer was wrong."""
     given = arguments()
+    rivals.require(NOVA, "make peer installs nova and openstack-placement")
     venv = rivals.peer_venv(given.peer_venv)
     # Hosts count as up for as long as any run lasts.
     world = FlatWorld(given.hosts, given.seed, utcnow() + timedelta(days=1))

@@ -1,0 +1,54 @@
+"""A benchmark that lacks what it races against says so at once, and how to get it."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.house.tree import ROOT
+
+
+def run(script, *arguments, folder=ROOT, **variables):
+    return subprocess.run(
+        [sys.executable, *script, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **variables},
+        check=False,
+    )
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """Return a folder with the benchmarks and without any environment."""
+    shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("out"))
+    return tmp_path
+
+
+def test_choice_of_a_host_wants_nova(elsewhere):
+    refused = run(["bench/selecting.py"], "--quick", folder=elsewhere)
+    assert refused.returncode == 2
+    assert refused.stdout == ""
+    assert refused.stderr == (
+        f"there is no {elsewhere}/bench/../.venv-peer/bin/python: "
+        "make peer installs nova and openstack-placement\n"
+    ).replace("/bench/..", "")
+
+
+def test_race_of_claims_wants_the_peer(tmp_path):
+    refused = run(["-m", "bench.race"], PLACEMENT_SCHED_PEER_PYTHON=str(tmp_path / "python"))
+    assert refused.returncode == 2
+    assert refused.stderr.endswith("make peer installs openstack-placement\n")
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("script", ["candidates", "writes"])
+def test_environment_that_is_named_has_to_be_there(script, tmp_path):
+    refused = run([f"bench/{script}.py"], "--peer-venv", str(tmp_path))
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"there is no {tmp_path}/bin/uwsgi: pip install ")
+    assert refused.stderr.count("\n") == 1

@@ -1,0 +1,56 @@
+"""``make`` says what there is, what takes a while, and where its results are."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from tests.house.tree import ROOT
+
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def make(*arguments):
+    # These tests may be run by make, which hands its own arguments down.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    done = subprocess.run(
+        ["make", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_help_lists_every_target_in_two_columns_apart_for_users_and_developers():
+    lines = make("help")
+    gap = lines.index("")
+    assert lines[0] == "To use placement_sched:"
+    assert lines[gap + 1] == "To change it:"
+    rows = [re.fullmatch(r"  (\S+ +)(\S.*)", line) for line in lines if line.startswith(" ")]
+    assert {len(row[1]) for row in rows} == {17}
+    assert {row[1].strip() for row in rows} == TARGETS
+    assert not any(row[2].startswith("dev:") for row in rows)
+    used = {line.split()[0] for line in lines[1:gap]}
+    assert used == {"clean", "demo", "docs", "help"}
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "bench", "peer"])
+def test_installing_is_announced(target, tmp_path):
+    """Of what would be done, the line stands before the first use of pip."""
+    lines = make("-n", target, f"VENV={tmp_path / 'run'}", f"PEER={tmp_path / 'peer'}")
+    said = [line for line in lines if "installing dependencies" in line or "/pip " in line]
+    assert len(said) % 2 == 0
+    for told, pip in zip(said[::2], said[1::2], strict=True):
+        assert told.startswith("echo 'installing dependencies into ")
+        assert "/pip install" in pip
+
+
+def test_docs_end_with_where_the_pages_are():
+    *_, guide, reference = make("-n", "docs")
+    assert f"{ROOT}/doc/build/index.html" in guide
+    assert f"{ROOT}/api-ref/build/index.html" in reference
