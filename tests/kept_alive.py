@@ -22,15 +22,15 @@ class Request(NamedTuple):
     method: str
     path: str
     statuses: tuple[int, ...]
-    token: str = "admin"
+    user: str = "admin"
     version: str = "1.39"
     kind: str = "application/json"
 
 
 PROVIDERS = "/placement/resource_providers"
 REQUESTS = (
-    Request("PUT", "/placement/traits/CUSTOM_A", (401,), token=""),
-    Request("PUT", "/placement/traits/CUSTOM_A", (403,), token="bob"),
+    Request("PUT", "/placement/traits/CUSTOM_A", (401,), user=""),
+    Request("PUT", "/placement/traits/CUSTOM_A", (403,), user="bob"),
     Request("PUT", "/placement/nothing", (404,)),
     Request("POST", "/placement/traits", (405,)),
     Request("PUT", "/placement/traits/CUSTOM_A", (406,), version="1.99"),
@@ -86,8 +86,8 @@ def head(request: Request, size: int) -> bytes:
         f"Content-Type: {request.kind}",
         f"Content-Length: {size}",
     ]
-    if request.token:
-        lines.append(f"X-Auth-Token: {request.token}")
+    if request.user:
+        lines.append(f"X-Auth-Token: {request.user}")
     return "\r\n".join([*lines, "", ""]).encode()
 
 

@@ -158,6 +158,9 @@ class Bodies:
             if not reading.dropped:
                 self._drop(reading, SLOW)
             return False
+        if length is not None and reading.amount < length:
+            self._drop(reading, INCOMPLETE)
+            return False
         return True
 
     def _add(self, reading: _Reading, piece: bytes) -> None:
@@ -217,6 +220,7 @@ def _read(environ: dict[str, Any], most: int) -> None:
     else:
         length = length_of(environ)
         if not length:
+            environ["wsgi.input"] = Whole()
             return
         data, amount = _as_announced(stream, length, most), length
         if len(data) < length <= most:
@@ -227,10 +231,9 @@ def _read(environ: dict[str, Any], most: int) -> None:
 
 def length_of(environ: Mapping[str, Any]) -> int:
     """Return the announced length of a body, 0 for none or for what is no number."""
-    try:
-        return max(0, int(environ.get("CONTENT_LENGTH") or 0))
-    except ValueError:  # where a server lets it by; the application refuses it
-        return 0
+    text: str = environ.get("CONTENT_LENGTH") or ""
+    # Where a server lets something else by, the application refuses it.
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _as_announced(stream: IO[bytes], length: int, most: int) -> bytes:

@@ -5,6 +5,7 @@ import ctypes
 import logging
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import sys
@@ -56,8 +57,10 @@ _AT_START: dict[str, FollowedSettings] = {}
 #: a few keep a worker answering while others wait for a lock (on SQLite no more than half of them,
 #: see ``db/write_gate.py``). Measured in doc/decisions/0002.
 THREADS = 4
-#: Connections that a worker serves at once; further ones wait to be accepted.
+#: Connections that a worker holds at once; further ones wait to be accepted.
 CONNECTIONS = 1024
+#: Files that a worker opens beside its connections, at most: the database's, logs, metrics.
+OTHER_FILES = 256
 #: Seconds that running requests get to finish after SIGTERM.
 GRACE = 30
 #: glibc's number (malloc.h) for how many heaps there may be.
@@ -112,11 +115,11 @@ def run(arguments: argparse.Namespace) -> int:
         address=_address(arguments.host),
         port=port,
         interface=Interfaces.ASGINL,
-        # Only so are idle connections closed, and there are no others that it knows how to serve.
+        # While it waits for what may be HTTP/2, granian closes no idle connection.
         http=HTTPModes.http1,
         websockets=False,
         workers=arguments.workers,
-        backpressure=CONNECTIONS,
+        backpressure=connections(),
         respawn_failed_workers=True,
         workers_kill_timeout=GRACE,
         log_level=LogLevels.warning,
@@ -275,6 +278,20 @@ def refuse_open_door(settings: Settings, host: str) -> None:
             f"refusing to listen on {host} with noauth2, which lets anyone in; configure "
             "keystone, or write [api] auth_strategy = noauth2 in a configuration file"
         )
+
+
+def connections() -> int:
+    """Return how many connections a worker may hold, and raise the limit of open files for them.
+
+    They must not take the files that a worker needs to answer, such as the database's.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CONNECTIONS + OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return CONNECTIONS
+    soft = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(OTHER_FILES // 4, soft - OTHER_FILES)
 
 
 def free_port(host: str, port: int) -> int:

@@ -1,4 +1,4 @@
-"""Clients that send slowly, not at all, or read nothing, hold a connection of ``serve`` and no more."""
+"""Clients that send slowly, not at all, or read nothing hold a connection of ``serve``, no more."""
 
 import resource
 import socket
@@ -17,7 +17,8 @@ HALF_BODY = (
     b'Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"name":'
 )
 HALF_CHUNK = (
-    b"PUT /placement/traits/CUSTOM_A HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{"
+    b"PUT /placement/traits/CUSTOM_A HTTP/1.1\r\nHost: a\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n8\r\n{"
 )
 HALF_HEAD = b"GET /placement/traits HTTP/1.1\r\nHost: a\r\nX-Auth-Tok"
 READS_NOTHING = (

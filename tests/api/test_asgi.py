@@ -1,0 +1,132 @@
+"""The ASGI application of ``serve``: the environ that it makes, the answers that it passes on."""
+
+import asyncio
+
+import pytest
+
+from placement_sched.api.asgi import Bridge
+
+SCOPE = {
+    "type": "http",
+    "http_version": "1.1",
+    "server": ("127.0.0.1", "8778"),
+    "client": ("10.0.0.1", "4711"),
+    "scheme": "http",
+    "raw_path": b"/a%ff/%2f/%c3%a9/x%20y",
+    "query_string": b"q=%ff&b=1",
+    "headers": [],
+    "method": "PUT",
+}
+
+
+def ask(application, *pieces, **scope):
+    """Return status, headers and content of the answer to a request."""
+    messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+    sent = []
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    bridge = Bridge(application, most=1000, threads=1)
+    asyncio.run(bridge({**SCOPE, **scope}, receive, send))
+    start, body = sent
+    return start["status"], dict(start["headers"]), body["body"]
+
+
+def environ_of(*pieces, **scope):
+    seen = {}
+
+    def application(environ, start_response):
+        seen.update(environ, body=environ["wsgi.input"].read())
+        start_response("204 No Content", [])
+        return []
+
+    assert ask(application, *pieces, **scope)[0] == 204
+    return seen
+
+
+def test_environ_is_that_of_pep_3333():
+    environ = environ_of()
+    expected = {
+        "REQUEST_METHOD": "PUT",
+        "SCRIPT_NAME": "",
+        "PATH_INFO": "/a\xff///\xc3\xa9/x y",
+        "QUERY_STRING": "q=%ff&b=1",
+        "SERVER_NAME": "127.0.0.1",
+        "SERVER_PORT": "8778",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "REMOTE_ADDR": "10.0.0.1",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "body": b"",
+    }
+    assert {key: environ[key] for key in expected} == expected
+    assert "PATH" not in environ  # the process's own environment is no part of a request
+
+
+def test_headers_are_joined_and_keep_their_bytes():
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"x-a", b"1"),
+        (b"x-a", b"2"),
+        (b"cookie", b"a=1"),
+        (b"cookie", b"b=2"),
+        (b"x-name", b"caf\xc3\xa9"),
+    ]
+    environ = environ_of(headers=headers)
+    assert environ["CONTENT_TYPE"] == "application/json"
+    assert environ["HTTP_X_A"] == "1,2"
+    assert environ["HTTP_COOKIE"] == "a=1;b=2"
+    assert environ["HTTP_X_NAME"] == "caf\xc3\xa9"
+
+
+def test_a_header_with_an_underscore_is_not_taken_for_another():
+    underscored = (b"x_auth_token", b"admin")
+    assert "HTTP_X_AUTH_TOKEN" not in environ_of(headers=[underscored])
+    both = [underscored, (b"x-auth-token", b"bob"), underscored]
+    assert environ_of(headers=both).get("HTTP_X_AUTH_TOKEN") == "bob"
+    length = (b"content_length", b"5")
+    assert environ_of(headers=[length]).get("CONTENT_LENGTH") is None
+
+
+def test_a_body_is_complete_before_the_application_is_called():
+    environ = environ_of(b"ab", b"c", headers=[(b"content-length", b"3")])
+    assert (environ["CONTENT_LENGTH"], environ["body"]) == ("3", b"abc")
+
+
+def test_an_answer_is_passed_on_whole():
+    closed = []
+
+    class Pieces(list):
+        def close(self):
+            closed.append(True)
+
+    def application(environ, start_response):
+        write = start_response("201 Created", [("X-A", "1"), ("X-B", "\xe9")])
+        write(b"a")
+        return Pieces([b"b", b"c"])
+
+    assert ask(application) == (201, {b"X-A": b"1", b"X-B": b"\xe9"}, b"abc")
+    assert closed
+
+
+def test_a_defect_is_500_and_the_thread_lives_on(caplog):
+    def application(environ, start_response):
+        raise ZeroDivisionError
+
+    status, _, content = ask(application)
+    assert (status, content) == (500, b"The server failed; see its log.")
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize(("length", "closes"), [(b"900", False), (b"999999999", True)])
+def test_an_answer_without_its_body_read_says_that_the_connection_closes(length, closes):
+    def application(environ, start_response):
+        start_response("413 Request Entity Too Large", [])
+        return []
+
+    answered = ask(application, b"x" * 900, headers=[(b"content-length", length)])
+    assert (answered[1].get(b"connection") == b"close") is closes
