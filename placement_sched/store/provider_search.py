@@ -50,7 +50,9 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
         *_with_resources(connection, query.resources),
         *_in_aggregates(query.aggregates),
     ]
-    return read_providers(connection, PROVIDERS.where(*conditions))
+    found = read_providers(connection, PROVIDERS.where(*conditions))
+    # MariaDB compares names without regard to case, or to spaces at their end.
+    return tuple(one for one in found if not query.name or one.name == query.name)
 
 
 def _named(query: ProviderQuery) -> list[Condition]:

@@ -116,7 +116,10 @@ def search(
     prefix: str | None = None,
     associated: bool | None = None,
 ) -> tuple[Trait, ...]:
-    """Return the traits of these names, or that begin so, or that some provider (none) has."""
+    """Return the traits of these names, or that begin so, or that some provider (none) has.
+
+    Names are compared exactly, as they are by every other question about traits.
+    """
     query = _TRAITS
     if names is not None:
         query = query.where(traits.c.name.in_(set(names)))
@@ -125,7 +128,12 @@ def search(
     if associated is not None:
         used = exists().where(_ON_PROVIDERS.trait_id == traits.c.id)
         query = query.where(used if associated else ~used)
-    return tuple(_trait(row) for row in connection.execute(query))
+    # MariaDB compares names, and SQLite prefixes, without regard to case.
+    return tuple(
+        _trait(row)
+        for row in connection.execute(query)
+        if (names is None or row.name in names) and row.name.startswith(prefix or "")
+    )
 
 
 def add_missing(connection: Connection, names: Iterable[str], now: datetime) -> None:

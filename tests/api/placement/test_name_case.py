@@ -1,0 +1,74 @@
+"""Names are compared exactly, case and spaces included, on every database."""
+
+import pytest
+
+NEWEST = {"OpenStack-API-Version": "placement 1.39"}
+
+
+@pytest.fixture
+def named(app):
+    for name in ("CUSTOM_A", "CUSTOM_AB", "CUSTOM_B"):
+        app.put(f"/placement/traits/{name}", headers=NEWEST, status=201)
+    app.put("/placement/resource_classes/CUSTOM_A", headers=NEWEST, status=201)
+    app.post_json("/placement/resource_providers", {"name": "Host"}, headers=NEWEST)
+    return app
+
+
+def listed(app, path, key):
+    return app.get(f"/placement{path}", headers=NEWEST).json[key]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("in:CUSTOM_A,CUSTOM_B", ["CUSTOM_A", "CUSTOM_B"]),
+        ("in:custom_a,CUSTOM_B", ["CUSTOM_B"]),
+        ("in:CUSTOM_A%20", []),
+        ("in:Custom_A", []),
+        ("startswith:CUSTOM_A", ["CUSTOM_A", "CUSTOM_AB"]),
+        ("startswith:cus", []),
+        ("startswith:CUSTOM_a", []),
+        ("startswith:CUSTOM%25", []),
+    ],
+)
+def test_traits_are_listed_by_exact_name(named, name, found):
+    assert sorted(listed(named, f"/traits?name={name}", "traits")) == found
+
+
+def test_provider_is_listed_by_exact_name(named):
+    found = listed(named, "/resource_providers?name=Host", "resource_providers")
+    assert [one["name"] for one in found] == ["Host"]
+    for name in ("host", "HOST", "Host%20"):
+        assert listed(named, f"/resource_providers?name={name}", "resource_providers") == []
+
+
+@pytest.mark.parametrize("path", ["/traits/custom_a", "/resource_classes/custom_a"])
+def test_no_other_case_names_a_trait_or_class(named, path):
+    named.get(f"/placement{path}", headers=NEWEST, status=404)
+    named.delete(f"/placement{path}", headers=NEWEST, status=404)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "/resource_providers?required=custom_a",
+        "/resource_providers?required=in:CUSTOM_A,custom_b",
+        "/resource_providers?resources=custom_a:1",
+        "/resource_providers?resources=vcpu:1",
+        "/allocation_candidates?resources=custom_a:1",
+        "/allocation_candidates?resources=VCPU:1&required=custom_a",
+        "/allocation_candidates?resources=VCPU:1&required=!custom_a",
+        "/allocation_candidates?resources=VCPU:1&root_required=custom_a",
+    ],
+)
+def test_query_with_a_name_in_another_case_is_refused(named, query):
+    named.get(f"/placement{query}", headers=NEWEST, status=400)
+
+
+def test_body_with_a_name_in_another_case_is_refused(named):
+    (provider,) = listed(named, "/resource_providers", "resource_providers")
+    path = f"/placement/resource_providers/{provider['uuid']}"
+    body = {"resource_provider_generation": 0, "traits": ["custom_a"]}
+    named.put_json(f"{path}/traits", body, headers=NEWEST, status=400)
+    body = {"resource_provider_generation": 0, "inventories": {"custom_a": {"total": 1}}}
+    named.put_json(f"{path}/inventories", body, headers=NEWEST, status=400)
