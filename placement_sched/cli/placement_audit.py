@@ -53,10 +53,10 @@ _WHY: Mapping[Doubt, str] = {
 _NAMED = 5
 
 
-def register(commands: Commands) -> None:
+def register(group: Commands) -> None:
     """Add the command."""
     parser = add_command(
-        commands,
+        group,
         "audit",
         summary="find allocations whose consumer is no recorded instance, and delete them if asked",
         epilog=(

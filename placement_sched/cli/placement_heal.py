@@ -44,10 +44,10 @@ class Code(IntEnum):
 _FAILURES = {Outcome.NO_NODE: Code.NO_NODE, Outcome.FAILED: Code.FAILED}
 
 
-def register(commands: Commands) -> None:
+def register(group: Commands) -> None:
     """Add the command."""
     parser = add_command(
-        commands,
+        group,
         "heal_allocations",
         summary="create the allocations that recorded instances lack, as their flavors ask",
         epilog=(
