@@ -117,6 +117,7 @@ class Step:
 ANSWER = ("response",)
 
 STORY = (
+    Step("root-show", "GET", "/"),
     Step("health-live", "GET", "/healthz"),
     Step("health-ready", "GET", "/healthz/ready"),
     Step("placement/root-show", "GET", "/placement"),

@@ -29,6 +29,7 @@ FACES = {
 }
 #: Served beside the faces, by applications without a route table; asked for below.
 BESIDE = {
+    ("GET", "/"),
     ("GET", "/healthz"),
     ("GET", "/healthz/live"),
     ("GET", "/healthz/ready"),
