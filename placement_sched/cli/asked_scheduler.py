@@ -9,10 +9,13 @@ from typing import Any, Protocol
 from placement_sched.app import make_services
 from placement_sched.cli.database import refuse_absent_file
 from placement_sched.cli.direct import DirectScheduler
-from placement_sched.cli.scheduler_client import SchedulerClient
+from placement_sched.cli.scheduler_client import TIMEOUT, SchedulerClient
 from placement_sched.scheduler.loading import read_settings
 
 Json = dict[str, Any]
+
+#: The longest that an answer may be waited for, in seconds: a day.
+_LONGEST = 86_400
 
 
 class Scheduler(Protocol):
@@ -55,13 +58,30 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
         default=os.environ.get("OS_TOKEN", "admin"),
         help="token for --url (default: $OS_TOKEN, else admin)",
     )
+    server.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help="how long to wait for an answer of --url (default: %(default)s)",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds <= _LONGEST:
+        raise argparse.ArgumentTypeError(f"a number of seconds up to {_LONGEST}, not {text!r}")
+    return seconds
 
 
 @contextmanager
 def asked_scheduler(arguments: argparse.Namespace) -> Iterator[Scheduler]:
     """Give the one whom the arguments name, its connections closed at the end."""
     if arguments.url:
-        yield SchedulerClient(arguments.url, arguments.token)
+        yield SchedulerClient(arguments.url, arguments.token, arguments.timeout)
         return
     services = make_services(read_settings(arguments.config_file))
     try:

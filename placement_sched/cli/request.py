@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from placement_sched.api.scheduler.schemas.request_spec import MOST_INSTANCES
 from placement_sched.errors import Invalid
 
 Json = dict[str, Any]
@@ -78,7 +79,7 @@ def with_instances(body: Json) -> Json:
     if not isinstance(spec, dict) or spec.get("instance_uuids"):
         return body
     count = spec.get("num_instances", 1)
-    if not isinstance(count, int):
+    if not isinstance(count, int) or not 0 < count <= MOST_INSTANCES:
         return body  # the answer will tell what is wrong with it
     uuids = [str(uuid4()) for _ in range(count)]
     return {**body, "request_spec": {**spec, "instance_uuids": uuids}}

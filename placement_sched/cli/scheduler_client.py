@@ -17,13 +17,17 @@ TIMEOUT = 120
 
 
 class SchedulerClient:
-    """Asks the server at ``base`` (``http://127.0.0.1:8778``) with ``token``."""
+    """Asks the server at ``base`` (``http://127.0.0.1:8778``) with ``token``.
 
-    def __init__(self, base: str, token: str) -> None:
+    It waits ``timeout`` seconds for each answer.
+    """
+
+    def __init__(self, base: str, token: str, timeout: float = TIMEOUT) -> None:
         check_address("--url", base)
         check_token(token)
         self._base = base.rstrip("/")
         self._token = token
+        self._timeout = timeout
 
     @property
     def place(self) -> str:
@@ -74,12 +78,17 @@ class SchedulerClient:
             headers={"Accept": "application/json", "X-Auth-Token": self._token, **headers},
         )
         try:
-            with urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - as above
+            with urlopen(request, timeout=self._timeout) as answer:  # noqa: S310 - as above
                 return _decoded(answer.read(), self._base)
         except HTTPError as refusal:
             raise _error(refusal, self._base) from None
         except UnicodeError:
             raise Invalid(f"--url {self._base}: write it as it is sent, in ASCII") from None
+        except TimeoutError:
+            raise Unavailable(
+                f"{self._base} did not answer within {self._timeout:g} s; it may still be working on "
+                "the request: wait longer with --timeout SECONDS"
+            ) from None
         except (URLError, HTTPException, OSError) as failure:
             reason = getattr(failure, "reason", failure)
             raise Unavailable(f"{self._base} does not answer: {reason}") from None

@@ -19,6 +19,7 @@ from placement_sched.cli.request import (
 )
 from placement_sched.cli.terminal import print_json
 from placement_sched.cli.verdicts import refuse_unknown, render_verdicts
+from placement_sched.cli.wording import in_words_of_options
 from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.model.host_verdict import UNKNOWN
 
@@ -94,7 +95,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
     body.setdefault("max_rejected", 0)
     if arguments.policy is not None:
         body["policy"] = arguments.policy
-    with asked_scheduler(arguments) as scheduler:
+    with asked_scheduler(arguments) as scheduler, in_words_of_options(arguments):
         if arguments.compare is not None:
             return _compare(scheduler, body, arguments)
         explanation = scheduler.explain(body)
@@ -137,7 +138,7 @@ def run_select(arguments: argparse.Namespace) -> int:
         body["claim"] = False
     if arguments.alternates:
         body["return_alternates"] = True
-    with asked_scheduler(arguments) as scheduler:
+    with asked_scheduler(arguments) as scheduler, in_words_of_options(arguments):
         if arguments.format == "json":
             return _select_raw(scheduler, body)
         explanation = scheduler.explain({"request_spec": body["request_spec"], "max_rejected": 0})

@@ -266,7 +266,22 @@ def test_request_comes_from_stdin(run):
         (("--flavor", "x", "--vcpus", "1"), "--flavor names a flavor"),
         (("--flavor", "x", "--property", "a=b"), "--flavor names a flavor"),
         (("--property", "nonsense"), "--property nonsense: KEY=VALUE is wanted"),
-        (("--vcpus", "-1"), "vcpus"),
+        (("--vcpus", "-1"), "placement-sched: --vcpus: -1 is less than the minimum of 0\n"),
+        (("--ram", "-1"), "placement-sched: --ram: -1 is less than the minimum of 0\n"),
+        (("--disk", "-1"), "placement-sched: --disk: -1 is less than the minimum of 0\n"),
+        (
+            ("--vcpus", "1", "--count", "100000"),
+            "placement-sched: --count: 100000 is greater than the maximum of 10000\n",
+        ),
+        (
+            ("--vcpus", "1", "--count", "0"),
+            "placement-sched: --count: 0 is less than the minimum of 1\n",
+        ),
+        (("--vcpus", "1", "--zone", "a\tb"), "placement-sched: --zone: "),
+        (("--vcpus", "1", "--project", "x" * 256), "placement-sched: --project: "),
+        (("--vcpus", "1", "--hint", "a=" + "x" * 70000), "placement-sched: --hint a: "),
+        (("--flavor", "absent"), "placement-sched: --flavor: there is no stored flavor 'absent'"),
+        (("--image", "absent"), "placement-sched: --image: there is no stored image 'absent'"),
         (("--vcpus", "1", "--url", "http://[x"), "an http:// or https:// address is wanted"),
         (("--vcpus", "1", "--url", "http://127.0.0.1:1/ü"), "write it as it is sent, in ASCII"),
         (("--vcpus", "1", "--url", "http://x", "--token", "ü€"), "that no header carries"),
@@ -295,6 +310,46 @@ def test_policies_that_are_compared_are_named_with_the_default_one(answer):
     status, _, told = answer("explain", *SIZES, "--compare", "dense,sparse")
     assert status == 1
     assert told.endswith("there is no policy 'dense'; there are: default\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--override", "scheduler.nonsense=1"), "--override there is no option 'scheduler.nons"),
+        (("--override", 'scheduler.max_attempts={"a": 1}'), "--override scheduler.max_attempts: "),
+        (("--override", "scheduler.max_attempts=x"), "--override scheduler.max_attempts: "),
+        (("--host", ""), "--host: "),
+        (("--policy", "gold"), "--policy: there is no policy 'gold'; there are: default"),
+    ],
+)
+def test_what_explain_takes_besides_is_answered_by_option(answer, arguments, words):
+    status, printed, told = answer("explain", *SIZES, *arguments)
+    assert (status, printed) == (1, "")
+    assert told.startswith(f"placement-sched: {words}")
+    assert "$" not in told
+
+
+def test_a_place_in_a_file_stays_a_path(answer, tmp_path):
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps({"flavor": {"vcpus": -1, "memory_mb": 1}}))
+    status, _, told = answer("explain", str(request), "--override", "scheduler.max_attempts=2")
+    assert status == 1
+    assert "(at $.request_spec.flavor.vcpus)" in told
+
+
+def test_what_a_server_refuses_is_answered_by_option_too(serve, run):
+    url = serve().url
+    refused = run("explain", "--url", url, "--vcpus", "1", "--count", "100000")
+    assert refused.returncode == 1
+    words = "placement-sched: --count: 100000 is greater than the maximum of 10000 (400, req-"
+    assert refused.stderr.startswith(words)
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "x", ""])
+def test_a_timeout_is_a_number_of_seconds(run, seconds):
+    refused = run("explain", "--vcpus", "1", f"--timeout={seconds}")
+    assert refused.returncode == 2
+    assert "--timeout: a number of seconds" in refused.stderr
 
 
 def test_unknown_override_is_named(answer):

@@ -19,7 +19,7 @@ from placement_sched.api.scheduler.schemas.parts import (
 )
 
 #: A request is placed whole or not at all, in one transaction; more than this is a mistake.
-_MOST_INSTANCES = 10_000
+MOST_INSTANCES = 10_000
 #: Names of traits and resource classes (Placement API reference).
 _SYMBOL: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
 _SYMBOLS = a_list(_SYMBOL)
@@ -212,9 +212,9 @@ REQUEST_SPEC: Json = an_object(
     {
         "project_id": NULLABLE_NAME,
         "user_id": NULLABLE_NAME,
-        "num_instances": {**COUNT, "maximum": _MOST_INSTANCES},
+        "num_instances": {**COUNT, "maximum": MOST_INSTANCES},
         "instance_uuids": or_null(
-            a_list(UUID, minItems=1, maxItems=_MOST_INSTANCES, uniqueItems=True)
+            a_list(UUID, minItems=1, maxItems=MOST_INSTANCES, uniqueItems=True)
         ),
         # Of a flavor given whole, nothing can be placed without these two.
         "flavor": or_id({**FLAVOR, "required": ["vcpus", "memory_mb"]}),
