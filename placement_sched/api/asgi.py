@@ -9,10 +9,11 @@ import asyncio
 import logging
 import sys
 from asyncio import AbstractEventLoop, Future
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -52,14 +53,9 @@ class Bridge:
     """The ASGI application."""
 
     def __init__(self, application: WSGI, *, most: int, threads: int) -> None:
-        self._application = application
+        self._threads = _Threads(application, threads)
         self._bodies = Bodies(most, room=threads * most)
-        self._waiting: SimpleQueue[tuple[dict[str, Any], AbstractEventLoop, Future[Answer]]] = (
-            SimpleQueue()
-        )
         self._names: dict[bytes, str] = {}
-        for number in range(threads):
-            Thread(target=self._work, name=f"request-{number}", daemon=True).start()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -74,7 +70,7 @@ class Bridge:
             environ["wsgi.input"] = Whole()
         loop = asyncio.get_running_loop()
         answered: Future[Answer] = loop.create_future()
-        self._waiting.put((environ, loop, answered))
+        self._threads.answer(_Job(environ, loop, answered))
         try:
             status, headers, content = await answered
         finally:
@@ -118,13 +114,54 @@ class Bridge:
             self._names[name] = key
         return key
 
+
+class _Job(NamedTuple):
+    """A request, and the future that gets its answer."""
+
+    environ: dict[str, Any]
+    loop: AbstractEventLoop
+    answered: Future[Answer]
+
+
+class _Threads:
+    """The threads that answer; further requests wait for the first that is free, in their order.
+
+    Of the idle ones the last to work is the next to work again: what it used is still at hand.
+    """
+
+    def __init__(self, application: WSGI, number: int) -> None:
+        self._application = application
+        self._lock = Lock()
+        self._idle: list[SimpleQueue[_Job]] = []
+        self._waiting: deque[_Job] = deque()
+        for index in range(number):
+            Thread(target=self._work, name=f"request-{index}", daemon=True).start()
+
+    def answer(self, job: _Job) -> None:
+        """Give a request to a thread, or let it wait for one."""
+        with self._lock:
+            if not self._idle:
+                self._waiting.append(job)
+                return
+            thread = self._idle.pop()
+        thread.put(job)
+
     def _work(self) -> None:
+        mine: SimpleQueue[_Job] = SimpleQueue()
         while True:
-            environ, loop, answered = self._waiting.get()
-            answer = _answer(self._application, environ)
-            with suppress(RuntimeError):  # the loop is closed: the server has stopped
-                loop.call_soon_threadsafe(_settle, answered, answer)
-            del environ, answered, answer  # nothing is held while this thread waits
+            self._answer(self._next(mine))
+
+    def _next(self, mine: SimpleQueue[_Job]) -> _Job:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._idle.append(mine)
+        return mine.get()
+
+    def _answer(self, job: _Job) -> None:
+        answer = _answer(self._application, job.environ)
+        with suppress(RuntimeError):  # the loop is closed: the server has stopped
+            job.loop.call_soon_threadsafe(_settle, job.answered, answer)
 
 
 def _settle(answered: Future[Answer], answer: Answer) -> None:

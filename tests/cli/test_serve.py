@@ -115,6 +115,18 @@ def put_class(server, name="CUSTOM_WAITED") -> int:
     return int(done.stdout)
 
 
+def test_connections_leave_a_worker_the_files_that_it_needs():
+    code = (
+        "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (200, {hard}));"
+        "from placement_sched.cli.serve import connections;"
+        "print(connections(), *r.getrlimit(r.RLIMIT_NOFILE))"
+    )
+    for hard, told in ((700, "444 700 700"), (4000, "1024 1280 4000")):
+        command = [sys.executable, "-c", code.format(hard=hard)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == told
+
+
 def test_port_in_use_is_one_clear_line(serve, run):
     server = serve()
     port = server.url.rpartition(":")[2]

@@ -94,10 +94,7 @@ def test_all_of_them_at_once_keep_nobody_else_waiting(server, connect):
     for _ in range(30):
         connect(READS_NOTHING, window=4096)
     half = [connect(HALF_BODY) for _ in range(200)]
-    for _ in range(200):
-        connect(HALF_HEAD)
-    for _ in range(200):
-        connect()
+    silent = [connect(sent) for sent in (HALF_HEAD, b"") for _ in range(200)]
     taken = times_of_others(server)
     assert statistics.median(taken) < 0.5
     assert max(taken) < PATIENCE / 2  # they do not wait for the others to end
@@ -105,6 +102,8 @@ def test_all_of_them_at_once_keep_nobody_else_waiting(server, connect):
         text = told_at_the_end(client)
         assert text.startswith(b"HTTP/1.1 408 ")
         assert b"connection: close" in text.lower()
+    for client in silent:  # closed after 30 seconds
+        assert told_at_the_end(client) == b""
 
 
 def test_a_body_that_stops_in_a_chunk_ends_as_well(connect):
