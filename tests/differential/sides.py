@@ -40,25 +40,24 @@ class Ours:
     def ask(self, request: Request) -> Reply:
         return reply_from(call(self._application, request.wire()))
 
+    def forget_left_behind(self) -> int:
+        """Remove the consumers that hold nothing; return how many there were."""
+        return _forget_left_behind(self._services.database)
+
     def close(self) -> None:
         self._services.database.dispose()
 
 
 class Peer:
-    """openstack-placement on a database of its own."""
+    """openstack-placement on a database, whose URL may have another driver for it."""
 
-    def __init__(self, url: str, python: Path = PEER_PYTHON) -> None:
-        self._program = Lines(python, SERVE, url)
+    def __init__(self, url: str, python: Path = PEER_PYTHON, peer: str | None = None) -> None:
+        self._program = Lines(python, SERVE, peer or url)
         self._database = Database(make_settings(url))
 
     def forget_left_behind(self) -> int:
-        """Remove the consumers that hold nothing; return how many there were.
-
-        Nothing shows such a consumer but the conflict of a claim that takes it for new.
-        """
-        holding = select(allocations.c.consumer_id)
-        statement = delete(consumers).where(consumers.c.uuid.not_in(holding))
-        return self._database.write(lambda connection: connection.execute(statement).rowcount)
+        """Remove the consumers that hold nothing; return how many there were."""
+        return _forget_left_behind(self._database)
 
     def ask(self, request: Request) -> Reply:
         return reply_from(self.answer(request.wire()))
@@ -71,3 +70,13 @@ class Peer:
     def close(self) -> None:
         self._program.close()
         self._database.dispose()
+
+
+def _forget_left_behind(database: Database) -> int:
+    """Remove the consumers that hold nothing.
+
+    Nothing shows such a consumer but the conflict of a claim that takes it for new.
+    """
+    holding = select(allocations.c.consumer_id)
+    statement = delete(consumers).where(consumers.c.uuid.not_in(holding))
+    return database.write(lambda connection: connection.execute(statement).rowcount)

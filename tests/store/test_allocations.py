@@ -148,8 +148,16 @@ def test_consumer_that_another_service_left_without_allocations_is_as_good_as_ne
     ("amounts", "error", "words"),
     [
         ({"VGPU": 1}, CapacityExceeded, "Inventory for 'VGPU'"),
-        ({"VCPU": 9}, CapacityExceeded, "10 VCPU .* would exceed the capacity of 8"),
-        ({"MEMORY_MB": 32}, CapacityExceeded, "violate inventory constraints: min_unit 64"),
+        (
+            {"VCPU": 9},
+            CapacityExceeded,
+            "'VCPU' on .* would exceed the capacity of 8, .*: 10 asked",
+        ),
+        (
+            {"MEMORY_MB": 32},
+            CapacityExceeded,
+            "violate inventory constraints: 32 asked, min_unit 64",
+        ),
         ({"MEMORY_MB": 576}, CapacityExceeded, "max_unit 512"),
         ({"MEMORY_MB": 65}, CapacityExceeded, "step_size 64"),
         ({"VCPU": 1, "CUSTOM_NONE": 1}, Invalid, "No such resource class CUSTOM_NONE"),
@@ -177,7 +185,7 @@ def test_unknown_provider_is_named(sqlite_database):
 
 def test_claims_of_one_write_are_counted_together(database):
     provider = make_provider(database, VCPU=8)
-    with pytest.raises(CapacityExceeded, match="10 VCPU"):
+    with pytest.raises(CapacityExceeded, match="10 asked"):
         replace(database, claim(on={provider: {"VCPU": 5}}), claim(on={provider: {"VCPU": 5}}))
     first = claim(on={provider: {"VCPU": 8}})
     replace(database, first)

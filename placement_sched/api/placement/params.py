@@ -84,10 +84,12 @@ def parse_traits(values: Sequence[str], version: Version, key: str = "required")
 
 def _any_of(value: str, version: Version, key: str) -> frozenset[str]:
     if not version.has(ANY_TRAITS):
-        raise Invalid(f"{_ANY_FORMAT} only supported since microversion 1.39. Got: {value}")
+        raise Invalid(
+            f"{_ANY_FORMAT} only supported since microversion 1.39. Got: {value} in '{key}'"
+        )
     names = _trait_names(value.removeprefix(_ANY), value, version, key)
     if any(name.startswith(_NOT) for name in names):
-        raise Invalid(f"{_ANY_FORMAT} does not support forbidden traits. Got: {value}")
+        raise Invalid(f"{_ANY_FORMAT} does not support forbidden traits. Got: {value} in '{key}'")
     return frozenset(names)
 
 

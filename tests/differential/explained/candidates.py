@@ -193,54 +193,58 @@ def _broken(seen: Seen, found: Differences) -> set[str]:
 
 CANDIDATES = (
     Explanation(
-        "the limit keeps others",
-        "No order is promised; ours is that of the providers' ids, the same every time. Before "
-        "1.29 the peer also summarises providers of candidates that the limit cuts off.",
+        "a limit may keep other candidates",
+        "The API promises no order. Here candidates are in the order of the providers' ids, "
+        "which is always the same. Before 1.29 the peer also summarises providers of candidates "
+        "that the limit removed.",
         _limit,
     ),
     Explanation(
-        "amounts do not pile up",
-        "Where the group without a suffix and another ask for the same class, the peer adds the "
-        "amounts of one candidate to those of others, tells wrong ones, and loses candidates by "
-        "it: who claims as told takes more than was asked. A naive search of the same cloud "
-        "finds what we find.",
+        "amounts of different candidates are not added",
+        "If the group without a suffix and another group ask for the same class, the peer adds "
+        "the amounts of one candidate to those of others, and loses candidates by it: a client "
+        "that claims such a candidate takes more than it asked for. A naive search of the same "
+        "cloud finds the candidates that are found here.",
         _piled_up,
     ),
     Explanation(
-        "no candidate is lost",
-        "Where sharing providers alone serve the group without a suffix and there are others, "
-        "the peer leaves out candidates of some trees: room that nobody finds. A naive search of "
-        "the same cloud finds what we find.",
+        "candidates of sharing providers are complete",
+        "If only sharing providers serve the group without a suffix and there are other groups, "
+        "the peer leaves out candidates of some trees, so that their free resources are never "
+        "found. A naive search of the same cloud finds the candidates that are found here.",
         _lost,
     ),
     Explanation(
-        "a group without resources may only forbid",
-        "Where a group without resources names no trait or aggregate to have, only some to lack or "
-        "a tree to be in, the peer finds nobody. A naive search finds what we find.",
+        "a group without resources may have only forbidden traits",
+        "If a group without resources requires no trait or aggregate, and only forbids some or "
+        "names a tree, the peer finds no candidate. A naive search finds the candidates that are "
+        "found here.",
         _forbids_only,
     ),
     Explanation(
-        "a group without resources heeds its tree",
-        "The peer passes over in_tree of such a group, and answers with providers of other trees. "
-        "A naive search finds what we find.",
+        "in_tree of a group without resources has an effect",
+        "The peer ignores it, and answers with providers of other trees. A naive search finds "
+        "the candidates that are found here.",
         _tree_heeded,
     ),
     Explanation(
-        "a root in a forbidden aggregate keeps out its whole tree",
-        "A provider that shares is kept out with its tree. The peer lets it serve other trees "
-        "where a group with a suffix comes first, and fails (500) elsewhere. A naive search finds "
-        "what we find, which is what the specification of forbidden aggregates says.",
+        "a root in a forbidden aggregate excludes its whole tree",
+        "This includes sharing providers of the tree. The peer lets such a provider serve other "
+        "trees if a group with a suffix comes first, and otherwise fails with 500. A naive "
+        "search finds the candidates that are found here, which are those of the specification "
+        "of forbidden aggregates.",
         _let_in,
     ),
     Explanation(
-        "whoever a candidate names is summarised",
-        "A provider that shares may serve a group without resources: then only the mappings name "
-        "it, and the peer tells no summary of it. Its traits are why it was asked for.",
+        "every provider that a candidate names is summarised",
+        "If a sharing provider serves a group without resources, only the mappings name it, and "
+        "the peer leaves it out of the summaries. Its traits are the reason for which it was "
+        "chosen.",
         _mapped_only,
     ),
     Explanation(
-        "a sound question for candidates is answered",
-        "The peer fails (500) on some that several providers together could serve.",
+        "a valid request for candidates is answered",
+        "The peer fails with 500 on some that several providers together could serve.",
         _broken,
     ),
 )

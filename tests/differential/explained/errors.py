@@ -139,82 +139,85 @@ def _unknown_name(seen: Seen, found: Differences) -> set[str]:
 
 ERRORS = (
     Explanation(
-        "an error varies with the version too",
-        "A cache that is not told so could hand the error of one microversion to another.",
+        "errors name the microversion in vary",
+        "A cache could otherwise hand the error of one microversion to a client of another.",
         _vary,
     ),
     Explanation(
         "a client that accepts JSON gets errors as JSON",
         "The peer sends HTML to a client that accepts both to the same degree, or whose Accept "
-        "header cannot be parsed, although successful answers are JSON all the same.",
+        "header cannot be parsed, although it sends successful answers as JSON.",
         _json_errors,
     ),
     Explanation(
-        "who has not said who they are is told in the form of all errors",
-        "The peer has another form for 401 without a token, with no list of errors in it, and "
-        "what reads the list there finds nothing to tell.",
+        "401 has the form of all other errors",
+        "The peer sends 401 for a missing token in another form, without the list of errors in "
+        "which clients look for the reason.",
         _unknown_caller,
     ),
     Explanation(
-        "a fault is told by its place",
-        "The first fault with its JSON path, not the whole schema and the whole document after it.",
+        "a malformed body is reported with the place of the fault",
+        "The detail has the first fault and its JSON path. The peer's has the whole schema and "
+        "the whole document.",
         _fault_told_by_place,
     ),
     Explanation(
-        "of several faults in a query another is told",
-        "We go by group and parameter, so that the same faults are told whatever the order in "
-        "which a client writes them; the peer goes by that order.",
+        "of several faults in a query another one may be reported",
+        "Faults are looked for by group and parameter, so that the order of the parameters makes "
+        "no difference. The peer reports the first one in the order of the parameters.",
         _another_fault,
     ),
     Explanation(
-        "what stands in the way of a claim is told by class, provider and amounts",
-        "Where several things do, the one told may be another; of missing inventories the peer "
-        "lists all classes and some of the providers asked, as if each lacked each.",
+        "a refused claim names class, provider and amounts",
+        "If several amounts do not fit, the one reported may differ. Of missing inventories the "
+        "peer lists all classes and some of the providers of the request, as if each provider "
+        "lacked each class.",
         _one_obstacle,
     ),
     Explanation(
-        "what a version does not serve is not found",
-        "The peer looks at the content type of aggregates before it looks at the version: 415 "
-        "lets the client mend its body, and then comes 404 all the same.",
+        "a path of a later microversion is 404, whatever the body",
+        "Of aggregates the peer checks the content type before the microversion: 415 makes the "
+        "client correct its body, and then the answer is 404 all the same.",
         _not_served,
     ),
     Explanation(
-        "a malformed request is refused, not failed on",
-        "The peer answers some with 500, which tells the client to try again.",
+        "a malformed request is 400, not 500",
+        "The peer answers some malformed requests with 500, which tells the client to try again.",
         _failure,
     ),
     Explanation(
-        "the first limit is a number above nothing",
-        "Of several the first counts; where that is 0 the peer has no limit at all.",
+        "the first limit must be at least 1",
+        "Of several limits the first one counts. If it is 0 the peer sets no limit at all.",
         _first_limit,
     ),
     Explanation(
-        "a malformed body is told before a conflict",
-        "Under a name that no resource class can have the peer looks at nothing, and tells a "
-        "conflict of generations first: the client reads again, and sends the same fault again.",
+        "a malformed body is reported before a conflict",
+        "The peer does not check inventories under a name that no resource class can have, and "
+        "reports a conflict of generations first: the client reads the generation again and "
+        "sends the same malformed body again.",
         _under_no_name,
     ),
     Explanation(
-        "usages by type of consumer are told on every database",
-        "On PostgreSQL the peer fails (500) on all of them.",
+        "usages by consumer type work on PostgreSQL",
+        "The peer answers each such request with 500 on PostgreSQL.",
         _usages_by_type,
     ),
     Explanation(
-        "a consumer is claimed for once in a body",
-        "Written twice, in capitals and not, the peer takes it for two; which of the claims shall "
-        "hold nobody could tell.",
+        "a body may name a consumer only once",
+        "The peer takes a uuid in capitals and in lower case for two consumers, and it is not "
+        "defined which of the two claims holds.",
         _named_twice,
     ),
     Explanation(
-        "what is no text is refused",
-        "A NUL character or bytes that are not UTF-8 are told wherever they stand: no database "
-        "could keep such text alike, and the peer looks past it or fails, by route.",
+        "NUL characters and bytes that are not UTF-8 are 400",
+        "No database stores such text alike. The peer ignores it or fails with 500, which "
+        "depends on the route.",
         _nul,
     ),
     Explanation(
-        "an unknown trait or class is told, always",
-        "The peer looks at a group only after others have found somebody, so a misspelled trait "
-        "looks like a full cloud.",
+        "an unknown trait or class is always 400",
+        "The peer looks at a group only if others have found providers, so that a misspelled "
+        "trait looks like a full cloud.",
         _unknown_name,
     ),
 )

@@ -27,17 +27,18 @@ def _capitals(seen: Seen, found: Differences) -> set[str]:
 
 #: Seen only by looking after a refusal, and mended at once.
 LEFT_BEHIND = Explanation(
-    "no consumer is left behind",
-    "The peer keeps a consumer, made for a claim that it then refuses because a provider does not "
-    "exist; the client's next try, with the generation null, is a conflict for ever.",
+    "a claim that allocates nothing keeps no consumer",
+    "The peer keeps the consumer, and its type, of an accepted claim for nothing, and of a claim "
+    "that it refused because a provider does not exist. The client's next claim, with the "
+    "generation null, is then a conflict each time.",
     told_elsewhere,
 )
 #: Shown by asking the peer once more, from the beginning, in the plain spelling.
 SPELLING = Explanation(
-    "a uuid is the same however it is spelled",
-    "A uuid in capitals, in braces, as a URN or without hyphens names the same thing, so it is "
+    "a uuid may be written in any form",
+    "A uuid in capitals, in braces, as a URN or without hyphens names the same object. It is "
     "found in a path, as a parent and, in capitals at least, in a filter, on every database, and "
-    "not kept twice.",
+    "it is not stored twice.",
     told_elsewhere,
 )
 
@@ -45,14 +46,15 @@ WRITES = (
     SPELLING,
     LEFT_BEHIND,
     Explanation(
-        "an answer that may be kept tells since when it holds",
-        "Of a provider with a parent, renamed by a body without parent, the peer tells "
-        "cache-control and no last-modified, so nobody could ask whether it holds still.",
+        "the first PUT of a child provider has last-modified",
+        "If a provider was created with a parent and has not changed since, the peer answers its "
+        "first PUT with cache-control and without last-modified, so that a client could not ask "
+        "whether its copy is current.",
         _modified,
     ),
     Explanation(
-        "a slash too many is forgiven",
-        "An endpoint written with a slash at its end works.",
+        "a path may begin with two slashes",
+        "An endpoint that is written with a slash at its end works.",
         _slash,
     ),
     Explanation(

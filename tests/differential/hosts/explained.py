@@ -208,15 +208,16 @@ def _of_the_future(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
 
 EXPLANATIONS = (
     Explanation(
-        "a heartbeat of the future is younger than any",
-        "A host is up while its last_seen_up is younger than service_down_time; to nova a host "
-        "whose clock is as far ahead is down.",
+        "a host whose clock is ahead is up",
+        "A host is up while its last_seen_up is younger than service_down_time; nova takes a "
+        "host whose clock is that far ahead for down.",
         _of(("filter", "ComputeFilter"), tell=_of_the_future),
     ),
     Explanation(
-        "a comparison that makes no sense is refused",
-        "An extra spec that compares a word as a number, or with nothing, is 400 and named; nova "
-        "refuses hosts that have nothing to compare, and fails on the first that has.",
+        "a comparison that cannot be made is 400",
+        "This is an extra spec that compares a word as a number, or with nothing; the error "
+        "names it. nova refuses hosts that have nothing to compare, and fails on the first host "
+        "that has.",
         _of(
             ("filter", "AggregateInstanceExtraSpecsFilter"),
             ("filter", "ComputeCapabilitiesFilter"),
@@ -224,70 +225,68 @@ EXPLANATIONS = (
         ),
     ),
     Explanation(
-        "a host that has told nothing of itself is judged",
-        "It has no metrics and no CPUs; nova fails on it, and with it every request.",
+        "a host that reported no metrics or CPUs is evaluated",
+        "nova fails on such a host, and with it every request.",
         _of(("filter", "MetricsFilter"), ("weigher", "CPUWeigher"), tell=_unknown_host),
     ),
     Explanation(
-        "a host without an address is near to nothing",
-        "It is refused to who asks for a host near an address; nova fails on it.",
+        "a host without an address is near no address",
+        "It is refused for a request that asks for a host near an address; nova fails on it.",
         _of(("filter", "SimpleCIDRAffinityFilter"), tell=_no_address),
     ),
     Explanation(
-        "a prefix may do without its slash",
-        "The hint cidr may be 24 as well as /24; nova writes it behind the address as it is.",
+        "the hint cidr needs no slash",
+        "It may be 24 as well as /24; nova appends it to the address as it is.",
         _of(("filter", "SimpleCIDRAffinityFilter"), tell=_without_a_slash),
     ),
     Explanation(
-        "the bits of addresses that an image asks for are compared",
-        "A host that tells fewer is refused; nova fails on images with hw_maxphysaddr_bits.",
+        "hw_maxphysaddr_bits of an image is compared",
+        "A host that reports fewer bits is refused; nova fails on images with this property.",
         _of(("filter", "ImagePropertiesFilter"), tell=_bits_of_an_image),
     ),
     Explanation(
-        "a hypervisor is no VM mode",
-        "An image for the VM mode xen needs a host that has that mode; to nova a host of the "
-        "hypervisor xen has it as well.",
+        "the VM mode xen needs a host with that mode",
+        "nova also accepts a host whose hypervisor is xen.",
         _of(("filter", "ImagePropertiesFilter"), tell=_each_by_its_kind),
     ),
     Explanation(
-        "an address is compared as text",
-        "A query may ask for $host_ip; in nova it is equal to nothing that can be written there.",
+        "$host_ip is compared as text",
+        "A query may ask for it; in nova it is equal to nothing that a query can contain.",
         _of(("filter", "JsonFilter"), tell=_address_as_text),
     ),
     Explanation(
-        "what a service tells may be asked for",
-        "capabilities:service: leads to what is known of the service; nova finds nothing there.",
+        "capabilities:service: finds the service",
+        "It leads to what is known of the host's compute service; nova finds nothing there.",
         _of(("filter", "ComputeCapabilitiesFilter"), tell=_inside_a_service),
     ),
     Explanation(
-        "a multiplier that is no number is passed over",
-        "The other aggregates of the host still say theirs; nova takes the option then.",
+        "an aggregate's multiplier that is not a number is ignored",
+        "The other aggregates of the host still count; nova takes the value of the option then.",
         _other_multipliers,
     ),
     Explanation(
-        "an instance is found however its uuid is spelled",
-        "The hints same_host and different_host may be in capitals; nova finds no such instance, "
-        "and lets the request go where it should not.",
+        "same_host and different_host may have uuids in capitals",
+        "nova finds no such instance, and places the request on a host that the hint excludes.",
         _of(
             ("filter", "SameHostFilter"), ("filter", "DifferentHostFilter"), tell=_otherwise_spelled
         ),
     ),
     Explanation(
-        "a host that a group names has a member",
-        "Where a request describes its group, a host that it names counts, though no instance of "
-        "the group is recorded there; nova looks at recorded ones alone.",
+        "the hosts that a request's group names count as hosts of members",
+        "This holds even if no instance of the group is recorded there; nova looks only at "
+        "recorded instances.",
         _of(("filter", "ServerGroupAntiAffinityFilter"), tell=_named_by_its_group),
     ),
     Explanation(
-        "an image that cannot be read has no properties",
-        "An instance's image may have a value of former days; nova fails on it, and with it every "
+        "an instance's image that cannot be read has no properties",
+        "Such an image has a value that is no longer valid; nova fails on it, and with it every "
         "request that is weighed by images.",
         _of(("weigher", "ImagePropertiesWeigher"), tell=_image_of_an_instance),
     ),
     Explanation(
-        "a value that matches is found whatever stands beside it",
-        "Of several values that aggregates say, one that can be compared and matches suffices; "
-        "nova takes them in no order, and fails where it meets another first.",
+        "one matching value of several aggregates suffices",
+        "nova takes the values in no defined order, and fails if it first meets one that cannot "
+        "be compared.",
         _of(("filter", "AggregateInstanceExtraSpecsFilter"), tell=_whatever_stands_beside),
     ),
 )

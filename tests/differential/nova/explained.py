@@ -244,28 +244,28 @@ EXPLANATIONS = (
         _no_such_node,
     ),
     Explanation(
-        "names that exclude each other leave nobody",
+        "hosts and nodes that exclude each other leave no host",
         "Hosts and nodes of requested_destination and force_hosts and force_nodes narrow one "
-        "another. nova asks for the destination's alone, and its host manager finds nobody then.",
+        "another. nova asks placement only for those of the destination, and then its host "
+        "manager finds no host.",
         _excluding_names,
     ),
     Explanation(
-        "a request for a cell is not cut",
-        "Its candidates are of all cells, and those of the cell might be what is cut; nova cuts "
-        "at max_placement_results before it looks at cells.",
+        "a request for a cell has no limit of candidates",
+        "Its candidates are of all cells, and the limit could remove those of the cell. nova "
+        "applies max_placement_results before it looks at cells.",
         _cell,
     ),
     Explanation(
-        "an alias that cannot be is refused at once",
-        "A line of [pci] alias that cannot be is told where it is set: the server does not start, "
-        "and a request with such an override is 400, whatever it asks for; nova finds it out when "
-        "a flavor names an alias.",
+        "an invalid PCI alias is refused when it is read",
+        "The server does not start with an invalid line in [pci] alias, and a request with such "
+        "an override is 400, whatever it asks for; nova reports it when a flavor names an alias.",
         _broken_alias,
     ),
     Explanation(
-        "what contradicts itself is refused first",
-        "A request that cannot be is 400, whether or not its project or its host has anything; "
-        "nova may find nobody before it comes to that.",
+        "a request that contradicts itself is always 400",
+        "This does not depend on what its project or its host has; nova may find no host before "
+        "it comes to the contradiction.",
         _contradiction_first,
     ),
     Explanation(
@@ -290,14 +290,14 @@ EXPLANATIONS = (
     ),
     Explanation(
         "an image may have no disk format",
-        "Such an image is one that asks for no support of a format; nova fails on it where "
+        "No support of a format is required for such an image; nova fails on it if "
         "query_placement_for_image_type_support is set.",
         _no_format,
     ),
     Explanation(
-        "a group without resources has no parameter for them",
-        "nova writes one without a value, which placement refuses, so that its requests with "
-        "same_subtree find nobody.",
+        "a group without resources has no resources parameter",
+        "nova sends the parameter without a value, which placement refuses, so that its requests "
+        "with same_subtree find no host.",
         _no_resources,
     ),
 )

@@ -60,21 +60,22 @@ def _renamed(suffix: str, new: dict[str, str]) -> str:
 
 EXPLANATIONS = (
     Explanation(
-        "A host that tells no NUMA nodes has no sockets",
-        "Devices that must be on the sockets of an instance are not found there; nova fails on "
-        "such a host.",
+        "A host that reports no NUMA nodes has no sockets",
+        "Devices that must be on the sockets of an instance are not found on such a host; nova "
+        "fails on it.",
         _with_topology,
     ),
     Explanation(
-        "A request for devices of no kind finds none",
-        "An alias without any spec, which only a caller of ours can tell, is refused by each host; "
-        "nova fails.",
+        "A request for devices without a spec finds none",
+        "An alias without any spec, which only a client of this API can send, is refused by each "
+        "host; nova fails.",
         _with_specs,
     ),
     Explanation(
-        "A request has the devices of its own groups",
-        "Groups are told by the whole id of a PCI request. nova takes those whose name begins with "
-        "it, of which two may be alike where callers name them, and fails where there is no id.",
+        "A request gets the devices of its own groups",
+        "Groups are identified by the whole id of a PCI request. nova takes those whose name "
+        "begins with it, of which two may be alike if callers name them, and fails if there is "
+        "no id.",
         _with_ids_of_their_own,
     ),
 )

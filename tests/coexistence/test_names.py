@@ -1,0 +1,58 @@
+"""How the two services compare names, on each database: as differences.rst says."""
+
+import pytest
+
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.adopt import adopt
+from tests.coexistence.conftest import OpenStack, peer_url
+from tests.conftest import make_settings
+from tests.differential.exchange import Request
+from tests.differential.sides import Ours, Peer
+
+UUID = "5cbe600a-0000-4000-8000-000000000001"
+MADE = [
+    Request("PUT", "/traits/CUSTOM_A", "1.39"),
+    Request("PUT", "/resource_classes/CUSTOM_A", "1.39"),
+    Request("POST", "/resource_providers", "1.39", {"name": "Host", "uuid": UUID}),
+]
+#: Questions with a name in another case, and the databases on which the peer finds it.
+QUESTIONS = {
+    "/traits?name=in:custom_a": {"mysql"},
+    "/traits?name=in:CUSTOM_A%20": {"mysql"},
+    "/traits?name=startswith:cus": {"sqlite", "mysql"},
+    "/resource_providers?name=host": {"mysql"},
+    "/resource_providers?name=Host%20": {"mysql"},
+    "/traits/custom_a": set(),
+    "/resource_classes/custom_a": set(),
+    "/resource_providers?required=custom_a": set(),
+    "/allocation_candidates?resources=custom_a:1": set(),
+}
+
+
+@pytest.fixture
+def sides(empty_url):
+    OpenStack(empty_url).manage("db", "sync")
+    database = Database(make_settings(empty_url))
+    adopt(database, utcnow)
+    database.dispose()
+    ours = Ours(empty_url)
+    for request in MADE:
+        assert ours.ask(request).status in {200, 201}
+    theirs = Peer(empty_url, peer=peer_url(empty_url))
+    yield ours, theirs
+    theirs.close()
+    ours.close()
+
+
+def finds(side, target):
+    reply = side.ask(Request("GET", target, "1.39"))
+    return reply.status in {200, 204} and (not reply.body or any(reply.document.values()))
+
+
+def test_only_the_peer_finds_names_in_another_case(sides, empty_url):
+    ours, theirs = sides
+    kind = empty_url.partition(":")[0].partition("+")[0]
+    for target, databases in QUESTIONS.items():
+        assert not finds(ours, target), target
+        assert finds(theirs, target) == (kind in databases), target

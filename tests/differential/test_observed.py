@@ -1,0 +1,92 @@
+"""What is documented of OpenStack's placement, and shown by no single request, is true."""
+
+import itertools
+
+import pytest
+
+from tests.differential.exchange import Request
+from tests.differential.state import clear
+
+PROVIDERS = "/resource_providers"
+CONSUMER = "c0ffee00-0000-4000-8000-000000000001"
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def empty(sides):
+    def clear_all():
+        for side in sides:
+            clear(side)
+        sides[1].forget_left_behind()
+
+    clear_all()
+    yield sides
+    clear_all()
+
+
+def made(sides, parent=None):
+    """Make a provider at both sides; return its uuid."""
+    number = next(NUMBERS)
+    uuid = f"5cbe600a-0000-4000-8000-{number:012}"
+    body = {"name": f"host{number}", "uuid": uuid}
+    if parent is not None:
+        body["parent_provider_uuid"] = parent
+    for side in sides:
+        assert side.ask(Request("POST", PROVIDERS, "1.39", body)).status == 200
+    return uuid
+
+
+def dated_puts(sides, uuid, **body):
+    """Rename a provider twice; return whether ours and the peer's answers have last-modified."""
+    answers = []
+    for turn in ("first", "second"):
+        request = Request("PUT", f"{PROVIDERS}/{uuid}", "1.39", {"name": f"{turn} {uuid}", **body})
+        replies = [side.ask(request) for side in sides]
+        assert [reply.status for reply in replies] == [200, 200]
+        assert [reply.headers["cache-control"] for reply in replies] == ["no-cache"] * 2
+        answers.append(tuple("last-modified" in reply.headers for reply in replies))
+    return answers
+
+
+@pytest.mark.parametrize("with_parent", [False, True])
+def test_peer_omits_last_modified_from_the_first_put_of_an_unchanged_child(empty, with_parent):
+    root = made(empty)
+    body = {"parent_provider_uuid": root} if with_parent else {}
+    assert dated_puts(empty, made(empty, root), **body) == [(True, False), (True, True)]
+
+
+def test_peer_has_last_modified_on_the_first_put_of_a_root(empty):
+    assert dated_puts(empty, made(empty)) == [(True, True), (True, True)]
+
+
+def test_peer_has_last_modified_on_the_first_put_of_a_child_that_has_changed(empty):
+    child = made(empty, made(empty))
+    traits = {"resource_provider_generation": 0, "traits": ["HW_CPU_X86_AVX"]}
+    for side in empty:
+        assert side.ask(Request("PUT", f"{PROVIDERS}/{child}/traits", "1.39", traits)).status == 200
+    assert dated_puts(empty, child) == [(True, True), (True, True)]
+
+
+NOTHING = {
+    "allocations": {},
+    "project_id": "p",
+    "user_id": "u",
+    "consumer_generation": None,
+    "consumer_type": "STRANGE",
+}
+CLAIMS = {
+    "PUT": Request("PUT", f"/allocations/{CONSUMER}", "1.39", NOTHING),
+    "POST": Request("POST", "/allocations", "1.39", {CONSUMER: NOTHING}),
+}
+
+
+@pytest.mark.parametrize("method", CLAIMS)
+def test_peer_keeps_the_consumer_of_an_accepted_claim_for_nothing(empty, method):
+    ours, theirs = empty
+    assert [side.ask(CLAIMS[method]).status for side in empty] == [204, 204]
+    assert ours.ask(CLAIMS[method]).status == 204
+    again = theirs.ask(CLAIMS[method])
+    assert again.status == 409
+    assert "consumer generation conflict - expected 0 but got None" in again.detail
+    assert ours.forget_left_behind() == 0
+    assert theirs.forget_left_behind() == 1
