@@ -42,7 +42,7 @@ class Explanation:
 
 
 def _not_let_in(seen: Seen, found: Differences) -> set[str]:
-    """Nova's API would refuse an extra spec; ours names it, or its group, and refuses."""
+    """Nova's API would refuse an extra spec, and ours names it, or its group, and refuses."""
     keys = seen.theirs.unsaid.get("keys", ())
     suffixes = [match[1] for match in map(SUFFIXED.fullmatch, keys) if match]
     named = any(repr(one) in seen.ours.told for one in (*keys, *suffixes))
@@ -221,8 +221,9 @@ def _but_for(seen: Seen) -> set[str]:
 EXPLANATIONS = (
     Explanation(
         "what no flavor can say is refused",
-        "An extra spec that nova's API lets nobody write is 400 and named where a request brings "
-        "it along; nova's scheduler, which looks at it no more, may go on without it.",
+        "An extra spec that nova's API refuses and nova's scheduler does not ignore, such as "
+        "trait:low, is 400 and named where a request brings it along. nova asks placement for it, "
+        "which refuses or, where no host is found before it looks at that group, does not.",
         _not_let_in,
     ),
     Explanation(
