@@ -37,9 +37,9 @@ from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.loading import full_conf
 from placement_sched.store.resource_classes import FIRST_CUSTOM_ID
 from tests.conforming import Conforming
-from tests.exploring import load_profile, prepare, skip_when_over
 
-load_profile()
+# Imported first of all tests: it decides on the examples that property tests draw.
+from tests.exploring import pytest_collection_modifyitems, pytest_runtest_setup  # noqa: F401
 
 SERVERS = {
     "postgresql": os.environ.get(
@@ -57,17 +57,6 @@ BROKER_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_BROKER"))
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the gabbi stories be told to a server that is running already."""
     parser.addoption("--url", help="the address of a server without resource providers")
-
-
-@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the property tests, which ``make explore`` runs."""
-    prepare(config, items)
-
-
-def pytest_runtest_setup() -> None:
-    """End the search of ``make explore`` with its minutes."""
-    skip_when_over()
 
 
 def make_settings(url: str, **options: object) -> Settings:

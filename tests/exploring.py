@@ -1,7 +1,8 @@
 """The random search: all property tests, again and again, with other examples each time.
 
 ``make explore`` runs this module. Other runs of the suite draw few examples, and those of CI are
-always the same ones; here there are many more, drawn from a seed that is printed.
+always the same ones; here there are many more, drawn from a seed that is printed. The hooks of
+pytest that are here are those of ``conftest.py`` too.
 """
 
 import argparse
@@ -50,6 +51,9 @@ def draws(few: int) -> int:
     return few * MORE if EXPLORING else few
 
 
+load_profile()
+
+
 class Dice:
     """Where tests without hypothesis have their random numbers from."""
 
@@ -62,7 +66,8 @@ class Dice:
         return Random(usual) if cls.seed is None else Random(f"{cls.seed}/{usual}")
 
 
-def prepare(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the property tests, and put the modules in another order in each search."""
     for item in items:
         if is_hypothesis_test(getattr(item, "obj", None)):
@@ -75,7 +80,7 @@ def prepare(config: pytest.Config, items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: paths.index(item.path))
 
 
-def skip_when_over() -> None:
+def pytest_runtest_setup() -> None:
     """Skip a test that would begin after the end of the search."""
     if time.time() > float(os.environ.get(UNTIL, "inf")):
         pytest.skip("the minutes of the search are over")
