@@ -86,8 +86,8 @@ class SchedulerClient:
             raise Invalid(f"--url {self._base}: write it as it is sent, in ASCII") from None
         except TimeoutError:
             raise Unavailable(
-                f"{self._base} did not answer within {self._timeout:g} s; it may still be working on "
-                "the request: wait longer with --timeout SECONDS"
+                f"{self._base} did not answer within {self._timeout:g} s; it may still be working "
+                "on the request: wait longer with --timeout SECONDS"
             ) from None
         except (URLError, HTTPException, OSError) as failure:
             reason = getattr(failure, "reason", failure)

@@ -59,6 +59,7 @@ def in_words_of_options(arguments: argparse.Namespace) -> Iterator[None]:
         yield
     except Error as failure:
         failure.detail = worded(failure.detail, arguments)
+        failure.args = (failure.detail,)
         raise
 
 
@@ -68,9 +69,9 @@ def worded(detail: str, arguments: argparse.Namespace) -> str:
     A path into a file that was given stays as it is.
     """
     of_file = arguments.request is not None
-    for beginning, option, left_out in _BEGINNINGS:
+    for beginning, words, left_out in _BEGINNINGS:
         if detail.startswith(beginning) and not (of_file and left_out):
-            return option + detail.removeprefix(beginning).replace(left_out, "", 1)
+            return words + detail.removeprefix(beginning).replace(left_out, "", 1)
     found = _PLACE.search(detail)
     option = _option_of(found["path"], of_file=of_file) if found else None
     if found is None or option is None:
