@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from placement_sched.model.ignored import Ignored
+from placement_sched.model.obstacle import Obstacle, RoomReport
 from placement_sched.model.policy_report import PolicyReport
 
 Json = dict[str, Any]
@@ -166,19 +167,6 @@ class NearMisses:
 COMPUTE_NODES = "compute_nodes"
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
-    """Which stage of a run left no host: its family, its name in the funnel, and one sentence."""
-
-    stage: str
-    name: str
-    reason: str
-
-    def as_json(self) -> Json:
-        """Return the entry as an explanation shows it."""
-        return {"stage": self.stage, "name": self.name, "reason": self.reason}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidatesReport:
     """What was asked of the candidates search, and what came of it.
@@ -278,29 +266,6 @@ class LaterReport:
             "placed": self.placed,
             "filters": [report.as_json(view) for report in self.filters],
         }
-
-
-@dataclass(frozen=True, slots=True)
-class RoomReport:
-    """How many instances are asked for, and how many the hosts that passed have room for at most.
-
-    It was counted before any was placed.
-    """
-
-    instances: int
-    at_most: int
-
-    @property
-    def words(self) -> str:
-        """Return in one sentence that there is not enough room."""
-        return (
-            f"the hosts that passed have room for at most {self.at_most} of the "
-            f"{self.instances} instances"
-        )
-
-    def as_json(self) -> Json:
-        """Return the entry as an explanation shows it."""
-        return {"instances": self.instances, "at_most": self.at_most}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

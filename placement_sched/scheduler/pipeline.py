@@ -18,6 +18,7 @@ from placement_sched.db.connection import Connection
 from placement_sched.errors import UnknownNames
 from placement_sched.model.candidate import Candidates, together
 from placement_sched.model.ignored import Ignored
+from placement_sched.model.obstacle import RoomReport
 from placement_sched.model.policy_report import PolicyReport
 from placement_sched.model.query import CandidatesQuery
 from placement_sched.model.report import (
@@ -27,7 +28,6 @@ from placement_sched.model.report import (
     Funnel,
     LaterReport,
     Rejected,
-    RoomReport,
     View,
 )
 from placement_sched.model.selection import Selection
