@@ -117,8 +117,8 @@ def put_class(server, name="CUSTOM_WAITED") -> int:
 
 def test_connections_leave_a_worker_the_files_that_it_needs():
     code = (
-        "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (200, {hard}));"
         "from placement_sched.cli.serve import connections;"
+        "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (200, {hard}));"
         "print(connections(), *r.getrlimit(r.RLIMIT_NOFILE))"
     )
     for hard, told in ((700, "444 700 700"), (4000, "1024 1280 4000")):
