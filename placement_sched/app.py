@@ -38,6 +38,7 @@ from placement_sched.candidates.summaries import Summaries
 from placement_sched.config import logs
 from placement_sched.config.process import CONF
 from placement_sched.config.settings import Settings
+from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.notifications.announcer import announcer_of
@@ -159,6 +160,7 @@ def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
 
     A server asks before it starts its workers: none of them could tell the operator.
     """
+    database_url(settings)
     plugins_for(settings, clock)
     all_validators()
     check_aliases(settings)
