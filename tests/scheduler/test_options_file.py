@@ -232,7 +232,7 @@ def test_what_is_passed_over_is_told_in_the_log(file, watched, caplog):
     elapsed.seconds += LATER
     with caplog.at_level(logging.WARNING):
         options.settings()
-    assert caplog.messages == [f"{NAME}: {file}: there is no option 'zzz'; it is passed over"]
+    assert caplog.messages == [f"{NAME}: {file}: there is no option 'zzz'; it is ignored"]
 
 
 def test_plugins_of_a_reading_are_made_before_a_request_needs_them(watched):
