@@ -136,7 +136,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
 
 def _first_line(log: Path, process: subprocess.Popen[str]) -> str:
-    end = time.monotonic() + 90  # the machine may be busy
+    end = time.monotonic() + 120  # the machine may be busy
     while time.monotonic() < end:
         lines = log.read_text().splitlines()
         started = [line for line in lines if line.startswith("placement-sched serves ")]

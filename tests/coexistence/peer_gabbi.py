@@ -58,6 +58,8 @@ def main():
     for line in sys.stdin:
         question = json.loads(line)
         if "start" in question:
+            if story is not None:
+                story.stop()  # unless it was run: then its server did not start
             story = Story(FOLDER / question["start"], served)
             answer = story.start()
         else:
@@ -96,16 +98,24 @@ class Story:
         self._written = utils.load_yaml(yaml_file=str(path))
         (name,) = self._written.pop("fixtures")
         self._fixture = getattr(gabbits, name)()
+        self._started = False
 
     def start(self):
         """Start the fixture; return the options and rules that the server needs."""
         self._served.rules = None
         self._fixture.start_fixture()
+        self._started = True
         options = {
             group: {name: getattr(gabbits.CONF[group], name) for name in names}
             for group, names in OPTIONS.items()
         }
         return {"options": options, "rules": self._served.rules}
+
+    def stop(self):
+        """Stop the fixture, if it runs."""
+        if self._started:
+            self._started = False
+            self._fixture.stop_fixture()
 
     def run(self, url, lenient):
         """Send the requests of the file to the server; return what came of them."""
@@ -130,7 +140,7 @@ class Story:
             suite.run(result)
         finally:
             http.close()
-            self._fixture.stop_fixture()
+            self.stop()
         failures = [f"{test}\n{reason}" for test, reason in (*result.errors, *result.failures)]
         passed_over = [*result.skipped, *result.expectedFailures]
         skipped = [f"{test}: {reason}" for test, reason in passed_over]
