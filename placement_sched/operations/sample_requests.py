@@ -79,7 +79,7 @@ def _impossible() -> SampleRequest:
         name="impossible",
         title="One that cannot be: a confidential server",
         asks="32 vCPUs, 256 GiB, on SSD, its memory encrypted by AMD SEV-SNP.",
-        look_at="The last line names the one constraint that stands in the way.",
+        look_at="The last line names the one constraint without which hosts would fit.",
         spec=_spec("impossible", _flavor("c.confidential", 32, 262_144, 500, extra_specs), _LINUX),
     )
 
