@@ -39,13 +39,6 @@ def test_every_command_takes_configuration_files(run, command):
     assert "--config-file" in told.stdout
 
 
-def test_help_is_printed_where_no_command_is_given(run):
-    """As git does; to a script it is no success."""
-    done = run()
-    assert done.stdout == run("--help").stdout
-    assert (done.returncode, done.stderr) == (1, "")
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
