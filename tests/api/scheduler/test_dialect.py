@@ -5,6 +5,7 @@ import pytest
 from placement_sched.api.face import Seen
 from placement_sched.api.scheduler.dialect import SchedulerDialect
 from placement_sched.errors import ConcurrentUpdate, Error, NoValidHost, TooComplex, Unavailable
+from placement_sched.model.request_ids import RequestIds
 from tests.placing import spec
 
 SELECT = "/scheduler/v1/select_destinations"
@@ -80,5 +81,16 @@ def test_faulty_request_has_a_code_of_this_face(sqlite_app, request_spec):
     ],
 )
 def test_error_that_says_more_keeps_it(error, status, code):
-    answer = SchedulerDialect().error(error, status, "title", Seen("req-1"))
+    answer = SchedulerDialect().error(error, status, "title", Seen(RequestIds("req-1")))
     assert answer.body["errors"][0]["code"] == code
+
+
+def test_errors_name_the_global_request_id_that_the_caller_sent(sqlite_app):
+    sent = "req-0b6a8c1e-4d2f-4a57-9c3e-8f1d2b7a6c50"
+    headers = {"X-Openstack-Request-Id": sent}
+    answer = sqlite_app.get("/scheduler/v1/nothing", headers=headers, status=404)
+    (error,) = answer.json["errors"]
+    assert error["global_request_id"] == sent
+    assert error["request_id"] == answer.headers["X-Openstack-Request-Id"] != sent
+    (error,) = sqlite_app.get("/scheduler/v1/nothing", status=404).json["errors"]
+    assert "global_request_id" not in error
