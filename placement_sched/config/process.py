@@ -66,9 +66,10 @@ def _read(
         raise ConfigurationError(f"configuration file not found: {absent}") from None
     except (cfg.Error, ValueError, OSError) as wrong:
         raise ConfigurationError(f"configuration: {' '.join(str(wrong).split())}") from None
-    conf.clear_default(api.STRATEGY, api.GROUP)
-    if _names_keystone(conf, os.environ if use_env else {}):
-        conf.set_default(api.STRATEGY, "keystone", api.GROUP)
+    if api.GROUP in conf:  # not where a part of the options is read, as for oslo.messaging
+        conf.clear_default(api.STRATEGY, api.GROUP)
+        if _names_keystone(conf, os.environ if use_env else {}):
+            conf.set_default(api.STRATEGY, "keystone", api.GROUP)
     return conf
 
 

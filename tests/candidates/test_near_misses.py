@@ -156,7 +156,7 @@ def test_request_that_nobody_serves_is_explained_in_a_part_of_the_budget(app):
     candidates = error["funnel"]["allocation_candidates"]
     assert candidates["nearest_misses_complete"] is False
     assert "nearest_misses" not in candidates
-    assert "VCPU:4000 left none of 1" in error["detail"]
+    assert "VCPU:4000 rejected the last remaining host" in error["detail"]
 
 
 def test_explanation_may_make_a_twentieth_of_what_the_search_may(settings):

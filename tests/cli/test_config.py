@@ -230,7 +230,10 @@ def test_files_that_are_not_there_are_named_plainly(run):
 
 
 def test_deprecated_name_is_a_warning(validate):
-    status, printed = validate("[keystone_authtoken]\nauth_type = password\ntenant-name = x\n")
+    status, printed = validate(
+        "[keystone_authtoken]\nauth_type = password\ntenant-name = x\n"
+        "auth_url = http://127.0.0.1:5000\nusername = placement\npassword = secret\n"
+    )
     assert status == 0
     assert printed == (
         "a.conf:3: warning: [keystone_authtoken] tenant-name is a deprecated name of "

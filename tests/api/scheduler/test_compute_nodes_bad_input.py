@@ -1,5 +1,6 @@
 """Malformed requests about compute nodes: what is answered, and that nothing is half written."""
 
+import orjson
 import pytest
 from webtest import TestApp
 
@@ -13,7 +14,10 @@ NODE = f"{NODES}/{node_uuid(1)}"
 SENT = [
     (path, document, words)
     for path, document, words in BAD
-    if isinstance(document, dict) and "uuid" in document and path != "$.uuid"
+    if isinstance(document, dict)
+    and "uuid" in document
+    and path != "$.uuid"
+    and orjson.loads(orjson.dumps(document, default=str)) == document  # it knows no NaN
 ]
 
 
