@@ -194,39 +194,45 @@ class BodyFirst:
         self._inner = inner
         self._most = most
         self._closes = _closes_unsaid()
+        self._closes_unread = "uwsgi" in sys.modules
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        if self._closes:
-            start_response = _closing(start_response)
+        ended = True
         if not isinstance(environ["wsgi.input"], Whole):
             try:
-                _read(environ, self._most)
+                ended = _read(environ, self._most)
             except Exception:  # noqa: BLE001 - each server has its own for a client that is gone
                 environ[REFUSED] = INCOMPLETE
+                ended = False
+        # uwsgi closes the connection of a body that was not read, and does not say so either.
+        if self._closes or (self._closes_unread and not ended):
+            start_response = _closing(start_response)
         refusal = environ.get(REFUSED)
         if refusal is None:
             return self._inner(environ, start_response)
         return _refuse(refusal, start_response)
 
 
-def _read(environ: dict[str, Any], most: int) -> None:
+def _read(environ: dict[str, Any], most: int) -> bool:
+    """Read the body that ``environ`` announces into it; return whether to its end."""
     stream: IO[bytes] = environ["wsgi.input"]
     if "HTTP_TRANSFER_ENCODING" in environ:
         if not environ.get("wsgi.input_terminated"):
             environ[REFUSED] = NO_LENGTH
-            return
+            return False
         data, amount = _until_end(stream, most)
     else:
         length = length_of(environ)
         if not length:
             environ["wsgi.input"] = Whole()
-            return
+            return environ.get("CONTENT_LENGTH", "") in {"", "0"}  # what is no number hides a body
         data, amount = _as_announced(stream, length, most), length
         if len(data) < length <= most:
             environ[REFUSED] = INCOMPLETE
-            return
+            return False
     complete(environ, data, amount)
+    return amount <= DISCARDED
 
 
 def length_of(environ: Mapping[str, Any]) -> int:
