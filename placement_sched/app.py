@@ -26,7 +26,7 @@ from placement_sched.api.mounts import mounted
 from placement_sched.api.placement.dialect import PlacementDialect
 from placement_sched.api.placement.face import ROUTES as PLACEMENT_ROUTES
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
-from placement_sched.api.policies import Policy
+from placement_sched.api.policies import Policy, check_files
 from placement_sched.api.request_context import identified
 from placement_sched.api.root import Api, Root
 from placement_sched.api.rules import RULES
@@ -169,6 +169,7 @@ def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
     announcer_of(settings)
     if settings.api.auth_strategy == "keystone":
         keystone.check(settings.conf)
+    check_files(settings, RULES)
 
 
 def create_app(

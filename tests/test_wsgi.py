@@ -155,15 +155,24 @@ def test_wrong_configuration_ends_the_server(start, tmp_path, server, name, text
             "[placement_database] connection",
         ),
         ("[api\n", "a.conf"),
+        (
+            "[api]\nauth_strategy = noauth2\n[oslo_policy]\npolicy_file = a.conf\n",
+            "[oslo_policy] policy_file a.conf",
+        ),
+        (
+            "[DEFAULT]\nlog_config_append = absent.ini\n[api]\nauth_strategy = noauth2\n",
+            "the log cannot be set up: Error loading logging config absent.ini",
+        ),
     ],
-    ids=["filter", "keystone", "alias", "database", "no INI"],
+    ids=["filter", "keystone", "alias", "database", "no INI", "policy", "log"],
 )
 def test_what_could_not_serve_ends_the_server(start, tmp_path, text, told):
     (tmp_path / "a.conf").write_text(text)
-    started = start("gunicorn", PLACEMENT_SCHED_CONFIG="a.conf")
-    for line in started.lines():
-        assert line.startswith("placement_sched.wsgi: ")
-        assert told in line
+    # Of two workers that fail at once gunicorn, now and then, ends with another status.
+    started = start("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
+    (line,) = started.lines()
+    assert line.startswith("placement_sched.wsgi: ")
+    assert told in line
     assert started.process.returncode == 3
     assert "Traceback" not in started.log.read_text()
 

@@ -136,8 +136,33 @@ def _depends_on_arguments_alone(check: object) -> bool:
     return all(map(_depends_on_arguments_alone, parts))
 
 
+def check_files(settings: Settings, rules: Iterable[Rule]) -> None:
+    """Raise :class:`ConfigurationError` where a policy file is unreadable.
+
+    What else is to be said of the files is left to those who read them to serve, so that it is
+    logged once.
+    """
+    opts.set_defaults(settings.conf)
+    _loaded(settings, tuple(rules))
+
+
 def _enforcer(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
     """Return the rules in effect; raise :class:`ConfigurationError` where a file is unreadable."""
+    enforcer = _loaded(settings, rules)
+    enforcer.use_conf = False  # else it would look for changed files at every question
+    # That a rule names another that is not there, or itself, oslo.policy logs.
+    enforcer.check_rules()
+    if enforcer.policy_path is None and is_explicit(settings.conf, "oslo_policy", "policy_file"):
+        LOG.warning("there is no policy file %s: the defaults hold", enforcer.policy_file)
+    # A name without a colon is one that the file's other rules may refer to.
+    known = {rule.name for rule in rules}
+    for name in sorted(enforcer.file_rules):
+        if ":" in name and name not in known:
+            LOG.warning("the policy file changes %s, which is no rule of this service", name)
+    return enforcer
+
+
+def _loaded(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
     enforcer = policy.Enforcer(settings.conf)
     enforcer.suppress_default_change_warnings = True
     enforcer.register_defaults([rule.default() for rule in rules])
@@ -147,14 +172,4 @@ def _enforcer(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
     except (ValueError, AttributeError, TypeError, OSError, cfg.Error, yaml.YAMLError) as wrong:
         reason = " ".join(str(wrong).split())
         raise ConfigurationError(f"[oslo_policy] policy_file {file}: {reason}") from None
-    enforcer.use_conf = False  # else it would look for changed files at every question
-    # That a rule names another that is not there, or itself, oslo.policy logs.
-    enforcer.check_rules()
-    if enforcer.policy_path is None and is_explicit(settings.conf, "oslo_policy", "policy_file"):
-        LOG.warning("there is no policy file %s: the defaults hold", file)
-    # A name without a colon is one that the file's other rules may refer to.
-    known = {rule.name for rule in rules}
-    for name in sorted(enforcer.file_rules):
-        if ":" in name and name not in known:
-            LOG.warning("the policy file changes %s, which is no rule of this service", name)
     return enforcer

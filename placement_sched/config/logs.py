@@ -6,6 +6,8 @@ import sys
 from oslo_config import cfg
 from oslo_log import log
 
+from placement_sched.errors import ConfigurationError
+
 PRODUCT = "placement_sched"
 
 
@@ -18,8 +20,12 @@ def setup(conf: cfg.ConfigOpts) -> None:
     """Start logging as ``conf``, already read, says.
 
     Where it says nothing of a place, oslo.log takes stdout, which is for what a command prints.
+    Raises :class:`ConfigurationError` where a file that it names cannot be read or written.
     """
-    log.setup(conf, PRODUCT)
+    try:
+        log.setup(conf, PRODUCT)
+    except (log.LogConfigError, OSError) as wrong:
+        raise ConfigurationError(f"the log cannot be set up: {wrong}") from None
     if conf.log_config_append:
         return  # a place that the operator names there is meant
     for handler in logging.getLogger().handlers:
