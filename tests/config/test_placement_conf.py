@@ -174,7 +174,7 @@ def test_file_with_every_option_is_valid(tmp_path):
     file.write_text("\n".join(sections))
     problems = check_files([str(file)], {}, full_conf())
     assert [str(problem) for problem in problems if problem.fatal] == []
-    told = {problem.text.split(" means nothing")[0] for problem in problems}
+    told = {problem.text.split(" is ignored")[0] for problem in problems}
     meaningless = {
         f"[{group}] {name}"
         for group, name in WITHOUT_MEANING
