@@ -101,7 +101,7 @@ _REPORT = shape.record(
         "ram_allocation_ratio": _ratio,
         "disk_allocation_ratio": _ratio,
         "stats": nullable(report_forms.stats),
-        "metrics": nullable(list_of(report_forms.metric)),
+        "metrics": report_forms.metrics,
         "pci_device_pools": nullable(list_of(report_forms.pci_device_pool)),
         "numa_topology": report_forms.numa_topology,
         "reserved": nullable(shape.mapping_of(_class_name, _amount)),

@@ -147,6 +147,16 @@ def metric(value: Any) -> dict[str, Any]:
     return found
 
 
+def metrics(value: Any) -> tuple[dict[str, Any], ...] | None:
+    """Return a list of metrics, given so or as the string of JSON that nova-compute stores.
+
+    An empty string stands for none, as for nova.
+    """
+    if isinstance(value, str):
+        value = _decoded(value) if value else None
+    return _metric_list(value)
+
+
 def _percent(value: Any) -> int:
     """Return a percentage: a whole number as it is, a fraction times 100.
 
@@ -157,6 +167,8 @@ def _percent(value: Any) -> int:
         value = int(value * 100)
     return _metric_value(value)
 
+
+_metric_list = nullable(list_of(metric))
 
 _POOL_FIELDS: Mapping[str, Shape[Any]] = {
     "vendor_id": name(),

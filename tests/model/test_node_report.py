@@ -151,7 +151,7 @@ def test_whole_percentages_are_percent_already_so_that_what_is_shown_may_be_repo
 
 
 def test_metrics_are_read_as_nova_writes_them():
-    """The text of a nova-compute's column, but for its JSON: to_list of nova's objects."""
+    """As a nova-compute's column has them, decoded or not: to_list of nova's objects."""
     stored = [
         {
             "name": "cpu.user.percent",
@@ -180,6 +180,8 @@ def test_metrics_are_read_as_nova_writes_them():
     assert made.reported_metrics[0].obj_attr_is_set("value")
     assert {one["timestamp"] for one in made.metrics} == {"2026-11-21T10:11:12"}
     assert node(metrics=[dict(one) for one in made.metrics]).metrics == made.metrics
+    assert node(metrics=json.dumps(stored)).metrics == made.metrics
+    assert node(metrics="").metrics == node(metrics="[]").metrics == ()
 
 
 def test_metric_may_have_a_value_and_values_by_numa_node():
@@ -358,6 +360,8 @@ BAD = [
     ("$.stats.io_workload", a_report(stats={"io_workload": "9" * 20}), "not an integer"),
     ("$.stats.failed_builds", a_report(stats={"failed_builds": -1}), "not within"),
     ("$.metrics[0].name", a_report(metrics=[{"name": "heat", "value": 1}]), "not one of"),
+    ("$.metrics", a_report(metrics="cpu.percent"), "not JSON"),
+    ("$.metrics", a_report(metrics="{}"), "not a list"),
     (
         "$.metrics[0]",
         a_report(metrics=[{"name": "cpu.percent"}]),
