@@ -89,5 +89,5 @@ def _error(environ: dict[str, Any], status: HTTPStatus, detail: str) -> dict[str
     """Return an error in placement's shape."""
     told: dict[str, Any] = {"status": int(status), "title": status.phrase, "detail": detail}
     if (known := context_of(environ)) is not None:
-        told["request_id"] = known.ids.request_id
+        told.update(known.ids.as_json())
     return {"errors": [told]}

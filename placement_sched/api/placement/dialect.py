@@ -57,7 +57,7 @@ class PlacementDialect:
         told: dict[str, Any] = {"status": status, "title": title, "detail": error.detail}
         if self._codes_since is None or (seen.version and seen.version.has(self._codes_since)):
             told["code"] = error.code
-        told["request_id"] = seen.request_id
+        told.update(seen.ids.as_json())
         told.update(error.extra)
         return Answer(status=status, body={"errors": [told]})
 

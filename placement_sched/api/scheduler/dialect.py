@@ -48,13 +48,8 @@ class SchedulerDialect(PlacementDialect):
         super().__init__(Versioning("scheduler", Version(1, 0), Version(1, 0)), codes_since=None)
 
     def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
-        """Return the error in placement's shape, under a code of this API.
-
-        A global request id that the caller sent is in it beside the id of the request.
-        """
+        """Return the error in placement's shape, under a code of this API."""
         if error.code.startswith(_FOREIGN):
             default = CODES.get(status, CODES[HTTPStatus.INTERNAL_SERVER_ERROR])
             error.code = ALSO_HERE.get(error.code, default)
-        if seen.ids.global_request_id:
-            error.extra = {"global_request_id": seen.ids.global_request_id, **error.extra}
         return self.in_json(error, status, title, seen)  # whatever the client accepts

@@ -10,6 +10,8 @@ _TOLD: dict[str, Json] = {
     "title": TEXT,
     "detail": TEXT,
     "request_id": TEXT,
+    # The caller's, where it sent one.
+    "global_request_id": TEXT,
     # What is served, where a microversion asked for is not.
     "min_version": TEXT,
     "max_version": TEXT,
