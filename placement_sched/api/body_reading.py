@@ -21,6 +21,7 @@ from typing import IO, Any, NamedTuple
 import orjson
 
 from placement_sched.api.errors import RETRY_AFTER
+from placement_sched.api.plain_errors import plain_error
 from placement_sched.api.wsgi_types import WSGI, StartResponse
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -211,7 +212,7 @@ class BodyFirst:
         refusal = environ.get(REFUSED)
         if refusal is None:
             return self._inner(environ, start_response)
-        return _refuse(refusal, start_response)
+        return _refuse(environ, refusal, start_response)
 
 
 def _read(environ: dict[str, Any], most: int) -> bool:
@@ -286,10 +287,11 @@ def _closing(start_response: StartResponse) -> StartResponse:
     return start
 
 
-def _refuse(refusal: Refusal, start_response: StartResponse) -> Iterable[bytes]:
+def _refuse(
+    environ: dict[str, Any], refusal: Refusal, start_response: StartResponse
+) -> Iterable[bytes]:
     status = refusal.status
-    error = {"status": int(status), "title": status.phrase, "detail": refusal.detail}
-    content = orjson.dumps({"errors": [error]})
+    content = orjson.dumps(plain_error(environ, status, refusal.detail))
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers.append(("Retry-After", str(RETRY_AFTER)))

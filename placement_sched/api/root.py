@@ -9,7 +9,7 @@ import orjson
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.origin import origin_of
-from placement_sched.api.request_context import context_of
+from placement_sched.api.plain_errors import plain_error
 
 _METHODS = ("GET", "HEAD")
 #: What is served beside the APIs: for monitoring, without a token.
@@ -50,12 +50,12 @@ class Root:
         if environ.get("PATH_INFO", "") not in {"", "/"}:
             apis = ", ".join(api.prefix for api in self._apis)
             status = HTTPStatus.NOT_FOUND
-            body = _error(environ, status, f"Nothing is served at this path; APIs: {apis}")
+            body = plain_error(environ, status, f"Nothing is served at this path; APIs: {apis}")
         elif environ["REQUEST_METHOD"] not in _METHODS:
             allowed = ", ".join(_METHODS)
             more.append(("Allow", allowed))
             status = HTTPStatus.METHOD_NOT_ALLOWED
-            body = _error(environ, status, f"This document is only read. Allowed: {allowed}.")
+            body = plain_error(environ, status, f"This document is only read. Allowed: {allowed}.")
         else:
             status, body = HTTPStatus.OK, self._document(environ)
         content = orjson.dumps(body)
@@ -83,11 +83,3 @@ class Root:
             ],
             "links": [{"rel": rel, "href": f"{base}{path}"} for rel, path in _BESIDE],
         }
-
-
-def _error(environ: dict[str, Any], status: HTTPStatus, detail: str) -> dict[str, Any]:
-    """Return an error in placement's shape."""
-    told: dict[str, Any] = {"status": int(status), "title": status.phrase, "detail": detail}
-    if (known := context_of(environ)) is not None:
-        told.update(known.ids.as_json())
-    return {"errors": [told]}

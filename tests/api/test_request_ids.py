@@ -1,6 +1,13 @@
 """Errors name the request that they belong to, here and in the service that called."""
 
+import json
+from io import BytesIO
+
 import pytest
+from werkzeug.test import run_wsgi_app
+
+from placement_sched.api.body_reading import BodyFirst
+from placement_sched.api.request_context import identified
 
 NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 PATHS = [
@@ -23,3 +30,18 @@ def test_error_has_the_global_id_beside_its_own(sqlite_app, path):
 def test_error_has_no_global_id_where_none_was_sent(sqlite_app, path, headers):
     (error,) = sqlite_app.get(path, headers=headers, status=404).json["errors"]
     assert "global_request_id" not in error
+
+
+def test_error_of_a_body_that_was_not_read_has_both_ids():
+    environ = {
+        "wsgi.input": BytesIO(b"short"),
+        "REQUEST_METHOD": "PUT",
+        "CONTENT_LENGTH": "100",
+        "HTTP_X_OPENSTACK_REQUEST_ID": NOVAS,
+    }
+    application = identified(BodyFirst(lambda *_: [], 1000))
+    content, status, headers = run_wsgi_app(application, environ)
+    (error,) = json.loads(b"".join(content))["errors"]
+    assert status.startswith("400")
+    assert error["request_id"] == headers["X-Openstack-Request-Id"]
+    assert error["global_request_id"] == NOVAS
