@@ -31,8 +31,9 @@ OPTIONS = {
 }
 #: How sentences begin that name no path, what they begin with here, and what of them is left out.
 _BEGINNINGS = (
+    ("overrides: there is no option", "--override: there is no option", ""),
     ("overrides: ", "--override ", ""),
-    ("policy: ", "--policy: ", ""),
+    ("policy: ", "{policy}: ", ""),
     (
         "There is no stored flavor",
         "--flavor: there is no stored flavor",
@@ -71,13 +72,21 @@ def worded(detail: str, arguments: argparse.Namespace) -> str:
     of_file = arguments.request is not None
     for beginning, words, left_out in _BEGINNINGS:
         if detail.startswith(beginning) and not (of_file and left_out):
-            return words + detail.removeprefix(beginning).replace(left_out, "", 1)
+            naming = "--compare" if _compares(arguments) else "--policy"
+            rest = detail.removeprefix(beginning).replace(left_out, "", 1)
+            told = rest if of_file else _PLACE.sub("", rest, count=1)
+            return words.format(policy=naming) + told
     found = _PLACE.search(detail)
     option = _option_of(found["path"], of_file=of_file) if found else None
     if found is None or option is None:
         return detail
     rest = detail[: found.start()] + detail[found.end() :]
     return f"{option}: {rest.removeprefix(_INVALID)}"
+
+
+def _compares(arguments: argparse.Namespace) -> bool:
+    """Return whether the policies were named by ``--compare``, which ``select`` has not."""
+    return getattr(arguments, "compare", None) is not None
 
 
 def _option_of(path: str, *, of_file: bool) -> str | None:

@@ -279,8 +279,8 @@ def test_request_comes_from_stdin(run):
         ),
         (("--vcpus", "1", "--zone", "a\tb"), "placement-sched: --zone: "),
         (("--vcpus", "1", "--project", "x" * 256), "placement-sched: --project: "),
-        (("--flavor", "absent"), "placement-sched: --flavor: there is no stored flavor 'absent'"),
-        (("--image", "absent"), "placement-sched: --image: there is no stored image 'absent'"),
+        (("--flavor", "absent"), "placement-sched: --flavor: there is no stored flavor 'absent'\n"),
+        (("--image", "absent"), "placement-sched: --image: there is no stored image 'absent'\n"),
         (("--vcpus", "1", "--url", "http://[x"), "an http:// or https:// address is wanted"),
         (("--vcpus", "1", "--url", "http://127.0.0.1:1/ü"), "write it as it is sent, in ASCII"),
         (("--vcpus", "1", "--url", "http://x", "--token", "ü€"), "that no header carries"),
@@ -314,11 +314,12 @@ def test_policies_that_are_compared_are_named_with_the_default_one(answer):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--override", "scheduler.nonsense=1"), "--override there is no option 'scheduler.nons"),
+        (("--override", "scheduler.nonsense=1"), "--override: there is no option 'scheduler.non"),
         (("--override", 'scheduler.max_attempts={"a": 1}'), "--override scheduler.max_attempts: "),
         (("--override", "scheduler.max_attempts=x"), "--override scheduler.max_attempts: "),
         (("--host", ""), "--host: "),
         (("--policy", "gold"), "--policy: there is no policy 'gold'; there are: default"),
+        (("--compare", "gold,default"), "--compare: there is no policy 'gold'; there are: default"),
     ],
 )
 def test_what_explain_takes_besides_is_answered_by_option(answer, arguments, words):
