@@ -376,7 +376,7 @@ def _object(path: str, family: _Family) -> Any:
     except (ImportError, ValueError, AttributeError) as missing:
         raise ConfigurationError(
             f"{family.option}: {path!r} cannot be imported ({why(missing)})"
-            f"{path_suggestion(path, known)}"
+            f"{path_suggestion(path, known, missing)}"
         ) from None
     except Exception as failure:
         reason = one_line(f"{type(failure).__name__}: {failure}")

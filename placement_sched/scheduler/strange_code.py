@@ -100,12 +100,14 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return _meant(_nearest(name, known, 0.4))
 
 
-def path_suggestion(path: str, known: Mapping[str, str]) -> str:
+def path_suggestion(path: str, known: Mapping[str, str], missing: Exception) -> str:
     """Return the like for a dotted path, given paths by the name of their class.
 
     A class that is misspelt, or named without its module, is meant rather than one whose path is
-    alike.
+    alike. Nothing is, where ``missing`` is a module that the named one imports: the path is right.
     """
+    if isinstance(missing, ModuleNotFoundError) and not f"{path}.".startswith(f"{missing.name}."):
+        return ""
     near = _nearest(path.rpartition(".")[2], known, 0.8)
     return _meant(known[near]) if near else _meant(_nearest(path, known.values(), 0.4))
 

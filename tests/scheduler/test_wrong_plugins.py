@@ -283,6 +283,15 @@ def test_import_of_something_else_is_told_without_nova(told, tmp_path):
     assert "No module named 'novas')" in line
 
 
+@pytest.mark.parametrize("module", ["nova.scheduler", "novas"])
+def test_no_other_name_is_suggested_where_the_right_one_imports_what_is_not_there(
+    told, tmp_path, module
+):
+    (tmp_path / "acme_filter.py").write_text(f"import {module}\n")
+    line = told(setting("[filter_scheduler] enabled_filters", "acme_filter.RackFilter"))
+    assert "did you mean" not in line
+
+
 def test_base_of_an_installed_nova_is_told_with_the_line_to_change(told, tmp_path, monkeypatch):
     package = tmp_path / "nova" / "scheduler"
     package.mkdir(parents=True)
