@@ -43,8 +43,8 @@ _WHY: Mapping[Doubt, str] = {
     ),
     Doubt.NOTHING_RECORDED: "no instance at all is recorded in this database",
     Doubt.NO_TYPE: (
-        "they have no consumer type, as those that nova makes, so they may be instances or "
-        "migrations of nova"
+        "they have no consumer type, as those that nova makes, and no instance is recorded on "
+        "these hosts, so they may be instances or migrations of nova"
     ),
     Doubt.NOT_REPORTED: "these providers may be of a host that does not report to this service",
     Doubt.MORE_REPORTED: "these hosts report more instances than are recorded on them",

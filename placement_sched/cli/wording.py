@@ -34,6 +34,8 @@ _BEGINNINGS = (
     ("overrides: there is no option", "--override: there is no option", ""),
     ("overrides: ", "--override ", ""),
     ("policy: ", "{policy}: ", ""),
+    ("flavor extra spec ", "{extra_spec}flavor extra spec ", ""),
+    ("image property ", "{image_property}image property ", ""),
     (
         "There is no stored flavor",
         "--flavor: there is no stored flavor",
@@ -72,10 +74,9 @@ def worded(detail: str, arguments: argparse.Namespace) -> str:
     of_file = arguments.request is not None
     for beginning, words, left_out in _BEGINNINGS:
         if detail.startswith(beginning) and not (of_file and left_out):
-            naming = "--compare" if _compares(arguments) else "--policy"
             rest = detail.removeprefix(beginning).replace(left_out, "", 1)
             told = rest if of_file else _PLACE.sub("", rest, count=1)
-            return words.format(policy=naming) + told
+            return words.format(**_given(arguments)) + told
     found = _PLACE.search(detail)
     option = _option_of(found["path"], of_file=of_file) if found else None
     if found is None or option is None:
@@ -84,9 +85,17 @@ def worded(detail: str, arguments: argparse.Namespace) -> str:
     return f"{option}: {rest.removeprefix(_INVALID)}"
 
 
-def _compares(arguments: argparse.Namespace) -> bool:
-    """Return whether the policies were named by ``--compare``, which ``select`` has not."""
-    return getattr(arguments, "compare", None) is not None
+def _given(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the options that what is wrong came from, where several could have given it.
+
+    A stored flavor or image has extra specs or properties that no option gave.
+    """
+    compared = getattr(arguments, "compare", None) is not None  # ``select`` does not have it
+    return {
+        "policy": "--compare" if compared else "--policy",
+        "extra_spec": "--property: " if arguments.property else "",
+        "image_property": "--image-property: " if arguments.image_property else "",
+    }
 
 
 def _option_of(path: str, *, of_file: bool) -> str | None:

@@ -77,8 +77,9 @@ class RecordedHere:
 
     Nowhere in a database that OpenStack placement made, whose clients know instances that were
     never recorded here; nowhere while no instance is recorded; nor on a host that reports more
-    instances than are recorded on it, nor on a provider of a host that does not report here. And a
-    consumer that has no type was not made here: claims of this service tell one, nova's do not.
+    instances than are recorded on it, nor on a provider of a host that does not report here. A
+    consumer without a type was not claimed here, and nova gives none: it is judged only where each
+    of its hosts has recorded instances.
     """
 
     def judge(self, connection: Connection, held: Sequence[Allocation]) -> Judged:
@@ -144,10 +145,11 @@ class _Known:
         uuids = {one.provider_uuid for one in held}
         if self.of_all is not None:
             return Doubtful(consumer, self.of_all, self._named(uuids))
-        if held[0].consumer.consumer_type != INSTANCE_TYPE:
-            return Doubtful(consumer, Doubt.NO_TYPE, self._named(uuids))
         if unreported := {uuid for uuid in uuids if self._is_not_reported(uuid)}:
             return Doubtful(consumer, Doubt.NOT_REPORTED, self._named(unreported))
+        empty = {uuid for uuid in uuids if self._recorded_beside(uuid) == 0}
+        if empty and held[0].consumer.consumer_type != INSTANCE_TYPE:
+            return Doubtful(consumer, Doubt.NO_TYPE, self._named(empty))
         if beyond := {uuid for uuid in uuids if self._reports_more(uuid)}:
             return Doubtful(consumer, Doubt.MORE_REPORTED, self._named(beyond))
         return None
@@ -169,14 +171,21 @@ class _Known:
         """Return whether a provider may be that of a host that does not report here."""
         return self._node(provider) is None and provider not in self.sharing
 
+    def _recorded_beside(self, provider: str) -> int | None:
+        """Return how many instances are recorded on the node of a provider, None without one."""
+        node = self._node(provider)
+        if node is None:
+            return None
+        # An instance may be recorded on a host without its node.
+        here = (node.hypervisor_hostname, None)
+        return sum(self.recorded.get((node.host, name), 0) for name in here)
+
     def _reports_more(self, provider: str) -> bool:
         """Return whether the node of a provider reports more instances than are recorded on it."""
         node = self._node(provider)
-        if node is None:
+        recorded = self._recorded_beside(provider)
+        if node is None or recorded is None:
             return False
-        # An instance may be recorded on a host without its node.
-        here = (node.hypervisor_hostname, None)
-        recorded = sum(self.recorded.get((node.host, name), 0) for name in here)
         return int(node.stats.get("num_instances", 0)) > recorded
 
 

@@ -48,6 +48,10 @@ from placement_sched.scheduler.stages import (
 )
 from placement_sched.store import compute_nodes, resource_providers
 
+#: Why a candidate is left out that lies on no known compute node: the same words for all, so that
+#: a person is shown them once.
+NOT_REPORTED = "no compute node is reported under the uuid of this resource provider"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
@@ -248,16 +252,10 @@ def _unreported(done: Run, names: Mapping[str, str]) -> Iterator[FilterReport]:
         before=before,
         after=before - len(done.unreported),
         rejected=tuple(
-            Rejected(name, name, not_reported(uuid))
-            for uuid in done.unreported
-            for name in (names.get(uuid, uuid),)
+            Rejected(name, name, NOT_REPORTED)
+            for name in (names.get(uuid, uuid) for uuid in done.unreported)
         ),
     )
-
-
-def not_reported(uuid: str) -> str:
-    """Return why a candidate of the provider of this uuid is left out."""
-    return f"no compute node is reported under the uuid of this resource provider, {uuid}"
 
 
 def _later(done: Run) -> LaterReport | None:

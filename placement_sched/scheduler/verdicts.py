@@ -26,7 +26,7 @@ from placement_sched.scheduler import disabled_hosts
 from placement_sched.scheduler.asked_hosts import AskedHost, AskedHosts
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.hosts import host_states
-from placement_sched.scheduler.pipeline import Asked, Run, not_reported
+from placement_sched.scheduler.pipeline import NOT_REPORTED, Asked, Run
 
 #: Stands for the ways to allocate on a host that the search finds none for, so that filters judge
 #: what the host itself has.
@@ -93,7 +93,7 @@ def _reasons(
         *refused.get(one.uuid, ()),
     ]
     if state is None:
-        reasons.append(Reason(FILTERS, COMPUTE_NODES, not_reported(one.uuid)))
+        reasons.append(Reason(FILTERS, COMPUTE_NODES, NOT_REPORTED))
     else:
         reasons += _filter_reasons(done, one, state)
     yield from reasons or [

@@ -238,23 +238,34 @@ def test_what_the_last_instance_of_a_host_left_is_found(cloud):
     assert cloud.held(2) == {}
 
 
-def test_a_consumer_of_no_type_is_not_judged(cloud):
-    """As nova makes all of its consumers, instances and migrations alike."""
+def allocate_without_type(cloud, number, provider):
     cloud.app.put_json(
-        f"/placement/allocations/{uuid(2)}",
+        f"/placement/allocations/{uuid(number)}",
         {
-            "allocations": {CN1: {"resources": {"VCPU": 1}}},
+            "allocations": {provider: {"resources": {"VCPU": 1}}},
             "project_id": "p",
             "user_id": "u",
             "consumer_generation": None,
         },
         headers={"OpenStack-API-Version": "placement 1.36"},
     )
+
+
+def test_a_consumer_without_a_type_is_not_judged_where_no_instance_is_recorded(cloud):
+    """As nova makes all of its consumers, instances and migrations alike."""
+    allocate_without_type(cloud, 2, CN2)
     cloud.allocate(3)
     document = cloud.document("audit", "--delete")
     assert (document["code"], document["deleted"]) == (6, 1)
-    assert reasons(document) == {uuid(2): ("no_consumer_type", ["cn1"])}
-    assert (cloud.held(2), cloud.held(3)) == ({CN1: {"VCPU": 1}}, {})
+    assert reasons(document) == {uuid(2): ("no_consumer_type", ["cn2"])}
+    assert (cloud.held(2), cloud.held(3)) == ({CN2: {"VCPU": 1}}, {})
+
+
+def test_a_consumer_without_a_type_is_judged_where_instances_are_recorded(cloud):
+    allocate_without_type(cloud, 2, CN1)
+    document = cloud.document("audit", "--delete")
+    assert (document["code"], document["deleted"]) == (4, 1)
+    assert cloud.held(2) == {}
 
 
 @pytest.mark.parametrize(("reported", "code"), [("1", 4), ("2", 6)])

@@ -320,6 +320,8 @@ def test_policies_that_are_compared_are_named_with_the_default_one(answer):
         (("--host", ""), "--host: "),
         (("--policy", "gold"), "--policy: there is no policy 'gold'; there are: default"),
         (("--compare", "gold,default"), "--compare: there is no policy 'gold'; there are: default"),
+        (("--property", "hw:cpu_policy=x"), "--property: flavor extra spec 'hw:cpu_policy'"),
+        (("--image-property", "hw_cpu_policy=x"), "--image-property: image property 'hw_cpu_pol"),
     ],
 )
 def test_what_explain_takes_besides_is_answered_by_option(answer, arguments, words):
