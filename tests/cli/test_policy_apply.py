@@ -164,6 +164,9 @@ def test_orphans_are_deleted_beside_faults(small):
     }
     headers = {"OpenStack-API-Version": "placement 1.38"}
     small.app.put_json(f"/placement/allocations/{uuid_of('i')}", body, headers=headers)
+    # Where no instance at all is recorded, the audit judges no consumer.
+    recorded = {"host": "h1", "node": "h1", "project_id": "p", "user_id": "u"}
+    small.app.put_json(f"/scheduler/v1/instances/{uuid_of('j')}", recorded)
     small.configure(GONE)
     code, text = small.run("placement", "audit", "--delete")
     assert code == 5
