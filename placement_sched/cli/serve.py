@@ -163,9 +163,27 @@ class _Server(MPServer):
         """Stop the workers; log the beginning and the end of it."""
         LOG.info("stopping: %s", self.asked_by or "a worker cannot start")
         try:
+            self._end_workers()
             super().shutdown(exit_code)  # type: ignore[no-untyped-call]
         finally:
             LOG.info("stopped")
+
+    def _end_workers(self) -> None:
+        """End the workers, and kill those that do not end in time.
+
+        granian would do this, too. But a thread of its own waits for the same processes, and where
+        that one is the first to see the end of a worker, granian reports that it refused to stop.
+        """
+        workers: list[Any] = self.wrks
+        for worker in workers:
+            worker.terminate()
+        deadline = time.monotonic() + GRACE
+        while any(worker.is_alive() for worker in workers) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for worker in workers:
+            if worker.is_alive():
+                LOG.warning("killing worker %s: it did not end within %s s", worker.idx + 1, GRACE)
+                worker.kill()
 
     def _reload(self, _spawn_target: Any, _target_loader: Any) -> None:
         self.reload_signal = False

@@ -66,6 +66,7 @@ def test_banner_is_on_stdout_and_the_log_on_stderr_to_the_end(run_until, how):
     assert all(re.match(TIME, line) for line in lines)
     told = [line.partition(" [-] ")[2] for line in lines if "cli.serve" in line]
     assert told == [f"stopping: {how.name}", "stopped"]
+    assert "refused to gracefully stop" not in err
 
 
 def test_log_goes_where_the_operator_says(run_until, tmp_path):
