@@ -120,6 +120,8 @@ def _fill(peer, host):
             },
         ),
     ]
+    # nova has disabled the last host.
+    disabled = ["COMPUTE_STATUS_DISABLED"] if host == HOSTS[-1] else []
     bodies += [
         ("PUT", f"/traits/{TRAIT}", ...),
         (
@@ -127,7 +129,7 @@ def _fill(peer, host):
             f"/resource_providers/{uuid}/traits",
             {
                 "resource_provider_generation": 1,
-                "traits": ["HW_CPU_X86_AVX2", "COMPUTE_STATUS_DISABLED", TRAIT],
+                "traits": ["HW_CPU_X86_AVX2", TRAIT, *disabled],
             },
         ),
         (

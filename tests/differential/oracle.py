@@ -13,6 +13,7 @@ from placement_sched.api.microversion import Version
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.granular import query_of
 from placement_sched.model.query import AggregateTerms, CandidatesQuery, RequestGroup
+from placement_sched.model.request_ids import NO_REQUEST
 from tests.candidates.reference import Found, all_candidates, candidates_of
 from tests.clouds import Cloud, Host, uuid_of
 from tests.conftest import make_settings
@@ -39,7 +40,7 @@ def asked(request: Request) -> CandidatesQuery:
             body=None,
             base="",
             url="",
-            request_id="",
+            ids=NO_REQUEST,
             headers={},
         )
     )

@@ -41,8 +41,10 @@ BODYLESS = {
 OF_DATA = {
     ("PUT", "/image/v2/images/{}/file"),
 }
-#: Addresses answered beside the faces, by ``placement_sched/api/health.py`` and ``metrics.py``.
+#: Addresses answered beside the APIs, by ``root.py``, ``health.py`` and ``metrics.py`` in
+#: ``placement_sched/api``.
 BESIDE = {
+    ("GET", "/"),
     ("GET", "/healthz"),
     ("GET", "/healthz/live"),
     ("GET", "/healthz/ready"),
@@ -80,7 +82,7 @@ def documented() -> frozenset[tuple[str, str]]:
         for method, path in re.findall(
             r"^\.\. rest_method:: (\w+) (\S+)", page.read_text(), re.MULTILINE
         ):
-            found.add((method, re.sub(r"\{\w+\}", "{}", path).rstrip("/")))
+            found.add((method, re.sub(r"\{\w+\}", "{}", path).rstrip("/") or "/"))
     return frozenset(found)
 
 

@@ -1,6 +1,7 @@
 """Nova's own filters and weighers judge hosts as ours do, but for what is explained."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -67,7 +68,7 @@ def test_what_once_differed_is_judged_alike_or_explained(duel, path):
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
 def test_every_explanation_has_a_case_that_it_alone_explains(duel, explanation):
-    path = CASES_FOLDER / f"{explanation.name.replace(' ', '-')}.json"
+    path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation.name).strip('-')}.json"
     seen, names, left = duel.see(kept(path))
     assert (names, left) == ([explanation.name], {}), (seen.ours, seen.theirs)
 

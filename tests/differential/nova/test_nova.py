@@ -1,6 +1,7 @@
 """Nova's own functions and our scheduler ask placement the same, but for what is explained."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -41,7 +42,7 @@ def test_what_once_differed_is_asked_alike_or_explained(duel, path):
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
 def test_every_explanation_has_a_case_that_it_alone_explains(duel, explanation):
-    path = CASES_FOLDER / f"{explanation.name.replace(' ', '-')}.json"
+    path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation.name).strip('-')}.json"
     kept = json.loads(path.read_text())
     seen, names, left = duel.see(asked_from(kept))
     assert (names, left) == ([explanation.name], {}), (seen.ours, seen.theirs)
