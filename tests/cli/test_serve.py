@@ -123,7 +123,7 @@ def test_connections_leave_a_worker_the_files_that_it_needs():
     )
     for hard, told in ((700, "444 700 700"), (4000, "1024 1280 4000")):
         command = [sys.executable, "-c", code.format(hard=hard)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
         assert done.stdout.strip() == told
 
 

@@ -43,10 +43,15 @@ class Asks(Generated):
             question = made(line, settings)
             asked = [pair for pair in parameters(question) if pair not in plain]
             told = _listed([f"{name}={value}" for name, value in asked])
-            told += "; ".join(one.detail for one in question.ignored)
+            told += "; ".join(_plain(one.detail) for one in question.ignored)
         except Invalid as refused:
-            told = f"400: {refused.detail}".replace("*", r"\*")
+            told = f"400: {_plain(refused.detail)}"
         return _listed(by_flavor.split()), _listed(by_image.split()), told
+
+
+def _plain(text: str) -> str:
+    """Return a text with what means something in reStructuredText escaped."""
+    return text.replace("*", r"\*").replace("_", r"\_")
 
 
 def _listed(texts: list[str]) -> str:
