@@ -1,4 +1,4 @@
-"""Errors that are told before it is known which API was asked: in placement's shape."""
+"""Errors that are answered before it is known which API was asked, in placement's shape."""
 
 from http import HTTPStatus
 from typing import Any

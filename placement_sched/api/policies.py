@@ -153,7 +153,7 @@ def _enforcer(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
     # That a rule names another that is not there, or itself, oslo.policy logs.
     enforcer.check_rules()
     if enforcer.policy_path is None and is_explicit(settings.conf, "oslo_policy", "policy_file"):
-        LOG.warning("there is no policy file %s: the defaults hold", enforcer.policy_file)
+        LOG.warning("there is no policy file %s; the default rules apply", enforcer.policy_file)
     # A name without a colon is one that the file's other rules may refer to.
     known = {rule.name for rule in rules}
     for name in sorted(enforcer.file_rules):
