@@ -11,7 +11,7 @@ RACE_ROUNDS ?= 300
 MINUTES ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test gabbi peer peer-gabbi differential race explore lint format bench bench-writes bench-scheduler bench-race docs clean
+.PHONY: help demo test test-fast test-system gabbi peer peer-gabbi differential race explore lint format bench bench-writes bench-scheduler bench-race docs clean
 
 # A target is listed by what follows ## on its line; one that begins with "dev:" is for developers.
 LIST = awk -F ':.*\#\# (dev: )?' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -53,8 +53,14 @@ $(PEER)/.ready: setup.cfg
 demo: $(VENV)/.run ## watch a sample cloud of several hundred hosts being scheduled
 	@$(BIN)/placement-sched demo
 
-test: $(VENV)/.develop ## dev: run the whole test suite
-	$(BIN)/pytest --numprocesses 2 $(PYTEST_ARGS)
+test: $(VENV)/.develop ## dev: run the test suite, on SQLite, PostgreSQL and MariaDB
+	$(BIN)/pytest --numprocesses 2 -m 'not system' $(PYTEST_ARGS)
+
+test-fast: $(VENV)/.develop ## dev: run what needs neither a database server nor other processes
+	$(BIN)/pytest --numprocesses 2 --fast $(PYTEST_ARGS)
+
+test-system: $(VENV)/.develop ## dev: run the tests with whole servers, several processes, or OpenStack's services
+	$(BIN)/pytest --numprocesses 2 -m system $(PYTEST_ARGS)
 
 gabbi: $(VENV)/.develop ## dev: run the gabbi tests, in-process or against URL=http://host:port
 	$(BIN)/pytest tests/api/test_gabbits.py $(if $(URL),--url '$(URL)' -k over_http) $(PYTEST_ARGS)
@@ -64,15 +70,11 @@ peer: $(PEER)/.ready ## dev: install OpenStack's placement and nova, so that the
 peer-gabbi: $(VENV)/.develop $(PEER)/.ready ## dev: run the gabbi files of OpenStack's placement against placement-sched serve
 	PLACEMENT_SCHED_REQUIRE_PEER=1 $(BIN)/pytest tests/coexistence/test_peer_gabbi.py $(PYTEST_ARGS)
 
-differential: $(VENV)/.develop $(PEER)/.ready ## dev: ask OpenStack's placement and nova, and ours, the same at random (SEEDS="1 2" REQUESTS=2000 QUESTIONS=500 CASES=2000)
-	$(BIN)/python -m tests.differential $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(QUESTIONS),--questions $(QUESTIONS))
-	$(BIN)/python -m tests.differential.nova $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS))
-	$(BIN)/python -m tests.differential.pci $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS))
-	$(BIN)/python -m tests.differential.hosts $(if $(SEEDS),--seeds $(SEEDS)) $(if $(CASES),--cases $(CASES))
-	$(BIN)/python -m tests.differential.numa $(if $(SEEDS),--seeds $(SEEDS)) $(if $(REQUESTS),--requests $(REQUESTS))
+differential: $(VENV)/.develop $(PEER)/.ready ## dev: ask OpenStack's placement and nova, and ours, the same at random (COMPARISONS="nova pci" SEEDS="1 2" MANY=2000)
+	$(BIN)/python -m tests.differential $(COMPARISONS) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MANY),--many $(MANY))
 
 race: $(VENV)/.develop ## dev: claim whole providers from several processes at once, RACE_ROUNDS times
-	PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/store/test_allocations_race.py
+	PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/store/placement/test_allocations_race.py
 
 explore: $(VENV)/.develop ## dev: search with random examples for what the suite does not find (MINUTES=30 SEED=1)
 	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PYTEST_ARGS)
@@ -82,6 +84,7 @@ lint: $(VENV)/.develop ## dev: check style, types and floors
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.house.plain_words
 
 format: $(VENV)/.develop ## dev: let ruff mend what it can
 	$(BIN)/ruff check --fix .
@@ -100,10 +103,10 @@ bench-race: $(VENV)/.develop $(PEER)/.ready ## dev: let its claims and ours race
 	$(BIN)/python -m bench.race --rounds $(RACE_ROUNDS)
 
 docs: $(VENV)/.develop ## build the API reference and the operator's guide
-	$(BIN)/sphinx-build -W -q -b html api-ref/source api-ref/build
 	$(BIN)/sphinx-build -W -q -b html doc/source doc/build
+	$(BIN)/sphinx-build -W -q -b html api-ref/source doc/build/api-ref
 	@echo 'the guide:         $(CURDIR)/doc/build/index.html'
-	@echo 'the API reference: $(CURDIR)/api-ref/build/index.html'
+	@echo 'the API reference: $(CURDIR)/doc/build/api-ref/index.html'
 
 clean: ## remove the virtual environment and everything built
-	rm -rf $(VENV) $(PEER) build dist *.egg-info api-ref/build doc/build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(PEER) build dist *.egg-info doc/build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

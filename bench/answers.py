@@ -40,8 +40,8 @@ class Expected:
         found = [_canonical(request) for request in answer["allocation_requests"]]
         wanted = len(self._allowed) if limit is None else min(limit, len(self._allowed))
         if len(found) != wanted or len(set(found)) != wanted:
-            told = f"{len(found)} candidates, {len(set(found))} distinct, {wanted} wanted"
-            raise WrongAnswer(f"{where}: {told}")
+            shown = f"{len(found)} candidates, {len(set(found))} distinct, {wanted} wanted"
+            raise WrongAnswer(f"{where}: {shown}")
         if strange := set(found) - self._allowed:
             raise WrongAnswer(f"{where}: no candidate of the peer: {sorted(strange)[:3]}")
         self._check_summaries(where, answer)
@@ -61,8 +61,8 @@ class Expected:
             raise WrongAnswer(f"{where}: summaries are not those of the trees: {differing[:3]}")
         for uuid, summary in summaries.items():
             if _plain(summary) != expected[uuid]:
-                told = f"  {summary}\nbut\n  {expected[uuid]}"
-                raise WrongAnswer(f"{where}: summary of {uuid}:\n{told}")
+                shown = f"  {summary}\nbut\n  {expected[uuid]}"
+                raise WrongAnswer(f"{where}: summary of {uuid}:\n{shown}")
 
 
 def _canonical(request: Mapping[str, Any]) -> bytes:

@@ -27,10 +27,7 @@ def filling(database: Database) -> Iterator[Connection]:
 
 
 def write(
-    connection: Connection,
-    table: Table,
-    columns: Sequence[str],
-    rows: Sequence[tuple[object, ...]],
+    connection: Connection, table: Table, columns: Sequence[str], rows: Sequence[tuple[object, ...]]
 ) -> None:
     """Insert ``rows``, whose values stand in the order of ``columns``."""
     quote = connection.dialect.identifier_preparer.quote_identifier
@@ -53,7 +50,7 @@ def _plain(value: object) -> object:
 
 
 def settle(database: Database, tables: Sequence[Table]) -> None:
-    """Gather statistics, mark pages visible, and set sequences behind the ids written by hand."""
+    """Gather statistics, mark pages visible, and set sequences after the ids written by hand."""
     with database.reader.connect() as connection:
         kind = connection.dialect.name
         if kind == "sqlite":

@@ -63,10 +63,10 @@ def _sizes(given: argparse.Namespace) -> Mapping[str, tuple[int, ...]]:
     if given.hosts:
         sizes |= {name: (given.hosts,) for name in sizes if name not in {"equal", "growth"}}
     for part in filter(None, given.sizes.split(",")):
-        name, _, told = part.partition("=")
+        name, _, shown = part.partition("=")
         if name not in sizes:
             raise ValueError(f"no scenario {name}")
-        sizes[name] = tuple(int(size) for size in told.split(":"))
+        sizes[name] = tuple(int(size) for size in shown.split(":"))
     if len(sizes["growth"]) < 2:
         raise ValueError("growth needs two sizes or more")
     return sizes
@@ -102,7 +102,7 @@ def measure(run: Run, only: list[str]) -> None:
 def conclude(run: Run) -> None:
     """Print what was promised beside what was measured; write the report and the picture."""
     if run.findings:
-        run.tell("Targets", tables.targets(run.findings))
+        run.show("Targets", tables.targets(run.findings))
     OUT.mkdir(exist_ok=True)
     (OUT / "report.md").write_text("\n".join(run.report) + "\n")
     written = ["report.md"]

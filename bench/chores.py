@@ -78,7 +78,7 @@ class Reading:
                 raise WrongAnswer(f"{path}:\n  {str(one)[:500]}\nbut\n  {str(other)[:500]}")
 
     def finish(self, server: Server) -> None:
-        """Find nothing at fault: reading leaves nothing behind."""
+        """Find nothing at fault: reading leaves nothing."""
 
 
 class Claiming:
@@ -94,7 +94,7 @@ class Claiming:
         self._expected = {host: Counter(_usages(server, host)) for host in hosts}
 
     def batch(self, _number: int) -> list[Request]:
-        """Return requests for consumers that nobody has heard of."""
+        """Return requests for unknown consumers."""
         return [self._request() for _ in range(self.size)]
 
     def _request(self) -> Request:
@@ -194,8 +194,8 @@ def chores(world: FlatWorld, server: Server, share: float) -> Iterator[Chore]:
     """
     hosts = [uuid_of("host", number) for number in range(world.size)]
     answer = orjson.loads(server.get(f"/resource_providers?resources={_ROOM}"))
-    roomy = {provider["uuid"] for provider in answer["resource_providers"]}
-    claimed = [uuid for uuid in hosts[: world.size // 2] if uuid in roomy][:3000]
+    with_room = {provider["uuid"] for provider in answer["resource_providers"]}
+    claimed = [uuid for uuid in hosts[: world.size // 2] if uuid in with_room][:3000]
 
     def size(number: int) -> int:
         return max(int(number * share), 2)
@@ -208,7 +208,7 @@ def chores(world: FlatWorld, server: Server, share: float) -> Iterator[Chore]:
     yield Reading(f"GET {world.size} providers", ["/resource_providers"], 8)
     yield Reading("GET usages of a provider", [_path(uuid, "usages") for uuid in hosts], size(1000))
     large, *others = [f"/usages?project_id={uuid_of('project', n)}" for n in range(PROJECTS)]
-    # From 1.38 on, when they are told by consumer type, the peer fails on PostgreSQL.
+    # From 1.38 on, when they are grouped by consumer type, the peer fails on PostgreSQL.
     yield Reading("GET usages of a project", others, size(1000), "1.37")
     yield Reading("GET usages of a large project", [large], size(800), "1.37")
 

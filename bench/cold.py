@@ -38,7 +38,7 @@ class Result:
 def measure(
     question: Question, start: Callable[[], AbstractContextManager[Server]], starts: int
 ) -> Result:
-    """Start a server anew again and again; return the times of its first and its later requests."""
+    """Start a server again and again; return the times of its first and its later requests."""
     print(f"  cold, {question.name} ...", file=sys.stderr, flush=True)
     cold, warm = [], []
     for _ in range(starts):

@@ -8,8 +8,8 @@ from sqlalchemy import event
 from werkzeug.test import Client
 
 from placement_sched.app import create_app
-from placement_sched.config.process import new_conf, read_files
-from placement_sched.config.settings import Settings
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import new_conf, read_files
 
 Answerer = Callable[[Request], tuple[Reply, int]]
 Counter = Callable[[Request], int]

@@ -161,7 +161,7 @@ def _filled(url: URL) -> bool:
 
 def _digest(world: World) -> str:
     """Return what names a kept database: other worlds, code or schema make another one."""
-    told = hashlib.sha256(f"{world!r} {migrate.newest_revision()}".encode())
+    shown = hashlib.sha256(f"{world!r} {migrate.newest_revision()}".encode())
     for path in sorted((Path(__file__).parent / "worlds").glob("*.py")):
-        told.update(path.read_bytes())
-    return told.hexdigest()[:16]
+        shown.update(path.read_bytes())
+    return shown.hexdigest()[:16]

@@ -17,11 +17,11 @@ from worlds.nested import NestedWorld
 from worlds.rows import BORN, COLUMNS, Book, Rows, World, common_rows
 from worlds.shared import SharedWorld
 
-from placement_sched.config.process import new_conf, read_files
-from placement_sched.config.settings import Settings
 from placement_sched.db import tables
 from placement_sched.db.transaction import Database
 from placement_sched.operations.prepare import sync
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import new_conf, read_files
 
 WORLDS: dict[str, Callable[[int, int], World]] = {
     "flat": FlatWorld,

@@ -18,15 +18,15 @@ from oslo_utils import timeutils
 objects.register_all()
 
 
-def state(told: dict) -> host_manager.HostState:
-    """Return a host state of what was told of a host."""
+def state(shown: dict) -> host_manager.HostState:
+    """Return a host state of what was shown of a host."""
     host = host_manager.HostState(
-        told["host"], told["node"], "00000000-0000-4000-8000-00000000000c"
+        shown["host"], shown["node"], "00000000-0000-4000-8000-00000000000c"
     )
-    for name, value in told["attributes"].items():
+    for name, value in shown["attributes"].items():
         setattr(host, name, value)
     host.service = {
-        "host": told["host"],
+        "host": shown["host"],
         "disabled": False,
         "last_seen_up": timeutils.utcnow(),
         "updated_at": timeutils.utcnow(),
@@ -35,13 +35,13 @@ def state(told: dict) -> host_manager.HostState:
     return host
 
 
-def request(told: dict) -> objects.RequestSpec:
+def request(shown: dict) -> objects.RequestSpec:
     """Return the request."""
-    flavor = objects.Flavor(name="m1", flavorid="1", ephemeral_gb=0, swap=0, extra_specs={}, **told)
+    flavor = objects.Flavor(
+        name="m1", flavorid="1", ephemeral_gb=0, swap=0, extra_specs={}, **shown
+    )
     image = objects.ImageMeta(
-        min_ram=0,
-        min_disk=0,
-        properties=objects.ImageMetaProps(hw_architecture="x86_64"),
+        min_ram=0, min_disk=0, properties=objects.ImageMetaProps(hw_architecture="x86_64")
     )
     return objects.RequestSpec(
         context=context.RequestContext("u", "p"),

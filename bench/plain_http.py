@@ -13,7 +13,7 @@ _NO_BODY = {204, 304}
 
 
 class Broken(Exception):
-    """What came back is no whole HTTP answer."""
+    """What came back is not a whole HTTP answer."""
 
 
 class Client:
@@ -102,11 +102,11 @@ def _read(connection: socket.socket) -> tuple[int, bytes]:
     if not head.startswith(b"HTTP/1."):
         raise Broken(repr(bytes(head[:500])))
     line, *headers = bytes(head[:end]).split(b"\r\n")
-    told = dict(header.lower().split(b": ", 1) for header in headers)
+    shown = dict(header.lower().split(b": ", 1) for header in headers)
     status = int(line.split()[1])
-    if b"transfer-encoding" in told or (b"content-length" not in told and status not in _NO_BODY):
+    if b"transfer-encoding" in shown or (b"content-length" not in shown and status not in _NO_BODY):
         raise Broken(f"in a form that is not read here: {bytes(head)!r}")
-    body = bytearray(int(told.get(b"content-length", 0)))
+    body = bytearray(int(shown.get(b"content-length", 0)))
     begun = head[end + 4 :]
     if len(begun) > len(body):
         raise Broken(f"{len(begun) - len(body)} bytes too many after {bytes(head[:end])!r}")

@@ -10,7 +10,7 @@ from worlds.hardware import CUSTOM_TRAITS, UNUSED_TRAIT
 from worlds.nested import NETWORKS
 
 PLAIN = "VCPU:4,MEMORY_MB:8192,DISK_GB:50"
-NOBODYS_AGGREGATE = "00000000-0000-4000-8000-000000000000"
+UNUSED_AGGREGATE = "00000000-0000-4000-8000-000000000000"
 #: Where the peer needs less than this, it is enough not to be slower.
 LITTLE_MS = 20.0
 
@@ -81,9 +81,9 @@ def flat(world: FlatWorld) -> tuple[Question, ...]:
         ),
         ask("one rack", plain, ("member_of", places.racks[0]), target=few),
         ask("few fit", ("resources", "VCPU:4,MEMORY_MB:600000"), target=few),
-        ask("nobody fits (resources)", ("resources", "VCPU:4,MEMORY_MB:9000000"), target=few),
-        ask("nobody fits (traits)", plain, ("required", UNUSED_TRAIT), target=few),
-        ask("nobody fits (aggregates)", plain, ("member_of", NOBODYS_AGGREGATE), target=few),
+        ask("no host fits (resources)", ("resources", "VCPU:4,MEMORY_MB:9000000"), target=few),
+        ask("no host fits (traits)", plain, ("required", UNUSED_TRAIT), target=few),
+        ask("no host fits (aggregates)", plain, ("member_of", UNUSED_AGGREGATE), target=few),
         base.limited(None, 10, 20),
     )
 

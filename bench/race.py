@@ -89,7 +89,7 @@ def claim_whole(
 ) -> list[tuple[int, int]]:
     """Claim each provider whole; return the number of each round and the status of its answer."""
     side = open_side(place)
-    told = []
+    shown = []
     for number, provider in enumerate(providers):
         body = {
             "allocations": {provider: {"resources": {"VCPU": CAPACITY}}},
@@ -99,9 +99,9 @@ def claim_whole(
         }
         barrier.wait(300)
         status, _document = ask(side, "PUT", f"/allocations/{uuid4()}", body)
-        told.append((number, status))
+        shown.append((number, status))
     side.close()
-    return told
+    return shown
 
 
 def run(name: str, claimants: int, service: str, rounds: int) -> Outcome:
@@ -114,7 +114,7 @@ def run(name: str, claimants: int, service: str, rounds: int) -> Outcome:
             side = open_side(place)
             providers = [make_provider(side) for _ in range(rounds)]
             started = time.monotonic()
-            told = race(claimants, claim_whole, place, providers)
+            shown = race(claimants, claim_whole, place, providers)
             seconds = time.monotonic() - started
             used = [usage(side, provider) for provider in providers]
             side.close()
@@ -128,7 +128,7 @@ def run(name: str, claimants: int, service: str, rounds: int) -> Outcome:
         overfull=sum(amount > CAPACITY for amount in used),
         unclaimed=used.count(0),
         most_used=max(used),
-        statuses=Counter(status for _number, status in told),
+        statuses=Counter(status for _number, status in shown),
         seconds=seconds,
     )
 
@@ -154,7 +154,7 @@ def usage(side: Side, provider: str) -> int:
 def rows(outcomes: list[Outcome]) -> Iterator[str]:
     """Yield the lines of a table in Markdown."""
     yield (
-        "| database | claimants | service | rounds | over-allocated | nobody won | most used of "
+        "| database | claimants | service | rounds | over-allocated | no claim won | most used of "
         f"{CAPACITY} | answers | seconds |"
     )
     yield "| --- | --: | --- | --: | --: | --: | --: | --- | --: |"

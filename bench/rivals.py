@@ -247,7 +247,7 @@ def _running(
         yield Server(name, address, process)
     finally:
         _end(process)
-    # Only reached where all went well: else somebody will want to read it.
+    # Only reached where all went well: otherwise it is worth reading.
     log.unlink()
 
 

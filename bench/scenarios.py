@@ -83,7 +83,7 @@ class Run:
         meant = self.sizes[scenario] == SIZES[scenario]
         self.findings += (replace(one, applies=meant) for one in findings)
 
-    def tell(self, title: str, lines: Iterable[str]) -> None:
+    def show(self, title: str, lines: Iterable[str]) -> None:
         """Print a section and keep it for the report."""
         load = os.getloadavg()[0]
         section = f"\n## {title} (load average {load:.1f})\n\n" + "\n".join(lines)
@@ -138,7 +138,7 @@ def _race(run: Run, scenario: str, world: World, asked: Sequence[Question]) -> N
             result = pairs.race(question, ours, peer, run.effort.patience, count)
             run.results.append(result)
             run.find(scenario, result.findings())
-    run.tell(f"{type(world).__name__} of {world.size:,}", tables.pairs(run.results[first:]))
+    run.show(f"{type(world).__name__} of {world.size:,}", tables.pairs(run.results[first:]))
 
 
 def _throughput(run: Run) -> None:
@@ -154,8 +154,8 @@ def _throughput(run: Run) -> None:
             question, both, effort.throughput_rounds, effort.throughput_seconds
         )
     run.find("throughput", [result.finding])
-    told = f"Reads per second, {throughput.WORKERS} workers, {throughput.CLIENTS} clients"
-    run.tell(f"{told}, {question.name}", tables.rates(result))
+    shown = f"Reads per second, {throughput.WORKERS} workers, {throughput.CLIENTS} clients"
+    run.show(f"{shown}, {question.name}", tables.rates(result))
 
 
 def _cold(run: Run) -> None:
@@ -184,7 +184,7 @@ def _growth(run: Run) -> None:
         curves = list(growth.measure(asked, ours, peers, run.effort.growth_rounds))
     run.curves += curves
     run.find("growth", (curve.finding for curve in curves))
-    run.tell("Growth", tables.growth(curves))
+    run.show("Growth", tables.growth(curves))
 
 
 def _memory(run: Run) -> None:
@@ -192,7 +192,7 @@ def _memory(run: Run) -> None:
     with rivals.ours(run.stock.holding(world)) as server:
         result = memory.measure(world, server, run.effort.memory_marks)
     run.find("memory", result.findings)
-    run.tell("Memory", tables.memory(result))
+    run.show("Memory", tables.memory(result))
 
 
 SCENARIOS: Mapping[str, Callable[[Run], None]] = {

@@ -28,15 +28,18 @@ from rivals import Address, Request
 from targets import Finding, Target, at_most
 from worlds.flat import FlatWorld
 
-from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.model.spec import request_spec_from
+from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.hosts import Memory, World, host_states
+from placement_sched.scheduler.hosts.caches import Memory
+from placement_sched.scheduler.hosts.states import CloudView, host_states
 from placement_sched.scheduler.loading import plugins_for, read_settings
-from placement_sched.scheduler.pipeline import Tools, run
-from placement_sched.scheduler.stages import run_filters, run_weighers
+from placement_sched.scheduler.pipeline import evaluate
+from placement_sched.scheduler.requests.reading import SchedulingRequest
+from placement_sched.scheduler.weighing import run_weighers
+from placement_sched.settings import Settings
 
 NOVA = Path(__file__).parent.parent / ".venv-peer/bin/python"
 HANDLERS = Path(__file__).with_name("nova_handlers.py")
@@ -73,7 +76,7 @@ class Handlers(NamedTuple):
         """Return the median of the two together."""
         return statistics.median(map(sum, zip(self.filter_ms, self.weigh_ms, strict=True)))
 
-    def told(self) -> str:
+    def shown(self) -> str:
         """Return both medians as the table shows them."""
         return f"{statistics.median(self.filter_ms):.1f} + {statistics.median(self.weigh_ms):.1f}"
 
@@ -96,13 +99,13 @@ def body(instances: int = 1, *, explain: bool = False) -> dict[str, Any]:
 def found_hosts(database: Database, settings: Settings) -> tuple[list[HostState], str]:
     """Return the hosts that the candidates search finds for our request, and its query."""
     spec, memory = request_spec_from(SPEC), Memory()
-    tools = Tools(settings=settings, plugins=plugins_for(settings), memory=memory, random=Random(1))
+    request = SchedulingRequest(spec=spec, settings=settings, plugins=plugins_for(settings))
     with database.read() as connection:
-        done = run(connection, spec, tools, alternates=0)
-        hosts = host_states(World(connection, memory), done.found, spec)
-    if done.query is None:
+        searches = evaluate(connection, request, memory, Random(1)).searches
+        hosts = host_states(CloudView(connection, memory), searches.found, spec)
+    if searches.query is None:
         raise RuntimeError("nothing was asked of the candidates search")
-    return hosts, done.query.querystring()
+    return hosts, searches.query.querystring()
 
 
 def our_handlers(hosts: Sequence[HostState], settings: Settings, rounds: int) -> Handlers:
@@ -138,10 +141,10 @@ def nova_handlers(hosts: Sequence[HostState], rounds: int) -> Handlers:
     )
     if done.returncode:
         raise RuntimeError(f"nova's handlers failed: {done.stderr.decode()[-2000:]}")
-    told = json.loads(done.stdout)
-    if any(one["passed"] != len(hosts) for one in told):
-        raise rivals.WrongAnswer(f"nova's filters let {told[0]['passed']} of {len(hosts)} pass")
-    return Handlers([one["filter_ms"] for one in told], [one["weigh_ms"] for one in told])
+    shown = json.loads(done.stdout)
+    if any(one["passed"] != len(hosts) for one in shown):
+        raise rivals.WrongAnswer(f"nova's filters let {shown[0]['passed']} of {len(hosts)} pass")
+    return Handlers([one["filter_ms"] for one in shown], [one["weigh_ms"] for one in shown])
 
 
 def timed(address: Address, request: Request) -> float:
@@ -164,8 +167,8 @@ def race(ours: Address, peer: Address, query: str, rounds: int) -> Times:
         (ours, Request("POST", explain, body(explain=True))),
         (peer, Request("GET", f"/allocation_candidates?{query}")),
     ]
-    told = [[timed(*one) for one in asked] for _ in range(rounds + 1)]
-    return Times(*map(list, zip(*told[1:], strict=True)))
+    shown = [[timed(*one) for one in asked] for _ in range(rounds + 1)]
+    return Times(*map(list, zip(*shown[1:], strict=True)))
 
 
 def findings(ours: Handlers, novas: Handlers, times: Times, hosts: int) -> Iterator[Finding]:
@@ -174,7 +177,7 @@ def findings(ours: Handlers, novas: Handlers, times: Times, hosts: int) -> Itera
         f"filters and weighers, {hosts} hosts, CPU",
         novas.both_ms / ours.both_ms,
         HANDLERS_RATIO,
-        f"ours {ours.told()} ms, nova {novas.told()} ms",
+        f"ours {ours.shown()} ms, nova {novas.shown()} ms",
     )
     plain = statistics.median(times.plain)
     placement = statistics.median(times.placement)
@@ -226,10 +229,10 @@ def main() -> int:
         except rivals.WrongAnswer as difference:
             print(f"WRONG ANSWER: {difference}")
             return 1
-        told = findings(our_handlers(hosts, settings, given.rounds), novas, times, len(hosts))
+        shown = findings(our_handlers(hosts, settings, given.rounds), novas, times, len(hosts))
         meant = given.hosts == HOSTS
         print(f"`{shlex.join(sys.argv)}`, load average {os.getloadavg()[0]:.1f}\n")
-        print("\n".join(tables.targets(replace(one, applies=meant) for one in told)))
+        print("\n".join(tables.targets(replace(one, applies=meant) for one in shown)))
     return 0
 
 

@@ -17,7 +17,7 @@ def targets(findings: Iterable[Finding]) -> Iterator[str]:
     for one in findings:
         target = one.target
         yield (
-            f"| {one.name} | {target.told(target.at_least)} | {target.told(target.aim)} "
+            f"| {one.name} | {target.shown(target.at_least)} | {target.shown(target.aim)} "
             f"| {target.show(one.figure)} | {one.verdict} | {one.note} |"
         )
 

@@ -25,7 +25,7 @@ class Target:
         digits = 0 if figure >= 100 else 1 if figure >= 10 else 2
         return f"{figure:.{digits}f}{self.unit}"
 
-    def told(self, bound: float) -> str:
+    def shown(self, bound: float) -> str:
         """Return a bound as the table shows it."""
         return f"{'≤ ' if self.at_most else ''}{bound:g}{self.unit}"
 

@@ -50,8 +50,8 @@ def race(question: Question, servers: tuple[Server, Server], rounds: int, second
             for server in servers if number % 2 else servers[::-1]:
                 print(f"  {server.name}, round {number} ...", file=sys.stderr, flush=True)
                 before = server.cpu_seconds()
-                told = [server.address, question.path, seconds if number else min(seconds, 3)]
-                shares = list(clients.map(_ask_for, *([one] * CLIENTS for one in told)))
+                shown = [server.address, question.path, seconds if number else min(seconds, 3)]
+                shares = list(clients.map(_ask_for, *([one] * CLIENTS for one in shown)))
                 cpu_ms = (server.cpu_seconds() - before) * 1000
                 for body in {body for share in shares for body in share.bodies}:
                     expected.check(server.name, body, question.limit)

@@ -214,8 +214,8 @@ def main() -> int:
             except rivals.WrongAnswer as difference:
                 print(f"WRONG ANSWER: {difference}")
                 return 1
-        told = [*conditions(given, url), "", *table(results)]
-    print("\n".join(told))
+        shown = [*conditions(given, url), "", *table(results)]
+    print("\n".join(shown))
     return 0
 
 

@@ -1,57 +1,49 @@
-"""The only place where parts are joined: settings in, one WSGI application out."""
+"""The only place where parts are joined: settings in, one Flask application out."""
 
 import gc
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from random import Random
-from typing import Any
+
+from oslo_middleware.cors import CORS
+from oslo_middleware.http_proxy_to_wsgi import HTTPProxyToWSGI
 
 from placement_sched.api import keystone
 from placement_sched.api.access_log import AccessLog
+from placement_sched.api.application import Application
 from placement_sched.api.body_reading import BodyFirst
-from placement_sched.api.compute.dialect import ComputeDialect
-from placement_sched.api.compute.face import ROUTES as COMPUTE_ROUTES
+from placement_sched.api.call import Services
 from placement_sched.api.compute.microversions import VERSIONING as COMPUTE_VERSIONS
-from placement_sched.api.edge import edged
-from placement_sched.api.face import Face
-from placement_sched.api.health import Health
-from placement_sched.api.identity.dialect import NEWEST as IDENTITY_VERSION
-from placement_sched.api.identity.dialect import IdentityDialect
-from placement_sched.api.identity.face import ROUTES as IDENTITY_ROUTES
-from placement_sched.api.image.dialect import NEWEST as IMAGE_VERSION
-from placement_sched.api.image.dialect import ImageDialect
-from placement_sched.api.image.face import ROUTES as IMAGE_ROUTES
-from placement_sched.api.metrics import Metrics, Scrape, counted
-from placement_sched.api.microversion import Version, Versioning
-from placement_sched.api.mounts import mounted
-from placement_sched.api.placement.dialect import PlacementDialect
-from placement_sched.api.placement.face import ROUTES as PLACEMENT_ROUTES
+from placement_sched.api.compute.routes import FACE as COMPUTE
+from placement_sched.api.identity.routes import FACE as IDENTITY
+from placement_sched.api.identity.routes.versions import NEWEST as IDENTITY_VERSION
+from placement_sched.api.image.routes import FACE as IMAGE
+from placement_sched.api.image.routes.versions import NEWEST as IMAGE_VERSION
+from placement_sched.api.metrics import Metrics, counted
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
+from placement_sched.api.placement.routes import FACE as PLACEMENT
 from placement_sched.api.policies import Policy, check_files
-from placement_sched.api.request_context import identified
-from placement_sched.api.root import Api, Root
+from placement_sched.api.request_context import WSGI, identified
+from placement_sched.api.root import Api, blueprint_of
 from placement_sched.api.rules import RULES
-from placement_sched.api.scheduler.dialect import SchedulerDialect
-from placement_sched.api.scheduler.face import ROUTES as SCHEDULER_ROUTES
-from placement_sched.api.services import Services
-from placement_sched.api.wsgi_types import WSGI, StartResponse
+from placement_sched.api.scheduler.routes import FACE as SCHEDULER
 from placement_sched.candidates.summaries import Summaries
-from placement_sched.config import logs
-from placement_sched.config.process import CONF
-from placement_sched.config.settings import Settings
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.notifications.announcer import announcer_of
-from placement_sched.operations.policy_upkeep import PolicyUpkeep
+from placement_sched.operations.aggregate_policies import PolicyUpkeep
 from placement_sched.operations.prepare import Preparation
-from placement_sched.scheduler import options_file
-from placement_sched.scheduler.completion import check_aliases
 from placement_sched.scheduler.extra_specs import all_validators
-from placement_sched.scheduler.hosts import Memory
-from placement_sched.scheduler.loading import plugins_for, read_settings
-from placement_sched.scheduler.networks import neutron_of
-from placement_sched.scheduler.policies.registry import policies_for
-from placement_sched.scheduler.service import Scheduler
+from placement_sched.scheduler.hosts.caches import Memory
+from placement_sched.scheduler.live_settings import with_options_file
+from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
+from placement_sched.scheduler.requests.networks import neutron_of
+from placement_sched.settings import Settings, logs
+from placement_sched.settings.conf import CONF
+
+FACES = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)
 
 #: So many objects more than were freed start a collection of the young ones (Python: 700).
 _YOUNG = 10_000
@@ -90,8 +82,8 @@ def make_services(
     """Return what the handlers use, made once per worker.
 
     Where it is ``serving``, inventories are kept at the ratios of the configuration's policies.
-    Raises :class:`ConfigurationError` where ``[neutron]`` does not tell how to ask it, or
-    ``[oslo_messaging_notifications]`` how to tell others.
+    Raises :class:`ConfigurationError` where ``[neutron]`` or
+    ``[oslo_messaging_notifications]`` is incomplete.
     """
     database = Database(settings)
     random = random or Random()  # noqa: S311 - chooses hosts, guards nothing
@@ -120,56 +112,38 @@ def make_services(
     )
 
 
-class Application:
-    """All faces under one WSGI callable, with the services they stand on."""
-
-    def __init__(self, services: Services) -> None:
-        self.services = services
-        faces: dict[Api, WSGI] = {
-            Api("placement", "v1.0", "/placement/", *_range(PLACEMENT_VERSIONS)): _placement(
-                services
-            ),
-            Api("compute", "v2.1", "/compute/v2.1/", *_range(COMPUTE_VERSIONS)): Face(
-                "compute", COMPUTE_ROUTES, ComputeDialect(), services
-            ),
-            Api("image", f"v{IMAGE_VERSION}", "/image/v2/"): Face(
-                "image", IMAGE_ROUTES, ImageDialect(), services
-            ),
-            Api("identity", f"v{IDENTITY_VERSION}", "/identity/v3/"): Face(
-                "identity", IDENTITY_ROUTES, IdentityDialect(), services
-            ),
-            Api("scheduler", "v1", "/scheduler/v1"): Face(
-                "scheduler", SCHEDULER_ROUTES, SchedulerDialect(), services
-            ),
-        }
-        below = {api.prefix: face for api, face in faces.items()}
-        self._outermost = _watched(mounted(below, Root(tuple(faces))), services)
-
-    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request (WSGI)."""
-        return self._outermost(environ, start_response)
-
-    def close(self) -> None:
-        """Tell others what is left to tell, and close the connections."""
-        self.services.scheduler.announcer.close()
-        self.services.database.dispose()
+def application_of(services: Services) -> Application:
+    """Return the application with all faces, on these services."""
+    apis = (
+        Api("placement", "v1.0", "/placement/", PLACEMENT_VERSIONS),
+        Api("compute", "v2.1", "/compute/v2.1/", COMPUTE_VERSIONS),
+        Api("image", f"v{IMAGE_VERSION}", "/image/v2/"),
+        Api("identity", f"v{IDENTITY_VERSION}", "/identity/v3/"),
+        Api("scheduler", "v1", "/scheduler/v1"),
+    )
+    faces = {f"/{face.name}": face for face in FACES}
+    return _watched(Application(services, faces, blueprint_of(services, apis)))
 
 
 def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
     """Raise :class:`ConfigurationError` where a part of the application cannot be as configured.
 
-    A server asks before it starts its workers: none of them could tell the operator.
+    A server calls this before it starts workers, whose errors the operator would not see.
     """
+    _check_parts(settings, clock)
+    check_files(settings, RULES)
+
+
+def _check_parts(settings: Settings, clock: Clock) -> None:
+    """Check all but the policy files, which are read where the services are made."""
     database_url(settings)
-    plugins_for(settings, clock)
+    checked_plugins(settings, clock)
     all_validators()
-    check_aliases(settings)
     neutron_of(settings)
-    policies_for(options_file.read(settings).settings, clock).check()
+    policies_for(with_options_file(settings).settings, clock).check()
     announcer_of(settings)
     if settings.api.auth_strategy == "keystone":
         keystone.check(settings.conf)
-    check_files(settings, RULES)
 
 
 def create_app(
@@ -178,38 +152,40 @@ def create_app(
     """Return the application with all faces mounted.
 
     Raises :class:`ConfigurationError` where an enabled plugin is not there, or an installed
-    package's validators of extra specs, or where ``[pci] alias`` cannot be, or a policy cannot be
-    used, or neutron cannot be asked, or others told, as configured: the first request would find
-    that too late.
+    package's validators of extra specs, or where ``[pci] alias``, a policy, ``[neutron]`` or the
+    notifications cannot be used as configured: the first request would find that too late.
     """
-    check_parts(settings, clock)
-    return Application(make_services(settings, clock=clock, random=random, serving=True))
+    _check_parts(settings, clock)
+    return application_of(make_services(settings, clock=clock, random=random, serving=True))
 
 
-def placement_app(services: Services) -> WSGI:
-    """Return the Placement face alone, to be mounted anywhere."""
-    return _watched(_placement(services), services)
+def placement_app(services: Services) -> Application:
+    """Return the Placement face alone, at the root."""
+    return _watched(Application(services, {"": PLACEMENT}, blueprint_of(services)))
 
 
-def _placement(services: Services) -> WSGI:
-    return Face("placement", PLACEMENT_ROUTES, PlacementDialect(PLACEMENT_VERSIONS), services)
-
-
-def _watched(application: WSGI, services: Services) -> WSGI:
-    """Return ``application`` behind tokens, and beside it what monitoring asks for without one."""
-    beside: dict[str, WSGI] = {"/healthz": Health(services), "/metrics": Scrape(services.metrics)}
-    dispatch = mounted(beside, _authenticated(application, services))
-    outermost = edged(dispatch, services.settings)
-    watched = counted(outermost, services.metrics, services.database.tally)
-    return identified(BodyFirst(watched, services.settings.api.max_request_body_size))
-
-
-def _range(versioning: Versioning) -> tuple[Version, Version]:
-    return versioning.oldest, versioning.newest
-
-
-def _authenticated(application: WSGI, services: Services) -> WSGI:
-    """Return ``application`` behind what fills in the headers that its strategy reads."""
+def _watched(application: Application) -> Application:
+    """Put before Flask what a WSGI server's request passes first, the outermost layer last."""
+    services = application.services
+    inner: WSGI = application.wsgi_app
     if services.settings.api.auth_strategy == "keystone":
-        return keystone.guarded(application, services.settings.conf)
+        inner = keystone.guarded(inner, services.settings.conf)
+    inner = _edged(inner, services.settings)
+    inner = counted(inner, services.metrics, services.database.tally)
+    inner = BodyFirst(inner, services.settings.api.max_request_body_size)
+    application.wsgi_app = identified(inner)  # type: ignore[assignment,method-assign] # as Flask does
+    return application
+
+
+def _edged(application: WSGI, settings: Settings) -> WSGI:
+    """Return ``application`` with what is configured of oslo.middleware in front.
+
+    ``[cors] allowed_origin`` answers preflight requests and names the origins that may read
+    answers; ``[oslo_middleware] enable_proxy_headers_parsing`` believes ``Forwarded`` and
+    ``X-Forwarded-*``. Neither costs anything where it is not configured.
+    """
+    if settings.cors.allowed_origin:
+        application = CORS(application, settings.conf)
+    if settings.oslo_middleware.enable_proxy_headers_parsing:
+        application = HTTPProxyToWSGI(application, settings.conf)
     return application

@@ -10,12 +10,12 @@
     +-- Forbidden             the caller may not do this
     +-- NotFound              the thing named is not there
     +-- Conflict              the request is right, the state is against it
-    |   +-- ConcurrentUpdate  somebody was faster; asking again may succeed
+    |   +-- ConcurrentUpdate  the state changed meanwhile; a retry may succeed
     |   +-- InUse             the thing is needed by another
     |   +-- Duplicate         the name or uuid is taken
     |   +-- NoValidHost       no host can take the request
     +-- TooMuch               more of a thing than one may have here
-    +-- NotKnown              nobody here can answer that
+    +-- NotKnown              no source for the answer
     +-- PluginFailed          a filter, weigher or request filter raised
     +-- Unavailable           the database does not answer just now
     |   +-- NotAdopted        the database belongs to OpenStack placement alone
@@ -50,16 +50,16 @@ class Invalid(Error):
 
 
 class BadValue(Invalid):
-    """A query parameter has a value that cannot be."""
+    """A query parameter has an invalid value."""
 
     code = "placement.query.bad_value"
 
 
 class UnknownNames(Invalid):
-    """Resource classes or traits are named that are not there.
+    """Resource classes or traits are named that do not exist.
 
-    ``kind`` says which of the two, ``names`` names them, so that who made the question can tell
-    where the names came from.
+    ``kind`` says which of the two, ``names`` names them, so that the caller can report where the
+    names came from.
     """
 
     def __init__(self, detail: str, *, kind: str = "name", names: Sequence[str] = ()) -> None:
@@ -87,7 +87,7 @@ class Conflict(Error):
 
 
 class ConcurrentUpdate(Conflict):
-    """Somebody was faster; the caller may read again and retry."""
+    """The state changed meanwhile; the caller may read again and retry."""
 
     code = "placement.concurrent_update"
 
@@ -107,7 +107,7 @@ class CapacityExceeded(Conflict):
 
 
 class NoValidHost(Conflict):
-    """No host can take the request; ``extra['funnel']`` tells why."""
+    """No host can take the request; ``extra['funnel']`` has the reasons."""
 
     code = "scheduler.no_valid_host"
 
@@ -117,7 +117,7 @@ class TooMuch(Error):
 
 
 class NotKnown(Error):
-    """What is asked for is of a kind that is served, but of this thing nobody told it."""
+    """The kind of fact is supported, but not known for this thing."""
 
 
 class PluginFailed(Error):
@@ -147,3 +147,15 @@ class ServiceFailed(Unavailable):
 
 class ConfigurationError(Error):
     """An option, section or file of the operator is wrong; the detail names it."""
+
+
+def sentence(error: Error) -> str:
+    """Return the error's sentence, and what the database driver said where that is its cause."""
+    said = getattr(error.__cause__, "orig", None)
+    text = one_line(error)
+    return text if said is None else f"{text}: {one_line(said)}"
+
+
+def one_line(failure: BaseException | str) -> str:
+    """Return the text of a failure on one line; the name of its class where it has none."""
+    return " ".join(str(failure).split()) or type(failure).__name__

@@ -1,6 +1,7 @@
 """WSGI entry points for gunicorn, uwsgi, granian and mod_wsgi.
 
 ``application`` has all faces; ``placement`` is the Placement API alone, at the root.
+``flask --app placement_sched.wsgi routes`` lists all routes.
 Configuration comes from ``PLACEMENT_SCHED_CONFIG`` (files, colon-separated) and the
 ``OS_<GROUP>__<OPTION>`` environment. It is checked when this module is loaded: a process whose
 configuration is wrong, or does not say how callers authenticate, ends with one line on stderr.
@@ -12,21 +13,16 @@ from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any
 
-from placement_sched.api.wsgi_types import WSGI
-from placement_sched.app import (
-    Application,
-    check_parts,
-    make_services,
-    placement_app,
-    served,
-)
-from placement_sched.config.api import GROUP, KEYSTONE_GROUP, STRATEGY
-from placement_sched.config.environment import FILES, files_named
-from placement_sched.config.settings import Settings, is_explicit
+from placement_sched.api.application import Application
+from placement_sched.api.request_context import WSGI
+from placement_sched.app import application_of, check_parts, make_services, placement_app, served
 from placement_sched.errors import ConfigurationError, Error
+from placement_sched.operations.config_check import log_start
 from placement_sched.operations.followed_settings import FollowedSettings
-from placement_sched.operations.start_check import log_start
 from placement_sched.scheduler.loading import read_settings
+from placement_sched.settings import Settings
+from placement_sched.settings.options.api import KEYSTONE_GROUP, STRATEGY
+from placement_sched.settings.opts import FILES, files_named, is_explicit
 
 #: The status of a process whose configuration cannot be used: what gunicorn, and what uwsgi with
 #: need-app, take for an application that cannot be loaded. They end; with another status they
@@ -57,14 +53,14 @@ def refuse_unwritten_noauth2(settings: Settings) -> None:
 
     Another server says where it listens, so that this service cannot see who may reach it.
     """
-    if settings.api.auth_strategy != "noauth2" or is_explicit(settings.conf, GROUP, STRATEGY):
+    if settings.api.auth_strategy != "noauth2" or is_explicit(settings.conf, "api", STRATEGY):
         return
     named = os.environ.get(FILES)
     files = f"{FILES}={named}" if named else f"{FILES} is not set"
     raise ConfigurationError(
-        f"refusing to serve: the configuration ({files}) says neither [{GROUP}] {STRATEGY} nor "
-        f"anything in [{KEYSTONE_GROUP}]; write [{GROUP}] {STRATEGY} = keystone and "
-        f"[{KEYSTONE_GROUP}], or [{GROUP}] {STRATEGY} = noauth2, which lets anyone in, in a file "
+        f"refusing to serve: the configuration ({files}) says neither [api] {STRATEGY} nor "
+        f"anything in [{KEYSTONE_GROUP}]; write [api] {STRATEGY} = keystone and "
+        f"[{KEYSTONE_GROUP}], or [api] {STRATEGY} = noauth2, which lets anyone in, in a file "
         f"that {FILES} names"
     )
 
@@ -90,5 +86,13 @@ class _OnFirstRequest:
 
 _CONFIGURED = _configured()
 
-application = _OnFirstRequest(lambda settings: Application(make_services(settings, serving=True)))
+
+def create_app() -> Application:
+    """Return the application with all faces, for the command ``flask``."""
+    return application_of(make_services(_CONFIGURED.as_now()))
+
+
+application = _OnFirstRequest(
+    lambda settings: application_of(make_services(settings, serving=True))
+)
 placement = _OnFirstRequest(lambda settings: placement_app(make_services(settings)))

@@ -11,7 +11,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from sqlalchemy import Connection, bindparam, insert, select
 
-from placement_sched.db.insert import insert_missing
+from placement_sched.db.sql import insert_missing
 from placement_sched.db.tables import (
     allocations,
     inventories,
@@ -23,8 +23,9 @@ from placement_sched.db.tables import (
     traits,
 )
 from placement_sched.db.transaction import Database
-from placement_sched.model.inventory import Inventory, fits
-from placement_sched.model.query import RequestGroup
+from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.placement.query import RequestGroup
+from tests.providers import fits
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 

@@ -10,11 +10,12 @@ import jsonschema_rs
 import orjson
 
 from placement_sched.api import openapi
+from placement_sched.api.application import Application
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.routes.openapi import FACE
+from placement_sched.api.placement.routes import FACE
+from placement_sched.api.placement.routes.openapi import describe
 from placement_sched.api.schema import FORMATS
-from placement_sched.app import Application
 
 PREFIX = "/placement"
 #: What is answered where no operation is: no token, no such path, no such method.
@@ -44,7 +45,7 @@ class Document:
     """The document of one version, ready to hold answers against."""
 
     def __init__(self, version: Version) -> None:
-        self.tree = openapi.document(FACE, version, PREFIX)
+        self.tree = openapi.document(describe(FACE.routes), version, PREFIX)
         self._operations = [
             (_pattern(path), method.upper(), operation)
             for path, methods in self.tree["paths"].items()
@@ -133,9 +134,8 @@ class Conforming:
         def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> None:
             told[:] = [status, headers, *rest]
 
-        # The dispatcher moves the prefix from PATH_INFO to SCRIPT_NAME.
         method, below = environ["REQUEST_METHOD"], path.removeprefix(PREFIX) or "/"
-        body = b"".join(self._application(dict(environ), start))
+        body = b"".join(self._application(environ, start))
         headers = {name.lower(): value for name, value in told[1]}
         check(Answered(method, below, told[0][:3], headers, body))
         start_response(*told)

@@ -13,33 +13,23 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import (
-    Engine,
-    create_engine,
-    delete,
-    exists,
-    literal,
-    select,
-    text,
-    true,
-    union_all,
-)
+from sqlalchemy import Engine, create_engine, delete, exists, literal, select, text, true, union_all
 from sqlalchemy.exc import OperationalError
 from webtest import TestApp
 
 from placement_sched.app import Application, create_app
-from placement_sched.config.process import read_files
-from placement_sched.config.settings import Settings
 from placement_sched.db.tables import metadata, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.loading import full_conf
-from placement_sched.store.resource_classes import FIRST_CUSTOM_ID
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import read_files
+from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 from tests.conforming import Conforming
 
-# Imported first of all tests: it decides on the examples that property tests draw.
-from tests.exploring import pytest_collection_modifyitems, pytest_runtest_setup  # noqa: F401
+#: ``exploring`` decides on the examples of property tests, ``selection`` on the tests of a run.
+pytest_plugins = ("tests.exploring", "tests.quick", "tests.selection")
 
 SERVERS = {
     "postgresql": os.environ.get(

@@ -26,6 +26,8 @@ UNTIL = "PLACEMENT_SCHED_EXPLORE_UNTIL"
 EXPLORING = os.environ.get(PROFILE) == "explore"
 #: How many times as many examples the search draws for each test.
 MORE = 5
+#: How many times fewer examples a test draws in a fast run.
+_FEWER = 10
 #: Seconds that one test may take with that many.
 _LONGEST = 3600
 _NO_TESTS = 5
@@ -43,12 +45,24 @@ def load_profile() -> None:
     hypothesis_settings.register_profile(
         "explore", deadline=None, database=None, max_examples=draws(100), print_blob=True
     )
+    hypothesis_settings.register_profile(
+        "fast", deadline=None, derandomize=True, max_examples=100 // _FEWER
+    )
     hypothesis_settings.load_profile(os.environ.get(PROFILE) or "here")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the profile ``fast`` in force for ``--fast``, before any test module is imported."""
+    if config.getoption("--fast", default=False):
+        hypothesis_settings.load_profile("fast")
 
 
 def draws(few: int) -> int:
     """Return how many examples a test draws that draws ``few`` of them in the suite."""
-    return few * MORE if EXPLORING else few
+    if EXPLORING:
+        return few * MORE
+    fast = hypothesis_settings.get_current_profile_name() == "fast"
+    return max(1, few // _FEWER) if fast else few
 
 
 load_profile()

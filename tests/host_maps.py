@@ -4,15 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from uuid import NAMESPACE_DNS, uuid5
 
 from placement_sched.db.transaction import Database
-from placement_sched.model.host_map import HostMap
-from placement_sched.operations.sync_here import DirectoryHere, PlacementHere
-from placement_sched.store import (
-    host_aggregates,
-    memberships,
-    provider_trees,
-    resource_providers,
-    traits,
-)
+from placement_sched.model.placement.sync import HostMap
+from placement_sched.operations.sync.here import DirectoryHere, PlacementHere
+from placement_sched.store.compute import host_aggregates
+from placement_sched.store.placement import aggregates, provider_trees, resource_providers, traits
 from tests.hosts import NOW
 
 LICENSED = "CUSTOM_LICENSED"
@@ -51,13 +46,13 @@ def members(database: Database, name: str) -> frozenset[str]:
     """The uuids of the providers in the placement aggregate."""
     with database.read() as connection:
         uuid = aggregate_uuid(name)
-        return memberships.members(connection, [uuid]).get(uuid, frozenset())
+        return aggregates.providers_in(connection, [uuid]).get(uuid, frozenset())
 
 
 def carriers(database: Database, trait: str = LICENSED) -> frozenset[str]:
     """The uuids of the providers with the trait."""
     with database.read() as connection:
-        return memberships.carriers(connection, [trait]).get(trait, frozenset())
+        return traits.carriers(connection, [trait]).get(trait, frozenset())
 
 
 def put_by_hand(database: Database, provider: str, trait: str = LICENSED) -> None:

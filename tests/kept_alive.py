@@ -9,6 +9,8 @@ from itertools import product
 from random import Random
 from typing import NamedTuple
 
+from tests.versions import LATEST
+
 #: What the servers of the trial take at most, so that the largest bodies are refused.
 LARGEST = 512 * 1024
 SIZES = (0, 10, 2_000, 60_000, 1_000_000)
@@ -23,7 +25,7 @@ class Request(NamedTuple):
     path: str
     statuses: tuple[int, ...]
     user: str = "admin"
-    version: str = "1.39"
+    version: str = LATEST
     kind: str = "application/json"
 
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import uuid4
 
-from placement_sched.db.connection import Connection
-from placement_sched.db.transaction import Database
-from placement_sched.model.inventory import Inventory
-from placement_sched.store import inventories, resource_providers
-from placement_sched.store.resource_providers import NewProvider
+from placement_sched.db.transaction import Connection, Database
+from placement_sched.model.placement.allocation import may_hold
+from placement_sched.model.placement.provider import Inventory, obeys_units
+from placement_sched.store.placement import inventories, resource_providers
+from placement_sched.store.placement.resource_providers import NewProvider
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
@@ -40,3 +40,8 @@ def set_inventory(database: Database, provider: str, *stock: Inventory) -> None:
         inventories.replace_many(connection, {found.id: stock}, NOW)
 
     database.write(work)
+
+
+def fits(inventory, used, asked):
+    """Return whether a new claim of ``asked`` units is allowed, as production checks it."""
+    return obeys_units(inventory, asked) and may_hold(inventory, used, 0, asked)

@@ -23,7 +23,7 @@ DOCUMENT = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 
 
 def exact(length: int) -> sa.String:
-    """Return a text type whose comparisons heed case on MariaDB too."""
+    """Return a text type whose comparisons distinguish case on MariaDB too."""
     return sa.String(length).with_variant(
         mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
     )

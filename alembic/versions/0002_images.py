@@ -18,7 +18,7 @@ EXACT_DOCUMENT = sa.Text().with_variant(
 
 
 def exact(length: int) -> sa.String:
-    """Return a text type whose comparisons heed case on MariaDB too."""
+    """Return a text type whose comparisons distinguish case on MariaDB too."""
     return sa.String(length).with_variant(
         mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
     )
@@ -33,7 +33,7 @@ def flag(name: str) -> sa.Column:
 
 
 def upgrade() -> None:
-    # MariaDB commits every table at once: what a sync that died left behind is there already.
+    # MariaDB commits every table at once: what an interrupted sync made is there already.
     there = set(sa.inspect(op.get_bind()).get_table_names())
 
     def create(name: str, *parts: sa.schema.SchemaItem, **options: object) -> None:

@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    # MariaDB commits every table at once: what a sync that died left behind is there already.
+    # MariaDB commits every table at once: what an interrupted sync made is there already.
     if "sched_synced_traits" in sa.inspect(op.get_bind()).get_table_names():
         return
     op.create_table(

@@ -21,14 +21,14 @@ LONGEST = 255
 
 
 def exact(length: int) -> sa.String:
-    """Return a text type whose comparisons heed case on MariaDB too."""
+    """Return a text type whose comparisons distinguish case on MariaDB too."""
     return sa.String(length).with_variant(
         mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
     )
 
 
 def upgrade() -> None:
-    # MariaDB commits every table at once: what a sync that died left behind is there already.
+    # MariaDB commits every table at once: what an interrupted sync made is there already.
     there = sa.inspect(op.get_bind())
     columns = {column["name"] for column in there.get_columns(TABLE)}
     for name in ("flavorid", "image_id"):

@@ -1,4 +1,4 @@
-"""Tell a provider that sync_traits put a trait on from one made anew under its uuid.
+"""Distinguish a provider with a trait of sync_traits from one created again under its uuid.
 
 What was put before is taken to be on the provider that has the uuid now.
 
@@ -19,7 +19,7 @@ MANY = 1000
 
 
 def upgrade() -> None:
-    # MariaDB commits every table at once: what a sync that died left behind is there already.
+    # MariaDB commits every table at once: what an interrupted sync made is there already.
     if COLUMN not in {column["name"] for column in sa.inspect(op.get_bind()).get_columns(TABLE)}:
         op.add_column(TABLE, sa.Column(COLUMN, sa.Integer()))
     fill()

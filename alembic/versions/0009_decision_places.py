@@ -1,6 +1,6 @@
 """Note which instances a decision was about and where it put them, and find decisions fast.
 
-What instances tell of the decisions that placed them is written down for those made before.
+Earlier instances get the decisions that placed them from their records.
 
 Revision: 0009, after 0008.
 """
@@ -24,14 +24,14 @@ MANY = 1000
 
 
 def exact(length: int) -> sa.String:
-    """Return a text type whose comparisons heed case on MariaDB too."""
+    """Return a text type whose comparisons distinguish case on MariaDB too."""
     return sa.String(length).with_variant(
         mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
     )
 
 
 def upgrade() -> None:
-    # MariaDB commits every table at once: what a sync that died left behind is there already.
+    # MariaDB commits every table at once: what an interrupted sync made is there already.
     there = sa.inspect(op.get_bind())
     if PLACES not in there.get_table_names():
         op.create_table(
@@ -56,8 +56,7 @@ def fill() -> None:
     """Write down where instances are that decisions placed, some at a time."""
     connection = op.get_bind()
     instances = sa.table(
-        "sched_instances",
-        *map(sa.column, ("id", "uuid", "host", "decision_uuid")),
+        "sched_instances", *map(sa.column, ("id", "uuid", "host", "decision_uuid"))
     )
     places = sa.table(
         PLACES, *map(sa.column, ("decision_uuid", "position", "instance_uuid", "host"))

@@ -2,6 +2,8 @@
 
 from importlib.metadata import version as _version
 
+from placement_sched.api.placement.microversions import VERSIONING
+
 project = "placement_sched"
 author = copyright = "the placement_sched authors"  # noqa: A001 - Sphinx's name
 release = version = _version("placement_sched")
@@ -10,15 +12,25 @@ extensions = ["os_api_ref"]
 nitpicky = True
 
 # Not OpenStack's own theme: it would bring that site's navigation and trackers along.
-html_theme = "alabaster"
+html_theme = "furo"
 html_title = "placement_sched API reference"
-html_theme_options = {
-    "description": "API reference",
-    "page_width": "75rem",
-    "sidebar_width": "18rem",
+html_static_path = ["../../doc/theme/_static", "_static"]
+html_css_files = ["guide.css", "reference.css"]
+templates_path = ["../../doc/theme/_templates"]
+# This reference is built into the folder api-ref of the operator's guide ("make docs").
+html_context = {"sibling_title": "Operator's guide", "sibling": "../index.html"}
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/sibling.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
 }
-html_static_path = ["_static"]
-html_css_files = ["reference.css"]
+# The newest microversion is written once, in the code.
+rst_epilog = f".. |placement_microversion| replace:: {VERSIONING.newest}"
 
 # Options and names are to be copied as they stand.
 smartquotes = False

@@ -1,4 +1,4 @@
-"""Trees of a host and eight children that nothing tells apart: what combinations explode on."""
+"""Trees of a host and eight children that cannot be distinguished: what combinations explode on."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ CHILDREN, VFS = 8, 8
 
 @dataclass(frozen=True)
 class EqualWorld:
-    """Trees that nobody uses yet; a root has CPU, memory and disk, its children cards."""
+    """Unused trees; a root has CPU, memory and disk, its children cards."""
 
     size: int = 1
     seed: int = 1

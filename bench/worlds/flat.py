@@ -8,8 +8,8 @@ from random import Random
 import orjson
 
 from placement_sched.db import tables
-from placement_sched.model.node_report import Defaults, kept_part, parse
-from placement_sched.model.service import COMPUTE_BINARY
+from placement_sched.model.compute_node import COMPUTE_BINARY, kept_part
+from placement_sched.schemas.node_report import Defaults, parse
 from worlds.hardware import (
     CUSTOM_TRAITS,
     UNUSED_TRAIT,

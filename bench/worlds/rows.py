@@ -107,7 +107,7 @@ class Book:
     def provider(
         self, uuid: str, name: str, root: int | None = None, parent: int | None = None
     ) -> int:
-        """Take down a provider, a root unless told otherwise; return its id."""
+        """Take down a provider, a root by default; return its id."""
         self._providers = key = self._providers + 1
         self.write(tables.resource_providers, (key, uuid, name, 5, root or key, parent))
         return key

@@ -7,8 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from placement_sched.api.request_context import RequestContext, context_of
-from placement_sched.api.wsgi_types import WSGI
+from placement_sched.api.request_context import WSGI, RequestContext, context_of
 
 LOG = logging.getLogger(__name__)
 
@@ -30,7 +29,10 @@ class AccessLog:
         if not LOG.isEnabledFor(logging.INFO):
             return self._inner(environ, start_response)
         began = time.perf_counter()
-        target = _target(environ)
+        # As sent: taken before ``inner`` shifts the path.
+        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        query = environ.get("QUERY_STRING", "")
+        target = _printable(f"{path}?{query}" if query else path)
         status, headers = "-", {}
 
         def start(answered: str, with_headers: list[tuple[str, str]], *rest: Any) -> Any:
@@ -62,13 +64,6 @@ class AccessLog:
 def _at(second: int) -> str:
     """Return the time as the common log format has it: once for all requests of a second."""
     return datetime.fromtimestamp(second).astimezone().strftime("%d/%b/%Y:%H:%M:%S %z")
-
-
-def _target(environ: dict[str, Any]) -> str:
-    """Return the path and query as sent, safe to print: taken before ``inner`` shifts the path."""
-    path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
-    query = environ.get("QUERY_STRING", "")
-    return _printable(f"{path}?{query}" if query else path)
 
 
 def _user(context: RequestContext | None) -> str:

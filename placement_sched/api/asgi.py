@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from placement_sched.api.body_reading import REFUSED, Bodies, Receive, Whole, complete
-from placement_sched.api.wsgi_types import WSGI
+from placement_sched.api.request_context import WSGI
 
 LOG = logging.getLogger(__name__)
 
@@ -82,11 +82,7 @@ class Bridge:
         await send({"type": "http.response.body", "body": content})
 
     def _environ(self, scope: Scope) -> dict[str, Any]:
-        """Return the request as PEP 3333 has it, without its body.
-
-        A header whose name has an underscore is dropped: in an environ it could not be told from
-        the one with a hyphen, which a proxy in front may have checked or removed.
-        """
+        """Return the request as PEP 3333 has it, without its body."""
         environ: dict[str, Any] = dict(_SAME_FOR_ALL)
         for name, value in scope["headers"]:
             key = self._names.get(name) or self._key(name)
@@ -107,7 +103,7 @@ class Bridge:
 
     def _key(self, name: bytes) -> str:
         """Return a header's key in an environ, "" for one that is dropped."""
-        if b"_" in name:
+        if b"_" in name:  # it would look like the one with a hyphen, which a proxy may have checked
             return ""
         key = _PLAIN.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
         if len(self._names) < _NAMES:

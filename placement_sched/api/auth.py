@@ -1,19 +1,21 @@
-"""Who the caller is: placement's ``noauth2``, or the headers of keystonemiddleware."""
+"""Authentication of callers: placement's ``noauth2``, or the headers of keystonemiddleware."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from placement_sched.api.microversion import Headers
 from placement_sched.errors import Error, Invalid, Unavailable
 
 
 class Unauthorized(Error):
-    """The caller has not said who they are."""
+    """The request has no valid token."""
 
 
-#: Header by which ``placement_sched.api.keystone`` tells that it could not ask. It takes away
-#: what a client sends under this name.
+#: Characters of a project's or user's id in a table.
+_LONGEST = 255
+#: Header by which ``placement_sched.api.keystone`` reports that keystone did not answer. It
+#: removes what a client sends under this name.
 UNREACHABLE = "X-Identity-Unreachable"
 
 
@@ -22,8 +24,7 @@ class Identity:
     """A caller: user and project as the token names them, and the roles held.
 
     ``further`` is what else of a token policy rules may look at, under oslo.policy's names
-    (``system_scope``, ``domain_id``, ``user_domain_id``, ``service_roles``, ...); a list there
-    is a tuple.
+    (``system_scope``, ``service_roles``, ...); a list there is a tuple.
     """
 
     user_id: str
@@ -32,47 +33,30 @@ class Identity:
     further: Mapping[str, Any] = field(default_factory=dict)
 
     def credentials(self) -> dict[str, Any]:
-        """Return what policy rules are asked about."""
-        told = {
-            "user_id": self.user_id,
-            "project_id": self.project_id,
-            "roles": self.roles,
-            **self.further,
-        }
+        """Return what policy rules are checked against."""
+        own = {"user_id": self.user_id, "project_id": self.project_id, "roles": self.roles}
         # oslo.policy looks into lists, but not into tuples.
         return {
-            name: list(value) if isinstance(value, tuple) else value for name, value in told.items()
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in {**own, **self.further}.items()
         }
 
     def key(self) -> tuple[object, ...]:
-        """Return what is equal for callers of whom policy rules see the same."""
+        """Return a key that is equal for callers that no policy rule can distinguish."""
         return (self.user_id, self.project_id, self.roles, *self.further.items())
 
-    def owning_project(self) -> str:
-        """Return the project, to be stored as owner; raises :class:`Invalid` if it is too long."""
-        return _storable("project", self.project_id)
-
-    def owning_user(self) -> str:
-        """Return the user, to be stored as owner; raises :class:`Invalid` if it is too long."""
-        return _storable("user", self.user_id)
-
-
-#: Characters of a project's or user's id in a table.
-_LONGEST = 255
-
-
-def _storable(noun: str, name: str) -> str:
-    if len(name) > _LONGEST:
-        raise Invalid(
-            f"The caller's {noun} id has {len(name)} characters, and can own nothing: {_LONGEST} "
-            "can be stored"
-        )
-    return name
+    def owning(self, noun: Literal["project", "user"]) -> str:
+        """Return the id to be stored as owner; raises :class:`Invalid` if it is too long."""
+        name = self.project_id if noun == "project" else self.user_id
+        if len(name) > _LONGEST:
+            has = f"The caller's {noun} id has {len(name)} characters"
+            raise Invalid(f"{has}, and can own nothing: {_LONGEST} can be stored")
+        return name
 
 
 ANONYMOUS = Identity("", "")
 
-#: What keystonemiddleware tells of a token beyond user, project and roles, by header.
+#: What keystonemiddleware reports of a token beyond user, project and roles, by header.
 _FURTHER = (
     ("OpenStack-System-Scope", "system_scope"),
     ("X-Domain-Id", "domain_id"),
@@ -88,9 +72,8 @@ _FURTHER = (
 def noauth2(headers: Headers) -> Identity:
     """Return the caller that ``X-Auth-Token: user[:project]`` names; ``admin`` is administrator.
 
-    ``X-Roles`` tells the roles of whoever it is, so that an administrator may try what others may;
-    ``X-Project-Id`` the project, before the token's; and the headers by which keystonemiddleware
-    tells the scope of a token tell it here too, which is how policy rules are tried out.
+    So that policy rules can be tried out, ``X-Roles`` replaces the roles, ``X-Project-Id`` the
+    project, and the headers in which keystonemiddleware reports the scope of a token set it.
     Raises :class:`Unauthorized` without a token.
     """
     token = headers.get("X-Auth-Token")
@@ -99,8 +82,8 @@ def noauth2(headers: Headers) -> Identity:
     user, _, project = token.partition(":")
     alone = user == "admin" and headers.get("X-Roles") is None
     roles = ("admin",) if alone else _roles(headers, "X-Roles")
-    told = headers.get("X-Project-Id")
-    return Identity(user, (project or user) if told is None else told, roles, _further(headers))
+    given = headers.get("X-Project-Id")
+    return Identity(user, (project or user) if given is None else given, roles, _further(headers))
 
 
 def keystone(headers: Headers) -> Identity:
@@ -117,12 +100,8 @@ def keystone(headers: Headers) -> Identity:
         raise Unauthorized("The token is expired or not valid")
     if headers.get("X-Service-Identity-Status") not in {None, "Confirmed"}:
         raise Unauthorized("The X-Service-Token is expired or not valid, or lacks the service role")
-    return Identity(
-        headers.get("X-User-Id") or "",
-        headers.get("X-Project-Id") or "",
-        _roles(headers, "X-Roles"),
-        _further(headers),
-    )
+    user_id, project_id = headers.get("X-User-Id") or "", headers.get("X-Project-Id") or ""
+    return Identity(user_id, project_id, _roles(headers, "X-Roles"), _further(headers))
 
 
 def _further(headers: Headers) -> dict[str, Any]:

@@ -18,11 +18,8 @@ from http import HTTPStatus
 from io import BytesIO
 from typing import IO, Any, NamedTuple
 
-import orjson
-
-from placement_sched.api.errors import RETRY_AFTER
-from placement_sched.api.plain_errors import plain_error
-from placement_sched.api.wsgi_types import WSGI, StartResponse
+from placement_sched.api.request_context import WSGI, StartResponse
+from placement_sched.api.response import json_answer, plain_error
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
@@ -36,26 +33,26 @@ DISCARDING = 30.0
 SMALL = 64 * 2**10
 #: The most bytes of a body above the limit that are read and dropped.
 DISCARDED = 256 * 2**20
-#: The environ key of the :class:`Refusal` of a body that could not be read.
+#: The environ key of the :class:`BodyRefusal` of a body that could not be read.
 REFUSED = "placement_sched.body_refused"
 #: How much is asked of a server's stream at once.
 _PIECE = 2**18
 
 
-class Refusal(NamedTuple):
+class BodyRefusal(NamedTuple):
     """Why a body could not be read, as the client gets it."""
 
     status: HTTPStatus
     detail: str
 
 
-INCOMPLETE = Refusal(HTTPStatus.BAD_REQUEST, "The request body ended before it was complete.")
-SLOW = Refusal(HTTPStatus.REQUEST_TIMEOUT, "The request body did not arrive in time.")
-FULL = Refusal(
+INCOMPLETE = BodyRefusal(HTTPStatus.BAD_REQUEST, "The request body ended before it was complete.")
+SLOW = BodyRefusal(HTTPStatus.REQUEST_TIMEOUT, "The request body did not arrive in time.")
+FULL = BodyRefusal(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "The server holds as many large request bodies as it may. Send the request again later.",
 )
-NO_LENGTH = Refusal(
+NO_LENGTH = BodyRefusal(
     HTTPStatus.LENGTH_REQUIRED,
     "This server passes on no request body without the header Content-Length.",
 )
@@ -76,28 +73,21 @@ def complete(environ: dict[str, Any], data: bytes, amount: int) -> None:
     environ.pop("HTTP_TRANSFER_ENCODING", None)
 
 
-class Body(NamedTuple):
-    """What became of the body of a request.
+@dataclass(slots=True)
+class Body:
+    """The body of a request, while and after it is read.
 
-    ``amount`` counts all its bytes, ``held`` those that take of the memory for bodies; ``ended``
+    ``amount`` counts all its bytes, ``held`` those that take of the memory for bodies; ``pieces``
+    stay empty from when it is ``dropped``, with the ``refusal`` that the client gets. ``ended``
     says whether it was read to its end, so that the connection can be used again.
     """
 
-    data: bytes
-    amount: int
-    held: int
-    refusal: Refusal | None
-    ended: bool
-
-
-@dataclass(slots=True)
-class _Reading:
-    """A body while it is read: ``pieces`` stay empty from when it is ``dropped``."""
-
-    dropped: bool
+    data: bytes = b""
     amount: int = 0
     held: int = 0
-    refusal: Refusal | None = None
+    refusal: BodyRefusal | None = None
+    ended: bool = False
+    dropped: bool = False
     pieces: list[bytes] = field(default_factory=list)
 
 
@@ -105,8 +95,7 @@ class Bodies:
     """Reads bodies on the event loop, and bounds the time and the memory that they take.
 
     ``most`` is the limit of one body, ``room`` that of all together in bytes; it is taken by those
-    of more than ``SMALL`` bytes until :meth:`release`. The others are bounded by the number of
-    connections.
+    of more than ``SMALL`` bytes until :meth:`release`.
     """
 
     def __init__(self, most: int, room: int) -> None:
@@ -116,76 +105,72 @@ class Bodies:
     async def read(self, environ: Mapping[str, Any], receive: Receive) -> Body:
         """Return the body of a request (``environ``), read to its end where its bounds allow."""
         length = None if "HTTP_TRANSFER_ENCODING" in environ else length_of(environ)
-        above = length is not None and length > self._most
-        if length is not None and above:
-            # A client that asks before it sends is not to send it.
-            asks = environ.get("HTTP_EXPECT", "").lower() == "100-continue"
-            if asks or length > DISCARDED:
-                return Body(b"", length, 0, None, ended=False)
-        reading = _Reading(dropped=above)
-        ended = await self._fill(reading, length, receive)
-        if reading.dropped:
-            amount = reading.amount if length is None else length
-            return Body(b"", amount, 0, reading.refusal, ended)
-        return Body(b"".join(reading.pieces), reading.amount, reading.held, None, ended)
+        body = Body(dropped=length is not None and length > self._most)
+        # A client that asks before it sends is not to send what is too large.
+        asks = environ.get("HTTP_EXPECT", "").lower() == "100-continue"
+        if length is None or not body.dropped or not (asks or length > DISCARDED):
+            body.ended = await self._fill(body, length, receive)
+        body.data = b"".join(body.pieces)
+        body.pieces.clear()
+        if body.dropped and length is not None:
+            body.amount = length
+        return body
 
     def release(self, body: Body) -> None:
         """Give back the memory of a body whose request has been answered."""
         self._room += body.held
 
-    async def _fill(self, reading: _Reading, length: int | None, receive: Receive) -> bool:
+    async def _fill(self, body: Body, length: int | None, receive: Receive) -> bool:
         """Read a body of ``length`` bytes, None for unknown; return whether to its end."""
         now = asyncio.get_running_loop().time
         last, step = now() + DISCARDING, STEP
         try:
             async with asyncio.timeout_at(now() + PATIENCE) as deadline:
-                while length is None or reading.amount < length:
+                while length is None or body.amount < length:
                     message = await receive()
-                    more = message.get("more_body", False)
-                    self._add(reading, message.get("body", b""))
+                    self._add(body, message.get("body", b""))
                     if message["type"] == "http.disconnect":
-                        self._drop(reading, INCOMPLETE)
+                        self._drop(body, INCOMPLETE)
                         return False
-                    if not more:
+                    if not message.get("more_body", False):
                         break
-                    if reading.amount > DISCARDED:
+                    if body.amount > DISCARDED:
                         return False
-                    if reading.amount >= step:
-                        step = reading.amount + STEP
+                    if body.amount >= step:
+                        step = body.amount + STEP
                         deadline.reschedule(now() + PATIENCE)
-                    if reading.dropped:
+                    if body.dropped:
                         deadline.reschedule(min(last, deadline.when() or last))
         except TimeoutError:
-            if not reading.dropped:
-                self._drop(reading, SLOW)
+            if not body.dropped:
+                self._drop(body, SLOW)
             return False
-        if length is not None and reading.amount < length:
-            self._drop(reading, INCOMPLETE)
+        if length is not None and body.amount < length:
+            self._drop(body, INCOMPLETE)
             return False
         return True
 
-    def _add(self, reading: _Reading, piece: bytes) -> None:
-        reading.amount += len(piece)
-        if reading.dropped:
+    def _add(self, body: Body, piece: bytes) -> None:
+        body.amount += len(piece)
+        if body.dropped:
             return
-        if reading.amount > self._most:
-            self._drop(reading, None)
-            return
-        more = reading.amount - reading.held if reading.amount > SMALL else 0
-        if more > self._room:
-            self._drop(reading, FULL)
-            return
-        self._room -= more
-        reading.held += more
-        reading.pieces.append(piece)
+        more = body.amount - body.held if body.amount > SMALL else 0
+        if body.amount > self._most:
+            self._drop(body, None)
+        elif more > self._room:
+            self._drop(body, FULL)
+        else:
+            self._room -= more
+            body.held += more
+            body.pieces.append(piece)
 
-    def _drop(self, reading: _Reading, refusal: Refusal | None) -> None:
+    def _drop(self, body: Body, refusal: BodyRefusal | None) -> None:
         """Forget what has been read, and what may come."""
-        self._room += reading.held
-        reading.held = 0
-        reading.dropped = True
-        reading.refusal = refusal
-        reading.pieces.clear()
+        self._room += body.held
+        body.held = 0
+        body.dropped = True
+        body.refusal = refusal
+        body.pieces.clear()
 
 
 class BodyFirst:
@@ -209,60 +194,47 @@ class BodyFirst:
         # uwsgi closes the connection of a body that was not read, and does not say so either.
         if self._closes or (self._closes_unread and not ended):
             start_response = _closing(start_response)
-        refusal = environ.get(REFUSED)
+        refusal: BodyRefusal | None = environ.get(REFUSED)
         if refusal is None:
             return self._inner(environ, start_response)
-        return _refuse(environ, refusal, start_response)
+        body = plain_error(environ, refusal.status, refusal.detail)
+        return json_answer(environ, start_response, refusal.status, body)
 
 
 def _read(environ: dict[str, Any], most: int) -> bool:
     """Read the body that ``environ`` announces into it; return whether to its end."""
-    stream: IO[bytes] = environ["wsgi.input"]
-    if "HTTP_TRANSFER_ENCODING" in environ:
-        if not environ.get("wsgi.input_terminated"):
-            environ[REFUSED] = NO_LENGTH
-            return False
-        data, amount = _until_end(stream, most)
-    else:
-        length = length_of(environ)
-        if not length:
-            environ["wsgi.input"] = Whole()
-            return environ.get("CONTENT_LENGTH", "") in {"", "0"}  # what is no number hides a body
-        data, amount = _as_announced(stream, length, most), length
-        if len(data) < length <= most:
-            environ[REFUSED] = INCOMPLETE
-            return False
-    complete(environ, data, amount)
-    return amount <= DISCARDED
+    length = None if "HTTP_TRANSFER_ENCODING" in environ else length_of(environ)
+    if length is None and not environ.get("wsgi.input_terminated"):
+        environ[REFUSED] = NO_LENGTH
+        return False
+    if length == 0:
+        environ["wsgi.input"] = Whole()
+        return environ.get("CONTENT_LENGTH", "") in {"", "0"}  # an invalid number hides a body
+    data, amount = _taken(environ["wsgi.input"], length, most)
+    if length is not None and amount < length <= most:
+        environ[REFUSED] = INCOMPLETE
+        return False
+    complete(environ, data, length or amount)
+    return (length or amount) <= DISCARDED
 
 
 def length_of(environ: Mapping[str, Any]) -> int:
-    """Return the announced length of a body, 0 for none or for what is no number."""
+    """Return the announced length of a body, 0 for none or for an invalid one."""
     text: str = environ.get("CONTENT_LENGTH") or ""
     # Where a server lets something else by, the application refuses it.
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def _as_announced(stream: IO[bytes], length: int, most: int) -> bytes:
-    """Return a body of known length, or nothing of one that is above the limit."""
-    if length > DISCARDED:
-        return b""
-    pieces: list[bytes] = []
-    missing = length
-    while missing and (piece := stream.read(min(missing, _PIECE))):
-        missing -= len(piece)
-        if length <= most:
-            pieces.append(piece)
-    return b"".join(pieces)
-
-
-def _until_end(stream: IO[bytes], most: int) -> tuple[bytes, int]:
-    """Return a body of unknown length and its length, without the bytes where it is too long."""
+def _taken(stream: IO[bytes], length: int | None, most: int) -> tuple[bytes, int]:
+    """Return a body (one above the limit: none of it), and the number of bytes that were read."""
     pieces: list[bytes] = []
     amount = 0
-    while amount <= DISCARDED and (piece := stream.read(_PIECE)):
+    if length is not None and length > DISCARDED:
+        return b"", 0  # it is left unread
+    end = DISCARDED + 1 if length is None else length
+    while amount < end and (piece := stream.read(min(end - amount, _PIECE))):
         amount += len(piece)
-        if amount <= most:
+        if (length or amount) <= most:
             pieces.append(piece)
         else:
             pieces.clear()
@@ -270,10 +242,7 @@ def _until_end(stream: IO[bytes], most: int) -> tuple[bytes, int]:
 
 
 def _closes_unsaid() -> bool:
-    """Return whether the server closes each connection after an answer that does not say so.
-
-    uwsgi does with ``http-socket``. Other servers say it themselves.
-    """
+    """Return whether the server closes connections and does not say so: uwsgi's ``http-socket``."""
     options = {str(name) for name in getattr(sys.modules.get("uwsgi"), "opt", ())}
     return "http-socket" in options and "http11-socket" not in options
 
@@ -285,15 +254,3 @@ def _closing(start_response: StartResponse) -> StartResponse:
         return start_response(status, [*headers, ("Connection", "close")], *rest)
 
     return start
-
-
-def _refuse(
-    environ: dict[str, Any], refusal: Refusal, start_response: StartResponse
-) -> Iterable[bytes]:
-    status = refusal.status
-    content = orjson.dumps(plain_error(environ, status, refusal.detail))
-    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        headers.append(("Retry-After", str(RETRY_AFTER)))
-    start_response(f"{int(status)} {status.phrase}", headers)
-    return [content]

@@ -1,26 +1,58 @@
-"""What a route's handler receives and returns; no web framework here."""
+"""The call that a handler receives, and the answer that it returns; no web framework here."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from functools import wraps
+from random import Random
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from placement_sched.api.auth import Identity
+from placement_sched.api.metrics import Metrics
 from placement_sched.api.microversion import Headers, Version
-from placement_sched.api.services import Services
-from placement_sched.config.settings import Settings
+from placement_sched.api.policies import Policy
+from placement_sched.candidates.summaries import Summaries
+from placement_sched.db.transaction import Connection, Database
+from placement_sched.errors import Forbidden
+from placement_sched.model.clock import Clock
 from placement_sched.model.request_ids import RequestIds
+from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import Policies, policies_for
+from placement_sched.settings import Settings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The settings, the database, the policy, the clock (naive UTC) and the random source.
+
+    ``metrics`` counts requests as they are answered; what a handler did it takes from the
+    database's tally.
+    """
+
+    settings: Settings
+    database: Database
+    policy: Policy
+    metrics: Metrics
+    clock: Clock
+    random: Random
+    summaries: Summaries
+    scheduler: Scheduler
+    #: Prepares the database on first use; raises ``Unavailable`` while it cannot.
+    ready: Callable[[], None]
+    #: Does what is to be done now and then, whether or not anybody asks for anything.
+    keep_up: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One request, authenticated, negotiated and validated.
 
-    ``query`` keeps the pairs in the order sent; ``body`` is the decoded JSON (None without one), or
-    the number of bytes where the route takes data;
-    ``base`` is the prefix of links in answers (``/placement``), ``url`` the same with scheme and
-    host.
+    ``query`` has the pairs in the order sent; ``body`` the decoded JSON (or None), or the number of
+    bytes where the route takes data; ``base`` is the prefix of links in answers (``/placement``),
+    ``url`` the same with scheme and host.
     """
 
     services: Services
@@ -46,9 +78,32 @@ class Call:
         return next(iter(self.values(key)), None)
 
     def check(self, rule: str) -> None:
-        """Raise :class:`Forbidden` unless the caller may do ``rule`` in his own project."""
+        """Raise :class:`Forbidden` unless the caller may do ``rule`` in their own project."""
         target = {"project_id": self.identity.project_id or ""}
         self.services.policy.check(rule, self.identity, target)
+
+    def may(self, rule: str) -> bool:
+        """Return whether the policy allows the caller ``rule`` on what is their own."""
+        project_id, user_id = self.identity.project_id, self.identity.user_id
+        target = {"project_id": project_id, "user_id": user_id, "owner": project_id}
+        try:
+            self.services.policy.check(rule, self.identity, target)
+        except Forbidden:
+            return False
+        return True
+
+    def read(
+        self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs
+    ) -> T:
+        """Return what ``operation`` reads, which takes a connection first."""
+        with self.services.database.read() as connection:
+            return operation(connection, *args, **more)
+
+    def write(
+        self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs
+    ) -> T:
+        """Run ``operation``, which takes a connection first, in one transaction."""
+        return self.services.database.write(lambda connection: operation(connection, *args, **more))
 
     def policies(self) -> Policies:
         """Return the scheduler policies of the configuration."""
@@ -66,7 +121,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One response: ``body`` is encoded as JSON unless it is bytes already; None is no body."""
+    """One response: ``body`` is encoded as JSON unless it is bytes already, or None for none."""
 
     status: int = 200
     body: Any = None
@@ -75,3 +130,17 @@ class Answer:
 
 
 Handler = Callable[..., Answer]
+
+
+def in_transaction(
+    handler: Callable[Concatenate[Call, Connection, P], Answer],
+) -> Callable[Concatenate[Call, P], Answer]:
+    """Return a handler that runs as one transaction, whose connection it takes after the call."""
+
+    @wraps(handler)
+    def run(call: Call, /, *args: P.args, **names: P.kwargs) -> Answer:
+        return call.services.database.write(
+            lambda connection: handler(call, connection, *args, **names)
+        )
+
+    return run

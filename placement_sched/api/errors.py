@@ -45,13 +45,13 @@ STATUSES: Mapping[type[errors.Error], HTTPStatus] = MappingProxyType(
 )
 
 
+#: What is said of a path that is not served.
+NOT_FOUND = "The resource could not be found."
 #: Seconds after which it is worth while to ask again, when the database did not answer (503).
 RETRY_AFTER = 1
 
 
 def status_of(error: errors.Error) -> HTTPStatus:
     """Return the HTTP status of ``error``: that of the nearest class in the table."""
-    for kind in type(error).__mro__:
-        if kind in STATUSES:
-            return STATUSES[kind]
-    return HTTPStatus.INTERNAL_SERVER_ERROR
+    kinds = (STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+    return next(kinds, HTTPStatus.INTERNAL_SERVER_ERROR)

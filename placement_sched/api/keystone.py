@@ -1,8 +1,8 @@
 """``[api] auth_strategy = keystone``: keystonemiddleware before the faces.
 
-It checks tokens and writes what it learns into headers that no client can forge; who is let in
-is decided behind it, where it is known whether the address needs a token at all, and told in
-each face's own shape.
+It checks tokens and writes the caller into headers that no client can forge. Whether a request is
+refused is decided after it, where it is known if the address needs a token, and reported in the
+face's own shape.
 """
 
 import logging
@@ -17,12 +17,11 @@ from oslo_config import cfg
 from webob.exc import HTTPServiceUnavailable
 
 from placement_sched.api.auth import UNREACHABLE
-from placement_sched.api.request_context import context_of
-from placement_sched.api.wsgi_types import WSGI
-from placement_sched.config.api import KEYSTONE_GROUP as _GROUP
-from placement_sched.config.eventlet_warning import eventlet_unheard
+from placement_sched.api.request_context import WSGI, context_of
 from placement_sched.errors import ConfigurationError
-from placement_sched.remote.access import check_installed
+from placement_sched.remote.service import check_installed
+from placement_sched.settings.logs import without_warnings
+from placement_sched.settings.options.api import KEYSTONE_GROUP as _GROUP
 
 #: What it means, beyond a token that is not valid, that the identity service gave no answer.
 _NO_ANSWER = (
@@ -40,7 +39,7 @@ class _Silent(Exception):
 
 
 class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware has no types
-    """keystonemiddleware's filter, which tells a token nobody could check from a wrong one."""
+    """keystonemiddleware's filter; it distinguishes unverifiable tokens from invalid ones."""
 
     def __init__(self, application: WSGI, conf: dict[str, Any]) -> None:
         """Take the options that ``conf`` gives and those of its oslo.config object.
@@ -50,11 +49,11 @@ class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware 
         """
         super().__init__(application, conf)
         if not self._conf.get("cache"):
-            with eventlet_unheard():  # as clients of memcached load it
+            with without_warnings():  # as clients of memcached load it
                 self._token_cache.initialize({})
 
     def process_request(self, request: webob.Request) -> webob.Response | None:
-        """Check the tokens of a request; None lets it through to be judged behind."""
+        """Check the tokens of a request; None lets it through, to be judged by the application."""
         request.headers.pop(UNREACHABLE, None)
         try:
             response: webob.Response | None = super().process_request(request)
@@ -65,7 +64,10 @@ class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware 
             # keystonemiddleware writes the service token's scope over the user's.
             system = request.token_info["token"].get("system") or {}
             request.headers["OpenStack-System-Scope"] = "all" if system.get("all") else ""
-            _note_caller(request)
+            # Let the log show whom the identity service has confirmed.
+            known = context_of(request.environ)
+            if known is not None:
+                known.confirm(request.headers)
         return response
 
     def fetch_token(self, token: str, **options: Any) -> Any:
@@ -82,29 +84,12 @@ class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware 
             raise _Silent from failure
 
 
-def _note_caller(request: webob.Request) -> None:
-    """Let the log show whom the identity service has confirmed."""
-    known = context_of(request.environ)
-    if known is not None:
-        headers = request.headers
-        known.confirm(
-            headers.get("X-User-Id"),
-            headers.get("X-Project-Id"),
-            user_domain_id=headers.get("X-User-Domain-Id"),
-            project_domain_id=headers.get("X-Project-Domain-Id"),
-            domain_id=headers.get("X-Domain-Id"),
-            system_scope=headers.get("OpenStack-System-Scope") or None,
-        )
-
-
 def check(conf: cfg.ConfigOpts) -> None:
-    """Raise :class:`ConfigurationError` where ``[keystone_authtoken]`` is not enough to go by.
-
-    The middleware's advice is left to those who make it to serve, so that it is logged once.
-    """
+    """Raise :class:`ConfigurationError` where ``[keystone_authtoken]`` is not enough to go by."""
     loading.register_auth_conf_options(conf, _GROUP)
     if conf[_GROUP].auth_type is not None:
         check_installed(_GROUP, conf[_GROUP].auth_type)
+    # The middleware's advice is logged once, by those who make it to serve.
     advice = logging.getLogger("keystonemiddleware")
     before = advice.level
     advice.setLevel(logging.CRITICAL)
@@ -115,7 +100,7 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 
 def guarded(application: WSGI, conf: cfg.ConfigOpts) -> WSGI:
-    """Return ``application`` behind keystonemiddleware as ``[keystone_authtoken]`` says.
+    """Return ``application`` with keystonemiddleware in front, as ``[keystone_authtoken]`` says.
 
     Raises :class:`ConfigurationError` where that group lacks what is needed to ask keystone.
     """

@@ -11,11 +11,10 @@ _PLAIN = re.compile(r"[1-9][0-9]*\.(0|[1-9][0-9]*)")
 
 
 class Headers(Protocol):
-    """Request headers, looked up without heed of case."""
+    """Request headers, looked up in any case."""
 
     def get(self, key: str, /) -> str | None:
         """Return the header's value, or None."""
-        ...
 
 
 class Version(NamedTuple):
@@ -37,6 +36,10 @@ class Version(NamedTuple):
         return self >= feature
 
 
+EVER = Version(0, 0)
+NEVER = Version(999, 0)
+
+
 class NotAcceptable(Error):
     """The version, or the content type, that the caller wants is not served."""
 
@@ -54,7 +57,7 @@ class Versioning(NamedTuple):
         """Return the version that the request headers ask for; without one, the oldest.
 
         ``legacy`` is another value to go by where ``OpenStack-API-Version`` names no version of
-        this service. Raises :class:`Invalid` for what is no version and :class:`NotAcceptable`
+        this service. Raises :class:`Invalid` for an invalid version and :class:`NotAcceptable`
         for one out of range.
         """
         header = {"openstack-api-version": headers.get("OpenStack-API-Version") or ""}
@@ -63,15 +66,6 @@ class Versioning(NamedTuple):
             return self.oldest
         if asked == "latest":
             return self.newest
-        version = self._read(asked)
-        if not self.oldest <= version <= self.newest:
-            raise NotAcceptable(
-                f"Invalid microversion: Unacceptable version header: {asked}",
-                extra={"max_version": str(self.newest), "min_version": str(self.oldest)},
-            )
-        return version
-
-    def _read(self, asked: str) -> Version:
         refusal = Invalid(f"Invalid microversion: invalid version string: {asked}")
         if self.plain and not _PLAIN.fullmatch(asked):
             raise refusal
@@ -79,4 +73,10 @@ class Versioning(NamedTuple):
             major, minor = (int(part) for part in asked.split("."))
         except ValueError:
             raise refusal from None
-        return Version(major, minor)
+        version = Version(major, minor)
+        if not self.oldest <= version <= self.newest:
+            raise NotAcceptable(
+                f"Invalid microversion: Unacceptable version header: {asked}",
+                extra={"max_version": str(self.newest), "min_version": str(self.oldest)},
+            )
+        return version

@@ -7,31 +7,29 @@ document lists what the face answers on any route.
 Source: OpenAPI Specification 3.1; ``x-openstack`` is as in OpenStack's codegenerator.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from placement_sched.api.error_pages import HTML, TEXT
-from placement_sched.api.microversion import Version
-from placement_sched.api.route import EVER, NEVER, Route
-from placement_sched.api.schema import REPEATED, Json, Schemas
+from placement_sched.api.blueprint import PARAMETER, Route
+from placement_sched.api.microversion import EVER, NEVER, Version
+from placement_sched.api.response import HTML, JSON, TEXT
+from placement_sched.api.schema import REPEATED, Schemas
+from placement_sched.model.document import Json
 
-_PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
-_JSON = "application/json"
 _TOKEN = "token"  # noqa: S105 - the name of a security scheme
 #: The one query parameter whose properties stand for keys that have a pattern, not a name.
 _PATTERNED = "suffixed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Face:
+class Description:
     """What a document describes: a face's name, the service its version header names, its routes.
 
     At any one version at most one of the routes serves a method on a path. ``names`` are the
     schemas of what a path names, by parameter; ``errors`` is the body of every refusal, by version.
-    From ``dated_since`` on, answers tell when what they show last changed.
+    From ``dated_since`` on, answers have Last-Modified.
     """
 
     title: str
@@ -42,17 +40,18 @@ class Face:
     dated_since: Version
 
 
-def document(face: Face, version: Version, server: str) -> dict[str, Any]:
-    """Return the OpenAPI document of ``face`` at ``version``, mounted at the path ``server``."""
+def document(described: Description, version: Version, server: str) -> dict[str, Any]:
+    """Return the OpenAPI document of ``described`` at ``version``, mounted at ``server``."""
     paths: dict[str, dict[str, Any]] = {}
-    for route in face.routes:
+    for route in described.routes:
         if route.serves(version):
-            path = paths.setdefault(template(route.path), {})
-            path[route.method.lower()] = _operation(face, route, version)
+            # As OpenAPI writes it: ``/traits/{name}``.
+            path = paths.setdefault(PARAMETER.sub(r"{\1}", route.path), {})
+            path[route.method.lower()] = _operation(described, route, version)
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": face.title,
+            "title": described.title,
             "version": str(version),
             "description": (
                 f"As of microversion {version}. Ask with the header OpenStack-API-Version for the "
@@ -62,50 +61,33 @@ def document(face: Face, version: Version, server: str) -> dict[str, Any]:
         "servers": [{"url": server}],
         "paths": paths,
         "components": {
-            "schemas": {"Errors": _schema(face.errors, version)},
+            "schemas": {"Errors": _schema(described.errors, version)},
             "headers": _HEADERS,
             "securitySchemes": {_TOKEN: {"type": "apiKey", "in": "header", "name": "X-Auth-Token"}},
         },
     }
 
 
-def template(path: str) -> str:
-    """Return a route's path as OpenAPI writes it: ``/traits/{name}``."""
-    return _PARAMETER.sub(r"{\1}", path)
-
-
-def statuses(route: Route) -> frozenset[int]:
-    """Return every status that a request to ``route`` may be answered with.
-
-    Those are the route's own and those of the face, which on any route may find the microversion
-    malformed (400) or not served (406) and the database not there (503).
-    """
-    found = {*route.statuses, 400, 406, 503}
-    if not route.public:
-        found |= {401, 403}
-    if _PARAMETER.search(route.path):
-        # No name has a NUL character in it, whatever the route makes of names.
-        found.add(404)
-    if route.body is not None:
-        found |= {413, 415}
-    return frozenset(found)
-
-
-def _operation(face: Face, route: Route, version: Version) -> dict[str, Any]:
-    """Return what is said of one method on one path."""
+def _operation(described: Description, route: Route, version: Version) -> dict[str, Any]:
     noun = route.handler.__module__.rpartition(".")[2]
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": described.names[name]}
+        for name in PARAMETER.findall(route.path)
+    ]
+    microversion = {
+        "name": "OpenStack-API-Version",
+        "in": "header",
+        "description": "The microversion; without one the oldest.",
+        "schema": {"type": "string", "const": f"{described.service} {version}"},
+    }
     operation: dict[str, Any] = {
         "operationId": f"{noun}.{route.handler.__name__}",
         "summary": (route.handler.__doc__ or noun).partition("\n")[0],
         "tags": [noun],
-        "parameters": [
-            *_names(face, route),
-            *_query(route, version),
-            _version_parameter(face, version),
-        ],
+        "parameters": [*in_path, *_query(route, version), microversion],
         "responses": {
-            str(status): _response(face, route, version, status)
-            for status in sorted(statuses(route))
+            str(status): _response(described, route, version, status)
+            for status in sorted(route.statuses)
         },
         "security": [] if route.public else [{_TOKEN: []}],
     }
@@ -113,18 +95,10 @@ def _operation(face: Face, route: Route, version: Version) -> dict[str, Any]:
         schema = _schema(route.body, version)
         content = {kind: {"schema": schema} for kind in route.content_types}
         operation["requestBody"] = {"required": True, "content": content}
-    if window := _window(route):
-        operation["x-openstack"] = window
-    return operation
-
-
-def _window(route: Route) -> dict[str, str]:
-    window = {}
-    if route.since != EVER:
-        window["min-ver"] = str(route.since)
+    window = {} if route.since == EVER else {"min-ver": str(route.since)}
     if route.until != NEVER:
         window["max-ver"] = str(route.until)
-    return window
+    return {**operation, "x-openstack": window} if window else operation
 
 
 def _schema(schemas: Schemas, version: Version) -> Json:
@@ -133,15 +107,8 @@ def _schema(schemas: Schemas, version: Version) -> Json:
     return {} if schema is None else schema.definition
 
 
-def _names(face: Face, route: Route) -> Iterable[dict[str, Any]]:
-    for name in _PARAMETER.findall(route.path):
-        yield {"name": name, "in": "path", "required": True, "schema": face.names[name]}
-
-
 def _query(route: Route, version: Version) -> Iterable[dict[str, Any]]:
-    if route.query is None:
-        return
-    query = _schema(route.query, version)
+    query = _schema(route.query, version) if route.query else {}
     required = query.get("required", ())
     for name, schema in query.get("properties", {}).items():
         yield _query_parameter(name, schema, required=name in required)
@@ -159,51 +126,36 @@ def _query_parameter(name: str, schema: Json, *, required: bool) -> dict[str, An
     return {**parameter, "style": "form", "explode": True}
 
 
-def _version_parameter(face: Face, version: Version) -> dict[str, Any]:
-    return {
-        "name": "OpenStack-API-Version",
-        "in": "header",
-        "description": "The microversion; without one the oldest.",
-        "schema": {"type": "string", "const": f"{face.service} {version}"},
-    }
-
-
 #: Errors are HTML or text for clients that accept no JSON.
 _ERRORS: Json = {
-    _JSON: {"schema": {"$ref": "#/components/schemas/Errors"}},
+    JSON: {"schema": {"$ref": "#/components/schemas/Errors"}},
     **{kind: {"schema": {"type": "string"}} for kind in (HTML, TEXT)},
 }
 
 
-def _response(face: Face, route: Route, version: Version, status: int) -> dict[str, Any]:
+def _response(
+    described: Description, route: Route, version: Version, status: int
+) -> dict[str, Any]:
     """Return what is said of one status: a success has the route's body, a refusal the face's."""
+    # The headers, except those that describe the body.
+    headers = ["X-Openstack-Request-Id", "OpenStack-API-Version", "Vary"]
+    if status in route.located:
+        headers.append("Location")
+    if status in route.dated and version.has(described.dated_since):
+        headers += ["Last-Modified", "Cache-Control"]
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers.append("WWW-Authenticate")
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers.append("Retry-After")
     response: dict[str, Any] = {
         "description": HTTPStatus(status).phrase,
-        "headers": {
-            name: {"$ref": f"#/components/headers/{name}"}
-            for name in _headers(face, route, version, status)
-        },
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
     }
     if status >= HTTPStatus.BAD_REQUEST:
         response["content"] = _ERRORS
-        return response
-    found = route.answer.at(version) if route.answer else None
-    if found is not None:
-        response["content"] = {_JSON: {"schema": found.definition}}
+    elif route.answer and (found := route.answer.at(version)) is not None:
+        response["content"] = {JSON: {"schema": found.definition}}
     return response
-
-
-def _headers(face: Face, route: Route, version: Version, status: int) -> Iterable[str]:
-    """Yield the headers of an answer, but for those that tell of its body."""
-    yield from ("X-Openstack-Request-Id", "OpenStack-API-Version", "Vary")
-    if status in route.located:
-        yield "Location"
-    if status in route.dated and version.has(face.dated_since):
-        yield from ("Last-Modified", "Cache-Control")
-    if status == HTTPStatus.UNAUTHORIZED:
-        yield "WWW-Authenticate"
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        yield "Retry-After"
 
 
 def _header(description: str, *, required: bool = False, **schema: str) -> dict[str, Any]:
@@ -226,7 +178,7 @@ _HEADERS: Mapping[str, Any] = {
     "Last-Modified": _header(
         "When what is shown last changed; now, where that is not known. Not there where nothing is."
     ),
-    "Cache-Control": _header("That the answer is to be asked for anew.", required=True),
+    "Cache-Control": _header("That caches have to request the answer again.", required=True),
     "WWW-Authenticate": _header("Where to get a token, with auth_strategy = keystone."),
     "Retry-After": _header(
         "The seconds after which it is worth while to ask again.", required=True, pattern="^[0-9]+$"

@@ -2,8 +2,12 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 import yaml
@@ -11,14 +15,19 @@ from oslo_config import cfg
 from oslo_policy import opts, policy
 
 from placement_sched.api.auth import Identity
-from placement_sched.api.policy_files import PolicyFiles
-from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.errors import ConfigurationError, Forbidden
+from placement_sched.settings import Settings
+from placement_sched.settings.opts import is_explicit
+from placement_sched.settings.watch import Watch
 
 LOG = logging.getLogger(__name__)
 
-#: How many verdicts are remembered: then they are asked for anew, so that memory stays bounded.
+#: How many verdicts are remembered; then all are forgotten, so that memory stays bounded.
 MOST_VERDICTS = 10_000
+
+#: Seconds between two looks at the policy files: a look at every request would take a twentieth of
+#: a short one, and the operator who changes a rule does not notice.
+PAUSE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +60,20 @@ class Rule:
                 deprecated_reason="it was for administrators alone",
                 deprecated_since="OpenStack placement 9.0",
             )
+        said = (self.name, self.check_str, self.description)
         if not self.operations:
-            return policy.RuleDefault(self.name, self.check_str, self.description, **options)
+            return policy.RuleDefault(*said, **options)
         operations = [
             policy.Operation(path=one["path"], method=one["method"]) for one in self.operations
         ]
-        return policy.DocumentedRuleDefault(
-            self.name, self.check_str, self.description, operations, **options
-        )
+        return policy.DocumentedRuleDefault(*said, operations, **options)
 
 
 class Policy:
     """The rules in effect: the defaults of the faces, overridden by the operator's policy files.
 
-    Files that change are read again by themselves; where they cannot be, what they said before
-    holds on. A verdict is remembered until then, as asking oslo.policy takes longer than the rest
+    Files that change are read again by themselves; where they cannot be, the previous rules stay in
+    effect. A verdict is remembered until then, as asking oslo.policy takes longer than the rest
     of what a short request is asked before it is answered.
     """
 
@@ -77,12 +85,12 @@ class Policy:
         self._reading = Lock()
         opts.set_defaults(settings.conf)  # which makes the options known
         # Looked at before they are read: what changes meanwhile is seen at the next request.
-        files = PolicyFiles(settings.conf)
-        self._read = _Read(files, _enforcer(settings, self._rules))
+        self._watch = Watch(partial(_files, settings.conf), PAUSE, monotonic)
+        self._read = _Read(_enforcer(settings, self._rules))
 
     def check(self, rule: str, identity: Identity, target: Mapping[str, str]) -> None:
         """Raise :class:`Forbidden` unless ``identity`` may do ``rule`` to ``target``."""
-        if self._read.files.have_changed():
+        if self._watch.is_due():
             self._read_again()
         if not self._read.allows(rule, identity, target):
             raise Forbidden(f"Policy does not allow {rule} to be performed.")
@@ -92,26 +100,38 @@ class Policy:
         return self._project_keys.get(rule)
 
     def _read_again(self) -> None:
-        with self._reading:
-            if not self._read.files.have_changed():
-                return  # another thread was here first
-            files = PolicyFiles(self._settings.conf)
-            try:
-                enforcer = _enforcer(self._settings, self._rules)
-            except ConfigurationError as wrong:
-                LOG.error("%s; the rules read before hold on", wrong)  # noqa: TRY400 - told whole
-                enforcer = self._read.enforcer
-            self._read = _Read(files, enforcer)
+        """Read the policy files again if they have changed and no other thread does."""
+        if not self._reading.acquire(blocking=False):
+            return
+        try:
+            if self._watch.changed():
+                self._read = _Read(_enforcer(self._settings, self._rules))
+        except ConfigurationError as wrong:
+            LOG.error("%s; keeping the previous rules", wrong)  # noqa: TRY400 - the whole reason
+            self._read = _Read(self._read.enforcer)
+        finally:
+            self._reading.release()
+
+
+def _files(conf: cfg.ConfigOpts) -> list[str]:
+    """Return the files and directories that ``[oslo_policy]`` names and oslo.policy would read."""
+    options = conf.oslo_policy
+    found = [conf.find_file(name) for name in (options.policy_file, *options.policy_dirs)]
+    paths = [Path(name) for name in found if name is not None]
+    inside: list[Path] = []
+    for path in filter(Path.is_dir, paths):
+        with suppress(OSError):
+            inside += path.iterdir()
+    return [str(path) for path in (*paths, *inside)]
 
 
 class _Read:
     """What the files said when they were read, and the verdicts given by it so far."""
 
-    def __init__(self, files: PolicyFiles, enforcer: policy.Enforcer) -> None:
-        self.files = files
+    def __init__(self, enforcer: policy.Enforcer) -> None:
         self.enforcer = enforcer
         self._verdicts: dict[tuple[object, ...], bool] = {}
-        # Checks of other makes may ask somebody else, who changes his mind (http:, https:).
+        # Third-party checks may ask a server, whose answer changes (http:, https:).
         self._lasting = all(map(_depends_on_arguments_alone, enforcer.rules.values()))
 
     def allows(self, rule: str, identity: Identity, target: Mapping[str, str]) -> bool:
@@ -137,11 +157,7 @@ def _depends_on_arguments_alone(check: object) -> bool:
 
 
 def check_files(settings: Settings, rules: Iterable[Rule]) -> None:
-    """Raise :class:`ConfigurationError` where a policy file is unreadable.
-
-    What else is to be said of the files is left to those who read them to serve, so that it is
-    logged once.
-    """
+    """Raise :class:`ConfigurationError` where a policy file is unreadable; log nothing else."""
     opts.set_defaults(settings.conf)
     _loaded(settings, tuple(rules))
 
@@ -158,7 +174,7 @@ def _enforcer(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
     known = {rule.name for rule in rules}
     for name in sorted(enforcer.file_rules):
         if ":" in name and name not in known:
-            LOG.warning("the policy file changes %s, which is no rule of this service", name)
+            LOG.warning("the policy file changes %s, which is not a rule of this service", name)
     return enforcer
 
 

@@ -1,17 +1,24 @@
-"""``/``: which APIs are served here, in which versions, and where."""
+"""What is served beside the APIs: ``/``, which lists them, ``/healthz`` and ``/metrics``.
 
-from collections.abc import Callable, Iterable, Sequence
+None of it needs a token. ``/healthz`` and ``/healthz/live`` answer 200 while the process lives;
+``/healthz/ready`` and ``/healthz?ready`` answer 503 while the database does not answer or is not
+prepared.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-import orjson
+import flask
+from flask import request
 
-from placement_sched.api.microversion import Version
-from placement_sched.api.origin import origin_of
-from placement_sched.api.plain_errors import plain_error
+from placement_sched.api.call import Services
+from placement_sched.api.errors import RETRY_AFTER
+from placement_sched.api.microversion import Versioning
+from placement_sched.api.request import origin_of
+from placement_sched.errors import Unavailable
 
-_METHODS = ("GET", "HEAD")
 #: What is served beside the APIs: for monitoring, without a token.
 _BESIDE = (("health", "/healthz"), ("readiness", "/healthz/ready"), ("metrics", "/metrics"))
 
@@ -21,65 +28,65 @@ class Api:
     """One API: the first part of its paths, and the major version that is served below it.
 
     ``id`` and ``path`` are those of the major version (``v2.1`` at ``/compute/v2.1/``).
-    ``oldest`` and ``newest`` are its microversions; both None where it has none.
+    ``versions`` are its microversions, where it has any.
     """
 
     name: str
     id: str
     path: str
-    oldest: Version | None = None
-    newest: Version | None = None
-
-    @property
-    def prefix(self) -> str:
-        """The first part of its paths."""
-        return f"/{self.name}"
+    versions: Versioning | None = None
 
 
-class Root:
-    """The WSGI application of ``/``, and of every path that nothing is served at."""
+def blueprint_of(services: Services, apis: Sequence[Api] = ()) -> flask.Blueprint:
+    """Return the routes beside the APIs; ``/`` only where there are several of these."""
+    beside = flask.Blueprint("beside", __name__)
 
-    def __init__(self, apis: Sequence[Api]) -> None:
-        self._apis = tuple(apis)
+    def index() -> dict[str, Any]:
+        base = f"{origin_of(request.environ)}{request.root_path}"
+        listed = [{"name": api.name, "versions": [_version(api, base)]} for api in apis]
+        links = [{"rel": rel, "href": f"{base}{path}"} for rel, path in _BESIDE]
+        return {"apis": listed, "links": links}
 
-    def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
-    ) -> Iterable[bytes]:
-        """Answer one request."""
-        more: list[tuple[str, str]] = []
-        if environ.get("PATH_INFO", "") not in {"", "/"}:
-            apis = ", ".join(api.prefix for api in self._apis)
-            status = HTTPStatus.NOT_FOUND
-            body = plain_error(environ, status, f"Nothing is served at this path; APIs: {apis}")
-        elif environ["REQUEST_METHOD"] not in _METHODS:
-            allowed = ", ".join(_METHODS)
-            more.append(("Allow", allowed))
-            status = HTTPStatus.METHOD_NOT_ALLOWED
-            body = plain_error(environ, status, f"This document is only read. Allowed: {allowed}.")
-        else:
-            status, body = HTTPStatus.OK, self._document(environ)
-        content = orjson.dumps(body)
-        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
-        start_response(f"{int(status)} {status.phrase}", headers + more)
-        return [] if environ["REQUEST_METHOD"] == "HEAD" else [content]
+    def health() -> Any:
+        return ready() if "ready" in request.args else live()
 
-    def _document(self, environ: dict[str, Any]) -> dict[str, Any]:
-        base = f"{origin_of(environ)}{environ.get('SCRIPT_NAME', '')}"
-        return {
-            "apis": [
-                {
-                    "name": api.name,
-                    "versions": [
-                        {
-                            "id": api.id,
-                            "status": "CURRENT",
-                            "min_version": str(api.oldest) if api.oldest else None,
-                            "max_version": str(api.newest) if api.newest else None,
-                            "links": [{"rel": "self", "href": f"{base}{api.path}"}],
-                        }
-                    ],
-                }
-                for api in self._apis
-            ],
-            "links": [{"rel": rel, "href": f"{base}{path}"} for rel, path in _BESIDE],
-        }
+    def live() -> Any:
+        return {"status": "live"}, {"Cache-Control": "no-store"}
+
+    def ready() -> Any:
+        try:
+            services.ready()
+            services.database.ping()
+        except Unavailable as failure:
+            headers = {"Cache-Control": "no-store", "Retry-After": str(RETRY_AFTER)}
+            body = {"status": "not ready", "reason": failure.detail}
+            return body, HTTPStatus.SERVICE_UNAVAILABLE, headers
+        return {"status": "ready"}, {"Cache-Control": "no-store"}
+
+    def metrics() -> flask.Response:
+        content_type, content = services.metrics.scrape(request.headers.get("Accept", ""))
+        return flask.Response(content, content_type=content_type)
+
+    views = {
+        "/healthz": health,
+        "/healthz/live": live,
+        "/healthz/ready": ready,
+        "/metrics": metrics,
+    }
+    if apis:
+        views["/"] = index
+    for path, view in views.items():
+        beside.add_url_rule(
+            path, view_func=view, strict_slashes=False, provide_automatic_options=False
+        )
+    return beside
+
+
+def _version(api: Api, base: str) -> dict[str, Any]:
+    return {
+        "id": api.id,
+        "status": "CURRENT",
+        "min_version": str(api.versions.oldest) if api.versions else None,
+        "max_version": str(api.versions.newest) if api.versions else None,
+        "links": [{"rel": "self", "href": f"{base}{api.path}"}],
+    }

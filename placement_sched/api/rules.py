@@ -9,20 +9,68 @@ from oslo_config import cfg
 from oslo_policy import policy
 
 from placement_sched.api.compute import policies as compute
-from placement_sched.api.image import policies as image
 from placement_sched.api.placement import policies as placement
 from placement_sched.api.policies import Rule
-from placement_sched.api.scheduler import policies as scheduler
-from placement_sched.config.environment import files_named
-from placement_sched.config.process import read_files
 from placement_sched.errors import ConfigurationError
+from placement_sched.settings.conf import read_files
+from placement_sched.settings.opts import files_named
 
-RULES: tuple[Rule, ...] = (
-    *placement.RULES,
-    *compute.RULES,
-    *image.RULES,
-    *scheduler.RULES,
+# Names and defaults of the image API's rules are glance's. They guard the operations. Beyond that,
+# only the owner of an image and an administrator (``context_is_admin``) may change it, and its
+# visibility decides who may see it.
+_ADMIN = "role:admin"
+#: With keystone ``member`` implies ``reader``; with ``noauth2`` the caller names the roles.
+_IMAGE_READER = "role:admin or role:reader or (role:member and project_id:%(project_id)s)"
+_IMAGE_MEMBER = "role:admin or (role:member and project_id:%(project_id)s)"
+
+_IMAGE = (
+    Rule("get_images", _IMAGE_READER, "List images."),
+    Rule("get_image", _IMAGE_READER, "Show an image."),
+    Rule("add_image", _IMAGE_MEMBER, "Create an image."),
+    Rule("modify_image", _IMAGE_MEMBER, "Change or tag an image of the caller's project."),
+    Rule("publicize_image", _ADMIN, "Give an image to all projects, and into their lists."),
+    Rule(
+        "communitize_image", _IMAGE_MEMBER, "Let all projects use an image of the caller's project."
+    ),
+    Rule("delete_image", _IMAGE_MEMBER, "Delete an image of the caller's project."),
+    Rule("upload_image", _IMAGE_MEMBER, "Upload image data."),
+    Rule("download_image", _IMAGE_READER, "Download image data."),
+    Rule("deactivate", _ADMIN, "Withhold an image's data."),
+    Rule("reactivate", _ADMIN, "Give an image's data out again."),
+    Rule("get_members", _IMAGE_READER, "List the projects with whom an image is shared."),
+    Rule("get_member", _IMAGE_READER, "Show a project with whom an image is shared."),
+    Rule("add_member", _IMAGE_MEMBER, "Share an image with a project."),
+    Rule("modify_member", _IMAGE_MEMBER, "Accept or reject an image that is shared."),
+    Rule("delete_member", _IMAGE_MEMBER, "Share an image with a project no more."),
 )
+
+_ADMIN_OR_SERVICE = "role:admin or role:service"
+
+_SCHEDULER = (
+    Rule("scheduler:root:show", "@", "Show the scheduler API's resources."),
+    *(
+        Rule(name, _ADMIN_OR_SERVICE, description)
+        for name, description in (
+            ("scheduler:compute_nodes:report", "Report what compute nodes have."),
+            ("scheduler:compute_nodes:list", "List compute nodes."),
+            ("scheduler:compute_nodes:show", "Show a compute node."),
+            ("scheduler:compute_nodes:delete", "Delete a compute node and its provider."),
+            ("scheduler:instances:record", "Record where an instance is."),
+            ("scheduler:instances:list", "List recorded instances."),
+            ("scheduler:instances:show", "Show a recorded instance."),
+            ("scheduler:instances:delete", "Forget an instance and free its allocations."),
+            ("scheduler:select_destinations", "Place instances."),
+            ("scheduler:decisions:list", "List decisions."),
+            ("scheduler:decisions:show", "Show a decision: the request and its outcome."),
+            ("scheduler:explain", "Explain where instances would be placed, and why."),
+            ("scheduler:policies:list", "List the policies that requests may come under."),
+            ("scheduler:policies:show", "Show a policy: its options, and where each is from."),
+            ("scheduler:policies:hint", "Name a policy by the scheduler hint sched_policy."),
+        )
+    ),
+)
+
+RULES: tuple[Rule, ...] = (*placement.RULES, *compute.RULES, *_IMAGE, *_SCHEDULER)
 
 
 def list_rules() -> list[policy.RuleDefault]:

@@ -1,54 +1,24 @@
 """JSON schemas by version window, compiled once, with the place of the offence in the error."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any
-from uuid import UUID
 
 import jsonschema
 import jsonschema_rs
 from jsonschema import FormatChecker
 
-from placement_sched.api.microversion import Version
+from placement_sched.api.microversion import EVER, Version
 from placement_sched.errors import Invalid
-from placement_sched.model.naming import is_printable, is_printable_name
-
-Json = Mapping[str, Any]
+from placement_sched.model.document import Json
+from placement_sched.schemas.formats import CHECKS
 
 #: Marks a parameter of a query string that may be given several times; a note to readers of the
 #: schema, which itself sees one value at a time.
 REPEATED = "x-repeated"
-
-
-def is_uuid(text: object) -> bool:
-    """Return whether ``text`` reads as a UUID, with or without hyphens, braces or ``urn:uuid:``."""
-    written = str(text)
-    try:
-        # Python takes 0x and underscores in a number for good, and so in a uuid.
-        return UUID(written).hex in written.replace("-", "").lower()
-    except ValueError:
-        return False
-
-
-def _is_uuid_if_text(value: object) -> bool:
-    """Return whether ``value`` is a UUID, or of a type of which a format says nothing."""
-    return not isinstance(value, str) or is_uuid(value)
-
-
-def _is_printable_if_text(value: object) -> bool:
-    return not isinstance(value, str) or is_printable(value)
-
-
-def _is_printable_name_if_text(value: object) -> bool:
-    return not isinstance(value, str) or is_printable_name(value)
-
-
 #: The formats that schemas may name, beside JSON Schema's own.
-FORMATS = {
-    "uuid": _is_uuid_if_text,
-    "printable": _is_printable_if_text,
-    "printable-name": _is_printable_name_if_text,
-}
+FORMATS = dict(CHECKS)
 
 #: How many characters of a value or a path, and of all that is said of it, a message repeats.
 _VALUE = 120
@@ -61,7 +31,7 @@ for _name, _holds in FORMATS.items():
 
 
 class Schema:
-    """One schema. A compiled checker decides; the slower, wordier one speaks only on a fault."""
+    """One schema. A compiled checker decides; a slower one explains what is invalid."""
 
     def __init__(self, schema: Json) -> None:
         self.definition = schema
@@ -75,14 +45,12 @@ class Schema:
         if self._checker.is_valid(document):
             return
         fault = jsonschema.exceptions.best_match(self._speaker.iter_errors(document))
-        reason = self._terse(document) if fault is None else _tell(fault)
+        reason = self._terse(document) if fault is None else _described(fault)
         raise Invalid(f"{words}: {reason}")
 
     def _terse(self, document: Any) -> str:
-        """Return what the deciding checker says where the wordier one finds no fault.
-
-        Their patterns differ: Python lets a final ``$`` match before a line feed as well.
-        """
+        """Return what the deciding checker says where the wordier one finds no fault."""
+        # Their patterns differ: Python lets a final ``$`` match before a line feed as well.
         fault = next(iter(self._checker.iter_errors(document)))
         steps = (
             f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault.instance_path
@@ -91,24 +59,24 @@ class Schema:
         return _placed(fault.message, f"${''.join(steps)}", str(keyword), path)
 
 
-def _tell(fault: jsonschema.ValidationError) -> str:
-    """Return what is wrong and where, as a JSON path; in the words of JSON, not of Python."""
-    told = fault.message
+def _described(fault: jsonschema.ValidationError) -> str:
+    """Return what is wrong and where, as a JSON path; with values as JSON writes them."""
+    problem = fault.message
     if fault.validator == "enum" and isinstance(fault.validator_value, list):
         choices = ", ".join(_in_json(choice) for choice in fault.validator_value)
-        told = f"{fault.instance!r} is not one of [{choices}]"
+        problem = f"{fault.instance!r} is not one of [{choices}]"
     python = repr(fault.instance)
-    if told.startswith(python):
-        told = shortened(_in_json(fault.instance), _VALUE) + told[len(python) :]
+    if problem.startswith(python):
+        problem = shortened(_in_json(fault.instance), _VALUE) + problem[len(python) :]
     *path, _ = fault.absolute_schema_path
-    return _placed(told, fault.json_path, str(fault.validator), path)
+    return _placed(problem, fault.json_path, str(fault.validator), path)
 
 
-def _placed(told: str, place: str, keyword: str, path: Iterable[object]) -> str:
+def _placed(problem: str, place: str, keyword: str, path: Iterable[object]) -> str:
     """Return what is wrong, where, and which keyword of the schema says so: clients look for it."""
     within = "".join(f"[{step!r}]" for step in path)
     return (
-        f"{shortened(told, _REASON)} (at {shortened(place, _VALUE)}). "
+        f"{shortened(problem, _REASON)} (at {shortened(place, _VALUE)}). "
         f"Failed validating {keyword!r} in schema{shortened(within, _VALUE)}"
     )
 
@@ -119,7 +87,7 @@ def _in_json(value: Any) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return ``text`` in at most ``most`` characters, what is left out in its middle told."""
+    """Return ``text`` in at most ``most`` characters; a mark shows what its middle lacks."""
     if len(text) <= most:
         return text
     kept = (most - len(_CUT)) // 2
@@ -127,12 +95,13 @@ def shortened(text: str, most: int) -> str:
 
 
 class Schemas:
-    """Schemas by the version from which each holds: ``Schemas(((1, 0), A), ((1, 8), B))``."""
+    """Schemas by the version from which each holds (``(OLDEST, A), (USAGES, B)``), or one alone."""
 
-    def __init__(self, *windows: tuple[tuple[int, int], Json | None]) -> None:
+    def __init__(self, *windows: tuple[Version, Json | None] | Json) -> None:
+        dated = [(EVER, one) if isinstance(one, dict) else one for one in windows]
         self.windows = tuple(
-            (Version(*since), None if schema is None else Schema(schema))
-            for since, schema in sorted(windows, key=lambda window: window[0], reverse=True)
+            (since, None if schema is None else Schema(schema))
+            for since, schema in sorted(dated, key=itemgetter(0), reverse=True)
         )
 
     def at(self, version: Version) -> Schema | None:

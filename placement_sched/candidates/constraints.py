@@ -1,61 +1,95 @@
-"""A question as a list of named constraints, each an SQL condition on a provider.
+"""A request as a list of named constraints, each an SQL condition on a provider.
 
-The plain search asks for the providers that meet all of them; an explanation asks, of every
-provider, which ones it meets. Both use the very same conditions, so they cannot disagree.
+The search selects the providers that meet all of them; an explanation selects, for every provider,
+which ones it meets. Both use the very same conditions, so they cannot disagree.
+
+On PostgreSQL the usage of the requested classes is a LATERAL subquery, summed once for each
+provider that is looked at: its sums decide whether there is room, and are returned with the
+provider for its summary. On other databases the capacity rule and the summaries each sum.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from sqlalchemy import ColumnElement, Select, and_, case, exists, false, not_, or_, select, true
+import sqlalchemy as sa
+from sqlalchemy import Connection
 
-from placement_sched.candidates.names import Names
-from placement_sched.candidates.sums import Sums
-from placement_sched.db.tables import (
-    inventories,
-    resource_provider_aggregates,
-    resource_provider_traits,
-    resource_providers,
-)
-from placement_sched.model.query import RequestGroup, TraitTerms
-from placement_sched.store.room import has_room
+from placement_sched.candidates.resolve import ResolvedNames
+from placement_sched.db import tables
+from placement_sched.db.tables import resource_providers
+from placement_sched.model.placement.query import RequestGroup, TraitTerms
+from placement_sched.store.placement.capacity import has_room
 
-Condition = ColumnElement[bool]
-#: A column with the id of a root provider.
-Home = ColumnElement[int | None] | None
+_provider = resource_providers.c
+Condition = sa.ColumnElement[bool]
+#: A column with the id of the root of the tree that is served, or None: see ``constraints_of``.
+RootColumn = sa.ColumnElement[int | None] | None
 
 #: The kind of the constraints on the root of a tree.
 ROOT_REQUIRED = "root_required"
 #: The root of a provider's own tree.
-OWN_ROOT: Home = resource_providers.c.root_provider_id
+OWN_ROOT: RootColumn = _provider.root_provider_id
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UsageSums:
+    """The LATERAL subquery, and its column of each class, in the order of their ids."""
+
+    lateral: sa.FromClause
+    columns: dict[int, sa.ColumnElement[int]]
+
+
+def usage_sums(connection: Connection, classes: Collection[int]) -> UsageSums | None:
+    """Return the sums of these classes, None where the database takes no such subquery."""
+    if connection.dialect.name != "postgresql":
+        return None
+    return _sums(tuple(sorted(classes)))
+
+
+@lru_cache(maxsize=256)  # building this costs more than sending it
+def _sums(classes: tuple[int, ...]) -> UsageSums:
+    held = tables.allocations.c
+    # One walk over the allocations of the provider, whatever the number of classes.
+    columns = [
+        sa.func.coalesce(sa.func.sum(held.used).filter(held.resource_class_id == key), 0).label(
+            f"_{key}"
+        )
+        for key in classes
+    ]
+    own = held.resource_provider_id == _provider.id
+    if len(classes) == 1:
+        own = sa.and_(own, held.resource_class_id == classes[0])
+    lateral = sa.select(*columns).where(own).correlate(resource_providers).lateral("sums")
+    return UsageSums(lateral, {key: lateral.c[f"_{key}"] for key in classes})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
-    """How conditions are written; what they say is the same.
+class ConditionStyle:
+    """How conditions are written in SQL, with the same meaning.
 
-    ``sums``: what is used is there already, and need not be summed. ``each``: they are asked of
-    few providers, one by one, so that a trait or an aggregate is looked up rather than all who
-    have it gathered first.
+    ``sums`` are sums of usage that the statement has already. ``each``: few providers are looked
+    at, so that a trait or an aggregate is looked up for each of them, rather than all its providers
+    selected first.
     """
 
-    sums: Sums | None = None
+    sums: UsageSums | None = None
     each: bool = False
 
 
-PLAINLY = Manner()
+DEFAULT_STYLE = ConditionStyle()
+EACH_PROVIDER = ConditionStyle(each=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Constraint:
-    """One narrowing step: its kind and detail as an explanation names them, and its condition.
+    """One constraint: its kind and detail as a report names them, and its condition.
 
-    ``resource_class_id`` and ``amount`` are set for ``resources`` only: a refusal then tells
-    numbers. ``refused`` is what is said of a provider that does not meet it, otherwise.
-    ``aggregates`` are set for a membership: the ids of those that it names. Where there are trees,
-    several memberships of a group have ``halves``: of the provider itself, and of its root. All of
-    them hold of the one, or all of the other.
+    ``resource_class``, its id and ``amount`` are set for ``resources`` only, which are rejected
+    with numbers; any other constraint with the text ``refused``. ``aggregates`` are the ids that a
+    membership names. Where there are trees, several memberships of a group have ``alternatives``:
+    the condition on the provider itself, and the one on its root. All memberships must hold of the
+    one, or all of the other.
     """
 
     kind: str
@@ -66,242 +100,197 @@ class Constraint:
     resource_class_id: int = 0
     amount: int = 0
     aggregates: frozenset[int] | None = None
-    halves: tuple[Condition, Condition] | None = None
-
-    def __str__(self) -> str:
-        return f"{self.kind}={self.detail}"
+    alternatives: tuple[Condition, Condition] | None = None
 
 
 def constraints_of(
-    group: RequestGroup, names: Names, home: Home = OWN_ROOT, manner: Manner = PLAINLY
+    group: RequestGroup,
+    names: ResolvedNames,
+    root: RootColumn = OWN_ROOT,
+    style: ConditionStyle = DEFAULT_STYLE,
 ) -> tuple[Constraint, ...]:
-    """Return the constraints of a group that one provider serves alone, as they are explained.
+    """Return the constraints of a group that one provider serves alone, in the order of a report.
 
-    ``home`` is the root of the tree that is served: of its own, or of the one that the provider
-    shares with. An aggregate of a root spans its tree: who is of another is not in it, but serves
-    no tree that is in a forbidden one. With None only the provider's own aggregates count.
+    ``root`` is the root of the tree that is served: the provider's own, or that of the tree that it
+    shares with. An aggregate of a root spans its tree: a provider that shares with the tree is not
+    in it for that, but serves no tree that is in a forbidden one. With None only the provider's own
+    aggregates count.
     """
-    return (
-        *(
-            room_for(name, names.classes[name], amount, manner.sums)
-            for name, amount in group.resources
-        ),
-        *(_any_trait(any_of, names, manner) for any_of in group.traits.required),
-        *(_no_trait(name, names) for name in sorted(group.traits.forbidden)),
-        *_memberships(group.aggregates.member_of, names, home, manner),
-        *_not_member_of(group.aggregates.forbidden, names, home, manner),
-        *_in_tree(group.in_tree),
-    )
+    if root is OWN_ROOT and not names.topology.nested:
+        root = None  # every provider is its own root
+    write = _Writer(names, root, style)
+    found = [
+        room_for(name, names.classes[name], amount, style.sums) for name, amount in group.resources
+    ]
+    found += map(write.any_trait, group.traits.required)
+    found += map(write.no_trait, sorted(group.traits.forbidden))
+    found += write.memberships(group.aggregates.member_of)
+    if group.aggregates.forbidden:
+        found.append(write.not_member_of(group.aggregates.forbidden))
+    if group.in_tree is not None:
+        uuid, member = group.in_tree, resource_providers.alias()
+        root_of = sa.select(member.c.root_provider_id).where(member.c.uuid == uuid)
+        own = _provider.root_provider_id == root_of.scalar_subquery()
+        found.append(Constraint("in_tree", uuid, own, refused=f"not in the tree of {uuid}"))
+    return tuple(found)
 
 
 def root_constraints_of(
-    root: TraitTerms, names: Names, manner: Manner = PLAINLY
+    root: TraitTerms, names: ResolvedNames, style: ConditionStyle = DEFAULT_STYLE
 ) -> tuple[Constraint, ...]:
-    """Return the constraints on the root of a tree, as they are explained."""
+    """Return the constraints on the root of a tree, in the order of a report."""
     return tuple(
         replace(one, kind=ROOT_REQUIRED, refused=f"the root {one.refused}")
-        for one in constraints_of(RequestGroup(traits=root), names, None, manner)
+        for one in constraints_of(RequestGroup(traits=root), names, None, style)
     )
 
 
-@lru_cache(maxsize=1024)  # flavors repeat, and to build this expression costs more than to send it
-def room_for(name: str, class_id: int, amount: int, sums: Sums | None) -> Constraint:
-    """Return that a provider has room for so much of a class, which ``sums`` may have summed."""
-    owned = inventories.alias()
+@lru_cache(maxsize=1024)  # flavors repeat, and building this expression costs more than sending it
+def room_for(name: str, class_id: int, amount: int, sums: UsageSums | None) -> Constraint:
+    """Return that a provider has room for so much of a class; ``sums`` may have its usage."""
+    owned = tables.inventories.alias()
     used = None if sums is None else sums.columns[class_id]
+    room = sa.exists().where(
+        owned.c.resource_provider_id == _provider.id,
+        owned.c.resource_class_id == class_id,
+        has_room(owned, amount, used),
+    )
+    detail, condition = f"{name}:{amount}", room.correlate_except(owned)
     return Constraint(
-        kind="resources",
-        detail=f"{name}:{amount}",
-        condition=exists()
-        .where(
-            owned.c.resource_provider_id == resource_providers.c.id,
-            owned.c.resource_class_id == class_id,
-            has_room(owned, amount, used),
-        )
-        .correlate_except(owned),
+        "resources",
+        detail,
+        condition,
         resource_class=name,
         resource_class_id=class_id,
         amount=amount,
     )
 
 
-def carriers_of(trait_ids: Iterable[int]) -> Select[int]:
-    """Return the query of the ids of providers that carry one of these traits."""
-    carried = resource_provider_traits.c
-    return select(carried.resource_provider_id).where(carried.trait_id.in_(sorted(trait_ids)))
+def providers_with_trait(trait_ids: Iterable[int]) -> sa.Select[int]:
+    """Return the query of the ids of providers that have one of these traits."""
+    carried = tables.resource_provider_traits.c
+    return sa.select(carried.resource_provider_id).where(carried.trait_id.in_(sorted(trait_ids)))
 
 
-def _is_of(column: ColumnElement[int | None], ids: Select[int], manner: Manner) -> Condition:
-    """Return whether a column is one of the ids of a query."""
-    if not manner.each:
-        # IN, not EXISTS: SQLite starts from the few carriers of a rare trait only so.
-        return column.in_(ids)
-    (own,) = ids.selected_columns
-    return ids.where(own == column).exists()
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes the constraints on traits and aggregates of one group."""
 
+    names: ResolvedNames
+    root: RootColumn
+    style: ConditionStyle
 
-def _any_trait(any_of: frozenset[str], names: Names, manner: Manner) -> Constraint:
-    wanted = sorted(any_of)
-    text = wanted[0] if len(wanted) == 1 else f"in:{','.join(wanted)}"
-    return Constraint(
-        kind="required",
-        detail=text,
-        condition=_is_of(
-            resource_providers.c.id, carriers_of(names.traits[name] for name in wanted), manner
-        ),
-        refused=f"lacks trait {' or '.join(wanted)}",
-    )
+    def any_trait(self, any_of: frozenset[str]) -> Constraint:
+        wanted = sorted(any_of)
+        providers = providers_with_trait(self.names.traits[name] for name in wanted)
+        detail = wanted[0] if len(wanted) == 1 else f"in:{','.join(wanted)}"
+        carries = self._is_one_of(_provider.id, providers)
+        return Constraint("required", detail, carries, f"lacks trait {' or '.join(wanted)}")
 
+    def no_trait(self, name: str) -> Constraint:
+        carried = tables.resource_provider_traits.alias().c
+        carries = sa.exists().where(
+            carried.resource_provider_id == _provider.id,
+            carried.trait_id == self.names.traits[name],
+        )
+        refused = f"has forbidden trait {name}"
+        return Constraint("required", f"!{name}", sa.not_(carries), refused)
 
-def _no_trait(name: str, names: Names) -> Constraint:
-    carried = resource_provider_traits.alias().c
-    return Constraint(
-        kind="required",
-        detail=f"!{name}",
-        condition=not_(
-            exists().where(
-                carried.resource_provider_id == resource_providers.c.id,
-                carried.trait_id == names.traits[name],
+    def memberships(self, member_of: Sequence[frozenset[str]]) -> Iterator[Constraint]:
+        """Yield that a provider is in one of each of these sets of aggregates.
+
+        As OpenStack placement has it: in all of them by itself, or in all by its root, but not in
+        some by itself and in others by its root. A root is both, so that it only matters in trees.
+        """
+        in_trees = self.root is OWN_ROOT
+        for uuids in member_of:
+            condition = self._in_aggregates(uuids, self.root if in_trees else None)
+            named = sorted(uuids)
+            yield Constraint(
+                kind="member_of",
+                detail=f"in:{','.join(named)}",
+                # PostgreSQL takes an OR to hold for half of all providers, and for half of those
+                # the next one; planned, it reads a whole cloud for the first thousand.
+                condition=row_by_row(condition) if in_trees else condition,
+                refused=f"in none of the aggregates {', '.join(named)}",
+                aggregates=_known(uuids, self.names),
+                alternatives=self._either(uuids) if in_trees and len(member_of) > 1 else None,
             )
-        ),
-        refused=f"has forbidden trait {name}",
-    )
+
+    def not_member_of(self, uuids: frozenset[str]) -> Constraint:
+        outside = row_by_row(sa.not_(self._in_aggregates(uuids, self.root)))
+        detail = f"!in:{','.join(sorted(uuids))}"
+        return Constraint("member_of", detail, outside, "in a forbidden aggregate")
+
+    def _in_aggregates(self, uuids: frozenset[str], root: RootColumn) -> Condition:
+        if root is None:
+            return self._is_one_of(_provider.id, _members(uuids, self.names))
+        itself, by_root = self._either(uuids)
+        # The members are selected once; a root is its own root, so that in a cloud without child
+        # providers they are never selected for the second half.
+        spanned = sa.or_(by_root, sa.and_(_provider.parent_provider_id.is_not(None), itself))
+        if root is OWN_ROOT:
+            return spanned
+        return sa.or_(spanned, self._is_one_of(root, _members(uuids, self.names)))
+
+    def _either(self, uuids: frozenset[str]) -> tuple[Condition, Condition]:
+        members = _members(uuids, self.names)
+        own = self._is_one_of(_provider.id, members)
+        return own, self._is_one_of(_provider.root_provider_id, members)
+
+    def _is_one_of(
+        self, column: sa.ColumnElement[int | None], ids: sa.Select[int] | None
+    ) -> Condition:
+        if ids is None:
+            return sa.false()
+        if not self.style.each:
+            # IN, not EXISTS: only so SQLite starts from the few providers with a rare trait.
+            return column.in_(ids)
+        (own,) = ids.selected_columns
+        return ids.where(own == column).exists()
 
 
-def _known(uuids: frozenset[str], names: Names) -> frozenset[int]:
-    """Return the ids of those aggregates that are there."""
+def _known(uuids: frozenset[str], names: ResolvedNames) -> frozenset[int]:
     return frozenset(names.aggregates[uuid] for uuid in uuids if uuid in names.aggregates)
 
 
-def _members(uuids: frozenset[str], names: Names) -> Select[int] | None:
-    """Return the query of the ids of providers in one of the aggregates, None for nobody."""
+def _members(uuids: frozenset[str], names: ResolvedNames) -> sa.Select[int] | None:
     known = sorted(_known(uuids, names))
     if not known:
         return None
-    membership = resource_provider_aggregates.c
-    return select(membership.resource_provider_id).where(membership.aggregate_id.in_(known))
+    membership = tables.resource_provider_aggregates.c
+    return sa.select(membership.resource_provider_id).where(membership.aggregate_id.in_(known))
 
 
-def _in_aggregates(uuids: frozenset[str], names: Names, home: Home, manner: Manner) -> Condition:
-    """Return whether a provider, its root or its home is in one of the aggregates."""
+def root_in_aggregates(
+    uuids: frozenset[str], names: ResolvedNames, root: sa.ColumnElement[int | None]
+) -> Condition:
+    """Return whether a root is in one of the aggregates; if forbidden, nothing shares with it."""
     members = _members(uuids, names)
-    if members is None:
-        return false()
-    itself = _is_of(resource_providers.c.id, members, manner)
-    if home is None:
-        return itself
-    # The members are gathered once; a root is its own root, so that a cloud without child
-    # providers never gathers them for the second half.
-    spanned = or_(
-        _is_of(resource_providers.c.root_provider_id, members, manner),
-        and_(
-            resource_providers.c.parent_provider_id.is_not(None),
-            itself,
-        ),
-    )
-    return spanned if home is OWN_ROOT else or_(spanned, _is_of(home, members, manner))
+    return sa.false() if members is None else root.in_(members)
 
 
-def _spanning(uuids: frozenset[str], names: Names, home: Home, manner: Manner) -> Condition:
-    """Return :func:`_in_aggregates`, apart where it is no join that a planner could weigh.
-
-    PostgreSQL takes such a condition to hold for half of all, and for half of those the next; it
-    then reads a whole cloud for the thousand that it does not expect to find before.
-    """
-    if home is None or not names.topology.nested:
-        # Everybody is their own root: that is a join.
-        return _in_aggregates(uuids, names, None, manner)
-    return apart(_in_aggregates(uuids, names, home, manner))
-
-
-def _memberships(
-    member_of: Sequence[frozenset[str]], names: Names, home: Home, manner: Manner
-) -> tuple[Constraint, ...]:
-    """Return that a provider is in one of each of these sets of aggregates.
-
-    As OpenStack placement has it: in all of them by itself, or in all by its root, not in some so
-    and in others so. A root is both, so that it only matters where there are trees.
-    """
-    mixing = home is OWN_ROOT and names.topology.nested and len(member_of) > 1
-    return tuple(
-        Constraint(
-            kind="member_of",
-            detail=f"in:{','.join(sorted(uuids))}",
-            condition=_spanning(uuids, names, home if home is OWN_ROOT else None, manner),
-            refused=f"in none of the aggregates {', '.join(sorted(uuids))}",
-            aggregates=_known(uuids, names),
-            halves=_halves(uuids, names, manner) if mixing else None,
-        )
-        for uuids in member_of
-    )
-
-
-def _halves(uuids: frozenset[str], names: Names, manner: Manner) -> tuple[Condition, Condition]:
-    members = _members(uuids, names)
-    if members is None:
-        return false(), false()
-    columns = resource_providers.c
-    return _is_of(columns.id, members, manner), _is_of(columns.root_provider_id, members, manner)
-
-
-def _not_member_of(
-    uuids: frozenset[str], names: Names, home: Home, manner: Manner
-) -> tuple[Constraint, ...]:
-    if not uuids:
-        return ()
-    if home is OWN_ROOT and not names.topology.nested:
-        # Everybody is their own root.
-        home = None
-    return (
-        Constraint(
-            kind="member_of",
-            detail=f"!in:{','.join(sorted(uuids))}",
-            condition=apart(not_(_in_aggregates(uuids, names, home, manner))),
-            refused="in a forbidden aggregate",
-        ),
-    )
-
-
-def bars(uuids: frozenset[str], names: Names, root: ColumnElement[int | None]) -> Condition:
-    """Return whether a root is in one of the aggregates, which forbids its tree to who shares."""
-    members = _members(uuids, names)
-    return false() if members is None else root.in_(members)
-
-
-def _in_tree(uuid: str | None) -> tuple[Constraint, ...]:
-    if uuid is None:
-        return ()
-    member = resource_providers.alias()
-    root = select(member.c.root_provider_id).where(member.c.uuid == uuid).scalar_subquery()
-    return (
-        Constraint(
-            kind="in_tree",
-            detail=uuid,
-            condition=resource_providers.c.root_provider_id == root,
-            refused=f"not in the tree of {uuid}",
-        ),
-    )
-
-
-def all_of(constraints: tuple[Constraint, ...]) -> Condition:
+def all_of(constraints: Sequence[Constraint]) -> Condition:
     """Return the condition that a provider meets every constraint.
 
-    Amounts come last: SQLite tries conditions in the order written, and to sum what is used is
-    the dearest of them. PostgreSQL and MariaDB find their own order.
+    Amounts come last: SQLite evaluates conditions in the order written, and summing usage is the
+    most expensive of them. PostgreSQL and MariaDB find their own order.
     """
     ordered = sorted(_needed(constraints), key=lambda constraint: constraint.kind == "resources")
-    conditions = list(_conditions(ordered))
-    return and_(true(), *conditions[:WEIGHED], *map(apart, conditions[WEIGHED:]))
+    pairs = [one.alternatives for one in ordered if one.alternatives is not None]
+    conditions = []
+    for constraint in ordered:
+        if constraint.alternatives is None or len(pairs) == 1:
+            conditions.append(constraint.condition)
+        elif constraint.alternatives is pairs[0]:  # one for all memberships that go together
+            either = sa.or_(*(sa.and_(*every) for every in zip(*pairs, strict=True)))
+            conditions.append(row_by_row(either))
+    return sa.and_(sa.true(), *conditions[:WEIGHED], *map(row_by_row, conditions[WEIGHED:]))
 
 
 def _needed(constraints: Sequence[Constraint]) -> Iterator[Constraint]:
     """Yield the constraints without memberships that another one implies: of fewer aggregates."""
-    least: list[frozenset[int]] = []
-    named = {one.aggregates for one in constraints if one.aggregates is not None}
-    for aggregates in sorted(named, key=len):
-        if not any(fewer <= aggregates for fewer in least):
-            least.append(aggregates)
-    left = set(least)
+    left = set(least_sets(one.aggregates for one in constraints if one.aggregates is not None))
     for constraint in constraints:
         if constraint.aggregates is None:
             yield constraint
@@ -310,24 +299,26 @@ def _needed(constraints: Sequence[Constraint]) -> Iterator[Constraint]:
             yield constraint
 
 
-def _conditions(constraints: Sequence[Constraint]) -> Iterator[Condition]:
-    """Yield the condition of each constraint, but one for all memberships that go together."""
-    halved = [one.halves for one in constraints if one.halves is not None]
-    for constraint in constraints:
-        if constraint.halves is None or len(halved) == 1:
-            yield constraint.condition
-        elif constraint.halves is halved[0]:
-            yield apart(or_(*(and_(*half) for half in zip(*halved, strict=True))))
+def least_sets(sets: Iterable[frozenset[int]]) -> tuple[frozenset[int], ...]:
+    """Return the sets, smallest first, without those that contain another one.
+
+    Who has (or is) one of each of these has one of each of all.
+    """
+    least: list[frozenset[int]] = []
+    for one in sorted(set(sets), key=lambda one: (len(one), sorted(one))):
+        if not any(fewer <= one for fewer in least):
+            least.append(one)
+    return tuple(least)
 
 
 #: So many conditions a planner may weigh against each other: seven take PostgreSQL 10 ms.
 WEIGHED = 3
 
 
-def apart(condition: Condition) -> Condition:
-    """Return a condition that is asked row by row, whatever else is asked.
+def row_by_row(condition: Condition) -> Condition:
+    """Return a condition that is evaluated for each row rather than planned as a join.
 
-    Planners make joins of EXISTS and IN, and try the joins in many orders: the time for that grows
-    out of all bounds with their number, to minutes for twenty.
+    Planners make joins of EXISTS and IN, and try the joins in many orders: planning twenty of them
+    takes minutes.
     """
-    return case((condition, 1), else_=0) != 0
+    return sa.case((condition, 1), else_=0) != 0

@@ -1,89 +1,59 @@
-"""The allocation-candidates search, told top to bottom.
+"""The allocation-candidates search, from top to bottom.
 
-names -> constraints -> narrow, or trees -> combinations -> allocation requests
+names -> constraints -> single providers, or trees -> combinations -> allocation requests
 
-The question comes as a value and the answer is one. A request of one group in a cloud of lone
-providers is narrowed by a single statement; any other is combined tree by tree, of the same
-constraints. Summaries of the providers found are made by ``summaries``, since the scheduler has
-no use for them; ``explain`` tells, of the very same constraints, what each of them removed.
+A request of one group in a cloud of providers without trees is answered by a single statement; any
+other is combined tree by tree, with the same constraints. Summaries of the providers found are made
+by ``summaries``, since the scheduler needs none; ``explain`` reports what each constraint removed.
 """
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from sqlalchemy import Connection, and_
 
-from placement_sched.candidates.combine import Budget, Rules
-from placement_sched.candidates.constraints import (
-    PLAINLY,
-    Constraint,
-    Manner,
-    all_of,
-    constraints_of,
-    root_constraints_of,
-)
-from placement_sched.candidates.forest import Forest
-from placement_sched.candidates.gather import gather
-from placement_sched.candidates.harvest import Harvest
-from placement_sched.candidates.layouts import Layouts
-from placement_sched.candidates.members import described, trees_of
-from placement_sched.candidates.names import Names, resolve
-from placement_sched.candidates.narrow import describe, ids_of, narrow, sample
-from placement_sched.candidates.parts import Part, parts_of, serves_alone
-from placement_sched.candidates.simplify import distinct_ties, least_sets
-from placement_sched.candidates.sums import sums_of
-from placement_sched.candidates.topology import Topology
-from placement_sched.config.settings import Settings
-from placement_sched.db.among import among
+from placement_sched.candidates import constraints, single_provider
+from placement_sched.candidates.combine import Budget
+from placement_sched.candidates.constraints import DEFAULT_STYLE, ConditionStyle, Constraint
+from placement_sched.candidates.enumerate import Enumeration
+from placement_sched.candidates.provider_trees import described, whole_trees_of
+from placement_sched.candidates.resolve import ResolvedNames, resolve
+from placement_sched.candidates.slots import SlotGroup, slots_of, tree_search
+from placement_sched.candidates.tree_loader import TreeLoader
+from placement_sched.db.sql import among
 from placement_sched.db.tables import resource_providers
 from placement_sched.errors import TooComplex
-from placement_sched.model.candidate import (
-    AllocationRequest,
-    CandidateProvider,
-    Candidates,
-    Layout,
-    Usages,
-)
-from placement_sched.model.query import CandidatesQuery, RequestGroup
+from placement_sched.model.placement import candidate
+from placement_sched.model.placement.candidate import AllocationRequest, Candidates, Layout
+from placement_sched.model.placement.query import CandidatesQuery
+from placement_sched.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A question made ready, to be asked plainly or explained."""
+    """A request with its names resolved, ready to be searched for or explained."""
 
     query: CandidatesQuery
-    names: Names
+    names: ResolvedNames
 
     @property
-    def topology(self) -> Topology:
-        """Return which shapes of providers there are."""
-        return self.names.topology
+    def is_single(self) -> bool:
+        """Return whether one provider serves the request: one group, and no provider in a tree."""
+        return self.query.is_plain and self.names.topology.flat
 
-    @property
-    def is_alone(self) -> bool:
-        """Return whether lone providers are asked for one group, so that none combine."""
-        return self.query.is_plain and self.topology.flat
-
-    @property
-    def constraints(self) -> tuple[Constraint, ...]:
-        """Return the constraints of a search that :attr:`is_alone`, as they are explained."""
-        return self.conditions(PLAINLY)
-
-    def conditions(self, manner: Manner) -> tuple[Constraint, ...]:
-        """Return the same, written so: of the one group, and of the root, which is itself."""
+    def constraints(self, style: ConditionStyle = DEFAULT_STYLE) -> tuple[Constraint, ...]:
+        """Return the constraints where :attr:`is_single`: of the group, and of the root."""
         (group,) = self.query.groups
         return (
-            *constraints_of(group, self.names, manner=manner),
-            *root_constraints_of(self.query.root, self.names, manner),
+            *constraints.constraints_of(group, self.names, style=style),
+            *constraints.root_constraints_of(self.query.root, self.names, style),
         )
 
 
 def prepare(connection: Connection, query: CandidatesQuery) -> Search:
-    """Return the search that answers ``query``.
-
-    Raises :class:`Invalid` for a resource class or trait that does not exist.
-    """
+    """Return the search for ``query``; raises :class:`UnknownNames` for a class or trait."""
     return Search(query, resolve(connection, query))
 
 
@@ -98,25 +68,18 @@ def find(
     """Return the candidates of a search: the first by provider id, or a fair sample.
 
     ``one_of_a_tree`` leaves out candidates with several providers of one tree, which callers
-    before microversion 1.29 would not understand. The options of ``[placement]`` apply:
-    ``randomize_allocation_candidates``, ``max_allocation_candidates``,
-    ``allocation_candidates_generation_strategy``, ``allocation_candidates_budget`` and
-    ``max_member_of``. Raises :class:`TooComplex` for more combinations or memberships than the
-    last two of them allow.
+    before microversion 1.29 would not understand. Raises :class:`TooComplex` for more combinations
+    or memberships than ``[placement] allocation_candidates_budget`` and ``max_member_of`` allow.
     """
     _check_memberships(search, settings)
     limit = effective_limit(search.query.limit, settings)
-    lot = random if settings.placement.randomize_allocation_candidates else None
-    if search.is_alone:
-        return _alone(connection, search, limit, lot)
-    strategy = settings.placement.allocation_candidates_generation_strategy
-    harvest = Harvest(
-        budget=_budget(settings),
-        limit=limit,
-        breadth_first=strategy == "breadth-first",
-        random=lot,
-    )
-    return _together(connection, search, harvest, one_of_a_tree=one_of_a_tree)
+    sampling = random if settings.placement.randomize_allocation_candidates else None
+    if search.is_single:
+        return _find_single(connection, search, limit, sampling)
+    loader = _loader(connection, search, settings, one_of_a_tree=one_of_a_tree)
+    in_turn = settings.placement.allocation_candidates_generation_strategy == "breadth-first"
+    enumeration = Enumeration(loader=loader, limit=limit, breadth_first=in_turn, random=sampling)
+    return _find_in_trees(search, enumeration)
 
 
 def find_on(
@@ -126,138 +89,120 @@ def find_on(
 
     Of a tree with very many, only as many as ``[scheduler] max_placement_results`` are made.
     """
-    if search.is_alone:
+    if search.is_single:
         of_these = among(connection, resource_providers.c.uuid, roots)
-        (group,) = search.query.groups
-        condition = and_(all_of(search.conditions(Manner(each=True))), of_these)
-        return _candidates_of(group, *narrow(connection, condition, None, None), limit=None)
-    harvest = Harvest(
-        budget=_budget(settings),
-        limit=settings.scheduler.max_placement_results,
-        only=sorted(ids_of(connection, roots).values()),
-    )
-    return _together(connection, search, harvest, one_of_a_tree=False)
+        serving = constraints.all_of(search.constraints(constraints.EACH_PROVIDER))
+        found = single_provider.first_providers(connection, and_(serving, of_these), None, None)
+        return _single_candidates(search, *found, limit=None)
+    only = sorted(single_provider.ids_of(connection, roots).values())
+    most, loader = settings.scheduler.max_placement_results, _loader(connection, search, settings)
+    return _find_in_trees(search, Enumeration(loader=loader, limit=most, only=only))
 
 
-def _budget(settings: Settings) -> Budget:
-    return Budget(
-        settings.placement.allocation_candidates_budget,
-        settings.placement_database.read_timeout,
-    )
+def _loader(
+    connection: Connection, search: Search, settings: Settings, *, one_of_a_tree: bool = False
+) -> TreeLoader:
+    steps = settings.placement.allocation_candidates_budget
+    budget = Budget(steps, settings.placement_database.read_timeout)
+    trees = tree_search(search.query, search.names, one_of_a_tree=one_of_a_tree)
+    return TreeLoader(connection, trees, budget)
 
 
 def _check_memberships(search: Search, settings: Settings) -> None:
-    """Raise :class:`TooComplex` for more sets of aggregates than may be asked of providers."""
-    query = search.query
-    parts = () if search.is_alone else parts_of(query, search.names)
-    asked = query.groups if search.is_alone else [part.group for part in parts]
-    number = sum(len(group.aggregates.member_of) for group in asked)
+    groups = list(search.query.groups)
+    if not search.is_single:
+        groups = [one.group for one in slots_of(search.query, search.names)]
+    number = sum(len(group.aggregates.member_of) for group in groups)
     most = settings.placement.max_member_of
     if number > most:
         raise TooComplex(
-            f"The request asks {number} times for a set of aggregates (member_of, for each class "
-            f"of the group without suffix), where [placement] max_member_of allows {most}."
+            f"The request has {number} sets of aggregates (member_of, for each class of the group "
+            f"without suffix), more than [placement] max_member_of allows: {most}."
         )
 
 
-def effective_limit(asked: int | None, settings: Settings) -> int | None:
-    """Return the smaller of what the caller and the operator allow; None is no limit."""
+def effective_limit(requested: int | None, settings: Settings) -> int | None:
+    """Return the smaller of what the caller and the operator allow; None is without limit."""
     bound = settings.placement.max_allocation_candidates
-    limits = [limit for limit in (asked, bound) if limit is not None and limit >= 0]
+    limits = [limit for limit in (requested, bound) if limit is not None and limit >= 0]
     return min(limits, default=None)
 
 
-def limiting_option(asked: int | None, settings: Settings) -> str:
-    """Return the option that sets the limit in effect, and where its value was laid over it."""
-    bound = settings.placement.max_allocation_candidates
-    by_operator = asked is None or 0 <= bound < asked
-    group, name = (
-        ("placement", "max_allocation_candidates")
-        if by_operator
-        else ("scheduler", "max_placement_results")
-    )
-    source = settings.laid_over(group, name)
+def limiting_option(requested: int | None, settings: Settings) -> str:
+    """Return the option that sets the limit in effect, and where its value was overridden."""
+    group, name = "scheduler", "max_placement_results"
+    if requested is None or 0 <= settings.placement.max_allocation_candidates < requested:
+        group, name = "placement", "max_allocation_candidates"
+    source = settings.source_of_override(group, name)
     return f"[{group}] {name}" + (f" (set in {source})" if source else "")
 
 
-def _alone(
-    connection: Connection, search: Search, limit: int | None, lot: Random | None
+def _find_single(
+    connection: Connection, search: Search, limit: int | None, random: Random | None
 ) -> Candidates:
-    """Return the providers that serve the one group of the request, each alone."""
     (group,) = search.query.groups
-    if lot is None:
-        counted = sums_of(connection, [search.names.classes[name] for name, _ in group.resources])
-        condition = all_of(search.conditions(Manner(sums=counted)))
-        providers, usages = narrow(connection, condition, counted, limit)
-    else:
-        providers = sample(connection, all_of(search.constraints), limit, lot)
-        usages = Usages()
-    return _candidates_of(group, providers, usages, limit=limit)
+    if random is not None:
+        serving = constraints.all_of(search.constraints())
+        drawn = single_provider.sample(connection, serving, limit, random)
+        return _single_candidates(search, drawn, candidate.Usages(), limit=limit)
+    classes = [search.names.classes[name] for name, _ in group.resources]
+    sums = constraints.usage_sums(connection, classes)
+    serving = constraints.all_of(search.constraints(ConditionStyle(sums=sums)))
+    found = single_provider.first_providers(connection, serving, sums, limit)
+    return _single_candidates(search, *found, limit=limit)
 
 
-def _candidates_of(
-    group: RequestGroup,
-    providers: tuple[CandidateProvider, ...],
-    usages: Usages,
+def _single_candidates(
+    search: Search,
+    providers: tuple[candidate.CandidateProvider, ...],
+    usages: candidate.Usages,
     *,
     limit: int | None,
 ) -> Candidates:
-    """Return a candidate on each of these providers, which serve the group alone."""
+    (group,) = search.query.groups
     layout = Layout(amounts=(dict(group.resources),), mappings={group.suffix: (0,)})
     return Candidates(
-        requests=tuple(
-            AllocationRequest(layout, (provider.uuid,), provider.root_uuid)
-            for provider in providers
-        ),
+        requests=tuple(AllocationRequest(layout, (one.uuid,), one.root_uuid) for one in providers),
         providers=providers,
         limited=limit is not None and len(providers) >= limit,
         usages=usages,
     )
 
 
-def _together(
-    connection: Connection, search: Search, harvest: Harvest, *, one_of_a_tree: bool
-) -> Candidates:
-    """Return the combinations of providers that serve the request, tree by tree."""
-    forest = forest_of(search, one_of_a_tree=one_of_a_tree)
-    basket = gather(connection, forest, harvest)
-    layouts = Layouts(forest.parts, search.names)
-    uuids = {key: member.uuid for key, member in basket.members.items()}
-    serving = dict.fromkeys(key for one in basket.found for key in one)
-    own, others = described(basket.members, serving)
+def _find_in_trees(search: Search, enumeration: Enumeration) -> Candidates:
+    enumeration.run()
+    providers, loader = enumeration.providers, enumeration.loader
+    uuids = {key: provider.uuid for key, provider in providers.items()}
+    class_names = search.names.class_names
+    # Few layouts, each made once, for many requests.
+    layouts: dict[tuple[int, ...], Layout] = {}
+    requests: list[AllocationRequest] = []
+    for chosen, root in enumeration.found.items():
+        order: dict[int, int] = {}
+        pattern = tuple([order.setdefault(key, len(order)) for key in chosen])
+        layout = layouts.get(pattern)
+        if layout is None:
+            layout = layouts[pattern] = _layout(loader.search.slots, class_names, pattern)
+        taken = tuple([uuids[key] for key in order])
+        requests.append(AllocationRequest(layout, taken, uuids[root]))
+    serving = dict.fromkeys(key for chosen in enumeration.found for key in chosen)
+    known, unknown = described(providers, serving)
     return Candidates(
-        requests=tuple([layouts.place(one, uuids) for one in basket.found.values()]),
-        providers=(*own, *describe(connection, others)),
-        limited=basket.lacking == 0,
-        trees=None if search.topology.sharing else trees_of(basket.members, serving),
+        requests=tuple(requests),
+        providers=(*known, *single_provider.describe(loader.connection, unknown)),
+        limited=enumeration.lacking == 0,
+        trees=None if search.names.topology.sharing else whole_trees_of(providers, serving),
     )
 
 
-def forest_of(search: Search, *, one_of_a_tree: bool = False) -> Forest:
-    """Return a search as it is asked of trees."""
-    parts = parts_of(search.query, search.names)
-    return Forest(
-        parts=parts,
-        rules=_rules(search, parts, one_of_a_tree=one_of_a_tree),
-        root=search.query.root,
-        names=search.names,
-        topology=search.topology,
-    )
-
-
-def _rules(search: Search, parts: tuple[Part, ...], *, one_of_a_tree: bool) -> Rules:
-    query, trait_ids = search.query, search.names.traits
-    positions = {part.slot.suffix: position for position, part in enumerate(parts)}
-    group = query.group
-    return Rules(
-        slots=tuple(part.slot for part in parts),
-        isolate=query.isolates,
-        trait_choices=least_sets(
-            frozenset(trait_ids[name] for name in any_of)
-            for any_of in (group.traits.required if group and not serves_alone(group) else ())
-        ),
-        subtrees=distinct_ties(
-            tuple(positions[suffix] for suffix in suffixes) for suffixes in query.same_subtrees
-        ),
-        one_of_a_tree=one_of_a_tree,
-    )
+def _layout(
+    slots: Sequence[SlotGroup], class_names: Mapping[int, str], pattern: tuple[int, ...]
+) -> Layout:
+    amounts: tuple[dict[str, int], ...] = tuple({} for _ in set(pattern))
+    mappings: dict[str, dict[int, None]] = defaultdict(dict)
+    for one, place in zip(slots, pattern, strict=True):
+        mappings[one.slot.suffix][place] = None
+        for class_id, amount in one.slot.amounts:
+            name = class_names[class_id]
+            amounts[place][name] = amounts[place].get(name, 0) + amount
+    return Layout(amounts, {suffix: tuple(held) for suffix, held in mappings.items()})

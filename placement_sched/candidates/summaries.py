@@ -1,14 +1,14 @@
-"""Provider summaries: the bulk of an answer, kept ready-made but for the usages.
+"""Provider summaries: the bulk of an answer, remembered except for the usages.
 
-What a provider has (capacities, traits) is kept as a JSON fragment for as long as its generation
-is the same, since every change of it bumps the generation. What bumps none is compared: parent and
+What a provider has (capacities, traits) is remembered as JSON for as long as its generation is the
+same, since every change of it increments the generation. What does not is compared: parent and
 root, and the names of resource classes, which before microversion 1.7 could be changed. Usages are
-read live, because deleting allocations bumps nothing. Bounded, per process, correct beside other
-writers.
+always read, because deleting allocations increments nothing. Bounded, per process, and correct
+beside other writers.
 
-Nothing is kept where a provider may get the id of one that is gone (OpenStack placement's database
-on SQLite): made again, it may be the same in all that is compared, and its times may be, too, since
-they are kept to the second.
+Nothing is remembered where a provider may get the id of a deleted one (OpenStack placement's
+database on SQLite): created again, it may be equal in all that is compared, even in its times,
+which have a resolution of one second.
 """
 
 from collections import defaultdict
@@ -20,89 +20,63 @@ from threading import Lock
 import orjson
 from sqlalchemy import BigInteger, Connection, Select, String, cast, func, select
 
-from placement_sched.db.among import among
-from placement_sched.db.batches import AT_ONCE, batches
-from placement_sched.db.tables import (
-    allocations,
-    inventories,
-    resource_provider_traits,
-    resource_providers,
-    traits,
-)
-from placement_sched.db.used_ids import uses_ids_again
-from placement_sched.model.candidate import CandidateProvider, Usages
-from placement_sched.model.inventory import Inventory
+from placement_sched.db import tables
+from placement_sched.db.sql import AT_ONCE, among, batches, uses_ids_again
+from placement_sched.model.placement.candidate import CandidateProvider, Usages
+from placement_sched.model.placement.provider import Inventory
 
 #: How many providers' fragments a process keeps (some kilobytes each).
 KEPT = 100_000
 #: A generation that no provider has.
 _NEVER = -1
 
-_TRAIT_NAMES = select(traits.c.id, traits.c.name)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What the version asked shows: which classes (None: all), traits, and the tree."""
+class SummaryFields:
+    """What a summary shows in a microversion: which classes (None: all), traits, and the tree."""
 
     classes: frozenset[int] | None
     traits: bool
     tree: bool
 
-    @property
-    def is_newest(self) -> bool:
-        """Return whether everything there is to show is shown."""
-        return self.classes is None and self.traits and self.tree
-
 
 @dataclass(frozen=True, slots=True)
-class Resources:
-    """JSON of what there is of each class, with %d where the usage goes; and of all together."""
+class _Fragment:
+    """What a summary shows of a provider as long as it does not change, in pieces of JSON.
 
-    each: tuple[bytes, ...]
-    all: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """What a summary shows of a provider as long as it stays as it is, in pieces of JSON.
-
-    The newest form is ``opening``, all ``resources`` with their usages, ``traits`` and ``tree``.
-    ``classes`` are the ids of the resources. An opening begins with a comma.
+    The newest form is ``opening``, ``resources`` with their usages, ``traits`` and ``tree``.
+    ``resource`` is the JSON of each class, with %d for the usage, and ``resources`` that of all
+    together. ``classes`` are the ids of the resources. An opening begins with a comma.
     """
 
     provider: CandidateProvider
     classes: tuple[int, ...]
     opening: bytes
-    resources: Resources
+    resource: tuple[bytes, ...]
+    resources: bytes
     traits: bytes
     tree: bytes
 
-    def summary(self, used: Iterable[int], shape: Shape) -> bytes:
+    def summary(self, used: Iterable[int], fields: SummaryFields) -> bytes:
         """Return the summary in an older form; ``used`` is what is used of each class."""
         resources = b",".join(
             piece % amount
-            for one, piece, amount in zip(self.classes, self.resources.each, used, strict=True)
-            if shape.classes is None or one in shape.classes
+            for one, piece, amount in zip(self.classes, self.resource, used, strict=True)
+            if fields.classes is None or one in fields.classes
         )
-        traits = self.traits if shape.traits else _NO_TRAITS
-        tree = self.tree if shape.tree else b"}"
+        traits = self.traits if fields.traits else b"}"
+        tree = self.tree if fields.tree else b"}"
         return b"".join((self.opening, resources, traits, tree))
 
 
-#: What ends the resources of a summary that tells no traits.
-_NO_TRAITS = b"}"
-
-
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """Fragments by provider id, and the names of classes that stand in them."""
+class _Memory:
+    """Fragments by provider id, and the names of classes that are in them."""
 
     class_names: Mapping[int, str] = field(default_factory=dict)
-    fragments: dict[int, Fragment] = field(default_factory=dict)
+    fragments: dict[int, _Fragment] = field(default_factory=dict)
 
     def agrees_with(self, class_names: Mapping[int, str]) -> bool:
-        """Return whether no class that a fragment may name was renamed or removed since."""
         return self.class_names.items() <= class_names.items()
 
 
@@ -111,7 +85,7 @@ class Summaries:
 
     def __init__(self, kept: int = KEPT) -> None:
         self._most = kept
-        self._kept = _Kept()
+        self._memory = _Memory()
         self._lock = Lock()
 
     def render(
@@ -119,210 +93,178 @@ class Summaries:
         connection: Connection,
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
-        shape: Shape,
+        fields: SummaryFields,
         known: Usages,
     ) -> list[bytes]:
         """Return the JSON object of summaries by provider uuid, in the order given, in pieces.
 
-        Usages that are ``known`` are not asked for again. Only the resources are filled in: to look
-        for their places in whole summaries takes ten times as long.
+        Usages that are ``known`` are not read again. Only the resources are filled in: looking for
+        their places in whole summaries takes ten times as long.
         """
-        fragments = self._current(connection, providers, class_names)
-        used = _used(connection, fragments, shape, known)
-        told: list[bytes] = []
+        fragments = self._fragments(connection, providers, class_names)
+        used = _used(connection, fragments, fields, known)
+        pieces: list[bytes] = []
+        newest = fields.classes is None and fields.traits and fields.tree
         for some in batches(fragments, AT_ONCE):
-            pieces = _told(some, used, shape)
-            told += pieces if len(fragments) <= AT_ONCE else [b"".join(pieces)]
-        if told:
-            told[0] = told[0].removeprefix(b",")
-        return [b"{", *told, b"}"]
+            rendered: list[bytes] = []
+            for one in some:
+                if newest:
+                    resources = one.resources % used[one.provider.id]
+                    rendered += (one.opening, resources, one.traits, one.tree)
+                else:
+                    rendered.append(one.summary(used[one.provider.id], fields))
+            pieces += rendered if len(fragments) <= AT_ONCE else [b"".join(rendered)]
+        if pieces:
+            pieces[0] = pieces[0].removeprefix(b",")
+        return [b"{", *pieces, b"}"]
 
-    def _current(
+    def _fragments(
         self,
         connection: Connection,
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
-    ) -> Sequence[Fragment]:
-        """Return a fragment of each provider, loading in three statements those not kept."""
-        kept = self._kept
-        known = kept.fragments if kept.agrees_with(class_names) else {}
-        found: dict[int, Fragment] = {}
-        lacking = []
+    ) -> Sequence[_Fragment]:
+        """Return a fragment of each provider, loading in three statements those not in memory."""
+        memory = self._memory
+        known = memory.fragments if memory.agrees_with(class_names) else {}
+        found: dict[int, _Fragment] = {}
+        missing = []
         for provider in providers:
             fragment = known.get(provider.id)
             if fragment is not None and fragment.provider == provider:
                 found[provider.id] = fragment
             else:
-                lacking.append(provider)
-        if lacking:
-            loaded = _load(connection, lacking, class_names)
+                missing.append(provider)
+        if missing:
+            loaded = _load(connection, missing, class_names)
             found.update(loaded)
-            self._keep(loaded, class_names)
+            self._remember(loaded, class_names)
         return [found[provider.id] for provider in providers]
 
-    def _keep(self, loaded: Mapping[int, Fragment], class_names: Mapping[int, str]) -> None:
+    def _remember(self, loaded: Mapping[int, _Fragment], class_names: Mapping[int, str]) -> None:
         with self._lock:
-            kept = self._kept
-            if kept.class_names != class_names:
-                agrees = kept.agrees_with(class_names)
-                kept = _Kept(class_names, kept.fragments if agrees else {})
-            if len(kept.fragments) + len(loaded) > self._most:
-                kept = _Kept(class_names)
-            kept.fragments.update(loaded)
-            self._kept = kept
-
-
-def _told(
-    fragments: Iterable[Fragment], used: Mapping[int, tuple[int, ...]], shape: Shape
-) -> list[bytes]:
-    """Return the summaries of these, each of which begins with a comma, in pieces."""
-    if not shape.is_newest:
-        return [one.summary(used[one.provider.id], shape) for one in fragments]
-    told: list[bytes] = []
-    for one in fragments:
-        resources = one.resources.all % used[one.provider.id]
-        told += (one.opening, resources, one.traits, one.tree)
-    return told
+            memory = self._memory
+            if memory.class_names != class_names:
+                agrees = memory.agrees_with(class_names)
+                memory = _Memory(class_names, memory.fragments if agrees else {})
+            if len(memory.fragments) + len(loaded) > self._most:
+                memory = _Memory(class_names)
+            memory.fragments.update(loaded)
+            self._memory = memory
 
 
 def _load(
-    connection: Connection,
-    providers: Sequence[CandidateProvider],
-    class_names: Mapping[int, str],
-) -> dict[int, Fragment]:
+    connection: Connection, providers: Sequence[CandidateProvider], class_names: Mapping[int, str]
+) -> dict[int, _Fragment]:
     by_id = {provider.id: provider for provider in providers}
-    resources: dict[int, dict[int, tuple[str, int]]] = {key: {} for key in by_id}
-    carried: dict[int, str] = dict.fromkeys(by_id, "")
+    capacities: dict[int, dict[int, tuple[str, int]]] = {key: {} for key in by_id}
+    trait_ids: dict[int, str] = dict.fromkeys(by_id, "")
     for batch in batches(by_id):
-        for key, class_id, total, reserved, ratio in connection.execute(
-            _inventories_of(connection, batch)
-        ).all():
-            if class_id not in class_names:
-                # Made since the names were read: told as if it were not there yet, and not kept.
+        rows = connection.execute(_inventories_of(connection, batch)).all()
+        for key, class_id, total, reserved, ratio in rows:
+            name = class_names.get(class_id)
+            if name is None:
+                # Made after the names were read: left out here, and not remembered.
                 by_id[key] = by_id[key]._replace(generation=_NEVER)
                 continue
             inventory = Inventory(
-                resource_class=class_names[class_id],
-                total=total,
-                reserved=reserved,
-                allocation_ratio=ratio,
+                resource_class=name, total=total, reserved=reserved, allocation_ratio=ratio
             )
-            resources[key][class_id] = (inventory.resource_class, inventory.capacity)
-        carried.update(row for row in connection.execute(_traits_of(connection, batch)).all())
-    # Asked after the ids, so that each of them has a name.
-    used_again = uses_ids_again(connection, resource_providers)
-    rows = connection.execute(_TRAIT_NAMES.add_columns(used_again)).all()
-    if any(again for *_, again in rows):
+            capacities[key][class_id] = (name, inventory.capacity)
+        trait_ids.update(row for row in connection.execute(_traits_of(connection, batch)).all())
+    # Selected after the ids, so that each of them has a name.
+    used_again = uses_ids_again(connection, tables.resource_providers)
+    known = connection.execute(select(tables.traits.c.id, tables.traits.c.name, used_again)).all()
+    if any(again for *_, again in known):
         by_id = {key: provider._replace(generation=_NEVER) for key, provider in by_id.items()}
-    names = {key: name for key, name, _ in rows}
-    told = {ids: _trait_list(ids, names) for ids in set(carried.values())}
+    names = {key: name for key, name, _ in known}
+    rendered = {}
+    for ids in set(trait_ids.values()):
+        # In the order of their ids, as OpenStack placement usually has them.
+        carried = sorted(int(one) for one in ids.split(",") if one)
+        shown = orjson.dumps([names[one] for one in carried if one in names])
+        rendered[ids] = b'},"traits":' + shown
     return {
-        key: _fragment(provider, resources[key], told[carried[key]])
+        key: _fragment(provider, capacities[key], rendered[trait_ids[key]])
         for key, provider in by_id.items()
     }
 
 
-def _trait_list(ids: str, names: Mapping[int, str]) -> bytes:
-    """Return the piece that tells the traits of these ids, which stand between commas.
-
-    They are in the order of their ids, as OpenStack placement usually has them.
-    """
-    found = (names.get(key) for key in sorted(int(key) for key in ids.split(",") if key))
-    return b'},"traits":' + orjson.dumps([name for name in found if name])
-
-
 def _fragment(
-    provider: CandidateProvider, resources: Mapping[int, tuple[str, int]], told: bytes
-) -> Fragment:
+    provider: CandidateProvider, capacities: Mapping[int, tuple[str, int]], traits_json: bytes
+) -> _Fragment:
     parent = f'"{provider.parent_uuid}"' if provider.parent_uuid else "null"
     tree = f',"parent_provider_uuid":{parent},"root_provider_uuid":"{provider.root_uuid}"}}'
-    return Fragment(
+    each, together = _resources_json(tuple(capacities.values()))
+    return _Fragment(
         provider=provider,
-        classes=tuple(resources),
+        classes=tuple(capacities),
         opening=f',"{provider.uuid}":{{"resources":{{'.encode(),
-        resources=_resources(tuple(resources.values())),
-        traits=told,
+        resource=each,
+        resources=together,
+        traits=traits_json,
         tree=tree.encode(),
     )
 
 
 @lru_cache(maxsize=10_000)  # hosts of one kind share them
-def _resources(capacities: tuple[tuple[str, int], ...]) -> Resources:
+def _resources_json(capacities: tuple[tuple[str, int], ...]) -> tuple[tuple[bytes, ...], bytes]:
     each = tuple(
         orjson.dumps(name).replace(b"%", b"%%") + b':{"capacity":%d,"used":%%d}' % capacity
         for name, capacity in capacities
     )
-    return Resources(each, b",".join(each))
+    return each, b",".join(each)
 
 
 def _inventories_of(
     connection: Connection, ids: Sequence[int]
 ) -> Select[int, int, int, int, float]:
-    owned = inventories.c
-    return (
-        select(
-            owned.resource_provider_id,
-            owned.resource_class_id,
-            owned.total,
-            owned.reserved,
-            owned.allocation_ratio,
-        )
-        .where(among(connection, owned.resource_provider_id, ids))
-        .order_by(owned.resource_class_id)
-    )
+    owned = tables.inventories.c
+    key = owned.resource_provider_id
+    amounts = (owned.total, owned.reserved, owned.allocation_ratio)
+    statement = select(key, owned.resource_class_id, *amounts)
+    return statement.where(among(connection, key, ids)).order_by(owned.resource_class_id)
 
 
 def _traits_of(connection: Connection, ids: Sequence[int]) -> Select[int, str]:
-    """Return the query of the ids of a provider's traits: one row, where each would be forty."""
-    carried = resource_provider_traits.c
-    return (
-        select(
-            carried.resource_provider_id,
-            func.aggregate_strings(cast(carried.trait_id, String), ","),
-        )
-        .where(among(connection, carried.resource_provider_id, ids))
-        .group_by(carried.resource_provider_id)
-    )
+    # The ids of a provider's traits come in one row rather than in forty.
+    carried = tables.resource_provider_traits.c
+    key = carried.resource_provider_id
+    together = func.aggregate_strings(cast(carried.trait_id, String), ",")
+    return select(key, together).where(among(connection, key, ids)).group_by(key)
 
 
 def _used(
-    connection: Connection, fragments: Sequence[Fragment], shape: Shape, known: Usages
+    connection: Connection, fragments: Sequence[_Fragment], fields: SummaryFields, known: Usages
 ) -> Mapping[int, tuple[int, ...]]:
-    """Return what is used of each class that a provider has, by provider id, in their order."""
     rest = {
-        fragment.provider.id: fragment
+        fragment.provider.id: fragment.classes
         for fragment in fragments
         if fragment.classes != known.classes or fragment.provider.id not in known.amounts
     }
     if not rest:
         return known.amounts
-    summed = _sums(connection, list(rest), shape.classes)
-    return {
-        **known.amounts,
-        **{
-            key: tuple([summed[one].get(key, 0) for one in fragment.classes])
-            for key, fragment in rest.items()
-        },
-    }
+    summed = _sums(connection, list(rest), fields.classes)
+    used = dict(known.amounts)
+    for key, classes in rest.items():
+        used[key] = tuple([summed[one].get(key, 0) for one in classes])
+    return used
 
 
 def _sums(
     connection: Connection, ids: Sequence[int], classes: Iterable[int] | None
 ) -> Mapping[int, Mapping[int, int]]:
-    """Return what is used of each class, by provider id."""
-    held = allocations.c
-    place = (held.resource_provider_id, held.resource_class_id)
+    held = tables.allocations.c
+    key = (held.resource_provider_id, held.resource_class_id)
     # MariaDB sums to a decimal; and several allocations may be more than a column of one holds.
     summed = func.sum(held.used).cast(BigInteger)
-    statement = select(*place, summed).group_by(*place)
+    statement = select(*key, summed).group_by(*key)
     if classes is not None:
         statement = statement.where(held.resource_class_id.in_(sorted(classes)))
     found: dict[int, dict[int, int]] = defaultdict(dict)
     for batch in batches(ids):
-        some = connection.execute(
-            statement.where(among(connection, held.resource_provider_id, batch))
-        )
+        some = connection.execute(statement.where(among(connection, key[0], batch)))
         for rows in some.partitions(AT_ONCE):
-            for provider, key, used in rows:
-                found[key][provider] = used
+            for provider, class_id, used in rows:
+                found[class_id][provider] = used
     return found

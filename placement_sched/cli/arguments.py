@@ -1,13 +1,14 @@
 """The parser, and the arguments that several commands share."""
 
 import argparse
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaint is one line on stderr."""
+    """A parser that reports an error in one line on stderr."""
 
-    #: The exit status of a complaint; a command that must have another sets it on its parser.
+    #: The exit status for wrong arguments; a command may set another one on its parser.
     complaint = 2
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -16,7 +17,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
 
     def error(self, message: str) -> NoReturn:
-        """Tell what is wrong with the arguments and where help is, and leave."""
+        """Print what is wrong with the arguments and where help is, and exit."""
         self.exit(self.complaint, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
@@ -25,10 +26,16 @@ Commands = Any
 
 
 def add_command(
-    commands: Commands, name: str, *, summary: str, epilog: str | None = None
-) -> argparse.ArgumentParser:
-    """Add a command that reads the configuration, and return its parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    commands: Commands,
+    name: str,
+    summary: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    epilog: str | None = None,
+    **statuses: int,
+) -> Parser:
+    """Add a command that does ``run``, with exit ``statuses`` of its own; return its parser."""
+    parser: Parser = commands.add_parser(
         name,
         help=summary,
         description=summary[0].upper() + summary[1:] + ".",
@@ -40,12 +47,14 @@ def add_command(
         metavar="FILE",
         action="append",
         default=[],
-        help="configuration file in INI form; repeatable, a later one wins",
+        help="configuration file in INI format; repeatable, later files override earlier ones",
     )
+    parser.set_defaults(run=run, **statuses)
+    parser.complaint = statuses.get("wrong_input", Parser.complaint)
     return parser
 
 
-def add_group(commands: Commands, name: str, *, summary: str) -> Commands:
+def add_group(commands: Commands, name: str, summary: str) -> Commands:
     """Add a group of commands (``db sync``, ``db version``) and return what they are added to."""
     parser = commands.add_parser(
         name, help=summary, description=summary[0].upper() + summary[1:] + "."
@@ -59,7 +68,7 @@ def add_format(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("text", "json"),
         default="text",
-        help="how the result is printed (default: %(default)s)",
+        help="output format (default: %(default)s)",
     )
 
 
@@ -68,19 +77,12 @@ ALL_RECORDED = "--instances-are-all-recorded"
 
 
 def add_all_recorded(parser: argparse.ArgumentParser) -> None:
-    """Add the flag by which an operator vouches for the recorded instances."""
+    """Add the flag by which an operator confirms that all instances are recorded."""
     parser.add_argument(
         ALL_RECORDED,
         action="store_true",
         help=(
-            "rely on the instances recorded here: every instance of the cloud is recorded, and "
-            "every recorded one exists (never true while nova makes instances of its own)"
+            "rely on the recorded instances: every instance of the cloud is recorded, and "
+            "every recorded one exists (not true while nova creates instances itself)"
         ),
     )
-
-
-def set_wrong_input(parser: argparse.ArgumentParser, status: int) -> None:
-    """Let a command leave with ``status`` where it is given what cannot be."""
-    if isinstance(parser, Parser):
-        parser.complaint = status
-    parser.set_defaults(wrong_input=status)

@@ -1,19 +1,69 @@
-"""Renders one request under several policies side by side: what each stage left, and who won."""
+"""Renders verdicts on single hosts, and one request under several policies side by side."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
-from rich import box
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.funnel import BEST, obstacle, stages
-from placement_sched.cli.reasons import named
-from placement_sched.cli.verdicts import called, in_short
-from placement_sched.model.host_verdict import UNKNOWN
+from placement_sched.cli.funnel import BEST, named, obstacle, stages, with_names
+from placement_sched.cli.terminal import headed_table
+from placement_sched.errors import NotFound
+from placement_sched.model.document import Json
+from placement_sched.model.naming import did_you_mean
+from placement_sched.model.results.funnel import PASSED, UNKNOWN
 
-Json = Mapping[str, Any]
+
+def render_verdicts(verdicts: Sequence[Json], console: Console, names: Mapping[str, str]) -> None:
+    """Print the verdict on each known host, with every reason why it was rejected.
+
+    ``names`` gives names to be shown instead of the uuids of aggregates.
+    """
+    parts = [_verdict(one, names) for one in verdicts if one["verdict"] != UNKNOWN]
+    if parts:
+        console.print(Padding(Group(*parts), (0, 0, 1, 0)))
+
+
+def refuse_unknown(verdicts: Iterable[Json]) -> None:
+    """Raise :class:`NotFound` naming the hosts that are not known, and known names near to them."""
+    words = [
+        f"{one['asked']!r}{did_you_mean(one['did_you_mean'])}"
+        for one in verdicts
+        if one["verdict"] == UNKNOWN
+    ]
+    if words:
+        noun = "host" if len(words) == 1 else "hosts"
+        raise NotFound(f"--host: unknown {noun} {', '.join(words)}")
+
+
+def _called(verdict: Json) -> str:
+    """Return how a node is called, and by which name it was asked for where that is another."""
+    host, node, asked = verdict["host"], verdict["node"], verdict["asked"]
+    return named(host, node) + ("" if asked in {host, node} else f", requested as {asked}")
+
+
+def _in_short(verdict: Json) -> Text:
+    if verdict["verdict"] == PASSED:
+        place = f"rank {verdict['rank']} of {verdict['of']}, weight {verdict['weight']:.3f}"
+        return Text.assemble(("passed", "bold green"), f", {place}")
+    rejecting = dict.fromkeys(one["name"] or one["stage"] for one in verdict["reasons"])
+    return Text.assemble(("rejected", "bold red"), f" by {', '.join(rejecting)}")
+
+
+def _verdict(verdict: Json, names: Mapping[str, str]) -> RenderableType:
+    heading = Text.assemble((_called(verdict), "bold"), "  ")
+    if verdict["verdict"] == PASSED:
+        return heading.append_text(_in_short(verdict))
+    heading.append("rejected", style="bold red")
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(overflow="fold")
+    table.add_column(overflow="fold")
+    for one in verdict["reasons"]:
+        name = Text("  " + with_names(one["name"] or one["stage"], names), style="cyan")
+        table.add_row(name, Text(with_names(one["reason"], names), style="yellow"))
+    return Group(heading, table)
+
 
 #: What stands where a policy has no such stage.
 _NONE = "-"
@@ -22,47 +72,42 @@ _NONE = "-"
 def render_comparison(
     explanations: Mapping[str, Json], console: Console, names: Mapping[str, str]
 ) -> None:
-    """Print the explanations of a request, one column for each policy.
-
-    ``names`` gives names to be shown instead of the uuids of aggregates.
-    """
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("Hosts after each stage", overflow="fold")
+    """Print a request's explanations, a column a policy; ``names`` replace aggregates' uuids."""
+    every = list(explanations.values())
+    table = headed_table("Hosts after each stage")
     for policy in explanations:
         table.add_column(policy, justify="right", overflow="fold")
-    counts = {policy: _counts(one) for policy, one in explanations.items()}
-    begun = [one["funnel"]["allocation_candidates"].get("providers") for one in _all(explanations)]
+    begun = [one["funnel"]["allocation_candidates"].get("providers") for one in every]
     table.add_row("to begin with", *(_NONE if one is None else str(one) for one in begun))
-    for stage in _stages(explanations):
-        cells = [counts[policy].get(stage, _NONE) for policy in explanations]
-        table.add_row(Text(_named(stage, names)), *cells)
+    counts = [_counts(one) for one in every]
+    # Every stage once: the steps of all searches, then the filters of all policies.
+    filters = [report["name"] for one in every for report in one["funnel"]["filters"]]
+    steps = [name for found in counts for name in found if name not in filters]
+    for stage in dict.fromkeys([*steps, *filters]):
+        cells = [found.get(stage, _NONE) for found in counts]
+        table.add_row(Text(with_names(stage, names)), *cells)
     table.add_section()
     for place in range(BEST):
-        cells = [_host(one, place) for one in _all(explanations)]
+        cells = [_host(one["hosts"], place) for one in every]
         if any(cells):
             table.add_row("best hosts" if not place else "", *cells)
-    for label, verdicts in _verdicts(explanations):
-        table.add_row(label, *verdicts)
+    # The known hosts that were asked for, each with the verdict on it under each policy.
+    rows: dict[str, list[Text]] = {}
+    for one in every:
+        for verdict in one.get("verdicts", []):
+            if verdict["verdict"] != UNKNOWN:
+                rows.setdefault(_called(verdict), []).append(_in_short(verdict))
+    for host, verdicts in rows.items():
+        table.add_row(Text(host), *verdicts)
     table.add_section()
-    table.add_row("outcome", *(_outcome(one) for one in _all(explanations)))
+    selected, none = Text("selected", style="bold green"), Text("no valid host", style="bold red")
+    table.add_row("outcome", *(selected if one["outcome"] == "selected" else none for one in every))
     refused = [
-        Text(f"{policy}: {_named(obstacle(one), names)}", style="red")
+        Text(f"{policy}: {with_names(obstacle(one), names)}", style="red")
         for policy, one in explanations.items()
         if one["outcome"] != "selected"
     ]
     console.print(Group(table, *refused))
-
-
-def _all(explanations: Mapping[str, Json]) -> list[Json]:
-    return list(explanations.values())
-
-
-def _stages(explanations: Mapping[str, Json]) -> list[str]:
-    """Return every stage once: the steps of all searches, then the filters of all policies."""
-    filters = [report["name"] for one in _all(explanations) for report in one["funnel"]["filters"]]
-    every = [name for one in _all(explanations) for name, _ in stages(one["funnel"])]
-    steps = [name for name in every if name not in filters]
-    return list(dict.fromkeys([*steps, *filters]))
 
 
 def _counts(explanation: Json) -> dict[str, str]:
@@ -75,32 +120,8 @@ def _counts(explanation: Json) -> dict[str, str]:
     return found
 
 
-def _host(explanation: Json, place: int) -> str:
-    hosts = explanation["hosts"]
+def _host(hosts: Sequence[Json], place: int) -> str:
     if place >= len(hosts):
         return ""
     host = hosts[place]
     return f"{named(host['host'], host['node'])} {host['weight']:.3f}"
-
-
-def _verdicts(explanations: Mapping[str, Json]) -> Iterator[tuple[Text, list[Text]]]:
-    """Yield a row for each known host that was asked for: the verdict on it under each policy."""
-    rows: dict[str, list[Text]] = {}
-    for one in _all(explanations):
-        for verdict in one.get("verdicts", []):
-            if verdict["verdict"] != UNKNOWN:
-                rows.setdefault(called(verdict), []).append(in_short(verdict))
-    for name, cells in rows.items():
-        yield Text(name), cells
-
-
-def _outcome(explanation: Json) -> Text:
-    if explanation["outcome"] == "selected":
-        return Text("selected", style="bold green")
-    return Text("no valid host", style="bold red")
-
-
-def _named(text: str, names: Mapping[str, str]) -> str:
-    for uuid, name in names.items():
-        text = text.replace(uuid, name)
-    return text

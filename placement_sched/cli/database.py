@@ -1,16 +1,18 @@
 """The configured database, for commands that work on it directly."""
 
+import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import refuse_unadopted
 from placement_sched.operations.prepare import sync
+from placement_sched.scheduler.loading import read_settings
+from placement_sched.settings import Settings
 
 
 @contextmanager
@@ -21,6 +23,18 @@ def open_database(settings: Settings) -> Iterator[Database]:
         yield database
     finally:
         database.dispose()
+
+
+@contextmanager
+def configured(
+    arguments: argparse.Namespace, *, there: bool = False
+) -> Iterator[tuple[Settings, Database]]:
+    """Give settings and database; :class:`Unavailable` if it must be ``there`` and is not."""
+    settings = read_settings(arguments.config_file)
+    with open_database(settings) as database:
+        if there:
+            refuse_absent_file(database)
+        yield settings, database
 
 
 @contextmanager
@@ -36,32 +50,29 @@ def empty_database(settings: Settings) -> Iterator[Database]:
             yield database
 
 
+def file_of(database: Database) -> Path | None:
+    """Return the file of an SQLite database, which the first command or server prepares."""
+    is_file = database.url.get_backend_name() == "sqlite"
+    return Path(str(database.url.database)) if is_file else None
+
+
 def is_yet_to_be_made(database: Database) -> bool:
-    """Return whether it is an SQLite file that is not there, and that who writes would make."""
-    if not is_embedded(database):
-        return False
-    file = Path(str(database.url.database))
-    return not file.exists() and file.parent.is_dir()
-
-
-def is_embedded(database: Database) -> bool:
-    """Return whether it is an SQLite file: whoever comes first prepares it, as a server does."""
-    return database.url.get_backend_name() == "sqlite"
+    """Return whether it is an SQLite file that does not exist yet and that a write would create."""
+    file = file_of(database)
+    return file is not None and not file.exists() and file.parent.is_dir()
 
 
 def refuse_absent_file(database: Database, instead: str = "") -> None:
-    """Raise :class:`Unavailable` for an SQLite file that is not there: to ask would make it.
+    """Raise :class:`Unavailable` for an SQLite file that does not exist: opening would create it.
 
-    ``instead`` tells what a command can ask in place of a database, where it can.
+    ``instead`` names the alternative to a database, where the command has one.
     """
-    if not is_embedded(database):
-        return
-    file = Path(str(database.url.database))
-    if not file.is_file():
+    file = file_of(database)
+    if file is not None and not file.is_file():
         ways = f"{instead}, " if instead else ""
         raise Unavailable(
-            f"there is no database {file} here; {ways}--config-file names another database, and "
-            "placement-sched db sync makes it"
+            f"there is no database {file}; {ways}--config-file names another database, and "
+            "placement-sched db sync creates it"
         )
 
 
@@ -71,10 +82,9 @@ def refuse_unadopted_database(settings: Settings) -> None:
     A database that does not answer is not judged: a server starts without it.
     """
     with open_database(settings) as database:
-        if is_yet_to_be_made(database):
-            return
         try:
-            refuse_unadopted(database)
+            if not is_yet_to_be_made(database):
+                refuse_unadopted(database)
         except NotAdopted:
             raise
         except Unavailable:

@@ -1,101 +1,178 @@
 """``demo``: a sample cloud, a handful of requests placed on it, and why hosts were refused."""
 
 import argparse
+import shlex
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group, JustifyMethod, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
 
-from placement_sched.cli import demo_text
+from placement_sched.api.placement.microversions import NEWEST
 from placement_sched.cli.arguments import Commands, add_format
 from placement_sched.cli.funnel import render
 from placement_sched.cli.terminal import print_json, waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.cloud import Cloud
-from placement_sched.operations.demo import Demo, Placing, opened
-from placement_sched.operations.sample_requests import sample_requests
+from placement_sched.model.document import Json
+from placement_sched.operations.demo import run as demos
+from placement_sched.operations.demo import sample_cloud as sample
 
-Json = dict[str, Any]
+_SERVER = "http://127.0.0.1:8778"
+
+
+def _introduction(cloud: Json) -> RenderableType:
+    hardware = _rows("right", "left", "left")
+    for generation in sample.GENERATIONS:
+        count = len(sample.ZONES) * sum(generation.racks.values())
+        hardware.add_row(str(count), Text(generation.kind, style="cyan"), generation.about)
+    states = _rows("left", "left")
+    required = "an aggregate of the {} hosts, trait:{}=required"
+    for name, state in (
+        (sample.FULL_RACK, "a full rack: its hosts have no memory left"),
+        (sample.SILENT_HOST, f"a host that is down: last report {sample.SILENCE.days} days ago"),
+        (sample.DISABLED_HOST, f"a disabled host: {sample.DISABLED_REASON}"),
+        ("licensed-windows", required.format("win", sample.WINDOWS_TRAIT)),
+        ("gpu", required.format("gpu", sample.GPU_TRAIT)),
+    ):
+        states.add_row(Text(name, style="cyan"), state)
+    return Group(
+        Rule("[bold]A sample cloud", align="left", style="cyan"),
+        f"{len(cloud['hosts'])} hosts in the zones {', '.join(sample.ZONES)}; "
+        f"{len(cloud['instances'])} instances are on them already. A host is named by zone, rack, "
+        f"kind and number, like {sample.SILENT_HOST}.",
+        Padding(hardware, (1, 0)),
+        states,
+        "",
+    )
+
+
+def _closing(keep: Path | None) -> RenderableType:
+    if keep is None:
+        return Group(
+            Rule("[bold]End of the demo", align="left", style="cyan"),
+            "No files are left. To keep this cloud and query it:",
+            _command("placement-sched demo --keep DIR"),
+        )
+    config = shlex.quote(str(keep / demos.CONFIG_NAME))
+    files = f"{demos.DATABASE_NAME}, and {demos.CONFIG_NAME}"
+    return Group(
+        Rule("[bold]Next steps", align="left", style="cyan"),
+        Text(f"{keep} has the cloud, {files}. Query it directly:"),
+        _command(
+            f"placement-sched explain --config-file {config} \\",
+            "  --vcpus 8 --ram 16384 --disk 100 --zone az1",
+        ),
+        "or serve it, and query it from another terminal:",
+        _command(
+            f"placement-sched serve --config-file {config}",
+            "",
+            "curl -s -H 'X-Auth-Token: admin' \\",
+            f"  -H 'OpenStack-API-Version: placement {NEWEST}' \\",
+            f"  '{_SERVER}/placement/allocation_candidates?resources=VGPU:1&limit=3'",
+            "",
+            "openstack --os-auth-type admin_token --os-token admin \\",
+            f"  --os-endpoint {_SERVER}/placement \\",
+            f"  resource provider list --name {sample.SILENT_HOST}",
+        ),
+    )
+
+
+def _command(*lines: str) -> RenderableType:
+    return Text("\n".join(("", *(f"  {line}" for line in lines), "")), style="green")
+
+
+def _rows(*justify: JustifyMethod) -> Table:
+    """Return rows in columns; those but the last are kept whole."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for side in justify[:-1]:
+        table.add_column(justify=side, no_wrap=True)
+    table.add_column(justify=justify[-1])
+    return table
+
 
 #: Lines longer than this are hard to read, however wide the terminal is.
-WIDEST = 100
-#: What chance there is in scheduling goes the same way every time.
-SEED = 1
-
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_WIDEST = 100
+#: The seed of random choices, so that each run is the same.
+_SEED = 1
+_TEMPORARY = "placement-sched-demo-"
 
 
 def register(commands: Commands) -> None:
     """Add the command."""
-    summary = "watch requests being placed on a sample cloud of 300 hosts; nothing is needed"
+    summary = "place requests on a sample cloud of 300 hosts (needs no configuration)"
     parser = commands.add_parser(
         "demo",
         help=summary,
-        description=summary[0].upper() + summary[1:] + ", and nothing is left behind.",
+        description=summary[0].upper() + summary[1:] + ". Leaves no files unless --keep is given.",
     )
-    parser.add_argument(
-        "--keep",
-        metavar="DIR",
-        type=Path,
-        help="leave the cloud's database and a configuration file in this directory",
-    )
+    keep_help = "keep the database of the cloud and a configuration file in this directory"
+    parser.add_argument("--keep", metavar="DIR", type=Path, help=keep_help)
     add_format(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make the cloud, place the requests one after the other, and tell how each went."""
-    now = utcnow()
+    """Create the cloud, place the requests one after the other, and show each result."""
+    now, keep = utcnow(), arguments.keep
     with ExitStack() as stack:
-        stack.enter_context(_interrupted_by_signals())
-        directory = stack.enter_context(_directory(arguments.keep))
-        chance = Random(SEED)  # noqa: S311 - chooses hosts, guards nothing
+        # Signals that end the process do it like Ctrl-C, so that temporary files are removed.
+        for one in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(one) == signal.SIG_DFL:
+                signal.signal(one, signal.default_int_handler)
+                stack.callback(signal.signal, one, signal.SIG_DFL)
+        directory = keep or Path(stack.enter_context(TemporaryDirectory(prefix=_TEMPORARY)))
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as failure:
+            raise Invalid(f"--keep {keep}: {failure.strerror}") from None
+        chance = Random(_SEED)  # noqa: S311 - chooses hosts, guards nothing
         with waiting("making a sample cloud of 300 hosts"):
             # Time stands still, so that the same is shown every time.
-            demo = stack.enter_context(opened(directory, lambda: now, chance))
+            demo = stack.enter_context(demos.opened(directory, lambda: now, chance))
         if arguments.format == "json":
-            placings = [demo.place(request) for request in sample_requests()]
-            print_json(_document(demo.cloud, placings, arguments.keep))
+            placings = [demo.place(request) for request in demos.REQUESTS]
+            print_json(_document(demo.cloud, placings, keep))
         else:
-            _show(demo, arguments.keep)
+            _show(demo, keep)
     return 0
 
 
-def _show(demo: Demo, keep: Path | None) -> None:
+def _show(demo: demos.Demo, keep: Path | None) -> None:
     console = Console(highlight=False)
-    console.width = min(console.width, WIDEST)
-    names = {aggregate.uuid: aggregate.name for aggregate in demo.cloud.aggregates}
-    console.print(demo_text.introduction(demo.cloud))
-    requests = sample_requests()
-    for number, request in enumerate(requests, start=1):
-        console.print(demo_text.heading(request, f"{number}/{len(requests)}"))
+    console.width = min(console.width, _WIDEST)
+    names = {aggregate["uuid"]: aggregate["name"] for aggregate in demo.cloud["aggregates"]}
+    console.print(_introduction(demo.cloud))
+    for number, request in enumerate(demos.REQUESTS, start=1):
+        title = f"[bold]{number}/{len(demos.REQUESTS)}  {request.title}"
+        rows = _rows("left", "left")
+        rows.add_row(Text("Asked", style="bold"), request.asks)
+        rows.add_row(Text("Look at", style="bold"), request.look_at)
+        console.print(Group(Rule(title, align="left", style="cyan"), rows, ""))
         placing = demo.place(request)
         render(placing.explanation, console, placing.selected, names=names)
         console.print()
     # Commands are not broken into lines other than their own, so that they can be copied.
-    console.print(demo_text.closing(keep), soft_wrap=True)
+    console.print(_closing(keep), soft_wrap=True)
 
 
-def _document(cloud: Cloud, placings: Sequence[Placing], keep: Path | None) -> Json:
+def _document(cloud: Json, placings: Sequence[demos.Placing], keep: Path | None) -> Json:
     return {
         "cloud": {
-            "hosts": len(cloud.reports),
-            "instances": len(cloud.running),
+            "hosts": len(cloud["hosts"]),
+            "instances": len(cloud["instances"]),
             "aggregates": {
-                aggregate.name: {
-                    "uuid": aggregate.uuid,
-                    "metadata": dict(aggregate.metadata),
-                    "hosts": list(aggregate.hosts),
-                }
-                for aggregate in cloud.aggregates
+                one["name"]: {key: one[key] for key in ("uuid", "metadata", "hosts")}
+                for one in cloud["aggregates"]
             },
-            "disabled": dict(cloud.disabled),
+            "disabled": {one["host"]: one["disabled_reason"] for one in cloud["services"]},
         },
         "requests": [
             {
@@ -112,30 +189,3 @@ def _document(cloud: Cloud, placings: Sequence[Placing], keep: Path | None) -> J
         ],
         "kept": None if keep is None else str(keep.resolve()),
     }
-
-
-@contextmanager
-def _directory(keep: Path | None) -> Iterator[Path]:
-    """Give the directory that was named, made where it is missing, or one that goes away."""
-    if keep is None:
-        with TemporaryDirectory(prefix="placement-sched-demo-") as name:
-            yield Path(name)
-        return
-    try:
-        keep.mkdir(parents=True, exist_ok=True)
-    except OSError as failure:
-        raise Invalid(f"--keep {keep}: {failure.strerror}") from None
-    yield keep
-
-
-@contextmanager
-def _interrupted_by_signals() -> Iterator[None]:
-    """Let signals that end the process go the way of Ctrl-C, so that nothing is left behind."""
-    taken = [one for one in _ENDING if signal.getsignal(one) == signal.SIG_DFL]
-    for one in taken:
-        signal.signal(one, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        for one in taken:
-            signal.signal(one, signal.SIG_DFL)

@@ -1,24 +1,70 @@
-"""Renders an explanation (contract §4) for people: what each stage removed, why, who won."""
+"""Renders an explanation (contract §4) as text: the rejections by stage, and the best hosts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.reasons import Reason, grouped, named
+from placement_sched.cli.terminal import headed_table
+from placement_sched.model.document import Json
 
-Json = Mapping[str, Any]
+_NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w-])(?!\.\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedReason:
+    """Why ``count`` hosts were refused; ``example`` is the first of them."""
+
+    count: int
+    text: str
+    example: str
+
+
+def grouped(rejected: Iterable[Mapping[str, Any]]) -> list[GroupedReason]:
+    """Return the reasons of a stage's ``rejected`` hosts, most frequent first.
+
+    Reasons that differ in numbers only are one; where the numbers differ their range is shown:
+    ``4096 free`` and ``8192 free`` become ``4096..8192 free``.
+    """
+    alike: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for entry in rejected:
+        alike[_NUMBER.sub("#", entry["reason"])].append(entry)
+    found = []
+    for entries in alike.values():
+        text = _spanning([entry["reason"] for entry in entries])
+        example = named(entries[0]["host"], entries[0]["node"])
+        found.append(GroupedReason(len(entries), text, example))
+    return sorted(found, key=lambda reason: (-reason.count, reason.text))
+
+
+def named(host: str, node: str) -> str:
+    """Return how a node is called: by its host, and by its own name where that is another."""
+    return host if host == node else f"{host} ({node})"
+
+
+def _spanning(reasons: Sequence[str]) -> str:
+    """Return one sentence for reasons of the same words: each number, or the range it takes."""
+    columns = iter(zip(*(_NUMBER.findall(reason) for reason in reasons), strict=True))
+
+    def span(_match: re.Match[str]) -> str:
+        numbers = sorted(set(next(columns)), key=float)
+        return numbers[0] if len(numbers) == 1 else f"{numbers[0]}..{numbers[-1]}"
+
+    return _NUMBER.sub(span, reasons[0])
+
 
 #: How many of the hosts that passed are shown with their weights.
 BEST = 3
 #: How many different reasons of one stage are shown.
-REASONS = 5
+_REASONS = 5
 #: How many characters stand for all hosts that there were to begin with.
-BAR = 16
+_BAR = 16
 
 
 def render(
@@ -33,16 +79,26 @@ def render(
     Each of ``selected`` is a selection with ``instance`` (its uuid) added. ``names`` gives names
     to be shown instead of the uuids of aggregates, where the caller knows them.
     """
-    funnel = _with_names(explanation["funnel"], names or {})
+    funnel = with_names(explanation["funnel"], names or {})
     explanation = {**explanation, "funnel": funnel}
+    query = funnel["allocation_candidates"]["query"]
+    warning = Text("Warning", style="bold yellow")
+    if explanation["outcome"] == "selected":
+        passed = (f"{_hosts(_passed(explanation))} passed", "bold green")
+        conclusion = Text.assemble(passed, f"  policy {explanation['policy']}")
+    else:
+        conclusion = Text.assemble(("No valid host", "bold red"), f"  {obstacle(explanation)}")
     full = "█" if console.encoding.lower().startswith("utf") else "#"
     parts: list[RenderableType] = [
         *_policy(funnel.get("policy")),
-        *_warnings(funnel.get("warnings", ())),
+        *(
+            _labelled((warning, Text(one["detail"], style="yellow")))
+            for one in funnel.get("warnings", ())
+        ),
         _request_filters(funnel["request_filters"]),
-        _query(funnel["allocation_candidates"]["query"]),
+        _labelled((Text("Query", style="bold"), Text(query, style="dim"))),
         _stages(funnel, full),
-        _conclusion(explanation),
+        conclusion,
     ]
     if explanation["hosts"]:
         parts.append(_best(explanation, funnel["weighers"]))
@@ -51,8 +107,8 @@ def render(
     console.print(Group(*parts))
 
 
-def _with_names(value: Any, names: Mapping[str, str]) -> Any:
-    """Return the funnel with names for uuids everywhere but in the query, which stays exact."""
+def with_names(value: Any, names: Mapping[str, str]) -> Any:
+    """Return a text or a funnel with names for uuids, but in the query, which stays exact."""
     if not names:
         return value
     if isinstance(value, str):
@@ -61,36 +117,24 @@ def _with_names(value: Any, names: Mapping[str, str]) -> Any:
         return value
     if isinstance(value, Mapping):
         return {
-            key: part if key == "query" else _with_names(part, names) for key, part in value.items()
+            key: part if key == "query" else with_names(part, names) for key, part in value.items()
         }
-    return [_with_names(part, names) for part in value] if isinstance(value, list) else value
+    return [with_names(part, names) for part in value] if isinstance(value, list) else value
 
 
 def _policy(report: Json | None) -> Iterator[RenderableType]:
-    """Yield the policy of the request and how it was chosen, where there are policies."""
     if report is None:
         return
     yield Text.assemble(("Policy", "bold"), f"  {report['name']}")
-    grid = _labelled()
+    rows: list[tuple[Text, RenderableType]] = []
     for selector in report["selectors"]:
         matched = ", ".join(f"{one['aggregate']}: {one['policy']}" for one in selector["matched"])
-        told = (
-            selector["outcome"]
-            if selector["asked"] is None
-            else (f"{selector['asked']}: {selector['outcome']}")
-        )
-        text = Text.assemble(told, (f" ({matched})" if matched else "", "dim"))
-        grid.add_row(Text(f"  {selector['name']}", style="cyan"), text)
-    if report["selectors"]:
-        yield grid
-
-
-def _warnings(warnings: Sequence[Json]) -> Iterator[RenderableType]:
-    """Yield what of flavor and image has no effect, where there is such a thing."""
-    for warning in warnings:
-        grid = _labelled()
-        grid.add_row(Text("Warning", style="bold yellow"), Text(warning["detail"], style="yellow"))
-        yield grid
+        asked = "" if selector["asked"] is None else f"{selector['asked']}: "
+        where = (f" ({matched})" if matched else "", "dim")
+        text = Text.assemble(asked, selector["outcome"], where)
+        rows.append((Text(f"  {selector['name']}", style="cyan"), text))
+    if rows:
+        yield _labelled(*rows)
 
 
 def _request_filters(reports: Sequence[Json]) -> RenderableType:
@@ -98,7 +142,7 @@ def _request_filters(reports: Sequence[Json]) -> RenderableType:
     applied = [report for report in reports if report["applied"] or report.get("refusal")]
     if not applied:
         return heading.append("  none changed the request", style="not bold")
-    grid = _labelled()
+    rows: list[tuple[Text, RenderableType]] = []
     for report in applied:
         lines = [
             Text(_brief(value) if name == report["name"] else f"{name}: {_brief(value)}")
@@ -106,21 +150,16 @@ def _request_filters(reports: Sequence[Json]) -> RenderableType:
         ]
         if report.get("refusal"):
             lines.append(Text(f"refused: {report['refusal']}", style="red"))
-        grid.add_row(Text(f"  {report['name']}", style="cyan"), Group(*lines))
-    return Group(heading, grid)
+        rows.append((Text(f"  {report['name']}", style="cyan"), Group(*lines)))
+    return Group(heading, _labelled(*rows))
 
 
-def _query(text: str) -> RenderableType:
-    grid = _labelled()
-    grid.add_row(Text("Query", style="bold"), Text(text, style="dim"))
-    return grid
-
-
-def _labelled() -> Table:
-    """Return rows of a label and what hangs from it."""
+def _labelled(*rows: tuple[Text, RenderableType]) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
     return grid
 
 
@@ -134,10 +173,10 @@ def _brief(value: object) -> str:
 
 
 def _stages(funnel: Json, full: str) -> RenderableType:
-    table = _table()
-    table.add_column("in", justify="right", no_wrap=True)
-    table.add_column("out", justify="right", no_wrap=True)
-    table.add_column("", width=BAR, no_wrap=True)
+    table = headed_table()
+    for heading in ("in", "out"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", width=_BAR, no_wrap=True)
     table.add_column("Stage, and what it removed", overflow="fold")
     unreached: list[str] = []
     whole = 0
@@ -148,11 +187,12 @@ def _stages(funnel: Json, full: str) -> RenderableType:
             unreached.append(name)
             continue
         color = "green" if after else "red"
-        bar = Text(_bar(after, whole, full), style=color)
+        # As long as the share of hosts left, and visible where any is left.
+        bar = Text(full * max(round(_BAR * after / whole), min(after, 1)), style=color)
         table.add_row(str(before), str(after), bar, _stage(name, stage, color))
     if unreached:
         table.add_row("", "", "", Text(f"not reached: {', '.join(unreached)}", style="dim"))
-    return _spaced(table)
+    return Padding(table, (1, 0))
 
 
 def stages(funnel: Json) -> Iterator[tuple[str, Json]]:
@@ -175,51 +215,32 @@ def _label(step: Json) -> str:
     return f"{text} by {step['option']}" if step.get("option") else text
 
 
-def _bar(count: int, whole: int, full: str) -> str:
-    """Return a bar as long as the share of hosts left; none looks empty while there is one."""
-    return full * max(round(BAR * count / whole), 1 if count else 0)
-
-
 def _stage(name: str, stage: Json, color: str) -> RenderableType:
     removed = stage["before"] - stage["after"]
     title = Text(name, style="" if stage["after"] else f"bold {color}")
     if not removed:
         return title
-    shown = grouped(stage["rejected"])[:REASONS]
-    lines: list[RenderableType] = [title, *(_reason(reason) for reason in shown)]
-    untold = removed - sum(reason.count for reason in shown)
-    if untold > 0:
-        lines.append(Text(f"{untold} more" if shown else f"{untold} removed", style="dim"))
+    shown = grouped(stage["rejected"])[:_REASONS]
+    lines: list[RenderableType] = [title]
+    for reason in shown:
+        grid = Table.grid()
+        grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
+        # Without a space, so that the example is not wrapped.
+        example = f"({reason.example})" if reason.count == 1 else f"({reason.example},...)"
+        text = Text.assemble((reason.text, "yellow"), " ", (example, "dim"))
+        grid.add_row(Text(f"{reason.count} x ", style="yellow"), text)
+        lines.append(grid)
+    hidden = removed - sum(reason.count for reason in shown)
+    if hidden > 0:
+        lines.append(Text(f"{hidden} more" if shown else f"{hidden} removed", style="dim"))
     return Group(*lines)
-
-
-def _reason(reason: Reason) -> RenderableType:
-    """Return one line, or several that hang from it."""
-    count = f"{reason.count} x "
-    table = Table.grid()
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    # Without a blank, so that the example is not torn apart where the line is full.
-    example = f"({reason.example})" if reason.count == 1 else f"({reason.example},...)"
-    table.add_row(
-        Text(count, style="yellow"), Text.assemble((reason.text, "yellow"), " ", (example, "dim"))
-    )
-    return table
-
-
-def _conclusion(explanation: Json) -> RenderableType:
-    if explanation["outcome"] == "selected":
-        return Text.assemble(
-            (f"{_hosts(_passed(explanation))} passed", "bold green"),
-            f"  policy {explanation['policy']}",
-        )
-    return Text.assemble(("No valid host", "bold red"), f"  {obstacle(explanation)}")
 
 
 def obstacle(explanation: Json) -> str:
     """Return in one sentence which stage kept a request from finding a host."""
     found = explanation["funnel"].get("obstacle")
-    return found["reason"] if found else "the server does not say at which stage"
+    return found["reason"] if found else "the server did not report the stage"
 
 
 def _passed(explanation: Json) -> int:
@@ -232,9 +253,9 @@ def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
     """Return the best hosts side by side, so that many weighers fit as well as few."""
     hosts, passed = explanation["hosts"], _passed(explanation)
     best = hosts[:BEST]
-    table = _table()
+    table = headed_table()
     asked = "verdicts" in explanation
-    table.add_column("Asked for" if asked else f"Best {len(best)} of {passed}", no_wrap=True)
+    table.add_column("Requested" if asked else f"Best {len(best)} of {passed}", no_wrap=True)
     for host in best:
         name = Text(named(host["host"], host["node"]))
         table.add_column(name, justify="right", overflow="fold")
@@ -242,25 +263,21 @@ def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
         ranks = {(one["host"], one["node"]): one["rank"] for one in explanation["verdicts"]}
         places = [ranks.get((host["host"], host["node"])) for host in best]
         table.add_row("rank", *(f"{place} of {passed}" for place in places))
-    table.add_row(
-        Text("weight", style="bold"),
-        *(Text(f"{host['weight']:.3f}", style="bold") for host in best),
-    )
-    silent: list[str] = []
+    table.add_row("weight", *(f"{host['weight']:.3f}" for host in best), style="bold")
+    no_effect: list[str] = []
     for name in [weigher["name"] for weigher in weighers]:
         weights = [host["weights"].get(name) for host in best]
         if any(weight and weight["weighted"] for weight in weights):
             table.add_row(f"  {name}", *map(_weight, weights))
         else:
-            silent.append(name)
-    if not silent:
-        return _spaced(table)
-    unheard = Text(f"Weighers without effect: {', '.join(silent)}", style="dim")
-    return Group(Padding(table, (1, 0, 0, 0)), Padding(unheard, (0, 0, 1, 0)))
+            no_effect.append(name)
+    if not no_effect:
+        return Padding(table, (1, 0))
+    without_effect = Text(f"Weighers without effect: {', '.join(no_effect)}", style="dim")
+    return Group(Padding(table, (1, 0, 0, 0)), Padding(without_effect, (0, 0, 1, 0)))
 
 
 def _weight(weight: Json | None) -> Text:
-    """Return what a weigher added to a host's weight, how, and what it saw on the host."""
     if weight is None:
         return Text("-")
     factor = weight["multiplier"]
@@ -270,45 +287,27 @@ def _weight(weight: Json | None) -> Text:
 
 
 def _selected(selected: Sequence[Json], title: str) -> RenderableType:
-    """Return where each instance goes; what each takes is told once, where it is the same."""
+    """Return where each instance goes; allocations are shown once where all are equal."""
     amounts = [_amounts(selection) for selection in selected]
     alike = len(set(amounts)) == 1
-    table = _table()
+    table = headed_table()
     table.add_column("Instance", no_wrap=True)
     for heading in ("Host", "Zone") if alike else ("Host", "Zone", "Allocations"):
         table.add_column(heading, overflow="fold")
-    for selection, told in zip(selected, amounts, strict=True):
-        table.add_row(
-            selection["instance"],
-            Text(named(selection["service_host"], selection["nodename"])),
-            Text(str(selection["availability_zone"] or "-")),
-            *(() if alike else (Text(told),)),
-        )
-    top = _heading(selected, title, amounts[0] if alike else "")
+    for selection, words in zip(selected, amounts, strict=True):
+        host = Text(named(selection["service_host"], selection["nodename"]))
+        zone = Text(str(selection["availability_zone"] or "-"))
+        table.add_row(selection["instance"], host, zone, *(() if alike else (Text(words),)))
+    several = len(selected) > 1
+    hosts = _hosts(len({(one["service_host"], one["nodename"]) for one in selected}))
+    spread = f"  {len(selected)} instances on {hosts}" if several else ""
+    each = f"  {'each ' if several else ''}{amounts[0]}" if alike and amounts[0] else ""
+    top = Text.assemble((title, "bold green"), spread, each)
     return Group(top, Padding(table, (1, 0, 0, 0)))
-
-
-def _heading(selected: Sequence[Json], title: str, amounts: str) -> Text:
-    hosts = len({(one["service_host"], one["nodename"]) for one in selected})
-    spread = f"  {len(selected)} instances on {_hosts(hosts)}"
-    each = "  each " if len(selected) > 1 else "  "
-    return Text.assemble(
-        (title, "bold green"),
-        spread if len(selected) > 1 else "",
-        f"{each}{amounts}" if amounts else "",
-    )
 
 
 def _hosts(count: int) -> str:
     return "1 host" if count == 1 else f"{count} hosts"
-
-
-def _table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-
-
-def _spaced(table: Table) -> RenderableType:
-    return Padding(table, (1, 0))
 
 
 def _amounts(selection: Json) -> str:

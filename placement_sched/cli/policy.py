@@ -1,59 +1,70 @@
 """``policy list`` and ``policy show``: the scheduler policies, and where their options are from."""
 
 import argparse
-from collections.abc import Mapping
-from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli import policy_apply
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.asked_scheduler import add_server_arguments, asked_scheduler
-from placement_sched.cli.terminal import print_json
+from placement_sched.cli.database import configured
+from placement_sched.cli.scheduler_access import add_server_arguments, open_scheduler
+from placement_sched.cli.terminal import headed_table, print_json, print_result, progressing
+from placement_sched.model.clock import utcnow
+from placement_sched.model.document import Json
+from placement_sched.operations import aggregate_policies
+from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.store.compute import host_aggregates
 
-Json = Mapping[str, Any]
-
-#: What a policy itself says comes first, and last what nobody wrote.
+#: What a policy itself sets comes first, and defaults come last.
 _ORDER = ("policy", "options_file", "environment", "configuration", "default")
 
 
 def register(commands: Commands) -> None:
     """Add the commands."""
-    group = add_group(commands, "policy", summary="look at policies, and let them take effect")
-    parser = add_command(group, "list", summary="list the policies, with what each of them sets")
+    group = add_group(commands, "policy", "show and apply scheduling policies")
+    summary = "list the policies, with what each of them sets"
+    parser = add_command(group, "list", summary, run_list)
     add_server_arguments(parser)
     add_format(parser)
-    parser.set_defaults(run=run_list)
-    parser = add_command(
-        group, "show", summary="show the options of a policy, and where each value comes from"
-    )
+    summary = "show the options of a policy, and where each value comes from"
+    parser = add_command(group, "show", summary, run_show)
     parser.add_argument("name", metavar="NAME", help="the policy; default is one, too")
     add_server_arguments(parser)
     add_format(parser)
-    parser.set_defaults(run=run_show)
-    policy_apply.add(group)
+    parser = add_command(
+        group,
+        "apply",
+        "bring the inventories of hosts to the allocation ratios of their policies",
+        run_apply,
+        epilog=(
+            "For after a change of ratios in the configuration; a server does the same when\n"
+            "it starts. Works in batches beside running servers. Stopped, it has done a part\n"
+            "and does the rest when it is started again; done again, it changes nothing."
+        ),
+    )
+    add_format(parser)
 
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print one line for each policy."""
-    with asked_scheduler(arguments) as scheduler:
+    with open_scheduler(arguments) as scheduler:
         policies = scheduler.policies()
     if arguments.format == "json":
         print_json(policies)
         return 0
-    table = _table("Policy", "Aggregates", "Sets")
+    table = headed_table("Policy", "Aggregates", "Sets")
     for policy in policies:
-        table.add_row(Text(policy["name"]), Text(_aggregates(policy)), _sets(policy))
+        options = policy["options"].items() if policy["usable"] else ()
+        here = [_set(name, option) for name, option in options if option["source"] == "policy"]
+        sets = Text("\n".join(here) or "-") if policy["usable"] else _wrong(policy)
+        table.add_row(Text(policy["name"]), Text(_aggregates(policy)), sets)
     Console().print(table)
     return 0
 
 
 def run_show(arguments: argparse.Namespace) -> int:
     """Print every option of a policy that may vary from request to request."""
-    with asked_scheduler(arguments) as scheduler:
+    with open_scheduler(arguments) as scheduler:
         policy = scheduler.policy(arguments.name)
     if arguments.format == "json":
         print_json(policy)
@@ -63,29 +74,43 @@ def run_show(arguments: argparse.Namespace) -> int:
     if not policy["usable"]:
         console.print(_wrong(policy))
         return 0
-    table = _table("Option", "From")
-    for name, option in sorted(policy["options"].items(), key=_place_in_order):
-        style = "dim" if option["source"] == "default" else ""
-        table.add_row(Text(_set(name, option)), Text(_origin(option)), style=style)
+    table = headed_table("Option", "From")
+    in_order = sorted(
+        policy["options"].items(), key=lambda item: (_ORDER.index(item[1]["source"]), item[0])
+    )
+    for name, option in in_order:
+        source, place = option["source"], option["place"]
+        # Of a file its name is enough for people.
+        origin = source if place is None else place.rpartition("/")[2]
+        style = "dim" if source == "default" else ""
+        table.add_row(Text(_set(name, option)), Text(origin), style=style)
     console.print(table)
     return 0
 
 
-def _place_in_order(item: tuple[str, Json]) -> tuple[int, str]:
-    name, option = item
-    return _ORDER.index(option["source"]), name
+def run_apply(arguments: argparse.Namespace) -> int:
+    """Bring all hosts of aggregates with a policy to its ratios, and print how many changed."""
+    with (
+        configured(arguments, there=True) as (settings, database),
+        progressing("applying allocation ratios") as progress,
+    ):
+        policies = policies_for(settings)
+        policies.check()
+        with database.read() as connection:
+            named = {one.policy for one in host_aggregates.snapshot(connection) if one.policy}
+        # By a slip in its section a policy's hosts would lose its ratios.
+        policies.check(sorted(named & settings.sections.keys()))
+        hosts, changed = aggregate_policies.apply(database, policies, utcnow, progress)
+    line = (
+        f"{hosts} hosts are in aggregates with a policy; "
+        f"the inventories of {changed} providers were changed"
+    )
+    print_result(arguments, {"hosts": hosts, "changed": changed}, [line])
+    return 0
 
 
 def _aggregates(policy: Json) -> str:
     return ", ".join(one["name"] for one in policy["aggregates"]) or "-"
-
-
-def _sets(policy: Json) -> Text:
-    if not policy["usable"]:
-        return _wrong(policy)
-    options = policy["options"].items()
-    set_here = {name: option for name, option in options if option["source"] == "policy"}
-    return Text("\n".join(_set(*item) for item in set_here.items()) or "-")
 
 
 def _wrong(policy: Json) -> Text:
@@ -97,16 +122,3 @@ def _set(name: str, option: Json) -> str:
     if isinstance(value, list):
         value = ", ".join(str(item) for item in value)
     return f"{name} =" if value in {None, ""} else f"{name} = {value}"
-
-
-def _origin(option: Json) -> str:
-    """Return where a value is from; of a file its name is enough for people."""
-    place: str | None = option["place"]
-    return option["source"] if place is None else place.rpartition("/")[2]
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table

@@ -1,17 +1,37 @@
-"""The request of ``select`` and ``explain``: from a file, or from a few flags."""
+"""The options that describe a request, and answers about it in the words of these options."""
 
 import argparse
 import json
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from placement_sched.api.scheduler.schemas.request_spec import MOST_INSTANCES
-from placement_sched.errors import Invalid
+from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
+from placement_sched.errors import Error, Invalid
+from placement_sched.model.document import Json
 
-Json = dict[str, Any]
+_NUMBER = {"metavar": "N", "type": int}
+_PAIRS = {"metavar": "KEY=VALUE", "action": "append", "default": []}
+_AVX2 = "extra spec of the flavor, such as trait:HW_CPU_X86_AVX2=required; repeatable"
+#: The flags that stand for a request file.
+_FLAGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("--flavor", "id or name of a stored flavor", {"metavar": "FLAVOR"}),
+    ("--flavor-json", "the flavor as JSON; - is stdin", {"metavar": "FILE"}),
+    ("--vcpus", "virtual CPUs of the flavor", _NUMBER),
+    ("--ram", "memory of the flavor in MiB", _NUMBER | {"metavar": "MIB"}),
+    ("--disk", "root disk of the flavor in GiB", _NUMBER | {"metavar": "GIB"}),
+    ("--property", _AVX2, _PAIRS),
+    ("--image", "id or name of a stored image", {"metavar": "IMAGE"}),
+    ("--image-property", "property of the image; repeatable", _PAIRS),
+    ("--count", "how many instances (default: 1)", _NUMBER),
+    ("--zone", "availability zone", {}),
+    ("--project", "id of the requesting project", {"metavar": "ID"}),
+    ("--hint", "scheduler hint, such as sched_policy=NAME; repeatable", _PAIRS),
+)
 
 
 def add_request_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,48 +43,19 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
         help="the request as select_destinations takes it, or its request_spec alone; - is stdin",
     )
     flags = parser.add_argument_group("instead of a file")
-    flags.add_argument(
-        "--flavor", metavar="FLAVOR", help="id or name of a flavor that is kept here"
-    )
-    flags.add_argument("--flavor-json", metavar="FILE", help="the flavor as JSON; - is stdin")
-    flags.add_argument("--vcpus", type=int, metavar="N", help="virtual CPUs of the flavor")
-    flags.add_argument("--ram", type=int, metavar="MIB", help="memory of the flavor in MiB")
-    flags.add_argument("--disk", type=int, metavar="GIB", help="root disk of the flavor in GiB")
-    flags.add_argument(
-        "--property",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="extra spec of the flavor, such as trait:HW_CPU_X86_AVX2=required; repeatable",
-    )
-    flags.add_argument("--image", metavar="IMAGE", help="id or name of an image that is kept here")
-    flags.add_argument(
-        "--image-property",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="property of the image; repeatable",
-    )
-    flags.add_argument("--count", type=int, metavar="N", help="how many instances (default: 1)")
-    flags.add_argument("--zone", help="availability zone")
-    flags.add_argument("--project", metavar="ID", help="id of the project that asks")
-    flags.add_argument(
-        "--hint",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="scheduler hint, such as sched_policy=NAME; repeatable",
-    )
+    for name, help_, kind in _FLAGS:
+        flags.add_argument(name, help=help_, **kind)
 
 
 def request_body(arguments: argparse.Namespace) -> Json:
     """Return the body for ``POST /select_destinations``.
 
-    Raises :class:`Invalid` for a file that is no JSON object and for flags that contradict.
+    Raises :class:`Invalid` for a file that is not a JSON object and for flags that contradict.
     """
-    flags = _flags_given(arguments)
+    values = {name: getattr(arguments, name[2:].replace("-", "_")) for name, *_ in _FLAGS}
+    flags = [name for name, value in values.items() if value not in (None, [])]
     if arguments.request is None and not flags:
-        raise Invalid("name a REQUEST.json, or say what is asked with --vcpus, --ram and --disk")
+        raise Invalid("give a REQUEST.json, or describe the request with --vcpus, --ram and --disk")
     if arguments.request is not None and flags:
         raise Invalid(f"{flags[0]} cannot be given with a request file")
     if arguments.request is None:
@@ -80,7 +71,7 @@ def with_instances(body: Json) -> Json:
         return body
     count = spec.get("num_instances", 1)
     if not isinstance(count, int) or not 0 < count <= MOST_INSTANCES:
-        return body  # the answer will tell what is wrong with it
+        return body  # the schema of the request reports it
     uuids = [str(uuid4()) for _ in range(count)]
     return {**body, "request_spec": {**spec, "instance_uuids": uuids}}
 
@@ -91,21 +82,9 @@ def pairs(texts: Iterable[str], flag: str) -> dict[str, str]:
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise Invalid(f"{flag} {text}: KEY=VALUE is wanted")
+            raise Invalid(f"{flag} {text}: expected KEY=VALUE")
         found[key] = value
     return found
-
-
-def _flags_given(arguments: argparse.Namespace) -> list[str]:
-    names = (
-        *("flavor", "flavor_json", "vcpus", "ram", "disk", "property"),
-        *("image", "image_property", "count", "zone", "project", "hint"),
-    )
-    return [
-        f"--{name.replace('_', '-')}"
-        for name in names
-        if getattr(arguments, name) not in (None, [])
-    ]
 
 
 def _spec_of_flags(arguments: argparse.Namespace) -> Json:
@@ -127,23 +106,24 @@ def _spec_of_flags(arguments: argparse.Namespace) -> Json:
 
 
 def _flavor(arguments: argparse.Namespace) -> Json | str:
+    sizes = (arguments.vcpus, arguments.ram, arguments.disk)
     if arguments.flavor is not None:
-        others = (arguments.flavor_json, arguments.vcpus, arguments.ram, arguments.disk)
+        others = (arguments.flavor_json, *sizes)
         if arguments.property or any(other is not None for other in others):
             raise Invalid("--flavor names a flavor; other flags cannot describe one as well")
         return str(arguments.flavor)
     extra_specs = pairs(arguments.property, "--property")
     if arguments.flavor_json is not None:
-        sizes = (arguments.vcpus, arguments.ram, arguments.disk)
         if any(size is not None for size in sizes):
             raise Invalid("--flavor-json gives the sizes; --vcpus, --ram, --disk cannot as well")
         flavor = _read_object(arguments.flavor_json)
         return {**flavor, "extra_specs": {**flavor.get("extra_specs", {}), **extra_specs}}
+    vcpus, ram, disk = sizes
     return {
         "name": "from-command-line",
-        "vcpus": 1 if arguments.vcpus is None else arguments.vcpus,
-        "memory_mb": 512 if arguments.ram is None else arguments.ram,
-        "root_gb": 0 if arguments.disk is None else arguments.disk,
+        "vcpus": 1 if vcpus is None else vcpus,
+        "memory_mb": 512 if ram is None else ram,
+        "root_gb": 0 if disk is None else disk,
         "ephemeral_gb": 0,
         "swap": 0,
         "extra_specs": extra_specs,
@@ -159,5 +139,89 @@ def _read_object(name: str) -> Json:
     except ValueError as wrong:
         raise Invalid(f"{name}: not JSON: {wrong}") from None
     if not isinstance(document, dict):
-        raise Invalid(f"{name}: a JSON object is wanted")
+        raise Invalid(f"{name}: expected a JSON object")
     return document
+
+
+#: The option that each part of a request comes from; of several paths that fit the longest counts.
+_OPTIONS = {
+    "$.request_spec.num_instances": "--count",
+    "$.request_spec.instance_uuids": "--count",
+    "$.request_spec.flavor": "--flavor",
+    "$.request_spec.flavor.vcpus": "--vcpus",
+    "$.request_spec.flavor.memory_mb": "--ram",
+    "$.request_spec.flavor.root_gb": "--disk",
+    "$.request_spec.flavor.extra_specs": "--property",
+    "$.request_spec.image": "--image",
+    "$.request_spec.image.properties": "--image-property",
+    "$.request_spec.availability_zone": "--zone",
+    "$.request_spec.project_id": "--project",
+    "$.request_spec.scheduler_hints": "--hint",
+    "$.hosts": "--host",
+    "$.overrides": "--override",
+    "$.policy": "--policy",
+}
+
+#: How sentences begin that name no path, what they begin with here, and what is not stored: it may
+#: be given as an object, but not by flags.
+_BEGINNINGS = (
+    ("overrides: there is no option", "--override: there is no option", ""),
+    ("overrides: ", "--override ", ""),
+    ("policy: ", "{policy}: ", ""),
+    ("flavor extra spec ", "{extra_spec}flavor extra spec ", ""),
+    ("image property ", "{image_property}image property ", ""),
+    ("There is no stored flavor", "--flavor: there is no stored flavor", "flavor"),
+    ("There is no stored image", "--image: there is no stored image", "image"),
+)
+
+_INVALID = "JSON does not validate: "
+#: The place of an error, and the name of the schema keyword.
+_PLACE = re.compile(
+    r" \(at (?P<path>\$(?:[^()\s]|\([^()]*\))*)\)(?:\. Failed validating '\w+' in schema\S*)?"
+)
+
+_STEP = re.compile(r"\['(?P<quoted>[^']*)'\]|\[\d+\]|\.(?P<plain>[^.\[]+)")
+
+
+@contextmanager
+def in_words_of_options(arguments: argparse.Namespace) -> Iterator[None]:
+    """Replace JSON paths in errors about a request by the options that gave these values."""
+    try:
+        yield
+    except Error as failure:
+        failure.detail = _worded(failure.detail, arguments)
+        failure.args = (failure.detail,)
+        raise
+
+
+def _worded(detail: str, arguments: argparse.Namespace) -> str:
+    """Return what is wrong, with options in place of JSON paths that are not into a file."""
+    of_file = arguments.request is not None
+    compared = getattr(arguments, "compare", None) is not None  # ``select`` does not have it
+    # What a stored flavor or image has was given by no option.
+    given = {
+        "policy": "--compare" if compared else "--policy",
+        "extra_spec": "--property: " if arguments.property else "",
+        "image_property": "--image-property: " if arguments.image_property else "",
+    }
+    for beginning, words, stored in _BEGINNINGS:
+        if detail.startswith(beginning) and not (of_file and stored):
+            rest = detail.removeprefix(beginning).replace(f"; give the {stored} as an object", "")
+            return words.format(**given) + (rest if of_file else _PLACE.sub("", rest, count=1))
+    found = _PLACE.search(detail)
+    option = _option_of(found["path"], of_file=of_file) if found else None
+    if found is None or option is None:
+        return detail
+    rest = detail[: found.start()] + detail[found.end() :]
+    return f"{option}: {rest.removeprefix(_INVALID)}"
+
+
+def _option_of(path: str, *, of_file: bool) -> str | None:
+    """Return the option that a path comes from, with the key that was given to it."""
+    fitting = [one for one in _OPTIONS if path == one or path.startswith((f"{one}.", f"{one}["))]
+    if not fitting or (of_file and path.startswith("$.request_spec")):
+        return None
+    longest = max(fitting, key=len)
+    steps = _STEP.finditer(path.removeprefix(longest))
+    keys = [step["quoted"] or step["plain"] for step in steps]
+    return " ".join([_OPTIONS[longest], *filter(None, keys)])

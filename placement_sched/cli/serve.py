@@ -23,39 +23,30 @@ from granian.constants import HTTPModes, Interfaces
 from granian.log import LogLevels
 from granian.server.mp import MPServer
 
+from placement_sched import app
 from placement_sched.api import metrics
+from placement_sched.api.application import Application
 from placement_sched.api.asgi import Bridge
-from placement_sched.app import (
-    Application,
-    check_parts,
-    create_app,
-    make_services,
-    served,
-    start,
-)
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
-from placement_sched.cli.sentences import sentence
-from placement_sched.config import logs
-from placement_sched.config.process import CONF
-from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.db.engine import database_url
-from placement_sched.errors import ConfigurationError, Error, Unavailable
+from placement_sched.errors import ConfigurationError, Error, Unavailable, sentence
+from placement_sched.operations.config_check import log_start
 from placement_sched.operations.followed_settings import FollowedSettings
-from placement_sched.operations.rehearse import rehearse
-from placement_sched.operations.start_check import log_start
+from placement_sched.operations.prepare import rehearse
 from placement_sched.scheduler import live_settings
 from placement_sched.scheduler.live_settings import PAUSE
 from placement_sched.scheduler.loading import read_settings
+from placement_sched.settings import Settings, logs
+from placement_sched.settings.conf import CONF
+from placement_sched.settings.opts import is_explicit
 
 LOG = logging.getLogger(__name__)
-
 #: What the workers of a server inherit: the ``settings`` that it follows.
 _AT_START: dict[str, FollowedSettings] = {}
-
 #: Threads per worker. Requests are mostly Python, so more threads only fight over the interpreter;
 #: a few keep a worker answering while others wait for a lock (on SQLite no more than half of them,
-#: see ``db/write_gate.py``). Measured in doc/decisions/0002.
+#: see ``db/transaction.py``). Measured in doc/decisions/0002.
 THREADS = 4
 #: Connections that a worker holds at once; further ones wait to be accepted.
 CONNECTIONS = 1024
@@ -79,23 +70,14 @@ SERVED = 2.0
 
 def register(commands: Commands) -> None:
     """Add the command."""
-    parser = add_command(commands, "serve", summary="serve every API over HTTP")
+    parser = add_command(commands, "serve", "serve every API over HTTP", run)
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
     )
-    parser.add_argument(
-        "--port",
-        type=_port,
-        default=8778,
-        help="port to listen on; 0 takes a free one (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--workers",
-        type=_positive,
-        default=1,
-        help="processes that answer requests (default: %(default)s)",
-    )
-    parser.set_defaults(run=run)
+    port_help = "port to listen on; 0 takes a free one (default: %(default)s)"
+    parser.add_argument("--port", type=_port, default=8778, help=port_help)
+    workers_help = "processes that answer requests (default: %(default)s)"
+    parser.add_argument("--workers", type=_positive, default=1, help=workers_help)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -106,13 +88,13 @@ def run(arguments: argparse.Namespace) -> int:
     """
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
-    check_parts(settings)  # one line now, rather than one of every worker
+    app.check_parts(settings)  # one line now, rather than one of every worker
     refuse_open_door(settings, arguments.host)
     refuse_unadopted_database(settings)  # a worker would answer every request with that alone
     port = free_port(arguments.host, arguments.port)
     server = _Server(
         "placement_sched",
-        address=_address(arguments.host),
+        address=_resolve(arguments.host)[0],
         port=port,
         interface=Interfaces.ASGINL,
         # While it waits for what may be HTTP/2, granian closes no idle connection.
@@ -131,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     server.check = followed.check
     server.on_startup(partial(_regularly, followed.follow, "followed settings"))
     server.on_startup(partial(_announce, settings, arguments.host, port, arguments.workers))
-    os.register_at_fork(after_in_child=_stop_at_once)
+    let_new_workers_stop()
     with ExitStack() as resources:
         if metrics.DIRECTORY not in os.environ:
             metrics.share(resources.enter_context(TemporaryDirectory(prefix="placement_sched_")))
@@ -146,7 +128,7 @@ class _Server(MPServer):
     one that cannot start, and wrong for one that served and was killed.
 
     Nor does it replace its workers at SIGHUP: they read what may vary again by themselves, and
-    keep what they have where that cannot be used. It tells at once which of the two will be.
+    keep what they have where that cannot be used. The log shows at once which of the two it is.
     """
 
     #: Reads the configuration files again, and logs where they cannot be used.
@@ -200,14 +182,23 @@ class _Server(MPServer):
             self.respawned_wrks.pop(idx, None)
 
 
-def _stop_at_once() -> None:
-    """Let a worker that is still starting die of SIGTERM and SIGINT.
+def let_new_workers_stop() -> None:
+    """Let each worker that is forked from now on die of SIGTERM and SIGINT until it serves.
 
     A forked child inherits the server's own handlers, which would note the signal for a loop that
     does not run there; granian gives a worker its handlers only once the application is made.
+    Python drops a signal that a child gets before its first step, so signals wait until then.
     """
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    stops = (signal.SIGTERM, signal.SIGINT)
+    unblock = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, stops)
+
+    def in_child() -> None:
+        for stop in stops:
+            signal.signal(stop, signal.SIG_DFL)
+        unblock()
+
+    block = partial(signal.pthread_sigmask, signal.SIG_BLOCK, stops)
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=in_child)
 
 
 def load(files: Sequence[str], parent: int) -> Bridge:
@@ -215,33 +206,36 @@ def load(files: Sequence[str], parent: int) -> Bridge:
 
     The database is prepared now where it answers, else at the first request for which it does.
     """
-    _die_with(parent)
-    _share_one_heap()
+    _regularly(partial(_leave_without, parent), "parent-watch", pause=1)
+    # glibc gives each thread a heap of its own, none of which is used by another or given back: a
+    # worker that has answered questions for everything then holds the largest answer once for each.
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     application = _application(files)
-    settings = application.services.settings
     services = application.services
     away = ""
     try:
         services.ready()
-        rehearse(services.database, services.summaries, settings, services.random)
+        rehearse(services.database, services.summaries, services.settings, services.random)
     except Unavailable as failure:
         away = sentence(failure)
+    # Not in the handler: oslo.log would add what is handled there to the line.
     if away and _DATABASE_AWAY.acquire(block=False):
         LOG.warning("starting without the database: %s", away)
     _regularly(services.keep_up, "upkeep")
-    most = settings.api.max_request_body_size
-    return Bridge(served(application), most=most, threads=THREADS)
+    most = services.settings.api.max_request_body_size
+    return Bridge(app.served(application), most=most, threads=THREADS)
 
 
-def _regularly(work: Callable[[], None], name: str) -> None:
+def _regularly(work: Callable[[], None], name: str, pause: float = PAUSE) -> None:
     """Do something now and then beside the requests, whether or not there are any."""
 
     def do() -> None:
         while True:
-            time.sleep(PAUSE)
+            time.sleep(pause)
             try:
                 work()
-            except Exception as failure:  # noqa: BLE001 - it is tried again; nobody waits for it
+            except Exception as failure:  # noqa: BLE001 - it is tried again later
                 LOG.debug("%s: %s", name, failure)
 
     threading.Thread(target=do, name=name, daemon=True).start()
@@ -254,42 +248,26 @@ def _application(files: Sequence[str]) -> Application:
     """
     followed = _AT_START.get("settings")
     if followed is None or not followed.moved:
-        application = create_app(start(files))
+        application = app.create_app(app.start(files))
     else:
         logs.setup(CONF)
-        application = Application(make_services(followed.as_now(), serving=True))
+        application = app.application_of(app.make_services(followed.as_now(), serving=True))
     if not CONF.debug:
         # The server itself follows the files, and says for all workers what has become of them.
         logging.getLogger(live_settings.__name__).setLevel(logging.CRITICAL)
     return application
 
 
-def _share_one_heap() -> None:
-    """Let the threads of a worker allocate from one heap, where the C library is glibc.
-
-    It gives each thread its own, none of which is used by another or given back: a worker that
-    has answered questions for everything then holds the largest answer once for each thread.
-    """
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-
-
-def _die_with(parent: int) -> None:
+def _leave_without(parent: int) -> None:
     """Leave when the server process is gone: an orphan would keep answering on its port."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
+    if os.getppid() != parent:
         os._exit(1)
-
-    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
 def refuse_open_door(settings: Settings, host: str) -> None:
     """Raise :class:`ConfigurationError` where noauth2 would be open to other machines unasked."""
-    if settings.api.auth_strategy != "noauth2" or is_explicit(
-        settings.conf, "api", "auth_strategy"
-    ):
+    explicit = is_explicit(settings.conf, "api", "auth_strategy")
+    if settings.api.auth_strategy != "noauth2" or explicit:
         return
     if not all(ip_address(address).is_loopback for address in _resolve(host)):
         raise ConfigurationError(
@@ -318,7 +296,7 @@ def free_port(host: str, port: int) -> int:
     The workers share the port by SO_REUSEPORT, under which a second server would go unnoticed and
     take half of the requests; so it is tried first without.
     """
-    address = _address(host)
+    address = _resolve(host)[0]
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -326,12 +304,7 @@ def free_port(host: str, port: int) -> int:
             trial.bind((address, port))
         except OSError as failure:
             raise Error(f"cannot listen on {host}:{port}: {failure.strerror}") from None
-        found: int = trial.getsockname()[1]
-        return found
-
-
-def _address(host: str) -> str:
-    return _resolve(host)[0]
+        return int(trial.getsockname()[1])
 
 
 def _resolve(host: str) -> list[str]:

@@ -1,83 +1,67 @@
 """``status upgrade check``: whether database and configuration are ready for this release."""
 
 import argparse
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import open_database
-from placement_sched.cli.terminal import print_json
-from placement_sched.operations.upgrade_check import Result, check_upgrade, worst
-from placement_sched.scheduler.loading import read_settings
+from placement_sched.cli.database import configured
+from placement_sched.cli.terminal import print_result
+from placement_sched.operations.prepare import Result, check_upgrade, worst
 
-#: placement-status's exit status where the checks could not be made.
-COULD_NOT_CHECK = 255
-
+#: placement-status's exit status where the checks could not be run.
+_COULD_NOT_CHECK = 255
 _TITLE = "Upgrade Check Results"
 _WIDTH = 68
 
 
 def register(commands: Commands) -> None:
     """Add the command."""
-    group = add_group(commands, "status", summary="tell whether this release can be run")
-    group = add_group(group, "upgrade", summary="tell whether this release can be upgraded to")
+    group = add_group(commands, "status", "check upgrade readiness")
     parser = add_command(
-        group,
+        add_group(group, "upgrade", "check upgrade readiness"),
         "check",
-        summary="check whether database and configuration are ready for this release",
+        "check whether database and configuration are ready for this release",
+        run,
         epilog=(
             "exit status, as placement-status's:\n"
-            "  0    all is ready\n"
-            "  1    something should be looked at, but is no hindrance\n"
-            "  2    something must be done first\n"
-            "  255  the checks could not be made"
+            "  0    ready\n"
+            "  1    warnings: the upgrade is possible\n"
+            "  2    errors: something must be done first\n"
+            "  255  the checks could not be run"
         ),
+        failure=_COULD_NOT_CHECK,
     )
     add_format(parser)
-    parser.set_defaults(run=run, failure=COULD_NOT_CHECK)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what each check says; return the gravest code."""
-    settings = read_settings(arguments.config_file)
-    with open_database(settings) as database:
+    """Print what each check says; return the worst code."""
+    with configured(arguments) as (settings, database):
         results = check_upgrade(database, settings)
-    code = worst(results)
-    if arguments.format == "json":
-        print_json({"code": int(code), "checks": [_document(result) for result in results]})
-    else:
-        sys.stdout.write(_table(results))
-    return int(code)
+    code = int(worst(results))
+    checks = [
+        {"check": one.check, "result": one.code.name.capitalize(), "details": one.details}
+        for one in results
+    ]
+    print_result(arguments, {"code": code, "checks": checks}, _table(results))
+    return code
 
 
-def _document(result: Result) -> dict[str, object]:
-    return {
-        "check": result.check,
-        "result": result.code.name.capitalize(),
-        "details": result.details,
-    }
-
-
-def _table(results: Sequence[Result]) -> str:
-    """Return the results drawn as placement-status draws its own, for scripts that read those."""
-    cells = [[_TITLE], *(_cell(result) for result in results)]
-    width = max(len(line) for cell in cells for line in cell)
-    rule = f"+{'-' * (width + 2)}+\n"
-    drawn = ("".join(f"| {line.ljust(width)} |\n" for line in cell) for cell in cells)
-    return rule + rule.join(drawn) + rule
-
-
-def _cell(result: Result) -> list[str]:
-    details = f"Details: {result.details or 'None'}"
-    return [
-        f"Check: {result.check}",
-        f"Result: {result.code.name.capitalize()}",
-        *wrap(
-            details,
+def _table(results: Sequence[Result]) -> Iterator[str]:
+    """Yield the results drawn as placement-status draws its own, for scripts that read those."""
+    cells = [[_TITLE]]
+    for one in results:
+        details = wrap(
+            f"Details: {one.details or 'None'}",
             _WIDTH,
             subsequent_indent="  ",
             break_long_words=False,
             break_on_hyphens=False,
-        ),
-    ]
+        )
+        cells.append([f"Check: {one.check}", f"Result: {one.code.name.capitalize()}", *details])
+    width = max(len(line) for cell in cells for line in cell)
+    yield (rule := f"+{'-' * (width + 2)}+")
+    for cell in cells:
+        yield from (f"| {line.ljust(width)} |" for line in cell)
+        yield rule

@@ -1,12 +1,15 @@
 """What the terminal shows: results on stdout, progress on stderr and only to a person."""
 
+import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from rich import box
 from rich.console import Console
 from rich.progress import Progress
+from rich.table import Table
 
 
 def print_json(document: object) -> None:
@@ -14,9 +17,25 @@ def print_json(document: object) -> None:
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
+def print_result(arguments: argparse.Namespace, document: object, lines: Iterable[str]) -> None:
+    """Print a result in the ``--format`` asked for: ``document`` as JSON, or ``lines`` of text."""
+    if arguments.format == "json":
+        print_json(document)
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def headed_table(*headings: str) -> Table:
+    """Return a table with a line under its headings; columns may be added."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show a person that ``what`` is under way; say nothing where stderr is no terminal."""
+    """Show a spinner with ``what`` on stderr, where stderr is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
@@ -25,37 +44,29 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
-#: Told how much is done, and of how much (None where nobody knows yet).
-Told = Callable[[int, int | None], None]
+#: Takes how much is done, and of how much (None where that is not known yet).
+ProgressBar = Callable[[int, int | None], None]
 
 
 @contextmanager
-def progressing(what: str) -> Iterator[Told]:
-    """Give a function that moves a bar on stderr, which only a person sees."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _done, _total: None
-        return
-    # What a command prints meanwhile goes past the bar, but never from a file or pipe to stderr.
-    past = sys.stdout.isatty()
-    with Progress(console=console, transient=True, redirect_stdout=past) as bar:
+def progressing(what: str) -> Iterator[ProgressBar]:
+    """Give a function that moves a bar on stderr, shown only on a terminal."""
+    with _progress() as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @contextmanager
 def stepping(steps: int) -> Iterator[Callable[[str], None]]:
-    """Give a function that is told which of ``steps`` begins; a person sees a bar on stderr."""
+    """Give a function to call at the start of each of ``steps``; moves a bar on stderr."""
+    with _progress() as bar:
+        task = bar.add_task("", total=steps)
+        yield lambda what: bar.update(task, description=what, advance=1)
+
+
+def _progress() -> Progress:
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _what: None
-        return
     # What a command prints meanwhile goes past the bar, but never from a file or pipe to stderr.
     past = sys.stdout.isatty()
-    with Progress(console=console, transient=True, redirect_stdout=past) as bar:
-        task = bar.add_task("", total=steps)
-
-        def begin(what: str) -> None:
-            bar.update(task, description=what, advance=1)
-
-        yield begin
+    off = not console.is_terminal
+    return Progress(console=console, transient=True, redirect_stdout=past, disable=off)

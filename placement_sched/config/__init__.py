@@ -1,11 +1,10 @@
-"""Options: oslo.config, one module per group, read through a frozen view.
+"""What plugins import in place of ``nova.conf``.
 
-``CONF`` is the process's oslo.config object, with nova's and placement's option names; plugins
-brought from nova import it in place of ``nova.conf``. Our own code receives
-:class:`~placement_sched.config.settings.Settings` instead.
+``CONF`` is the process's oslo.config object, with nova's and placement's option names. The code of
+this package receives :class:`~placement_sched.settings.Settings` instead.
 """
 
-from placement_sched.config.process import CONF
-from placement_sched.config.settings import Settings
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import CONF
 
 __all__ = ["CONF", "Settings"]

@@ -1,18 +1,27 @@
-"""Engines for SQLite, PostgreSQL and MariaDB, each set up so that it waits, but not for ever."""
+"""Engines for SQLite, PostgreSQL and MariaDB, each set up so that it waits, but not for ever.
 
+Each statement that an engine sends can be counted, planned for its values, logged and signed.
+"""
+
+import logging
+import select
+import sys
+import threading
+from collections.abc import Iterable
+from math import inf
+from pathlib import Path
+from time import monotonic
+from types import FrameType
 from typing import Any
 from urllib.parse import parse_qsl
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 
-from placement_sched.config.placement_database import EMBEDDED
-from placement_sched.config.settings import Group, Settings
-from placement_sched.db.closed import replace_closed_connections
-from placement_sched.db.deadline import stop_late_statements
-from placement_sched.db.sql_log import log_statements, sign_statements
 from placement_sched.errors import ConfigurationError
+from placement_sched.settings.options.placement import EMBEDDED
+from placement_sched.settings.view import OptionGroup, Settings
 
 _DRIVERS = {
     "postgresql": "postgresql+psycopg",
@@ -24,17 +33,20 @@ _DRIVERS = {
 }
 _KNOWN = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
 
-#: How a transaction begins on SQLite. IMMEDIATE takes the write lock before anything is read, so
-#: a claim never decides on a picture that another writer is about to change.
-BEGIN = "BEGIN IMMEDIATE"
+# How many steps SQLite's machine makes between two looks at the clock: well below a millisecond.
+_SQLITE_STEPS = 10_000
+_DEADLINE = "placement_sched.deadline"
+
+# From these values of connection_debug on statements and rows are logged, as oslo.db has it.
+_STATEMENTS, _ROWS = 50, 100
 
 
 def database_url(settings: Settings) -> URL:
     """Return the configured database URL, with the drivers this service uses.
 
     ``postgresql://`` and ``postgresql+psycopg2://`` mean psycopg 3, ``mysql://`` and
-    ``mysql+mysqldb://`` PyMySQL. Raises :class:`ConfigurationError` for what is no URL of a
-    database served here.
+    ``mysql+mysqldb://`` PyMySQL. Raises :class:`ConfigurationError` for what is not the URL of a
+    supported database.
     """
     text = settings.placement_database.connection or EMBEDDED
     try:
@@ -64,7 +76,9 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
     """
     options = settings.placement_database
     read_timeout: int = options.read_timeout if autocommit else 0
-    log_statements(options.connection_debug)
+    if options.connection_debug >= _STATEMENTS:
+        level = logging.DEBUG if options.connection_debug >= _ROWS else logging.INFO
+        logging.getLogger("sqlalchemy.engine").setLevel(level)
     pool = {
         "pool_size": options.max_pool_size,
         "max_overflow": options.max_overflow,
@@ -85,66 +99,56 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
             skip_autocommit_rollback=True,
             **pool,
         )
-        replace_closed_connections(engine)
+        _replace_closed_connections(engine)
         if url.get_backend_name() == "mysql":
-            _begin_with(engine, _mysql_session(options, read_timeout))
+            _set_session(engine, options, read_timeout)
     if options.connection_trace:
         sign_statements(engine)
     return engine
 
 
-def _connect_args(url: URL, options: Group, read_timeout: int) -> dict[str, Any]:
+def _connect_args(url: URL, options: OptionGroup, read_timeout: int) -> dict[str, Any]:
     """Return what a connection is made with beside what the URL says, which comes first."""
-    arguments: dict[str, Any] = {"connect_timeout": 10}
-    if url.get_backend_name() != "postgresql" and options.mysql_sql_mode:
-        arguments["sql_mode"] = options.mysql_sql_mode
-    arguments = {key: value for key, value in arguments.items() if key not in url.query}
-    if url.get_backend_name() == "postgresql":
-        told = _postgresql_options(options, read_timeout)
-        # Of two, PostgreSQL heeds the second.
-        arguments["options"] = f"{told} {_said(url, 'options')}".rstrip()
+    postgresql = url.get_backend_name() == "postgresql"
+    arguments = {"connect_timeout": 10, "sql_mode": None if postgresql else options.mysql_sql_mode}
+    arguments = {key: value for key, value in arguments.items() if value and key not in url.query}
+    if postgresql:
+        # A query takes milliseconds; compiling it first, as PostgreSQL does where it expects many
+        # rows, takes more.
+        words = [f"-c lock_timeout={options.lock_timeout * 1000} -c jit=off"]
+        if read_timeout:
+            words.append(f"-c statement_timeout={read_timeout * 1000}")
+        # Of two values for one option, PostgreSQL takes the second; so does a URL.
+        given = url.query.get("options", "")
+        words.append(given if isinstance(given, str) else given[-1])
+        arguments["options"] = " ".join(words).rstrip()
     return arguments
 
 
-def _begin_with(engine: Engine, statement: str) -> None:
-    """Let each connection begin with a statement, after the URL's ``init_command``."""
+def _set_session(engine: Engine, options: OptionGroup, seconds: int) -> None:
+    """Let each connection to MariaDB begin with our settings, after the URL's ``init_command``."""
+    # To try the joins of a request of ten groups in every order takes MariaDB hours.
+    # MySQL cuts what it joins together after 1024 characters; MariaDB after a megabyte.
+    text = (
+        f"SET SESSION innodb_lock_wait_timeout={options.lock_timeout}, optimizer_search_depth=5, "
+        "group_concat_max_len=1048576"
+    )
+    if seconds:
+        # MariaDB and MySQL name it differently; each ignores the other's comment.
+        text += (
+            f" /*M!100101 , max_statement_time={seconds} */"
+            f" /*!50708 , max_execution_time={seconds * 1000} */"
+        )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
         with connection.cursor() as cursor:
-            cursor.execute(statement)
+            cursor.execute(text)
 
 
-def _said(url: URL, key: str) -> str:
-    """Return what the URL says under a key, the last of several."""
-    said = url.query.get(key, "")
-    return said if isinstance(said, str) else said[-1]
-
-
-def _postgresql_options(options: Group, seconds: int) -> str:
-    # What is asked takes milliseconds; compiling it first, as PostgreSQL does where it expects
-    # many rows, takes more.
-    told = f"-c lock_timeout={options.lock_timeout * 1000} -c jit=off"
-    return f"{told} -c statement_timeout={seconds * 1000}" if seconds else told
-
-
-def _mysql_session(options: Group, seconds: int) -> str:
-    # To try the joins of a request of ten groups in every order takes MariaDB hours.
-    # MySQL cuts what it joins together after 1024 characters; MariaDB after a megabyte.
-    told = (
-        f"SET SESSION innodb_lock_wait_timeout={options.lock_timeout}, optimizer_search_depth=5, "
-        "group_concat_max_len=1048576"
-    )
-    if not seconds:
-        return told
-    # MariaDB and MySQL call it differently; each passes over the other's comment.
-    return (
-        f"{told} /*M!100101 , max_statement_time={seconds} */"
-        f" /*!50708 , max_execution_time={seconds * 1000} */"
-    )
-
-
-def _sqlite_engine(url: URL, options: Group, pool: dict[str, Any], *, autocommit: bool) -> Engine:
+def _sqlite_engine(
+    url: URL, options: OptionGroup, pool: dict[str, Any], *, autocommit: bool
+) -> Engine:
     if url.database in {None, "", ":memory:"}:
         raise ConfigurationError(
             "[placement_database] connection: an in-memory SQLite database cannot be shared by "
@@ -162,7 +166,7 @@ def _sqlite_engine(url: URL, options: Group, pool: dict[str, Any], *, autocommit
         connection.execute("PRAGMA foreign_keys=ON")
 
     if autocommit and options.read_timeout:
-        stop_late_statements(engine, options.read_timeout)
+        _stop_late_statements(engine, options.read_timeout)
     if not autocommit:
 
         @event.listens_for(engine, "begin")
@@ -170,3 +174,145 @@ def _sqlite_engine(url: URL, options: Group, pool: dict[str, Any], *, autocommit
             connection.exec_driver_sql(BEGIN)
 
     return engine
+
+
+def _stop_late_statements(engine: Engine, seconds: int) -> None:
+    """Interrupt each statement of an SQLite engine after so many seconds; no option does it."""
+
+    @event.listens_for(engine, "connect")
+    def watch(connection: Any, record: Any) -> None:
+        info = record.info
+        info[_DEADLINE] = inf
+        connection.set_progress_handler(lambda: monotonic() > info[_DEADLINE], _SQLITE_STEPS)
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def begin(connection: Connection, *_statement: object) -> None:
+        connection.info[_DEADLINE] = monotonic() + seconds
+
+
+def _replace_closed_connections(engine: Engine) -> None:
+    """Let the pool of ``engine`` replace connections that the database has closed meanwhile.
+
+    A restart, an idle timeout or an operator's KILL closes connections that wait here for the
+    next request, which would fail on each of them. To ask the database each time costs a round
+    trip; to look whether the socket has something to read costs a microsecond, and a connection
+    at rest has nothing unless it is closed (or the server reports a changed setting: then the
+    database is asked).
+    """
+    dialect = engine.dialect
+
+    @event.listens_for(engine, "checkout")
+    def check(connection: Any, _record: object, _proxy: object) -> None:
+        # PyMySQL's socket has no public name; it is None where the connection was closed here.
+        sock = connection if dialect.name == "postgresql" else connection._sock  # noqa: SLF001
+        waiting = select.poll()
+        try:
+            if alive := sock is not None:
+                waiting.register(sock.fileno(), select.POLLIN)
+                alive = not waiting.poll(0) or dialect.do_ping(connection)
+        except (OSError, ValueError, dialect.loaded_dbapi.Error):
+            alive = False
+        if not alive:
+            # What closed this one has closed the others.
+            raise InvalidatePoolError
+
+
+#: How a transaction begins on SQLite. IMMEDIATE takes the write lock before anything is read, so
+#: a claim never decides on a picture that another writer is about to change.
+BEGIN = "BEGIN IMMEDIATE"
+
+_BY_VALUE = "planned_by_value"
+
+#: For ``connection.execute(..., execution_options=PLANNED_BY_VALUE)``; only PostgreSQL needs it.
+#:
+#: psycopg prepares what it sends often, and PostgreSQL then soon takes one plan for whatever the
+#: values are: no constant is folded, and a limit is taken for a tenth of the rows. That saves half
+#: a millisecond, and loses far more on thousands of rows (``doc/decisions/0003``).
+PLANNED_BY_VALUE = {_BY_VALUE: True}
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+_HERE = str(Path(__file__).resolve().parent)
+
+
+class Tally(threading.local):
+    """What the current thread has asked of the database since :meth:`reset`.
+
+    ``statements`` went to the database; ``retries`` is how often a transaction was started again
+    because of a concurrent writer. A claim is an attempt to allocate: it was won, or lost to a
+    faster claim or for lack of capacity, and ``claims_retried`` counts new starts. ``candidates``
+    is how many a search found, None where there was no search.
+    """
+
+    statements = 0
+    retries = 0
+    claims_won = 0
+    claims_lost = 0
+    claims_retried = 0
+    candidates: int | None = None
+
+    def reset(self) -> None:
+        """Count from zero again."""
+        self.__dict__.clear()
+
+
+def count_statements(engines: Iterable[Engine], tally: Tally) -> None:
+    """Let ``tally`` count each statement that is sent by ``engines``.
+
+    It listens to the dialects: an engine with listeners gives each connection a dispatcher of
+    its own, which takes longer than all that is counted. It listens from the first connection on,
+    when the dialects have asked what they want to know of the database.
+    """
+
+    def note(_cursor: Any, statement: str, *_rest: Any) -> None:
+        if not statement.startswith(BEGIN):
+            tally.statements += 1
+
+    def begin(engine: Engine) -> None:
+        for done in ("do_execute", "do_execute_no_params", "do_executemany"):
+            event.listen(engine, done, note)
+
+    for engine in engines:
+        event.listen(engine, "connect", lambda *_, engine=engine: begin(engine), once=True)
+
+
+def plan_by_value(engine: Engine) -> None:
+    """Let PostgreSQL plan for their values the statements with :data:`PLANNED_BY_VALUE`.
+
+    Must be called after all others that listen to the dialect: the listener that sends a statement
+    has to be the last.
+    """
+    if engine.dialect.name != "postgresql":
+        return
+
+    def execute(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:
+        if not context.execution_options.get(_BY_VALUE):
+            return False
+        cursor.execute(statement, parameters, prepare=False)
+        return True
+
+    # From the first connection on, as the tally does, which comes before.
+    event.listen(
+        engine, "connect", lambda *_: event.listen(engine, "do_execute", execute), once=True
+    )
+
+
+def sign_statements(engine: Engine) -> None:
+    """Append to each statement of ``engine`` a comment with the function and line that sent it."""
+
+    def sign(
+        _connection: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any
+    ) -> tuple[str, Any]:
+        return f"{statement} /* {_sender(sys._getframe(1))} */", parameters  # noqa: SLF001 - what inspect.currentframe() is, one frame up
+
+    event.listen(engine, "before_cursor_execute", sign, retval=True)
+
+
+def _sender(frame: FrameType | None) -> str:
+    """Return where in this package, outside of ``db``, the call came from."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(_PACKAGE) and not code.co_filename.startswith(_HERE):
+            path = code.co_filename.removeprefix(_PACKAGE).lstrip("/")
+            return f"{path}:{frame.f_lineno} {code.co_qualname}"
+        frame = frame.f_back
+    return "placement_sched"

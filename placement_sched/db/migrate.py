@@ -1,15 +1,18 @@
 """Creates and upgrades the schema with alembic, under a version table of our own name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 
+from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 
@@ -18,6 +21,45 @@ VERSION_TABLE = "placement_sched_alembic_version"
 
 _LOCK_NAME = "placement_sched_schema"
 _LOCK_NUMBER = 7305212
+
+_KNOWN = frozenset(table.name for table in (*OWN_TABLES, *PLACEMENT_TABLES))
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaContents:
+    """The names of all tables, and the columns and indexes of the known ones, by table and name."""
+
+    tables: frozenset[str]
+    columns: frozenset[tuple[str, str]]
+    indexes: frozenset[tuple[str, str]]
+
+    def columns_since(self, before: "SchemaContents") -> tuple[str, ...]:
+        """Return as ``table.column`` the columns added to the tables that were there before."""
+        new = sorted(self.columns - before.columns)
+        return tuple(f"{table}.{name}" for table, name in new if table in before.tables)
+
+    def indexes_since(self, before: "SchemaContents") -> tuple[str, ...]:
+        """Return the indexes added to the tables that were there before."""
+        new = sorted(self.indexes - before.indexes)
+        return tuple(name for table, name in new if table in before.tables)
+
+
+def schema_contents(connection: Connection) -> SchemaContents:
+    """Return the tables, columns and indexes that the database has."""
+    inspector = inspect(connection)
+    tables = frozenset(inspector.get_table_names())
+    if not (known := sorted(tables & _KNOWN)):
+        return SchemaContents(tables, frozenset(), frozenset())
+
+    def named(found: Mapping[Any, Iterable[Mapping[str, Any]]]) -> frozenset[tuple[str, str]]:
+        return frozenset(
+            (table, str(one["name"])) for (_, table), some in found.items() for one in some
+        )
+
+    columns = inspector.get_multi_columns(filter_names=known)
+    return SchemaContents(
+        tables, named(columns), named(inspector.get_multi_indexes(filter_names=known))
+    )
 
 
 def sync_schema(database: Database) -> None:
@@ -33,14 +75,14 @@ def sync_schema(database: Database) -> None:
 
 
 def current_revision(database: Database) -> str | None:
-    """Return the revision the database stands at, or None where our schema is not there."""
+    """Return the revision of the database, or None where our schema is not there."""
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
         return context.get_current_revision()
 
 
 def newest_revision() -> str:
-    """Return the revision this release wants."""
+    """Return the revision that this release needs."""
     head = ScriptDirectory.from_config(_configuration()).get_current_head()
     if head is None:  # pragma: no cover - the package always ships migrations
         raise Unavailable("this installation ships no migrations")
@@ -48,16 +90,13 @@ def newest_revision() -> str:
 
 
 def _configuration() -> Config:
-    configuration = Config()
-    configuration.set_main_option("script_location", str(_scripts()).replace("%", "%%"))
-    return configuration
-
-
-def _scripts() -> Path:
-    """Return the folder of the migrations: beside the package in a checkout, in it in a wheel."""
+    # The migrations are beside the package in a checkout, in it in a wheel.
     package = Path(__file__).resolve().parent.parent
     beside = package.parent / "alembic"
-    return beside if (beside / "env.py").exists() else package / "_migrations"
+    scripts = beside if (beside / "env.py").exists() else package / "_migrations"
+    configuration = Config()
+    configuration.set_main_option("script_location", str(scripts).replace("%", "%%"))
+    return configuration
 
 
 @contextmanager

@@ -31,12 +31,12 @@ TOO_OLD = frozenset({"b4ed3a175331", "611cd6dffd7b"})
 _version = table(VERSION_TABLE, column("version_num", String(32)))
 
 _ADD_TYPE = "ALTER TABLE consumers ADD COLUMN consumer_type_id INTEGER"
-_REFERENCE = "CONSTRAINT consumers_consumer_type_id_fkey"
+_KEY = "CONSTRAINT consumers_consumer_type_id_fkey"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What of OpenStack placement's schema a database has; columns are told as ``table.column``."""
+    """What of OpenStack placement's schema a database has; columns are ``table.column``."""
 
     #: What its version table says; empty where there is none, or nothing in it.
     revisions: tuple[str, ...]
@@ -74,19 +74,13 @@ def look(connection: Connection) -> Found:
     wanted = {one.name: one for one in PLACEMENT_TABLES}
     tables = there & set(wanted)
     columns = inspector.get_multi_columns(filter_names=sorted(tables)) if tables else {}
-    has = {name: {str(one["name"]) for one in some} for (_, name), some in columns.items()}
+    has = {(table, one["name"]) for (_, table), some in columns.items() for one in some}
+    needed = {(table, one.name) for table in tables for one in wanted[table].columns}
     return Found(
         revisions=_revisions(connection) if VERSION_TABLE in there else (),
         tables=frozenset(tables),
         missing_tables=tuple(sorted(set(wanted) - tables)),
-        missing_columns=tuple(
-            sorted(
-                f"{name}.{one.name}"
-                for name in tables
-                for one in wanted[name].columns
-                if one.name not in has[name]
-            )
-        ),
+        missing_columns=tuple(f"{table}.{name}" for table, name in sorted(needed - has)),
         ours=not _OWN_NAMES.isdisjoint(there),
     )
 
@@ -117,20 +111,13 @@ def add_consumer_types(connection: Connection) -> None:
             return
         consumer_types.create(connection, checkfirst=True)
         if "consumers.consumer_type_id" in found.missing_columns:
-            connection.execute(text(_add_type(connection)))
+            # One statement for both: MariaDB commits each, and a column without its key would stay.
+            on_sqlite = connection.dialect.name == "sqlite"
+            key = _KEY if on_sqlite else f", ADD {_KEY} FOREIGN KEY (consumer_type_id)"
+            connection.execute(text(f"{_ADD_TYPE} {key} REFERENCES consumer_types (id)"))
         for index in consumers.indexes:
             if index.name == "consumers_consumer_type_id_idx":
                 index.create(connection, checkfirst=True)
         connection.execute(
             update(_version).where(_version.c.version_num == TRAIN).values(version_num=XENA)
         )
-
-
-def _add_type(connection: Connection) -> str:
-    if connection.dialect.name == "sqlite":
-        return f"{_ADD_TYPE} {_REFERENCE} REFERENCES consumer_types (id)"
-    # One statement for both: MariaDB commits each, and a column without its key would stay.
-    return (
-        f"{_ADD_TYPE}, ADD {_REFERENCE} FOREIGN KEY (consumer_type_id) "
-        "REFERENCES consumer_types (id)"
-    )

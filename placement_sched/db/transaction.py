@@ -1,49 +1,36 @@
-"""Begin, retry, give up: the one place where transactions are opened and tried again."""
+"""Databases: connections for reading, and transactions that are tried again.
+
+What drivers raise about themselves is raised again in exceptions and sentences of this service.
+"""
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import Lock, Semaphore
 from typing import TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, literal, select
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from placement_sched.config.settings import Settings
-from placement_sched.db.characters import unkept, unsent
-from placement_sched.db.engine import database_url, make_engine
-from placement_sched.db.plans import plan_by_value
-from placement_sched.db.tally import Tally, count_statements
-from placement_sched.db.write_gate import LOCKED, WriteGate
+from placement_sched.db import engine
 from placement_sched.errors import Conflict, Invalid, TooComplex, Unavailable
+from placement_sched.model.retrying import retrying
+from placement_sched.settings import Settings
+
+#: Connection is for packages that open transactions but write no SQL: only store, db and candidates
+#: may import sqlalchemy.
+__all__ = ["Connection", "Database", "WriteGate"]
 
 T = TypeVar("T")
 
-# What a database says when two writers met and one must start again.
-_RIVALRY_SQLSTATES = {"40001", "40P01"}  # PostgreSQL: serialization failure, deadlock
-_RIVALRY_MYSQL = {1213, 1020}  # deadlock; record changed since last read
-# What it says when a lock was not given in time.
-_LOCKED_SQLSTATES = {"55P03"}
-_LOCKED_MYSQL = {1205}
-# What it says of a statement that it stopped after [placement_database] read_timeout.
-_LATE_SQLSTATES = {"57014"}
-_LATE_MYSQL = {1969, 3024}  # MariaDB, MySQL
-_MISSING_SQLSTATES = {"42P01"}
-_MISSING_MYSQL = {1146}
-# What it says of a statement that it does not take for its length.
-_TOO_LARGE_SQLSTATE = "54"  # PostgreSQL's class: program limit exceeded
-_TOO_LARGE_MYSQL = {1116, 1117, 1153, 1390, 1436}  # tables, columns, packet, placeholders, stack
-_TOO_LARGE_WORDS = (
-    "too many columns",
-    "too many sql variables",
-    "expression tree is too large",
-    "parser stack overflow",
-    "number of parameters must be between",
-)
+#: Writers that SQLite may have at work or waiting for its lock: half of a server's threads.
+PLACES = 2
+#: Seconds that one more writer waits for a place, which is long for those that were given one.
+PATIENCE = 3.0
 
-
-#: How a connection that commits each statement is told to look at one moment.
+# How a connection that commits each statement begins to see one moment.
 _SNAPSHOT = {
     "sqlite": ("BEGIN",),
     "postgresql": ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
@@ -55,24 +42,24 @@ _SNAPSHOT = {
 
 
 class Database:
-    """A database as the faces and the claim use it: read, or write all or nothing.
+    """A database as the APIs and the claim use it: read, or write all or nothing.
 
-    Two pools stand on it: one commits each statement (reads need no transaction of their own and
+    It has two pools: one commits each statement (reads need no transaction of their own and
     save its round trips), the other opens transactions at READ COMMITTED.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.url = database_url(settings)
+        self.url = engine.database_url(settings)
         self._max_retries: int = settings.placement.allocation_conflict_retry_count
-        self.reader: Engine = make_engine(self.url, settings, autocommit=True)
-        self.writer: Engine = make_engine(self.url, settings, autocommit=False)
+        self.reader: Engine = engine.make_engine(self.url, settings, autocommit=True)
+        self.writer: Engine = engine.make_engine(self.url, settings, autocommit=False)
         self._gate: AbstractContextManager[None] = (
             WriteGate() if self.url.get_backend_name() == "sqlite" else nullcontext()
         )
         #: What the current thread has done here since it last called ``tally.reset()``.
-        self.tally = Tally()
-        count_statements((self.reader, self.writer), self.tally)
-        plan_by_value(self.reader)
+        self.tally = engine.Tally()
+        engine.count_statements((self.reader, self.writer), self.tally)
+        engine.plan_by_value(self.reader)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -81,14 +68,19 @@ class Database:
         Raises :class:`Unavailable` where the database does not answer and :class:`TooComplex` for
         a statement too long for it.
         """
-        with _plain_words(), self.reader.connect() as connection:
+        with translated(), self.reader.connect() as connection:
             yield connection
+
+    def ping(self) -> None:
+        """Ask the database for an answer; raise what :meth:`read` raises where it gives none."""
+        with self.read() as connection:
+            connection.execute(select(literal(1)))
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Give a connection whose statements all see the database as it is at one moment.
 
-        Nothing is to be written there. Raises what :meth:`read` raises.
+        Nothing may be written there. Raises what :meth:`read` raises.
         """
         with self.read() as connection:
             for statement in _SNAPSHOT.get(connection.dialect.name, _SNAPSHOT["mysql"]):
@@ -102,20 +94,26 @@ class Database:
         """Run ``work`` in one transaction and return what it returned, committed.
 
         A deadlock or a dropped connection starts a *new* transaction, after a short random pause,
-        boundedly often; any other exception rolls back and goes up. Raises :class:`Unavailable`
-        when the database stays locked or does not answer.
+        at most ``[placement] allocation_conflict_retry_count`` times; any other exception rolls
+        back and goes up. Raises :class:`Unavailable` when the database stays locked or does not
+        answer.
         """
-        attempt = 0
-        while True:
-            try:
-                with self._gate, _plain_words(), self.writer.begin() as connection:
-                    return work(connection)
-            except Unavailable as failure:
-                attempt += 1
-                if attempt > self._max_retries or not _worth_retrying(failure.__cause__):
-                    raise
-                self.tally.retries += 1
-                time.sleep(random.uniform(0, 0.01 * 2 ** min(attempt, 5)))  # noqa: S311 - jitter
+
+        def once() -> T:
+            with self._gate, translated(), self.writer.begin() as connection:
+                return work(connection)
+
+        return retrying(
+            once,
+            self._max_retries + 1,
+            on=Unavailable,
+            when=is_worth_retrying,
+            between=self._before_retry,
+        )
+
+    def _before_retry(self, number: int) -> None:
+        self.tally.retries += 1
+        time.sleep(random.uniform(0, 0.01 * 2 ** min(number, 5)))  # noqa: S311 - jitter
 
     def claim(self, work: Callable[[Connection], T]) -> T:
         """Run ``work``, which allocates, as :meth:`write` does, and tally how it ended.
@@ -139,98 +137,161 @@ class Database:
         self.writer.dispose()
 
 
+class WriteGate:
+    """Lets few writers in at a time; a context manager for any number of threads.
+
+    Readers of SQLite never wait for writers, but a server's threads may all be taken by writers
+    that wait for one of another process. Once one has waited here without success, the next are
+    rejected at once, until one that was let in leaves.
+    """
+
+    def __init__(self, places: int = PLACES, patience: float = PATIENCE) -> None:
+        self._places = Semaphore(places)
+        self._patience = patience
+        self._lock = Lock()
+        self._stuck = False
+
+    def __enter__(self) -> None:
+        """Enter; raise :class:`Unavailable` where the writers inside do not finish in time."""
+        if self._places.acquire(timeout=0 if self._stuck else self._patience):
+            return
+        with self._lock:
+            self._stuck = True
+        raise Unavailable(LOCKED)
+
+    def __exit__(self, *_failure: object) -> None:
+        """Leave, and let the next in."""
+        with self._lock:
+            self._stuck = False
+        self._places.release()
+
+
+#: What a client reads where another writer holds a lock for too long.
+LOCKED = "the database is locked by another writer; try again"
+
+# The codes are PostgreSQL's SQLSTATEs and the numbers of MariaDB and MySQL.
+# Two writers met and one must start again: serialization failure, deadlock; record changed.
+_CONCURRENT = {"40001", "40P01", 1213, 1020}
+# A lock was not given in time.
+_LOCKED = {"55P03", 1205}
+# A statement was stopped after [placement_database] read_timeout.
+_LATE = {"57014", 1969, 3024, "interrupted"}
+_NO_TABLE = {"42P01", 1146}
+# A statement that the database does not take for its length.
+_TOO_LARGE_SQLSTATE = "54"  # PostgreSQL's class: program limit exceeded
+_TOO_LARGE = {1116, 1117, 1153, 1390, 1436}  # tables, columns, packet, placeholders, stack
+_TOO_LARGE_WORDS = (
+    "too many columns",
+    "too many sql variables",
+    "expression tree is too large",
+    "parser stack overflow",
+    "number of parameters must be between",
+)
+# A character that the database cannot keep, or not compare with what it keeps.
+_NOT_KEPT_SQLSTATE = "22P05"  # untranslatable character
+_NOT_KEPT_MYSQL = {1267, 1366, 3854, 3988}  # mix of collations, string value; MySQL: conversion
+# MariaDB's older utf8, the character set of many databases of OpenStack placement, ends here.
+_LAST_OF_UTF8MB3 = "\uffff"
+
+
 @contextmanager
-def _plain_words() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """Turn what a driver raises about itself (not about the data) into :class:`Unavailable`.
 
-    A statement that no database takes for its length is the fault of who asked so much, and
-    becomes :class:`TooComplex`; a character that the database cannot keep, :class:`Invalid`.
+    A statement too long for the database is the fault of the request, and becomes
+    :class:`TooComplex`; a character that the database cannot keep, :class:`Invalid`.
     """
     try:
         yield
     except PoolTimeout as failure:
         raise Unavailable("the database has no free connection just now") from failure
-    except (OperationalError, InterfaceError) as failure:
-        _refuse_unkept(failure)
-        if _is_too_large(failure):
-            raise TooComplex(_TOO_LARGE) from failure
-        raise Unavailable(_sentence(failure)) from failure
-    except UnicodeEncodeError as failure:
-        raise Invalid(unsent(failure)) from failure
+    except UnicodeEncodeError as failure:  # psycopg cannot write it in the database's encoding
+        reason = f"its encoding is {failure.encoding}"
+        raise Invalid(_cannot_keep(failure.object[failure.start], reason)) from failure
     except DBAPIError as failure:
-        _refuse_unkept(failure)
-        unusable = failure.connection_invalidated or _is_no_database(failure)
-        if unusable or _is_missing(failure) or _rivalry(failure):
-            raise Unavailable(_sentence(failure)) from failure
+        _check_characters(failure)
+        about_itself = isinstance(failure, OperationalError | InterfaceError)
+        if about_itself and _is_too_large(failure):
+            raise TooComplex(
+                "the request names more than the database takes in one statement"
+            ) from failure
+        if about_itself or failure.connection_invalidated:
+            raise Unavailable(_sentence(failure) or "the database does not answer") from failure
+        if sentence := _sentence(failure):
+            raise Unavailable(sentence) from failure
         raise
 
 
-def _refuse_unkept(failure: DBAPIError) -> None:
-    if told := unkept(failure, _code(failure)):
-        raise Invalid(told) from failure
-
-
-_TOO_LARGE = "the request names more than the database takes in one statement"
-
-
-def _is_too_large(failure: DBAPIError) -> bool:
-    code, told = _code(failure), str(failure.orig).lower()
-    return (
-        code in _TOO_LARGE_MYSQL
-        or (isinstance(code, str) and len(code) == 5 and code.startswith(_TOO_LARGE_SQLSTATE))
-        or any(words in told for words in _TOO_LARGE_WORDS)
+def is_worth_retrying(failure: Exception) -> bool:
+    """Return whether a new transaction may succeed where one failed with :class:`Unavailable`."""
+    cause = failure.__cause__
+    return isinstance(cause, DBAPIError) and (
+        cause.connection_invalidated or _code(cause) in _CONCURRENT
     )
 
 
-def _sentence(failure: DBAPIError) -> str:
-    if _is_no_database(failure):
-        return "the file is no SQLite database"
-    if _is_missing(failure):
+def _sentence(failure: DBAPIError) -> str | None:
+    """Return what happened to the database, or None where it is not known."""
+    code = _code(failure)
+    text = str(code)
+    if "file is not a database" in text:
+        return "the file is not an SQLite database"
+    if code in _NO_TABLE or "no such table" in text:
         return (
             "the database has no schema of this service; run placement-sched db sync, or db adopt "
             "where OpenStack placement made it"
         )
-    if _locked(failure):
+    if code in _LOCKED or "database is locked" in text:
         return LOCKED
-    if _late(failure):
+    if code in _LATE:
         return "the database needed longer than [placement_database] read_timeout; ask for less"
-    if _rivalry(failure):
+    if code in _CONCURRENT:
         return "the database was too busy with rival writers; try again"
-    return "the database does not answer"
+    return None
 
 
 def _code(failure: DBAPIError) -> object:
-    """Return MariaDB's number (its SQLSTATE tells less), PostgreSQL's SQLSTATE, SQLite's text."""
+    """Return MariaDB's number (its SQLSTATE says less), PostgreSQL's SQLSTATE, SQLite's text."""
     original = failure.orig
     first = next(iter(getattr(original, "args", ())), None)
     return first if isinstance(first, int) else getattr(original, "sqlstate", None) or first
 
 
-def _rivalry(failure: DBAPIError) -> bool:
+def _is_too_large(failure: DBAPIError) -> bool:
+    code, text = _code(failure), str(failure.orig).lower()
+    return (
+        code in _TOO_LARGE
+        or (isinstance(code, str) and len(code) == 5 and code.startswith(_TOO_LARGE_SQLSTATE))
+        or any(words in text for words in _TOO_LARGE_WORDS)
+    )
+
+
+def _check_characters(failure: DBAPIError) -> None:
+    """Raise :class:`Invalid` where the failure is about a character that cannot be kept."""
     code = _code(failure)
-    return code in _RIVALRY_SQLSTATES or code in _RIVALRY_MYSQL
+    if code == _NOT_KEPT_SQLSTATE:
+        raise Invalid(
+            "a text has a character that the database cannot keep in its character set"
+        ) from failure
+    if code not in _NOT_KEPT_MYSQL:
+        return
+    # The same numbers stand for other faults, too, which are not the caller's.
+    letters = (letter for text in _texts(failure.params) for letter in text)
+    found = next((letter for letter in letters if letter > _LAST_OF_UTF8MB3), None)
+    if found is not None:
+        raise Invalid(_cannot_keep(found, "its character set is not utf8mb4")) from failure
 
 
-def _locked(failure: DBAPIError) -> bool:
-    code = _code(failure)
-    return code in _LOCKED_SQLSTATES or code in _LOCKED_MYSQL or "database is locked" in str(code)
+def _cannot_keep(letter: str, reason: str) -> str:
+    return f"the database cannot keep the character {letter} (U+{ord(letter):X}): {reason}"
 
 
-def _late(failure: DBAPIError) -> bool:
-    code = _code(failure)
-    return code in _LATE_SQLSTATES or code in _LATE_MYSQL or code == "interrupted"
-
-
-def _is_missing(failure: DBAPIError) -> bool:
-    code = _code(failure)
-    return code in _MISSING_SQLSTATES or code in _MISSING_MYSQL or "no such table" in str(code)
-
-
-def _is_no_database(failure: DBAPIError) -> bool:
-    return "file is not a database" in str(_code(failure))
-
-
-def _worth_retrying(cause: BaseException | None) -> bool:
-    if not isinstance(cause, DBAPIError):
-        return False
-    return _rivalry(cause) or cause.connection_invalidated
+def _texts(params: object) -> Iterator[str]:
+    """Yield every text among the parameters of a statement, or of many."""
+    if isinstance(params, str):
+        yield params
+    elif isinstance(params, Mapping):
+        yield from _texts(list(params.values()))
+    elif isinstance(params, Iterable) and not isinstance(params, bytes):
+        for one in params:
+            yield from _texts(one)

@@ -1,22 +1,34 @@
-"""A compute node as its last report described it, normalised (nova's ComputeNode fields)."""
+"""A compute node as reported, its service, and the hypervisor that the compute API shows."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from placement_sched.model.host_numa import ReportedTopology
-from placement_sched.model.metric import Metric
-from placement_sched.model.pci_pools import ReportedPools
+from placement_sched.model.document import NovaObject
+from placement_sched.model.hardware.numa import ReportedTopology
+from placement_sched.model.hardware.pci_pools import ReportedPools
+from placement_sched.model.placement.provider import Inventory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric(NovaObject):
+    """Name (of nova's enumeration), value, source and time, as nova's MonitorMetric has them.
+
+    A metric that has a value for each NUMA node has ``numa_membw_values``, by the node's number
+    as text, and commonly no ``value``.
+    """
+
+    name: str
+    value: int | None = None
+    numa_membw_values: Mapping[str, int] | None = None
+    source: str | None = None
+    timestamp: Any = None
 
 
 class _Derived:
-    """Room beside the fields of a report for what is made of them once."""
-
-    __slots__ = ("_reported_metrics", "_reported_pools")
-
-    _reported_metrics: tuple[Metric, ...]
-    _reported_pools: ReportedPools
+    """Room for what is derived from a report once, beside the slots of its fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,23 +71,157 @@ class ComputeNode(_Derived):
     created_at: datetime | None = None
     updated_at: datetime | None = None
 
-    @property
+    @cached_property
     def reported_pools(self) -> ReportedPools:
-        """Return the pools of PCI devices as host states share them, the same each time."""
-        try:
-            return self._reported_pools
-        except AttributeError:
-            pools = ReportedPools(self.pci_device_pools, self.numa_topology)
-            # The report is frozen; what is made of it is no part of it.
-            object.__setattr__(self, "_reported_pools", pools)
-            return pools
+        """The pools of PCI devices as host states share them."""
+        return ReportedPools(self.pci_device_pools, self.numa_topology)
+
+    @cached_property
+    def reported_metrics(self) -> tuple[Metric, ...]:
+        """The metrics as host states share them."""
+        return tuple(Metric(**metric) for metric in self.metrics)
+
+
+#: The fields of a report that give each resource class its total and its allocation ratio.
+REPORTED_TOTALS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "local_gb"}
+RATIOS = {
+    "VCPU": "cpu_allocation_ratio",
+    "MEMORY_MB": "ram_allocation_ratio",
+    "DISK_GB": "disk_allocation_ratio",
+}
+#: The resource classes of which a report makes inventories.
+REPORTED_CLASSES = tuple(RATIOS)
+
+_ROW = frozenset({"version", "created_at", "updated_at"})
+#: The keys that a report may have.
+REPORT_KEYS = tuple(field.name for field in fields(ComputeNode) if field.name not in _ROW)
+#: The fields that have no column of their own make up the kept report.
+_COLUMNS = _ROW | {"uuid", "host", "hypervisor_hostname", "cell_uuid", "last_seen_up"}
+_KEPT = tuple(field.name for field in fields(ComputeNode) if field.name not in _COLUMNS)
+
+
+def inventories_of(node: ComputeNode) -> tuple[Inventory, ...]:
+    """Return the inventories that a node's report makes; a class with a total of 0 gets none."""
+    return tuple(
+        Inventory(
+            resource_class=name,
+            total=total,
+            reserved=node.reserved.get(name, 0),
+            max_unit=total,
+            allocation_ratio=getattr(node, RATIOS[name]),
+        )
+        for name, key in REPORTED_TOTALS.items()
+        if (total := getattr(node, key))
+    )
+
+
+def kept_part(node: ComputeNode) -> dict[str, Any]:
+    """Return, as JSON values, all of a node that has no column of its own."""
+    return {key: getattr(node, key) for key in _KEPT}
+
+
+def node_of(kept: Mapping[str, Any], **columns: Any) -> ComputeNode:
+    """Return the node that :func:`kept_part` and the columns describe."""
+    values = {**kept, **columns}
+    for key in ("supported_hv_specs", "metrics", "pci_device_pools"):
+        values[key] = tuple(values[key])
+    values["supported_hv_specs"] = tuple(tuple(spec) for spec in values["supported_hv_specs"])
+    if values["numa_topology"] is not None:
+        values["numa_topology"] = ReportedTopology(values["numa_topology"])
+    return ComputeNode(**values)
+
+
+#: The service that makes a host able to take instances.
+COMPUTE_BINARY = "nova-compute"
+
+
+class Service(NamedTuple):
+    """One service of one host, as nova's os-services shows it."""
+
+    id: int
+    uuid: str
+    host: str
+    binary: str
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    last_seen_up: datetime | None
+    updated_at: datetime | None
 
     @property
-    def reported_metrics(self) -> tuple[Metric, ...]:
-        """Return the metrics as host states share them, the same each time."""
-        try:
-            return self._reported_metrics
-        except AttributeError:
-            metrics = tuple(Metric(**metric) for metric in self.metrics)
-            object.__setattr__(self, "_reported_metrics", metrics)  # as above
-            return metrics
+    def is_compute(self) -> bool:
+        """Return whether it is what makes its host able to take instances."""
+        return self.binary == COMPUTE_BINARY
+
+    def is_up(self, now: datetime, down_time: int) -> bool:
+        """Return whether it reported within ``down_time`` seconds and is not forced down."""
+        return seen_lately(self.last_seen_up, self.forced_down, now, down_time)
+
+
+def seen_lately(
+    last_seen_up: datetime | None, forced_down: bool, now: datetime, down_time: int
+) -> bool:
+    """Return whether a service that was last seen then counts as up: THE rule of up and down."""
+    if forced_down or last_seen_up is None:
+        return False
+    return now - last_seen_up <= timedelta(seconds=down_time)
+
+
+def why_disabled(disabled_reason: str | None) -> str:
+    """Return why a disabled service rejects requests, with the operator's reason if given."""
+    return f"disabled: {disabled_reason}" if disabled_reason else "disabled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hypervisor:
+    """What names a hypervisor, and the compute service of its host: its state is that one's."""
+
+    id: int
+    uuid: str
+    name: str
+    service: Service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeHypervisor(Hypervisor):
+    """A hypervisor with all that its host reported last."""
+
+    node: ComputeNode
+
+    @property
+    def running_vms(self) -> int:
+        """Return how many instances the host counts."""
+        return int(self.node.stats.get("num_instances", 0))
+
+    @property
+    def current_workload(self) -> int:
+        """Return how many tasks the host is busy with."""
+        return int(self.node.stats.get("io_workload", 0))
+
+    @property
+    def uptime(self) -> str | None:
+        """Return what the host said of its uptime, in words of its own; None if nothing."""
+        return self.node.stats.get("uptime")
+
+
+_SIZES = ("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used")
+#: The measures of hypervisors, in the order in which they are reported.
+MEASURES = (*_SIZES, "free_ram_mb", "free_disk_gb", "disk_available_least")
+
+
+def measured(hypervisor: WholeHypervisor) -> dict[str, int | None]:
+    """Return a hypervisor's measures in MB, GB and numbers; None where the host does not know."""
+    measures = {name: getattr(hypervisor.node, name) for name in MEASURES}
+    return measures | {
+        "current_workload": hypervisor.current_workload,
+        "running_vms": hypervisor.running_vms,
+    }
+
+
+def summed(hypervisors: Iterable[WholeHypervisor]) -> dict[str, int]:
+    """Return how many hypervisors there are, and the sums of their measures; unknown ones are 0."""
+    sums = dict.fromkeys(("count", *MEASURES, "current_workload", "running_vms"), 0)
+    for hypervisor in hypervisors:
+        for name, value in {"count": 1, **measured(hypervisor)}.items():
+            sums[name] += value or 0
+    return sums

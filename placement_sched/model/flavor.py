@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
+
+from placement_sched.model.document import NovaObjectDictCompat
 
 #: ``trait:X`` and ``trait<suffix>:X``, the suffix as placement's request groups have it.
 TRAIT_KEY = re.compile(r"trait(?P<suffix>[a-zA-Z0-9_-]{0,64}):(?P<trait>.+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flavor:
+class Flavor(NovaObjectDictCompat):
     """What an instance is made of: memory and swap in MB, disks in GB."""
 
     name: str = ""
@@ -47,23 +49,6 @@ class Flavor:
             "extra_specs": dict(self.extra_specs),
         }
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return the attribute of this name, as nova's flavors, which can be read like dicts."""
-        return getattr(self, name, default)
-
-    def __getitem__(self, name: str) -> Any:
-        try:
-            return getattr(self, name)
-        except AttributeError:
-            raise KeyError(name) from None
-
-    def __contains__(self, name: str) -> bool:
-        return hasattr(self, name)
-
-    def obj_attr_is_set(self, name: str) -> bool:
-        """Return whether there is something under this name, as nova's objects are asked."""
-        return getattr(self, name, None) is not None
-
     @property
     def required_traits(self) -> frozenset[str]:
         """Return the traits that any of its request groups requires."""
@@ -74,17 +59,34 @@ class Flavor:
         )
 
 
-_PLAIN = (
-    "name",
-    "vcpus",
-    "memory_mb",
-    "root_gb",
-    "ephemeral_gb",
-    "id",
-    "flavorid",
-    "rxtx_factor",
-    "vcpu_weight",
-    "disabled",
-    "is_public",
-    "description",
-)
+class SizedByFlavor:
+    """The base of what has the sizes of a flavor, under the names that nova's objects have."""
+
+    __slots__ = ()
+
+    @property
+    def _sizes(self) -> Flavor:
+        raise NotImplementedError
+
+    @property
+    def vcpus(self) -> int:
+        """Return the flavor's virtual CPUs."""
+        return self._sizes.vcpus
+
+    @property
+    def memory_mb(self) -> int:
+        """Return the flavor's memory in MB."""
+        return self._sizes.memory_mb
+
+    @property
+    def root_gb(self) -> int:
+        """Return the flavor's root disk in GB."""
+        return self._sizes.root_gb
+
+    @property
+    def ephemeral_gb(self) -> int:
+        """Return the flavor's ephemeral disk in GB."""
+        return self._sizes.ephemeral_gb
+
+
+_PLAIN = tuple(one.name for one in fields(Flavor) if one.name not in {"swap", "extra_specs"})

@@ -11,7 +11,7 @@ POLICY_KEY = "sched_policy"
 #: The policy that nothing has to be written for.
 DEFAULT_POLICY = "default"
 #: What the keys begin with that reserve an aggregate, by ``trait:X=required``.
-TRAIT_PREFIX = "trait:"
+_TRAIT_PREFIX = "trait:"
 
 
 def policy_name(text: str) -> str:
@@ -53,9 +53,14 @@ class HostAggregate:
 
     @property
     def reserving_traits(self) -> tuple[str, ...]:
-        """Return the traits that its metadata require of whoever uses its hosts."""
+        """Return the traits that its metadata require of requests for its hosts."""
         return tuple(
-            key.removeprefix(TRAIT_PREFIX)
+            key.removeprefix(_TRAIT_PREFIX)
             for key, value in self.metadata.items()
-            if value == "required" and key.startswith(TRAIT_PREFIX)
+            if value == "required" and key.startswith(_TRAIT_PREFIX)
         )
+
+
+def zones(text: str | None) -> frozenset[str]:
+    """Return the zones named, separated by commas, in a request or in aggregate metadata."""
+    return frozenset(part.strip() for part in (text or "").split(",") if part.strip())

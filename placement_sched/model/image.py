@@ -1,36 +1,23 @@
-"""An image as plugins see it (nova's ImageMeta attribute names)."""
+"""An image: as plugins see it (nova's ImageMeta attribute names), and as the image API keeps it.
+
+Source: Image API reference, "Images" and "Sharing".
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any, Self
 
+from placement_sched.model.document import NovaObject
 from placement_sched.model.flavor import TRAIT_KEY
 from placement_sched.model.image_properties import ImageProperties, properties_from
-from placement_sched.model.nova_object import NovaObject
-
-_PLAIN = (
-    "id",
-    "name",
-    "status",
-    "visibility",
-    "owner",
-    "size",
-    "virtual_size",
-    "disk_format",
-    "container_format",
-    "min_ram",
-    "min_disk",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image(NovaObject):
-    """What an instance boots: ``min_ram`` in MB, ``min_disk`` in GB, sizes in bytes."""
+class _Described:
+    """What every image has: ``min_ram`` in MB, ``min_disk`` in GB, sizes in bytes."""
 
-    id: str | None = None
     name: str | None = None
-    status: str | None = None
-    visibility: str | None = None
     owner: str | None = None
     size: int | None = None
     virtual_size: int | None = None
@@ -38,6 +25,15 @@ class Image(NovaObject):
     container_format: str | None = None
     min_ram: int = 0
     min_disk: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image(_Described, NovaObject):
+    """What an instance boots: ``min_ram`` in MB, ``min_disk`` in GB, sizes in bytes."""
+
+    id: str | None = None
+    status: str | None = None
+    visibility: str | None = None
     tags: tuple[str, ...] = ()
     properties: ImageProperties = field(default_factory=ImageProperties)
     #: Traits that properties ``trait<suffix>:X=required`` name: of no group here, as in nova, but
@@ -57,7 +53,11 @@ class Image(NovaObject):
             **given,
             tags=tuple(document.get("tags") or ()),
             properties=properties_from(document.get("properties") or {}),
-            suffixed_traits=_suffixed_traits(document.get("properties") or {}),
+            suffixed_traits=frozenset(
+                match["trait"]
+                for key, value in (document.get("properties") or {}).items()
+                if value == "required" and (match := TRAIT_KEY.fullmatch(key)) and match["suffix"]
+            ),
         )
 
     @property
@@ -66,9 +66,120 @@ class Image(NovaObject):
         return frozenset(self.properties.get("traits_required", ()))
 
 
-def _suffixed_traits(properties: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset(
-        match["trait"]
-        for key, value in properties.items()
-        if value == "required" and (match := TRAIT_KEY.fullmatch(key)) and match["suffix"]
-    )
+_MADE = {"tags", "properties", "suffixed_traits"}
+_PLAIN = tuple(one.name for one in fields(Image) if one.name not in _MADE)
+
+
+#: What an image is while it has no data: here always, unless it came from elsewhere.
+QUEUED, ACTIVE, DEACTIVATED = "queued", "active", "deactivated"
+_STATUSES = "queued saving active killed deleted uploading importing pending_delete deactivated"
+STATUSES = tuple(_STATUSES.split())
+
+#: What the disk's data may be, and what may be around it.
+_DISK_FORMATS = "ami ari aki vhd vhdx vmdk raw qcow2 vdi iso ploop luks"
+DISK_FORMATS = tuple(_DISK_FORMATS.split())
+CONTAINER_FORMATS = ("ami", "ari", "aki", "bare", "ovf", "ova", "docker", "compressed")
+PUBLIC, COMMUNITY, SHARED, PRIVATE = "public", "community", "shared", "private"
+VISIBILITIES = (COMMUNITY, PUBLIC, PRIVATE, SHARED)
+#: Whether the member of an image wants to see it in its lists.
+PENDING, ACCEPTED, REJECTED = "pending", "accepted", "rejected"
+MEMBER_STATUSES = (PENDING, ACCEPTED, REJECTED)
+#: The most that one image may have of each (glance's defaults).
+MOST_PROPERTIES = MOST_TAGS = MOST_MEMBERS = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewer:
+    """The caller: a project, or an administrator, which sees and changes all images.
+
+    ``may_give`` are the restricted visibilities that it may give to an image.
+    """
+
+    project_id: str
+    is_admin: bool = False
+    may_give: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredImage(_Described):
+    """One image; its sizes are None without data.
+
+    ``properties`` are what is not one of the other fields, as ``trait:CUSTOM_LICENSED``. ``id``
+    is the number under which it is kept, None before it is.
+    """
+
+    uuid: str
+    id: int | None = None
+    status: str = QUEUED
+    visibility: str = SHARED
+    protected: bool = False
+    os_hidden: bool = False
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    tags: frozenset[str] = frozenset()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def owned_by(self, viewer: Viewer) -> bool:
+        """Return whether the viewer may change the image."""
+        return viewer.is_admin or (self.owner is not None and self.owner == viewer.project_id)
+
+    def open_to(self, viewer: Viewer) -> bool:
+        """Return whether the viewer may see the image without having been made a member of it."""
+        return self.visibility in {PUBLIC, COMMUNITY} or self.owned_by(viewer)
+
+    def as_request_image(self) -> dict[str, Any]:
+        """Return the image as a request spec describes one (contract §4)."""
+        return {name: getattr(self, name) for name in _PLAIN} | {
+            "id": self.uuid,
+            "tags": sorted(self.tags),
+            "properties": dict(self.properties),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageMember:
+    """A project that an image is shared with, and whether it has accepted it."""
+
+    image: str
+    member: str
+    status: str = PENDING
+    created_at: datetime
+    updated_at: datetime
+
+
+#: Attributes by which a list may be sorted.
+_SORT_KEYS = "name status container_format disk_format size id created_at updated_at"
+SORT_KEYS = tuple(_SORT_KEYS.split())
+#: A list is in this order by default; ties are broken by id.
+NEWEST_FIRST = (("created_at", True), ("id", True))
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A comparison that an attribute must pass: one of gt, gte, eq, neq, lt and lte."""
+
+    attribute: str
+    operator: str
+    value: int | datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageSearch:
+    """A question for images, of those that ``viewer`` may see.
+
+    ``visibility`` None means the default list: public images, the viewer's own, and those shared
+    with it of which its ``member_status`` is the one given (None: any). An image must have one of
+    the values that ``anyof`` names for an attribute, and all ``tags`` and ``properties``. ``order``
+    has attributes and whether each descends. The answer begins after the image ``marker``.
+    """
+
+    viewer: Viewer
+    visibility: str | None = None
+    member_status: str | None = ACCEPTED
+    anyof: Mapping[str, tuple[str | int | bool, ...]] = field(default_factory=dict)
+    bounds: tuple[Bound, ...] = ()
+    tags: frozenset[str] = frozenset()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[tuple[str, bool], ...] = NEWEST_FIRST
+    marker: str | None = None
+    limit: int | None = None

@@ -1,9 +1,19 @@
-"""An instance as recorded: where it is, whose it is, and what it is made of."""
+"""Instances: the record, what plugins see of it, and the server status that users see.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+Source: compute API guide, "Server Concepts" (server status, vm_state and task_state).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
+
+from placement_sched.errors import Invalid
+from placement_sched.model.document import NovaObjectDictCompat
+from placement_sched.model.flavor import Flavor, SizedByFlavor
+from placement_sched.model.image import Image
+from placement_sched.model.spec import RequestSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +34,141 @@ class Instance:
     decision_uuid: str | None
     created_at: datetime | None = None
     updated_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostInstance(SizedByFlavor, NovaObjectDictCompat):
+    """One of ``host_state.instances``: a record, or an instance that this request put there.
+
+    ``flavor`` is None where the record has none, or only the id of one that is gone; the sizes are
+    0 then.
+    """
+
+    uuid: str
+    host: str | None = None
+    node: str | None = None
+    project_id: str | None = None
+    user_id: str | None = None
+    display_name: str | None = None
+    vm_state: str | None = None
+    task_state: str | None = None
+    flavor: Flavor | None = None
+    image: Image | Mapping[str, Any] | None = None
+
+    @classmethod
+    def recorded(cls, record: Instance) -> Self:
+        """Return the instance of a record."""
+        described = record.flavor if record.flavor and record.flavor.keys() != {"id"} else None
+        return cls(
+            **{name: getattr(record, name) for name in _RECORDED},
+            flavor=None if described is None else Flavor.from_document(described),
+        )
+
+    @classmethod
+    def being_built(cls, uuid: str, spec: RequestSpec, host: str, node: str) -> Self:
+        """Return the instance that a request puts on a host."""
+        return cls(
+            uuid=uuid,
+            host=host,
+            node=node,
+            project_id=spec.project_id,
+            user_id=spec.user_id,
+            display_name=uuid,
+            vm_state="building",
+            flavor=spec.flavor,
+            image=spec.image,
+        )
+
+    def get_flavor(self) -> Flavor | None:
+        """Return its flavor, as nova's instances are asked for it."""
+        return self.flavor
+
+    @property
+    def _sizes(self) -> Flavor:
+        return self.flavor or _UNKNOWN_FLAVOR
+
+    @cached_property
+    def image_meta(self) -> Image:
+        """Return the image it was booted from; without properties where one of them cannot be."""
+        if self.image is None or isinstance(self.image, Image):
+            return self.image or Image()
+        try:
+            return Image.from_document(self.image)
+        except Invalid:
+            return Image.from_document({**self.image, "properties": None})
+
+    @property
+    def image_ref(self) -> str | None:
+        """Return the id of the image it was booted from."""
+        return self.image_meta.id
+
+    @property
+    def instance_type_id(self) -> int | str | None:
+        """Return the id of its flavor, under the name that old plugins use."""
+        return None if self.flavor is None else self.flavor.id
+
+
+_UNKNOWN_FLAVOR = Flavor()
+_RECORDED = tuple(one.name for one in fields(HostInstance) if one.name != "flavor")
+
+#: The status of an unknown vm state.
+UNKNOWN = "UNKNOWN"
+_SOFT = ("rebooting", "reboot_pending", "reboot_started")
+_REBOOTS = dict.fromkeys(_SOFT, "REBOOT")
+_REBOOTS |= dict.fromkeys([f"{state}_hard" for state in _SOFT], "HARD_REBOOT")
+_REBUILDS = dict.fromkeys(
+    ("rebuilding", "rebuild_block_device_mapping", "rebuild_spawning"), "REBUILD"
+)
+_MIGRATES = {"migrating": "MIGRATING"}
+_RESIZES = dict.fromkeys(
+    ("resize_prep", "resize_migrating", "resize_migrated", "resize_finish"), "RESIZE"
+)
+#: By vm state: the status, and those that tasks make of it.
+STATUSES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "active": (
+        "ACTIVE",
+        {**_REBOOTS, "updating_password": "PASSWORD", **_REBUILDS, **_MIGRATES, **_RESIZES},
+    ),
+    "building": ("BUILD", {}),
+    "stopped": ("SHUTOFF", {**_RESIZES, **_REBUILDS}),
+    "resized": ("VERIFY_RESIZE", {"resize_reverting": "REVERT_RESIZE"}),
+    "paused": ("PAUSED", _MIGRATES),
+    "suspended": ("SUSPENDED", {}),
+    "rescued": ("RESCUE", {}),
+    "error": ("ERROR", _REBUILDS),
+    "deleted": ("DELETED", {}),
+    "soft-delete": ("SOFT_DELETED", {}),
+    "shelved": ("SHELVED", {}),
+    "shelved_offloaded": ("SHELVED_OFFLOADED", {}),
+}
+
+#: The statuses that are shown with a progress.
+IN_PROGRESS = frozenset(("ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"))
+#: nova's numbers of what the hypervisor says, by the vm state that goes with it; 0 is not known.
+POWER_STATES = {"paused": 3, "suspended": 7}
+POWER_STATES |= dict.fromkeys(("active", "rescued", "resized"), 1)
+POWER_STATES |= dict.fromkeys(("stopped", "shelved"), 4)
+
+
+def status_of(vm_state: str | None, task_state: str | None) -> str:
+    """Return the status of a server in these states, whatever their case."""
+    status, by_task = STATUSES.get((vm_state or "").lower(), (UNKNOWN, {}))
+    return by_task.get((task_state or "").lower(), status)
+
+
+def power_state_of(vm_state: str | None) -> int:
+    """Return the power state that goes with a vm state, as none is reported."""
+    return POWER_STATES.get((vm_state or "").lower(), 0)
+
+
+def states_of(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
+    """Yield the vm states in which a server may have this status, each with tasks.
+
+    The servers are those in one of the tasks if the last is true, else those in any other.
+    """
+    for vm_state, (plain, by_task) in STATUSES.items():
+        if plain == status:
+            yield vm_state, frozenset(by_task), False
+        tasks = frozenset(task for task, shown in by_task.items() if shown == status)
+        if tasks:
+            yield vm_state, tasks, True

@@ -1,10 +1,13 @@
-"""How names may be written, whoever gives them: a request of a face or a fleet file.
+"""How names and UUIDs may be written, and which known name is nearest to one that is not known.
 
 Sources: compute API reference ("Host aggregates", "Flavors", "Flavors extra-specs", "Compute
 services"). Names begin and end with no blank, as MariaDB takes ``a`` and ``a `` for the same.
 """
 
 import re
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from difflib import SequenceMatcher
 from unicodedata import category
 
 #: A host, where a request names it.
@@ -15,7 +18,6 @@ ZONE = "^[^:]*$"
 KEY = r"^(?! )[a-zA-Z0-9:_. -]{1,255}(?<! )$(?!\n)"
 #: The id of a flavor.
 FLAVOR_ID = r"^(?! )[a-zA-Z0-9. _-]+(?<! )$(?!\n)"
-
 #: An image's id, in the properties that name an image.
 UUID = "^([0-9a-fA-F]){8}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){12}$"
 
@@ -33,3 +35,82 @@ def is_printable(text: str) -> bool:
 def is_printable_name(text: str) -> bool:
     """Return whether ``text`` is printable, with no white space at either end (nova's names)."""
     return is_printable(text) and text == text.strip()
+
+
+_ARCHITECTURES = (
+    "alpha armv6 armv7l armv7b aarch64 cris i686 ia64 lm32 m68k microblaze microblazeel mips "
+    "mipsel mips64 mips64el openrisc parisc parisc64 ppc ppcle ppc64 ppc64le ppcemb s390 s390x "
+    "sh4 sh4eb sparc sparc64 unicore32 x86_64 xtensa xtensaeb"
+)
+ARCHITECTURES = frozenset(_ARCHITECTURES.split())
+ARCHITECTURE_ALIASES = {"i386": "i686", "i486": "i686", "i586": "i686", "amd64": "x86_64"}
+_HYPERVISOR_TYPES = (
+    "baremetal bhyve docker fake hyperv ironic kqemu kvm lxc lxd openvz parallels phyp qemu test "
+    "uml vbox vz vmware xen zvm prsm"
+)
+HYPERVISOR_TYPES = frozenset(_HYPERVISOR_TYPES.split())
+HYPERVISOR_TYPE_ALIASES = {"xapi": "xen"}
+VM_MODES = frozenset({"hvm", "xen", "uml", "exe"})
+VM_MODE_ALIASES = {"pv": "xen", "hv": "hvm", "baremetal": "hvm"}
+_MONITOR_METRICS = (
+    "cpu.frequency cpu.user.time cpu.kernel.time cpu.idle.time cpu.iowait.time cpu.user.percent "
+    "cpu.kernel.percent cpu.idle.percent cpu.iowait.percent cpu.percent numa.membw.max "
+    "numa.membw.current"
+)
+MONITOR_METRICS = frozenset(_MONITOR_METRICS.split())
+#: The metrics that nova-compute stores as fractions and nova's scheduler counts as percent.
+PERCENT_METRICS = frozenset(name for name in MONITOR_METRICS if name.endswith("percent"))
+
+
+def read_uuid(value: object) -> str | None:
+    """Return a UUID in lower case with hyphens; None for what is not one.
+
+    It is accepted in upper case, without hyphens, in braces and after ``urn:uuid:``.
+    """
+    try:
+        found = uuid.UUID(value)  # type: ignore[arg-type]
+        # Python accepts underscores and 0x in a number, and so in a UUID.
+        written = found.hex in value.replace("-", "").lower()  # type: ignore[attr-defined]
+    except (AttributeError, TypeError, ValueError):
+        return None
+    return str(found) if written else None
+
+
+def usual_uuid(text: str) -> str:
+    """Return the UUID of a path as the database keeps it; any other text as it is.
+
+    Nothing has such a text for its UUID, so that a path with it is answered with 404, not 400.
+    """
+    return read_uuid(text) or text
+
+
+def nearest(
+    name: str, known: Iterable[str], most: int = 1, *, alike: float = 0.6
+) -> tuple[str, ...]:
+    """Return at most ``most`` known names in any case, nearest first; ``alike`` is from 0 to 1."""
+    folded, exact = SequenceMatcher(b=name.lower()), SequenceMatcher(b=name)
+    found = []
+    for one in sorted(set(known)):
+        folded.set_seq1(one.lower())
+        # Each bounds the next from above, and takes less time.
+        bounds = (folded.real_quick_ratio, folded.quick_ratio, folded.ratio)
+        if all(bound() >= alike for bound in bounds):
+            ratio = folded.ratio()
+            likeness = 2 * ratio
+            if ratio < 1 and f"{one}{name}" != f"{one}{name}".lower():  # the same case counts
+                exact.set_seq1(one)
+                likeness = ratio + exact.ratio()
+            found.append((-likeness, one))
+    return tuple(one for _, one in sorted(found)[:most])
+
+
+def did_you_mean(names: Iterable[str], shown: Callable[[str], str] = repr) -> str:
+    """Return the end of a sentence that names these, or nothing where there are none."""
+    all_shown = " or ".join(map(shown, names))
+    return f"; did you mean {all_shown}?" if all_shown else ""
+
+
+def in_short(names: Sequence[str], most: int = 5) -> str:
+    """Return the first ``most`` names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -21,10 +21,10 @@ class RequestIds:
 
     def as_json(self) -> dict[str, str]:
         """Return the keys of an error: the global id only where the caller sent one."""
-        told = {"request_id": self.request_id or ""}
+        ids = {"request_id": self.request_id or ""}
         if self.global_request_id is not None:
-            told["global_request_id"] = self.global_request_id
-        return told
+            ids["global_request_id"] = self.global_request_id
+        return ids
 
 
 #: The ids of work that no request asked for, such as that of a command without a server.

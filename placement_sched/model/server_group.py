@@ -1,18 +1,18 @@
 """A server group: instances that belong near to each other, or apart."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from placement_sched.model.allocation import canonical
-from placement_sched.model.nova_object import NovaObject
+from placement_sched.model.document import NovaObject
+from placement_sched.model.placement.allocation import canonical
 
-AFFINITY = "affinity"
-ANTI_AFFINITY = "anti-affinity"
+AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 #: What a group may ask of its members' hosts, in nova's words.
 POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
 #: The one rule that there is: how many members of an anti-affinity group one host may have.
 MOST_PER_HOST = "max_server_per_host"
+_PLAIN = ("uuid", "name", "project_id", "user_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class ServerGroup(NovaObject):
     """A group as kept, and as plugins see it: nova's InstanceGroup attribute names.
 
     ``members`` are the uuids of its instances, ``hosts`` the names of the hosts that these are on;
-    who only lists groups does not ask for hosts. A group that a request describes has no uuid.
+    a list of groups leaves them out. A group that a request describes has no uuid.
     """
 
     policy: str
@@ -36,7 +36,7 @@ class ServerGroup(NovaObject):
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """Return the group that a request's JSON object describes."""
         return cls(
-            **{name: document.get(name) for name in ("uuid", "name", "project_id", "user_id")},
+            **{name: document.get(name) for name in _PLAIN},
             policy=document["policy"],
             rules=document.get("rules") or {},
             members=tuple(map(canonical, document.get("members") or ())),
@@ -46,11 +46,7 @@ class ServerGroup(NovaObject):
     def as_document(self) -> dict[str, Any]:
         """Return the JSON object of which :meth:`from_document` makes this group again."""
         return {
-            "uuid": self.uuid,
-            "name": self.name,
-            "project_id": self.project_id,
-            "user_id": self.user_id,
-            "policy": self.policy,
+            **{name: getattr(self, name) for name in (*_PLAIN, "policy")},
             "rules": dict(self.rules),
             "members": list(self.members),
             "hosts": list(self.hosts),
@@ -58,19 +54,16 @@ class ServerGroup(NovaObject):
 
     @property
     def policies(self) -> list[str]:
-        """Return the policy as a list, as nova's plugins of former days read it."""
+        """Return the policy as a list, as old plugins of nova read it."""
         return [self.policy]
 
     @property
     def is_strict(self) -> bool:
-        """Return whether no host may break the policy, rather than be liked less."""
+        """Return whether the policy rejects hosts, rather than lowers their weight."""
         return not self.policy.startswith("soft-")
 
     def joined_by(self, instance: str | None, host: str) -> Self:
-        """Return the group with one more member, of no uuid yet where it is None, on a host."""
-        members: Iterable[str] = (*self.members, *(() if instance is None else (instance,)))
-        return replace(
-            self,
-            members=tuple(dict.fromkeys(members)),
-            hosts=tuple(dict.fromkeys((*self.hosts, host))),
-        )
+        """Return the group with one more member on a host; ``instance`` may be None."""
+        members = self.members if instance is None else (*self.members, instance)
+        hosts = tuple(dict.fromkeys((*self.hosts, host)))
+        return replace(self, members=tuple(dict.fromkeys(members)), hosts=hosts)

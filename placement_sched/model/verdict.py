@@ -1,6 +1,6 @@
 """A no: this host, or this request, is refused, and here is why.
 
-Three kinds of no stay apart (design.md §3). Refused is this value. Somebody was faster is
+Three kinds of failure stay apart (design.md §3). A rejection is this value. A conflict is
 :class:`~placement_sched.errors.ConcurrentUpdate`. A bug in a plugin is
 :class:`~placement_sched.errors.PluginFailed`.
 """

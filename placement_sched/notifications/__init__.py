@@ -1,4 +1,4 @@
-"""What others are told of requests for hosts, over a message bus (nova: "Notifications in Nova").
+"""Notifications of requests for hosts, sent over a message bus (nova: "Notifications in Nova").
 
-Nobody waits for the bus: what is told is put in a queue, and a thread of its own sends it.
+No request waits for the bus: notifications are put in a queue, and a thread of its own sends them.
 """

@@ -1,36 +1,43 @@
-"""The message bus, as oslo.messaging's options describe it, and the messages of an event."""
+"""The message bus, as oslo.messaging's options describe it, and the thread that sends to it."""
 
-from collections.abc import Iterator
+import os
+import threading
+from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
+from multiprocessing.util import Finalize
+from queue import Full, Queue
 from typing import Any, NamedTuple
 
-from oslo_config import cfg
+from oslo_log import log
 
-from placement_sched.config.environment import Environment
-from placement_sched.config.messaging import GROUP, oslo_messaging, set_library_defaults
-from placement_sched.config.notifications import UNVERSIONED, VERSIONED
-from placement_sched.config.process import read_files
-from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError
-from placement_sched.notifications import unversioned, versioned
+from placement_sched.model.document import Json
+from placement_sched.notifications import payloads
 from placement_sched.notifications.event import END, ERROR, START, Event
-from placement_sched.remote.access import one_voice
+from placement_sched.remote.service import one_voice
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import read_files
+from placement_sched.settings.options.notifications import (
+    GROUP,
+    UNVERSIONED,
+    VERSIONED,
+    oslo_messaging,
+    set_exchange,
+)
+from placement_sched.settings.opts import Conf
+
+LOG = log.getLogger(__name__)
 
 #: The entry points among which ``driver`` names some.
 _DRIVERS = "oslo.messaging.notify.drivers"
-
-
-class Message(NamedTuple):
-    """A message: which notifier sends it, with which priority, and what it tells."""
-
-    form: str
-    priority: str
-    event_type: str
-    payload: dict[str, Any]
+#: How many events wait for a bus that does not take them. Those that come then are lost.
+WAITING = 1000
+#: Seconds for which who ends waits for the bus to take what is left.
+GRACE = 5.0
 
 
 class _Whose(NamedTuple):
-    """Whose request it is: what a message tells beside its payload, as nova's context does."""
+    """Whose request it is: what a message has beside its payload, as nova's context."""
 
     user_id: str | None
     project_id: str | None
@@ -50,67 +57,138 @@ class Bus:
     def __init__(self, settings: Settings) -> None:
         options, host = settings.oslo_messaging_notifications, settings.DEFAULT.host
         drivers = [name for name in options.driver if name]
-        _check_drivers(drivers)
+        known = sorted(entry_points(group=_DRIVERS).names)
+        for name in drivers:
+            if name not in known:
+                text = f"there is no driver {name!r}; there are {', '.join(known)}"
+                raise ConfigurationError(f"[{GROUP}] driver: {text}")
         library = oslo_messaging()
-        set_library_defaults()
-        conf = _conf_of(settings)
+        set_exchange()
+        # An oslo.config object of the library's own, which reads what the process has read: it
+        # registers many options, some under names that are options of this service as well.
+        conf = read_files(Conf(), settings.conf.config_file)
         try:
             with one_voice():
-                self._transport: Any = library.get_notification_transport(
-                    conf, options.transport_url
-                )
+                transport = library.get_notification_transport(conf, options.transport_url)
         except library.MessagingException as wrong:
-            told = " ".join(str(wrong).split())
-            raise ConfigurationError(f"[{GROUP}] transport_url: {told}") from None
+            text = " ".join(str(wrong).split())
+            raise ConfigurationError(f"[{GROUP}] transport_url: {text}") from None
         conf.set_override("driver", drivers, GROUP)
         conf.set_override("retry", options.retry, GROUP)
+        self._transport: Any = transport
         self._settings = settings.notifications
         senders = {
             UNVERSIONED: (f"scheduler.{host}", options.topics),
             VERSIONED: (f"nova-scheduler:{host}", self._settings.versioned_notifications_topics),
         }
         self._notifiers = {
-            form: library.Notifier(self._transport, publisher_id=publisher, topics=topics)
+            form: library.Notifier(transport, publisher_id=publisher, topics=topics)
             for form, (publisher, topics) in senders.items()
         }
 
     def send(self, event: Event) -> None:
         """Send what the options say of an event."""
         context = _Whose(event.spec.user_id, event.spec.project_id)
-        for message in self._messages(event):
-            notify = getattr(self._notifiers[message.form], message.priority)
-            notify(context, message.event_type, message.payload)
+        priority = "error" if event.phase == ERROR else "info"
+        for form, request, payload in self._messages(event):
+            notify = getattr(self._notifiers[form], priority)
+            notify(context, f"scheduler.{request}.{event.phase}", payload)
 
     def close(self) -> None:
         """Close the connections."""
         self._transport.cleanup()
 
-    def _messages(self, event: Event) -> Iterator[Message]:
-        priority = "error" if event.phase == ERROR else "info"
-        name = f"scheduler.select_destinations.{event.phase}"
+    def _messages(self, event: Event) -> Iterator[tuple[str, str, Json]]:
+        """Yield which notifier sends what request's notification, and its payload."""
         wanted = self._settings.notification_format
         if self._settings.notify_on_run_instance and event.phase in {START, END}:
-            payload = unversioned.run_instance_payload_of(event)
-            yield Message(UNVERSIONED, priority, f"scheduler.run_instance.{event.phase}", payload)
+            yield UNVERSIONED, "run_instance", payloads.run_instance(event)
         if wanted != VERSIONED:
-            yield Message(UNVERSIONED, priority, name, unversioned.payload_of(event))
+            yield UNVERSIONED, "select_destinations", payloads.unversioned(event)
         if wanted != UNVERSIONED:
-            yield Message(VERSIONED, priority, name, versioned.payload_of(event))
+            yield VERSIONED, "select_destinations", payloads.versioned(event)
 
 
-def _check_drivers(names: list[str]) -> None:
-    known = sorted(entry_points(group=_DRIVERS).names)
-    for name in names:
-        if name not in known:
-            told = f"there is no driver {name!r}; there are {', '.join(known)}"
-            raise ConfigurationError(f"[{GROUP}] driver: {told}")
+class Sender:
+    """Takes events at once, and sends them in this order as soon as the bus takes them.
 
-
-def _conf_of(settings: Settings) -> cfg.ConfigOpts:
-    """Return an oslo.config object of the library's own, which reads what the process has read.
-
-    It registers many options, some under names that are options of this service as well.
+    ``open_bus`` is called by the thread, which starts at the first event.
     """
-    conf = cfg.ConfigOpts()
-    conf._env_driver = Environment()  # noqa: SLF001 - as placement_sched.config.process does
-    return read_files(conf, settings.conf.config_file)
+
+    def __init__(self, open_bus: Callable[[], Bus], *, waiting: int = WAITING) -> None:
+        self._open_bus = open_bus
+        self._queue: Queue[Event | threading.Event | None] = Queue(waiting)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._pid = os.getpid()
+        self._lost = 0
+        self._at_exit: Finalize | None = None
+
+    def put(self, event: Event) -> None:
+        """Take an event; where too many wait it is lost, which is logged."""
+        self._start()
+        try:
+            self._queue.put_nowait(event)
+        except Full:
+            with self._lock:
+                self._lost += 1
+                first = self._lost == 1
+            if first:
+                LOG.warning(
+                    "the message bus does not take notifications: %d wait, others are lost",
+                    self._queue.qsize(),
+                )
+            return
+        if self._lost:
+            with self._lock:
+                lost, self._lost = self._lost, 0
+            LOG.warning("the message bus takes notifications again: %d were lost", lost)
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until what was put before is sent; return whether it was in that many seconds."""
+        if self._thread is None or self._pid != os.getpid():
+            return True
+        done = threading.Event()
+        try:
+            self._queue.put(done, timeout=timeout)
+        except Full:
+            return False
+        return done.wait(timeout)
+
+    def close(self) -> None:
+        """Send what is left, if the bus takes it soon, and end."""
+        if self._at_exit is not None:
+            self._at_exit.cancel()
+        if self._thread is None or self._pid != os.getpid():
+            return
+        if self.flush(GRACE):
+            self._queue.put(None)
+            self._thread.join(GRACE)
+        else:
+            LOG.warning("the message bus takes nothing: %d are not sent", self._queue.qsize())
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="notifications", daemon=True
+                )
+                self._thread.start()
+                # Unlike atexit it also works in a worker that multiprocessing started, and it
+                # leaves alone a child that was forked.
+                self._at_exit = Finalize(None, self.close, exitpriority=0)
+
+    def _work(self) -> None:
+        bus: Bus | None = None
+        while (item := self._queue.get()) is not None:
+            if isinstance(item, threading.Event):
+                item.set()
+                continue
+            try:
+                bus = bus or self._open_bus()
+                bus.send(item)
+            except Exception:
+                # Whatever it is, it is not the fault of the request, which was answered already.
+                LOG.exception("a notification is not sent")
+        if bus is not None:
+            bus.close()

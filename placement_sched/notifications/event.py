@@ -1,4 +1,4 @@
-"""What happened to a request for hosts: it was taken up, answered or refused."""
+"""What happened to a request for hosts: it began, was answered or was refused."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Reason:
 
     @classmethod
     def of(cls, failure: Exception) -> "Reason":
-        """Return what may be told of a failure; what is no error of ours is only named."""
+        """Return what may be shown of a failure; of an error that is not ours only the name."""
         if isinstance(failure, Error):
             return cls(failure.code, failure.detail)
         return cls(Error.code, type(failure).__name__)

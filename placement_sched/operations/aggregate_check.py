@@ -6,213 +6,308 @@ required by a flavor or an image, and the provider aggregate must have the hosts
 aggregate has.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from itertools import product
 
-from placement_sched.candidates.topology import SHARES
-from placement_sched.config.settings import Settings
-from placement_sched.db.connection import Connection
-from placement_sched.model.aggregate_check import AggregateCheck, Finding, Kind
+from placement_sched.candidates.resolve import SHARES
+from placement_sched.db.transaction import Connection
+from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.host_map import HostMap
-from placement_sched.model.provider import Provider
-from placement_sched.operations.reservations import Reservations
-from placement_sched.operations.trait_reach import Reach
-from placement_sched.store import (
-    flavor_list,
-    host_map,
-    images,
-    memberships,
-    resource_providers,
-    traits,
-)
-
-_PREFIX = "trait:"
-_OUTSIDE = (
-    "but in no aggregate that it reserves: who requires it may land there, beside who does not"
-)
-
-
-def check_aggregates(connection: Connection, settings: Settings) -> AggregateCheck:
-    """Return who may use which aggregate, and what is wrong, in the order it should be mended.
-
-    The number of statements does not depend on how many there are of anything.
-    """
-    hosts = host_map.read(connection)
-    wanted = flavor_list.Wanted(is_public=None)
-    reservations = Reservations(
-        settings,
-        hosts.aggregates,
-        flavor_list.search(connection, wanted, extra_specs=True),
-        images.all_images(connection),
-    )
-    world = _read(connection, hosts, reservations.aggregates)
-    findings = (
-        *_of_metadata(hosts.aggregates, reservations, world.known),
-        *_of_membership(world),
-        *_of_providers(world, reservations.aggregates),
-    )
-    return AggregateCheck(reservations.each(), findings, reservations.filtering)
+from placement_sched.model.image import Image, StoredImage
+from placement_sched.model.placement.provider import Provider
+from placement_sched.model.placement.sync import HostMap
+from placement_sched.operations.sync.ports import Pair, wanted_traits
+from placement_sched.scheduler.request_filters import forbidden_aggregates
+from placement_sched.settings import Settings
+from placement_sched.store import images
+from placement_sched.store.compute import flavors, host_aggregates
+from placement_sched.store.placement import aggregates, resource_providers, traits
 
 
 @dataclass(frozen=True, slots=True)
+class Reserved:
+    """An aggregate that is reserved by traits: to which flavors and images it is open.
+
+    Each by itself: a flavor with an image that requires nothing, an image with such a flavor.
+    Names are sorted; an image without a name has its id.
+    """
+
+    aggregate: HostAggregate
+    traits: tuple[str, ...]
+    open_flavors: tuple[str, ...]
+    forbidden_flavors: tuple[str, ...]
+    open_images: tuple[str, ...]
+    forbidden_images: tuple[str, ...]
+
+
+class Kind(StrEnum):
+    """What can be wrong; the values are what ``--format json`` has."""
+
+    FILTER_OFF = "filter_off"
+    VALUE_IGNORED = "value_ignored"
+    TRAIT_UNKNOWN = "trait_unknown"
+    TRAIT_UNASKED = "trait_unasked"
+    OPEN_TO_NOBODY = "open_to_nobody"
+    TRAIT_LACKING = "trait_lacking"
+    TRAIT_OUTSIDE = "trait_outside"
+    HOST_WITHOUT_PROVIDER = "host_without_provider"
+    NOT_IN_PLACEMENT = "not_in_placement"
+    STALE_IN_PLACEMENT = "stale_in_placement"
+
+
+_DETAILS = {
+    Kind.FILTER_OFF: "[scheduler] enable_isolated_aggregate_filtering is off, so no request is "
+    "kept out of {reserved}",
+    Kind.VALUE_IGNORED: "{key}={value} has no effect: only the value 'required' has",
+    Kind.TRAIT_UNKNOWN: "trait {trait} does not exist: requests for it are rejected; sync_traits "
+    "creates it if it is CUSTOM_",
+    Kind.TRAIT_UNASKED: "no stored flavor and no stored image requires {trait}, {so} use the hosts",
+    Kind.OPEN_TO_NOBODY: "no stored flavor requires, even with an image, all of {all}, {so} use "
+    "the hosts",
+    Kind.TRAIT_LACKING: "without trait {trait}, so requests for it do not fit there; sync_traits "
+    "adds it",
+    Kind.TRAIT_OUTSIDE: "{served}with trait {trait}, but outside the aggregates reserved by it: "
+    "requests with and without it may land there",
+    Kind.HOST_WITHOUT_PROVIDER: "in the aggregate, and without a resource provider",
+    Kind.NOT_IN_PLACEMENT: "in the host aggregate, but not in the provider aggregate; "
+    "sync_aggregates adds them",
+    Kind.STALE_IN_PLACEMENT: "in the provider aggregate, but not in the host aggregate; "
+    "sync_aggregates --remove-stale removes them",
+}
+_PREFIX = "trait:"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that keeps requests out of where they should go, or lets them in elsewhere.
+
+    ``names`` are the hosts that it is about (the provider's name where it has no host), in order.
+    """
+
+    kind: Kind
+    detail: str
+    aggregate: str | None = None
+    trait: str | None = None
+    names: tuple[str, ...] = ()
+
+
+def _finding(
+    kind: Kind,
+    aggregate: HostAggregate | None = None,
+    trait: str | None = None,
+    names: Iterable[str] = (),
+    **words: str,
+) -> Finding:
+    detail = _DETAILS[kind].format(trait=trait, **words)
+    name = None if aggregate is None else aggregate.name
+    return Finding(kind, detail, name, trait, tuple(sorted(names)))
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCheck:
+    """What a check of all host aggregates says.
+
+    While not ``filtering``, the request filter is off: all requests may use all hosts, and what is
+    ``reserved`` is how it would be.
+    """
+
+    reserved: tuple[Reserved, ...]
+    findings: tuple[Finding, ...]
+    filtering: bool
+
+
+def check_aggregates(connection: Connection, settings: Settings) -> AggregateCheck:
+    """Return what may use which aggregate, and the findings, in the order they should be fixed.
+
+    The number of statements does not depend on how many there are of anything.
+    """
+    hosts = host_aggregates.host_map(connection)
+    reserved = tuple(one for one in hosts.aggregates if one.reserving_traits)
+    wanted = flavors.FlavorsWanted(is_public=None)
+    stored = flavors.search(connection, wanted, extra_specs=True)
+    asking = _Asking(stored, images.all_images(connection))
+    filtering = forbidden_aggregates.ForbiddenAggregates.with_settings(settings).enabled(settings)
+    world = _read(connection, hosts, reserved)
+    findings = (
+        *_of_metadata(world, asking, filtering=filtering),
+        *_of_membership(world),
+        *_of_providers(world),
+    )
+    return AggregateCheck(tuple(map(asking.parted, reserved)), findings, filtering)
+
+
+class _Asking:
+    """The stored flavors and images by the few different sets of traits that they require."""
+
+    def __init__(self, flavors: Iterable[Flavor], images: Iterable[StoredImage]) -> None:
+        self._flavors: dict[frozenset[str], list[str]] = defaultdict(list)
+        self._images: dict[frozenset[str], list[str]] = defaultdict(list)
+        for flavor in flavors:
+            self._flavors[flavor.required_traits].append(flavor.name)
+        for image in images:
+            # Those that make sense, also where other properties do not.
+            own = {key: text for key, text in image.properties.items() if key.startswith(_PREFIX)}
+            required = Image.from_document({"properties": own}).required_traits
+            self._images[required].append(image.name or image.uuid)
+        self.traits = frozenset[str]().union(*self._flavors, *self._images)
+
+    def parted(self, aggregate: HostAggregate) -> Reserved:
+        """Return the flavors and images that may use an aggregate, and those that may not."""
+        parts = []
+        for by_traits in (self._flavors, self._images):
+            names: tuple[list[str], list[str]] = ([], [])
+            for required, some in by_traits.items():
+                names[bool(forbidden_aggregates.forbidden_to(required, (aggregate,)))].extend(some)
+            parts += [tuple(sorted(some)) for some in names]
+        return Reserved(aggregate, tuple(sorted(aggregate.reserving_traits)), *parts)
+
+    def may_use(self, aggregate: HostAggregate) -> bool:
+        """Return whether a flavor may use the aggregate, with some image or with none."""
+        return any(
+            not forbidden_aggregates.forbidden_to(of_flavor | of_image, (aggregate,))
+            for of_flavor, of_image in product(self._flavors, (*self._images, frozenset[str]()))
+        )
+
+
+@dataclass(frozen=True)
 class _World:
-    """What placement has of the hosts: members and carriers by provider uuid."""
+    """What placement has of the hosts, by provider uuid.
+
+    A request lands on a compute node for what the providers in its tree have, and for what those
+    have that share with it. A provider of which no host is known may be a host's yet, but for those
+    that share: nothing lands on them. ``known`` are the traits that exist, ``carriers`` the
+    providers that have each, ``members`` the providers in aggregates, ``sharing`` those that
+    share, ``joined`` the aggregates these are in.
+    """
 
     hosts: HostMap
+    reserved: tuple[HostAggregate, ...]
     known: frozenset[str]
     members: Mapping[str, frozenset[str]]
     carriers: Mapping[str, frozenset[str]]
-    reach: Reach
+    sharing: frozenset[str]
+    joined: Mapping[str, frozenset[str]]
     providers: Mapping[str, Provider]
 
-    def named(self, provider: str) -> str:
-        """Return the host of a provider, or else its name."""
-        host = self.hosts.host_of.get(provider)
-        return self.providers[provider].name if host is None else host
+    def names(self, providers: Iterable[str]) -> list[str]:
+        """Return the hosts of providers, or the names of those without, in order."""
+        host_of = self.hosts.host_of
+        return sorted(host_of.get(uuid) or self.providers[uuid].name for uuid in providers)
 
-    def names(self, providers: Iterable[str]) -> tuple[str, ...]:
-        """Return the hosts of providers, in order."""
-        return tuple(sorted(map(self.named, providers)))
+    def outside(self, trait: str) -> set[str]:
+        """Return those who have a trait and whom no aggregate reserves, nor their trees."""
+        return {
+            uuid
+            for uuid in self.carriers[trait]
+            if self._is_outside(uuid, trait)
+            and (self._is_of_a_host(uuid) or uuid not in self.sharing)
+        }
+
+    def served_outside(self, trait: str) -> tuple[set[str], set[str]]:
+        """Return compute nodes outside that only others share the trait with, and these others."""
+        carriers = self.carriers[trait]
+        having = {self.providers[uuid].root_uuid for uuid in carriers}
+        served: set[str] = set()
+        sharing: set[str] = set()
+        for uuid in carriers & self.joined.keys():
+            found = {
+                self.providers[member].root_uuid
+                for aggregate in self.joined[uuid]
+                for member in self.members.get(aggregate, ())
+                if self._is_outside(member, trait) and self._is_of_a_host(member)
+            } - having
+            served |= found
+            sharing |= {uuid} if found else set()
+        return served, sharing
+
+    def _is_outside(self, uuid: str, trait: str) -> bool:
+        root = self.providers[uuid].root_uuid
+        return not {(root, trait), (uuid, trait)} & self._inside
+
+    def _is_of_a_host(self, uuid: str) -> bool:
+        return self.providers[uuid].root_uuid in self.hosts.host_of
+
+    @cached_property
+    def _inside(self) -> frozenset[Pair]:
+        """Who is in an aggregate that asks for a trait: by host, or as requests see placement."""
+        in_placement = (
+            (member, trait)
+            for aggregate in self.reserved
+            for trait in aggregate.reserving_traits
+            for member in self.members.get(aggregate.uuid, ())
+        )
+        return frozenset((*wanted_traits(self.hosts), *in_placement))
 
 
-def _read(connection: Connection, hosts: HostMap, reserved: Iterable[HostAggregate]) -> _World:
+def _read(connection: Connection, hosts: HostMap, reserved: tuple[HostAggregate, ...]) -> _World:
     asked = {trait for one in reserved for trait in one.reserving_traits}
-    carriers = dict(memberships.carriers(connection, {*asked, SHARES}))
+    carriers = dict(traits.carriers(connection, {*asked, SHARES}))
     sharing = carriers.pop(SHARES, frozenset())
     of_traits = {uuid for some in carriers.values() for uuid in some}
-    joined = memberships.joined(connection, of_traits & sharing)
+    joined = aggregates.of_providers(connection, of_traits & sharing)
     shared = {aggregate for some in joined.values() for aggregate in some}
-    members = memberships.members(connection, {*shared, *(one.uuid for one in hosts.aggregates)})
+    shared_or_own = {*shared, *(one.uuid for one in hosts.aggregates)}
+    members = aggregates.providers_in(connection, shared_or_own)
     served = {uuid for one in shared for uuid in members.get(one, ())}
-    providers = resource_providers.by_uuids(connection, of_traits | served | hosts.host_of.keys())
     return _World(
         hosts=hosts,
+        reserved=reserved,
         known=frozenset(trait.name for trait in traits.by_names(connection, asked)),
         members=members,
         carriers=carriers,
-        reach=Reach(hosts, members, sharing & of_traits, joined, providers),
-        providers=providers,
+        sharing=sharing & of_traits,
+        joined=joined,
+        providers=resource_providers.by_uuids(connection, of_traits | served | {*hosts.host_of}),
     )
 
 
-def _of_metadata(
-    aggregates: Iterable[HostAggregate], reservations: Reservations, known: Collection[str]
-) -> Iterator[Finding]:
-    """Yield what the metadata say in vain."""
-    if reservations.aggregates and not reservations.filtering:
-        names = ", ".join(one.name for one in reservations.aggregates)
-        yield Finding(
-            Kind.FILTER_OFF,
-            "[scheduler] enable_isolated_aggregate_filtering is off, so nobody is kept out of "
-            f"{names}",
-        )
-    for one in aggregates:
+def _of_metadata(world: _World, asking: _Asking, *, filtering: bool) -> Iterator[Finding]:
+    if world.reserved and not filtering:
+        yield _finding(Kind.FILTER_OFF, reserved=", ".join(one.name for one in world.reserved))
+    for one in world.hosts.aggregates:
         for key, value in one.metadata.items():
             if key.startswith(_PREFIX) and value != "required":
-                yield Finding(
-                    Kind.VALUE_IGNORED,
-                    f"{key}={value} says nothing: only the value required does",
-                    one.name,
-                    key.removeprefix(_PREFIX),
-                )
-    for one in reservations.aggregates:
-        yield from _of_asking(one, reservations, known)
-
-
-def _of_asking(
-    aggregate: HostAggregate, reservations: Reservations, known: Collection[str]
-) -> Iterator[Finding]:
-    reserved = sorted(aggregate.reserving_traits)
-    for trait in reserved:
-        if trait not in known:
-            yield Finding(
-                Kind.TRAIT_UNKNOWN,
-                f"{trait} is no trait, and who requires it is refused; sync_traits makes it if it "
-                "is CUSTOM_",
-                aggregate.name,
-                trait,
-            )
-    so = "so nobody may" if reservations.filtering else "so once the filter is on nobody may"
-    unasked = [trait for trait in reserved if trait not in reservations.asked]
-    for trait in unasked:
-        yield Finding(
-            Kind.TRAIT_UNASKED,
-            f"no stored flavor and no stored image requires {trait}, {so} use the hosts",
-            aggregate.name,
-            trait,
-        )
-    if not unasked and not reservations.open_to_any_pair(aggregate):
-        yield Finding(
-            Kind.OPEN_TO_NOBODY,
-            f"no stored flavor requires, even with an image, all of {', '.join(reserved)}, {so} "
-            "use the hosts",
-            aggregate.name,
-        )
+                trait = key.removeprefix(_PREFIX)
+                yield _finding(Kind.VALUE_IGNORED, one, trait, key=key, value=value)
+    so = "so no request may" if filtering else "so once the filter is on no request may"
+    for one in world.reserved:
+        required = sorted(one.reserving_traits)
+        for trait in required:
+            if trait not in world.known:
+                yield _finding(Kind.TRAIT_UNKNOWN, one, trait)
+        unasked = [trait for trait in required if trait not in asking.traits]
+        yield from (_finding(Kind.TRAIT_UNASKED, one, trait, so=so) for trait in unasked)
+        if not unasked and not asking.may_use(one):
+            yield _finding(Kind.OPEN_TO_NOBODY, one, all=", ".join(required), so=so)
 
 
 def _of_membership(world: _World) -> Iterator[Finding]:
-    """Yield where placement has other members than the host aggregates."""
+    nodes, known = world.hosts.nodes, world.providers.keys()
     for one in world.hosts.aggregates:
-        without = [
-            host
-            for host in one.hosts
-            if not any(node in world.providers for node in world.hosts.nodes.get(host, ()))
-        ]
-        if without:
-            yield Finding(
-                Kind.HOST_WITHOUT_PROVIDER,
-                "in the aggregate, and without a resource provider",
-                one.name,
-                names=tuple(sorted(without)),
-            )
+        if without := [host for host in one.hosts if not known & nodes.get(host, frozenset())]:
+            yield _finding(Kind.HOST_WITHOUT_PROVIDER, one, names=without)
     for differing in world.hosts.disagreements(world.members):
-        name = differing.aggregate.name
-        if lacking := differing.lacking & world.providers.keys():
-            yield Finding(
-                Kind.NOT_IN_PLACEMENT,
-                "in the host aggregate, but not in the provider aggregate; sync_aggregates "
-                "puts them in",
-                name,
-                names=world.names(lacking),
-            )
-        if differing.stale:
-            yield Finding(
-                Kind.STALE_IN_PLACEMENT,
-                "in the provider aggregate, but not in the host aggregate; sync_aggregates "
-                "--remove-stale takes them out",
-                name,
-                names=world.names(differing.stale),
-            )
+        if lacking := world.names(differing.lacking & known):
+            yield _finding(Kind.NOT_IN_PLACEMENT, differing.aggregate, names=lacking)
+        if stale := world.names(differing.stale):
+            yield _finding(Kind.STALE_IN_PLACEMENT, differing.aggregate, names=stale)
 
 
-def _of_providers(world: _World, reserved: Iterable[HostAggregate]) -> Iterator[Finding]:
-    """Yield where providers lack traits, or have them where nobody else is kept out."""
-    for one in reserved:
+def _of_providers(world: _World) -> Iterator[Finding]:
+    for one in world.reserved:
         for trait in sorted(one.reserving_traits):
             nodes = world.hosts.nodes_in(one) & world.providers.keys()
             if lacking := nodes - world.carriers.get(trait, frozenset()):
-                yield Finding(
-                    Kind.TRAIT_LACKING,
-                    f"without trait {trait}, so who requires it finds no room there; sync_traits "
-                    "puts it on",
-                    one.name,
-                    trait,
-                    world.names(lacking),
-                )
-    for trait, carriers in sorted(world.carriers.items()):
-        if outside := world.reach.outside(trait, carriers):
-            yield Finding(
-                Kind.TRAIT_OUTSIDE,
-                f"with trait {trait}, {_OUTSIDE}",
-                trait=trait,
-                names=world.names(outside),
-            )
-        served, by = world.reach.served_outside(trait, carriers)
+                yield _finding(Kind.TRAIT_LACKING, one, trait, world.names(lacking))
+    for trait in sorted(world.carriers):
+        if outside := world.names(world.outside(trait)):
+            yield _finding(Kind.TRAIT_OUTSIDE, trait=trait, names=outside, served="")
+        served, by = world.served_outside(trait)
         if served:
-            yield Finding(
-                Kind.TRAIT_OUTSIDE,
-                f"served by {', '.join(world.names(by))} with trait {trait}, {_OUTSIDE}",
-                trait=trait,
-                names=world.names(served),
-            )
+            by_whom = f"served by {', '.join(world.names(by))} "
+            names = world.names(served)
+            yield _finding(Kind.TRAIT_OUTSIDE, trait=trait, names=names, served=by_whom)

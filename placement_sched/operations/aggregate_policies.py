@@ -1,50 +1,77 @@
-"""Keeps every host under one policy at most, and every aggregate's policy one that there is.
+"""Keeps every host under one policy at most, and its inventories at the ratios of that policy.
 
 The document left the first to administrators and asked for its enforcement later ("Multiple Active
 Scheduler Configurations/Drivers/Policies"). The callers have bumped the aggregates' change
 counter: its lock makes writers take turns, so two of them cannot break together what each keeps.
+
+A ratio that a policy's section sets stands over what the host reports; of what it does not set, and
+of hosts under no policy, the report's own holds. Reports are kept as they came, so that a host that
+leaves a policy has its own ratios again.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
+from threading import Lock, Thread
+from typing import Any
 
-from placement_sched.db.connection import Connection
-from placement_sched.errors import ConfigurationError, Conflict
-from placement_sched.model.host_aggregate import HostAggregate, Tag, policy_name
-from placement_sched.operations import policy_ratios
-from placement_sched.scheduler.policies.registry import Policies
-from placement_sched.store import host_aggregates as store
+from oslo_log import log
+
+from placement_sched.db.sql import batches
+from placement_sched.db.transaction import Connection, Database
+from placement_sched.errors import ConfigurationError, Conflict, Error
+from placement_sched.model.clock import Clock
+from placement_sched.model.compute_node import RATIOS, ComputeNode
+from placement_sched.model.host_aggregate import HostAggregate, Tag
+from placement_sched.model.naming import in_short
+from placement_sched.scheduler.policies.registry import (
+    NO_RATIOS,
+    Policies,
+    policies_for,
+    ratios_under,
+)
+from placement_sched.settings import Settings
+from placement_sched.store import change_counters
+from placement_sched.store.compute import compute_nodes, host_aggregates
+from placement_sched.store.placement import inventories, resource_providers
+
+LOG = log.getLogger(__name__)
+
+#: How many hosts are written in one transaction: others wait for its locks.
+BATCH = 500
+#: Called with how many hosts are done, and of how many.
+Progress = Callable[[int, int | None], None]
 
 
-def check_tagged(
-    connection: Connection, aggregate: HostAggregate, value: str, policies: Policies | None
-) -> None:
-    """Raise :class:`Conflict` unless an aggregate may name this policy."""
-    prefix = f"Cannot update aggregate {aggregate.id}"
-    policy = policy_name(value)
-    _check_known(prefix, aggregate, policy, policies)
-    _check_disjoint(connection, prefix, aggregate, policy, aggregate.hosts)
-
-
-def check_added(
+def check(
     connection: Connection,
     aggregate: HostAggregate,
+    policy: str,
     hosts: Collection[str],
     policies: Policies | None,
+    refused: str,
 ) -> None:
-    """Raise :class:`Conflict` unless these hosts may come under the aggregate's policy."""
-    prefix = f"Cannot add host to aggregate {aggregate.id}"
-    policy = aggregate.policy or ""
-    _check_known(prefix, aggregate, policy, policies)
-    _check_disjoint(connection, prefix, aggregate, policy, hosts)
-
-
-def settle(
-    connection: Connection, hosts: Collection[str], policies: Policies | None, now: datetime
-) -> None:
-    """Give what the hosts have the ratios of the policy that they are under now."""
+    """Raise :class:`Conflict`, ``refused`` first, unless hosts may be under this policy."""
+    about = f"{refused} {aggregate.id}: {aggregate.name}"
     if policies is not None:
-        policy_ratios.settle(connection, hosts, policies, now)
+        try:
+            policies.get(policy)
+        except ConfigurationError as wrong:
+            what = f"{about} cannot be of the policy {policy!r}: {wrong.detail}."
+            raise Conflict(what) from None
+    others: dict[Tag, list[str]] = defaultdict(list)
+    for host, tags in sorted(host_aggregates.tags_of_hosts(connection, hosts).items()):
+        for tag in tags:
+            if tag.aggregate_id != aggregate.id and tag.policy != policy:
+                others[tag].append(host)
+    if others:
+        tag, theirs = next(iter(others.items()))
+        raise Conflict(
+            f"{about} is of the policy {policy!r}, and {_counted(theirs)} under {tag.policy!r} "
+            f"already, by aggregate {tag.aggregate_id} ({tag.aggregate_name})."
+        )
 
 
 def faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iterator[str]:
@@ -54,75 +81,158 @@ def faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iterator[
             try:
                 policies.get(one.policy)
             except ConfigurationError as wrong:
-                yield (
-                    f"aggregate {one.id} ({one.name}) is of the policy {one.policy!r}: "
-                    f"{wrong.detail}"
-                )
+                what = f"aggregate {one.id} ({one.name}) is of the policy {one.policy!r}"
+                yield f"{what}: {wrong.detail}"
     tagged = {one.id: one for one in aggregates if one.policy}
-    by_host: dict[str, list[int]] = {}
+    by_host: dict[str, list[int]] = defaultdict(list)
     for number, one in tagged.items():
         for host in one.hosts:
-            by_host.setdefault(host, []).append(number)
-    alike: dict[tuple[int, ...], list[str]] = {}
+            by_host[host].append(number)
+    alike: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for host, numbers in by_host.items():
         if len({tagged[number].policy for number in numbers}) > 1:
-            alike.setdefault(tuple(numbers), []).append(host)
+            alike[tuple(numbers)].append(host)
     for together, hosts in sorted(alike.items()):
-        named = ", ".join(
-            f"{tagged[number].policy!r} by aggregate {number} ({tagged[number].name})"
-            for number in together
-        )
+        some = [tagged[number] for number in together]
+        named = ", ".join(f"{one.policy!r} by aggregate {one.id} ({one.name})" for one in some)
         yield f"{_counted(hosts)} under several policies: {named}"
 
 
-def _check_known(
-    prefix: str, aggregate: HostAggregate, policy: str, policies: Policies | None
-) -> None:
-    if policies is None:
-        return
-    try:
-        policies.get(policy)
-    except ConfigurationError as wrong:
-        raise Conflict(
-            f"{prefix}: {aggregate.name} cannot be of the policy {policy!r}: {wrong.detail}."
-        ) from None
-
-
-def _check_disjoint(
-    connection: Connection,
-    prefix: str,
-    aggregate: HostAggregate,
-    policy: str,
-    hosts: Collection[str],
-) -> None:
-    others: dict[Tag, list[str]] = {}
-    for host, tag in _others(store.tags_of_hosts(connection, hosts), aggregate, policy):
-        others.setdefault(tag, []).append(host)
-    if others:
-        tag, theirs = next(iter(others.items()))
-        raise Conflict(
-            f"{prefix}: {aggregate.name} is of the policy {policy!r}, and "
-            f"{_counted(theirs)} under {tag.policy!r} already, by aggregate {tag.aggregate_id} "
-            f"({tag.aggregate_name})."
-        )
-
-
-def _others(
-    tags: Mapping[str, Sequence[Tag]], aggregate: HostAggregate, policy: str
-) -> Iterator[tuple[str, Tag]]:
-    """Yield each host with each other policy that another aggregate puts it under."""
-    for host in sorted(tags):
-        for tag in tags[host]:
-            if tag.aggregate_id != aggregate.id and tag.policy != policy:
-                yield host, tag
-
-
 def _counted(hosts: Sequence[str]) -> str:
-    return f"host {hosts[0]} is" if len(hosts) == 1 else f"hosts {listed(hosts)} are"
+    return f"host {hosts[0]} is" if len(hosts) == 1 else f"hosts {in_short(sorted(hosts))} are"
 
 
-def listed(names: Collection[str]) -> str:
-    """Return names in order; of many, the first few and how many more."""
-    ordered = sorted(names)
-    more = f" and {len(ordered) - 5} more" if len(ordered) > 5 else ""
-    return ", ".join(ordered[:5]) + more
+def under(
+    connection: Connection, nodes: Sequence[ComputeNode], policies: Policies | None
+) -> Sequence[ComputeNode]:
+    """Return the nodes with the ratios of their hosts' policies in place of their own.
+
+    No aggregate changes until the transaction ends; the caller must not have locked the providers
+    yet, which a change of an aggregate locks after this.
+    """
+    if policies is None or not nodes or not policies.names:
+        return nodes
+    change_counters.hold(connection, host_aggregates.SUBJECT)
+    return _with_policies(connection, nodes, policies)
+
+
+def settle(
+    connection: Connection, hosts: Collection[str], policies: Policies | None, now: datetime
+) -> frozenset[int]:
+    """Give what the hosts' providers have the ratios that hold now; return those that changed.
+
+    The caller has bumped or holds the aggregates' change counter. Only ratios are written, and
+    only into inventories that are there; a ratio may leave less than is allocated, as placement
+    lets everybody lower one. Without policies nothing is done.
+    """
+    if policies is None:
+        return frozenset()
+    ids = host_aggregates.provider_ids_of_hosts(connection, hosts)
+    # Before the nodes are read: a report locks them, too, before it writes its own ratios.
+    locked = resource_providers.lock(connection, ids)
+    if not locked:
+        return frozenset()
+    nodes = [
+        node
+        for batch in batches(sorted(hosts))
+        for node in compute_nodes.named(connection, hosts=batch, nodes=())
+    ]
+    providers = resource_providers.by_uuids(connection, [node.uuid for node in nodes])
+    wanted = {
+        provider.id: {name: getattr(node, ratio) for name, ratio in RATIOS.items()}
+        for node in _with_policies(connection, nodes, policies)
+        if (provider := providers.get(node.uuid)) is not None and provider.id in locked
+    }
+    changed = inventories.set_ratios(connection, wanted, now)
+    resource_providers.bump_generations(connection, changed, now)
+    return changed
+
+
+def apply(
+    database: Database,
+    policies: Policies,
+    clock: Clock,
+    progress: Progress = lambda _done, _all: None,
+) -> tuple[int, int]:
+    """Bring the hosts of all aggregates with a policy to its ratios, batch by batch.
+
+    Returns how many hosts there are, and the inventories of how many providers changed. Stopped, it
+    starts again: what is done stays, and is not written again.
+    """
+
+    def settle_batch(connection: Connection, hosts: Sequence[str]) -> frozenset[int]:
+        change_counters.hold(connection, host_aggregates.SUBJECT)
+        return settle(connection, hosts, policies, clock())
+
+    with database.read() as connection:
+        hosts = host_aggregates.tagged_hosts(connection)
+    done = changed = 0
+    for batch in batches(hosts, BATCH):
+        changed += len(database.write(partial(settle_batch, hosts=batch)))
+        done += len(batch)
+        progress(done, len(hosts))
+    return len(hosts), changed
+
+
+def _with_policies(
+    connection: Connection, nodes: Sequence[ComputeNode], policies: Policies
+) -> list[ComputeNode]:
+    tags = host_aggregates.tags_of_hosts(connection, {node.host for node in nodes})
+    ratios = {host: ratios_under((tag.policy for tag in of), policies) for host, of in tags.items()}
+    return [with_ratios(node, ratios.get(node.host, NO_RATIOS)) for node in nodes]
+
+
+def with_ratios(node: ComputeNode, ratios: Mapping[str, Any]) -> ComputeNode:
+    """Return a node with these ratios, by name, in place of its own."""
+    return replace(node, **ratios) if ratios else node
+
+
+class PolicyUpkeep:
+    """Brings inventories to the ratios of policies at the start, and whenever settings change.
+
+    Called before every request, it costs one look at the settings. What is to be done at the start
+    is done before the call returns, and raises :class:`Unavailable` where the database does not
+    answer. Later it is done beside the requests; where it fails, the next request tries again.
+    """
+
+    def __init__(self, database: Database, settings: Callable[[], Settings], clock: Clock) -> None:
+        self._database, self._settings, self._clock = database, settings, clock
+        self._turn = Lock()
+        self._done: Settings | None = None
+
+    def __call__(self) -> None:
+        """See to it that inventories have the ratios of the settings in effect now."""
+        settings = self._settings()
+        if settings is self._done or not self._turn.acquire(blocking=False):
+            return
+        if self._done is None:
+            self._apply(settings)
+        else:
+            Thread(target=self._again, args=(settings,), name="policy ratios", daemon=True).start()
+
+    def _again(self, settings: Settings) -> None:
+        try:
+            self._apply(settings)
+        except Error as failure:
+            LOG.warning("allocation ratios of policies: %s; to be tried again", failure.detail)
+
+    def _apply(self, settings: Settings) -> None:
+        try:
+            policies = policies_for(settings, self._clock)
+            if policies.imaginable:
+                with self._database.read() as connection:
+                    found = host_aggregates.snapshot(connection)
+                # Their hosts are under the default policy.
+                for fault in faults(found, policies):
+                    LOG.warning("%s", fault)
+            hosts, changed = apply(self._database, policies, self._clock)
+            self._done = settings
+        finally:
+            self._turn.release()
+        if changed:
+            LOG.info(
+                "allocation ratios of policies: the inventories of %d providers were brought to "
+                "them; %d hosts are in aggregates with a policy",
+                changed,
+                hosts,
+            )

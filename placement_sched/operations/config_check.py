@@ -1,36 +1,36 @@
-"""Checks a configuration line by line: what is unknown, of a wrong type, outdated or unusable."""
+"""Checks a configuration, with policies' sections, line by line; logs lines without effect."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
 
-from oslo_config import cfg
+from oslo_log import log
 
-from placement_sched.config.lines import Assignment, Place, read_assignments
-from placement_sched.config.not_yet import NOT_YET
-from placement_sched.config.settings import Settings, wrong_value
-from placement_sched.config.without_meaning import WITHOUT_MEANING
-from placement_sched.config.wrong_values import countable
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
+from placement_sched.model.hardware.requested_pci import aliases_of
+from placement_sched.model.naming import did_you_mean, nearest
 from placement_sched.notifications.announcer import announcer_of
-from placement_sched.operations.option_catalogue import (
-    KEYSTONE_GROUPS,
-    MESSAGING_GROUPS,
-    Catalogue,
-    underscored,
-)
-from placement_sched.scheduler import options_file
-from placement_sched.scheduler.extra_specs import ExtraSpecValidator, all_validators
-from placement_sched.scheduler.hardware.pci_alias import Alias, aliases_of
+from placement_sched.operations import option_catalogue
+from placement_sched.operations.option_catalogue import Catalogue, underscored
+from placement_sched.scheduler.extra_specs import all_validators
+from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.loading import plugins_for
-from placement_sched.scheduler.networks import neutron_of
+from placement_sched.scheduler.policies import sections
+from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.scheduler.policies.sections import Names
+from placement_sched.scheduler.requests.networks import neutron_of
+from placement_sched.settings import Settings, logs, sources
+from placement_sched.settings.conf import CONF
+from placement_sched.settings.options.ignored import WITHOUT_MEANING
+from placement_sched.settings.opts import AliasedBoolOpt, Conf
+from placement_sched.settings.sources import Assignment, Place
 
 #: How alike (0 to 1) an unknown name and one of ours must be to be a slip rather than another
-#: program's. Nova's names, held against ours, stay below, but for those in ``NOT_YET``.
+#: program's. Names of nova's other options are less like ours.
 _ALIKE = 0.8
-
 #: How the variables of oslo.messaging's groups begin.
 _MESSAGING = "OS_OSLO_MESSAGING_"
 
@@ -55,12 +55,12 @@ class Problem:
 def check_files(
     files: Sequence[str],
     environment: Mapping[str, str],
-    conf: cfg.ConfigOpts,
+    conf: Conf,
     unlisted: Mapping[str, str | None] = MappingProxyType({}),
 ) -> list[Problem]:
     """Return what is wrong with the lines of ``files`` and with ``OS_<GROUP>__<OPTION>``.
 
-    ``conf`` knows the options of strangers' plugins. ``unlisted`` are sections that an aggregate
+    ``conf`` knows the options of third-party plugins. ``unlisted`` are sections that an aggregate
     may name as its policy, each with why it could not be used, or None.
     """
     catalogue = Catalogue(conf, messaging=False)
@@ -68,7 +68,7 @@ def check_files(
     written: list[Assignment] = []
     for file in files:
         try:
-            written += read_assignments(file)
+            written += sources.read_assignments(file)
         except ConfigurationError as wrong:
             problems.append(Problem(None, wrong.detail))
     if any(variable.startswith(_MESSAGING) for variable in environment) or not all(
@@ -81,54 +81,43 @@ def check_files(
     for assignment in written:
         problems += _check(assignment, catalogue)
     order = [*files, *(f"environment {variable}" for variable in sorted(environment))]
-    return sorted(problems, key=lambda problem: _position(problem, order))
+
+    def position(problem: Problem) -> tuple[int, int]:
+        place = problem.place
+        return (-1, 0) if place is None else (order.index(place.file), place.line)
+
+    return sorted(problems, key=position)
 
 
-def _position(problem: Problem, order: Sequence[str]) -> tuple[int, int]:
-    if problem.place is None:
-        return (-1, 0)
-    return (order.index(problem.place.file), problem.place.line)
+def _fault(check: Callable[..., object], *given: object) -> str | None:
+    try:
+        check(*given)
+    except ConfigurationError as wrong:
+        return wrong.detail
+    return None
 
 
 def check_settings(settings: Settings) -> list[Problem]:
     """Return what is wrong with values of the right type.
 
-    They are the database URL, the plugins named, the extra specs that packages tell of, the PCI
-    aliases, how neutron is to be asked, how others are told and, where the others are right, what
-    ``[scheduler] json_config_location`` lays over them.
+    Checked are the database URL, plugins, extra specs of packages, PCI aliases, neutron's address,
+    notifications and, where these are right, the file ``[scheduler] json_config_location``.
     """
-    problems: list[Problem] = []
-    for check in (
-        database_url,
-        plugins_for,
-        _validators,
-        _pci_aliases,
-        neutron_of,
-        announcer_of,
-    ):
-        try:
-            check(settings)
-        except ConfigurationError as wrong:
-            problems.append(Problem(None, wrong.detail))
-    return problems or list(_options_file(settings))
-
-
-def _options_file(settings: Settings) -> Iterator[Problem]:
-    try:
-        found = options_file.read(settings)
-    except ConfigurationError as wrong:
-        yield Problem(None, wrong.detail)
-        return
-    yield from (Problem(None, told, fatal=False) for told in found.passed_over)
-
-
-def _validators(_settings: Settings) -> Sequence[ExtraSpecValidator]:
-    return all_validators()
-
-
-def _pci_aliases(settings: Settings) -> Mapping[str, Alias]:
     in_placement = settings.filter_scheduler.pci_in_placement
-    return aliases_of(settings.pci.alias, in_placement=in_placement)
+    faults = (
+        _fault(database_url, settings),
+        _fault(plugins_for, settings),
+        _fault(all_validators),
+        _fault(partial(aliases_of, in_placement=in_placement), settings.pci.alias),
+        _fault(neutron_of, settings),
+        _fault(announcer_of, settings),
+    )
+    if found := [Problem(None, fault) for fault in faults if fault]:
+        return found
+    try:
+        return [Problem(None, one, fatal=False) for one in with_options_file(settings).ignored]
+    except ConfigurationError as wrong:
+        return [Problem(None, wrong.detail)]
 
 
 def _from_environment(environment: Mapping[str, str], catalogue: Catalogue) -> Iterator[Assignment]:
@@ -145,46 +134,39 @@ def _from_environment(environment: Mapping[str, str], catalogue: Catalogue) -> I
 
 def _keystone(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[Problem]:
     for line in written:
-        if line.group in KEYSTONE_GROUPS and underscored(line.name) == "auth_type":
-            try:
-                catalogue.add_keystone_plugin(line.group, line.value)
-            except ConfigurationError as unknown:
-                yield Problem(line.place, unknown.detail)
+        by_plugin = line.group in option_catalogue.KEYSTONE_GROUPS
+        if not by_plugin or underscored(line.name) != "auth_type":
+            continue
+        if fault := _fault(catalogue.add_keystone_plugin, line.group, line.value):
+            yield Problem(line.place, fault)
 
 
 def _unknown_groups(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield each unknown group once, where it is first written; a policy's section is none.
-
-    An operator brings whole files of nova along: what is not like anything of ours is no fault.
-    """
-    told = _listed_policies(written)
+    """Yield each unknown group once, a policy's apart; it is an error if it is like one of ours."""
+    listed = [
+        line.value
+        for line in written
+        if (line.group, underscored(line.name)) == ("scheduler", "policies")
+    ]
+    # The last line holds.
+    known = {name.strip().lower() for name in "".join(listed[-1:]).split(",")}
     for line in written:
-        if line.group in told or catalogue.knows_group(line.group):
+        if line.group in known or catalogue.knows_group(line.group):
             continue
-        told.add(line.group)
-        foreign = line.group in MESSAGING_GROUPS
-        near = None if foreign else _nearest(line.group, catalogue.groups())
+        known.add(line.group)
+        foreign = line.group in option_catalogue.MESSAGING_GROUPS
+        near = () if foreign else nearest(line.group, catalogue.options, alike=_ALIKE)
         if near:
-            text = f"there is no group [{line.group}]; did you mean [{near}]?"
-        elif line.group in unlisted:
-            reason = unlisted[line.group]
-            if reason is None:
-                continue
+            text = f"there is no group [{line.group}]{did_you_mean(near, '[{}]'.format)}"
+        elif reason := unlisted.get(line.group, ""):
             text = f"there is no group [{line.group}] here, nor can it be a policy: {reason}"
+        elif reason is None:
+            continue
         else:
             text = f"there is no group [{line.group}] here, and nothing in it is used"
         yield Problem(line.heading, text, fatal=bool(near), without_effect=True)
-
-
-def _listed_policies(written: Iterable[Assignment]) -> set[str]:
-    """Return the names that the last line of ``[scheduler] policies`` lists."""
-    names: list[str] = []
-    for line in written:
-        if (line.group, underscored(line.name)) == ("scheduler", "policies"):
-            names = line.value.split(",")
-    return {name.strip().lower() for name in names}
 
 
 def _check(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
@@ -197,47 +179,138 @@ def _check(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
             yield _unknown_option(line, catalogue)
             return
         group, option = today
-        yield Problem(
-            line.place,
-            f"[{line.group}] {line.name} is a deprecated name of [{group}] {option.dest}",
-            fatal=False,
-        )
+        text = f"is a deprecated name of [{group}] {option.dest}"
+        yield Problem(line.place, f"[{line.group}] {line.name} {text}", fatal=False)
     elif option.deprecated_for_removal:
         reason = f": {option.deprecated_reason}" if option.deprecated_reason else ""
-        yield Problem(
-            line.place, f"[{line.group}] {line.name} will be removed{reason}", fatal=False
-        )
-    yield from _check_type(line, option)
+        text = f"[{line.group}] {line.name} will be removed{reason}"
+        yield Problem(line.place, text, fatal=False)
+    if "$" in line.value:
+        return  # oslo.config replaces $name by another option's value when it is read
+    try:
+        sources.countable(option, option.type(line.value))
+    except (TypeError, ValueError) as wrong:
+        yield Problem(line.place, sources.wrong_value(line, option, wrong))
 
 
 def _unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
-    """Return what to say of an option nobody has: OpenStack's may be there to no effect."""
     unused = WITHOUT_MEANING.get((line.group, underscored(line.name)))
     if unused is not None:
         text = f"[{line.group}] {line.name} is ignored: {unused}"
         return Problem(line.place, text, fatal=False, without_effect=True)
-    if (line.group, underscored(line.name)) in NOT_YET:
-        text = f"[{line.group}] {line.name} is not used by this release"
-        return Problem(line.place, text, fatal=False, without_effect=True)
     text = f"there is no option [{line.group}] {line.name}"
-    elsewhere = catalogue.groups_with(line.name)
-    if elsewhere:
+    if elsewhere := catalogue.groups_with(line.name):
         places = " and ".join(f"[{group}]" for group in elsewhere)
         return Problem(line.place, f"{text}; there is one in {places}", without_effect=True)
-    near = _nearest(underscored(line.name), catalogue.names(line.group))
-    if near:
-        return Problem(line.place, f"{text}; did you mean {near}?", without_effect=True)
+    names = catalogue.options.get(line.group, ())
+    if near := nearest(underscored(line.name), names, alike=_ALIKE):
+        return Problem(line.place, f"{text}{did_you_mean(near, str)}", without_effect=True)
     return Problem(line.place, f"{text} here, and it is not used", fatal=False, without_effect=True)
 
 
-def _nearest(name: str, names: Iterable[str]) -> str | None:
-    return next(iter(get_close_matches(name, sorted(names), n=1, cutoff=_ALIKE)), None)
-
-
-def _check_type(line: Assignment, option: cfg.Opt) -> Iterator[Problem]:
-    if "$" in line.value:
-        return  # oslo.config replaces $name by another option's value when it is read
+def check_policies(settings: Settings) -> list[Problem]:
+    """Return what is wrong with the policies that ``[scheduler] policies`` lists."""
     try:
-        countable(option, option.type(line.value))
-    except (TypeError, ValueError) as wrong:
-        yield Problem(line.place, wrong_value(line, option, wrong))
+        names = Names(settings)
+    except ConfigurationError as wrong:
+        place = settings.place_in_files("scheduler", "policy_overrides")
+        return [_problem(wrong.detail, place)]
+    policies = policies_for(settings)
+    if not policies.named:
+        return []
+    return [
+        problem
+        for name in dict.fromkeys(policies.names)
+        for problem in _of_policy(name, settings, names)
+    ]
+
+
+def unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
+    """Return the sections that would be policies if an aggregate named them.
+
+    Each with why it could not be used, or None. Sections that set nothing of ours, as other
+    services' do, are left out, and all of them where the policies are listed.
+    """
+    policies = policies_for(settings)
+    try:
+        names = Names(settings)
+    except ConfigurationError:
+        return {}
+    return {
+        name: _fault(policies.get, name)
+        for name in (() if policies.named else policies.unlisted)
+        if any(map(names.has_meaning, settings.sections[name]))
+    }
+
+
+def _of_policy(name: str, settings: Settings, names: Names) -> Iterator[Problem]:
+    try:
+        lines = sections.lines_of(name, settings)
+    except ConfigurationError as wrong:
+        yield _problem(wrong.detail, settings.place_in_files("scheduler", "policies"))
+        return
+    problems = [problem for line in lines for problem in _of_line(line, settings, names)]
+    yield from problems
+    if any(problem.fatal for problem in problems):
+        return
+    if fault := _fault(policies_for(settings).get, name):
+        # A value of the right type, of which the policy's plugins cannot be made.
+        places = [line.place for line in lines if fault.startswith(f"{line.place}: ")]
+        yield _problem(fault, places[0] if places else None)
+
+
+def _of_line(line: Assignment, settings: Settings, names: Names) -> Iterator[Problem]:
+    try:
+        group, name = names.meant_by(line)
+    except ConfigurationError as wrong:
+        yield _problem(wrong.detail, line.place)
+        return
+    option = settings.conf.registered[group][name]
+    written = underscored(line.name).replace(".", "_")
+    aliased = isinstance(option, AliasedBoolOpt)
+    if written not in {name, f"{group}_{name}"} and not aliased:
+        text = f"[{line.group}] {line.name} is a deprecated name of [{group}] {name}"
+        yield Problem(line.place, text, fatal=False)
+    override = sections.Override(group, name, line.value, line.place)
+    if fault := _fault(sections.settings_under, settings, [override]):
+        reason = "" if option.secret else f": {fault.partition(f'{group}.{name}: ')[2]}"
+        yield Problem(line.place, f"[{line.group}] {line.name} has a wrong value{reason}")
+
+
+def _problem(detail: str, place: Place | None) -> Problem:
+    return Problem(place, detail.removeprefix(f"{place}: "))
+
+
+LOG = log.getLogger(__name__)
+#: How many lines are named. A whole nova.conf has hundreds that are for other services.
+MOST = 20
+
+
+def lines_without_effect(settings: Settings) -> list[Problem]:
+    """Return the lines and groups that set nothing: options unknown, misspelt or of no use here.
+
+    What is misspelt comes first; within each kind they are in the order of the files.
+    """
+    files = sources.files_read(settings.conf)
+    if not files and not any("__" in name for name in os.environ if name.startswith("OS_")):
+        return []
+    problems = check_files(files, os.environ, settings.conf, unlisted_policies(settings))
+    found = [problem for problem in problems if problem.without_effect]
+    return sorted(found, key=lambda problem: not problem.fatal)
+
+
+def log_start(settings: Settings) -> None:
+    """Start the log with a warning of each line that sets nothing, as ``config validate`` has it.
+
+    They are looked for before, as libraries that are loaded for it would log that.
+    """
+    found = lines_without_effect(settings)
+    logs.setup(CONF)
+    for problem in found[:MOST]:
+        LOG.warning("%s: %s", problem.place, problem.text)
+    if len(found) > MOST:
+        LOG.warning(
+            "%d more lines of the configuration have no effect; placement-sched config validate "
+            "lists them",
+            len(found) - MOST,
+        )

@@ -8,18 +8,15 @@ free. The rules are nova's (compute API reference, "Flavors").
 from collections.abc import Mapping
 from datetime import datetime
 
-from placement_sched.db.connection import Connection
+from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict, Duplicate, NotFound
 from placement_sched.model.flavor import Flavor
 from placement_sched.store import change_counters
-from placement_sched.store import flavors as store
+from placement_sched.store.compute import flavors as store
 
 
 def get(connection: Connection, flavorid: str, project_id: str | None = None) -> Flavor:
-    """Return a flavor; raises :class:`NotFound`, also for one that is not for ``project_id``.
-
-    Without a project every flavor is seen.
-    """
+    """Return a flavor; raises :class:`NotFound`, also where ``project_id`` may not see it."""
     found = store.by_flavorid(connection, flavorid)
     if found is None or not (
         project_id is None
@@ -43,7 +40,7 @@ def create(connection: Connection, flavor: Flavor, now: datetime) -> Flavor:
 
 
 def describe(connection: Connection, flavorid: str, text: str | None, now: datetime) -> Flavor:
-    """Change what is told of a flavor, and return it; raises :class:`NotFound`."""
+    """Change the description of a flavor, and return it; raises :class:`NotFound`."""
     number = _locked(connection, flavorid)
     store.describe(connection, number, text, now)
     return get(connection, flavorid)
@@ -88,7 +85,7 @@ def let_in(
 ) -> tuple[str, ...]:
     """Put a project among those a flavor is for, and return them.
 
-    With ``public``, a public flavor takes them too, to whom it makes no difference. Raises
+    With ``public``, a public flavor accepts them as well, without effect. Raises
     :class:`NotFound`, and :class:`Conflict` for a project that is there or a public flavor.
     """
     number = _locked(connection, flavorid)
@@ -118,5 +115,4 @@ def _locked(connection: Connection, flavorid: str) -> int:
 
 
 def _number(flavor: Flavor) -> int:
-    """Return the key of a stored flavor's row."""
     return int(flavor.id or 0)

@@ -9,17 +9,21 @@ policy (nova blueprint multiple-scheduler-drivers), whose ratios its inventories
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
-from placement_sched.db.connection import Connection
+from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict, Duplicate, Invalid, NotFound
-from placement_sched.model.host_aggregate import POLICY_KEY, ZONE_KEY, HostAggregate
+from placement_sched.model.compute_node import Service
+from placement_sched.model.host_aggregate import POLICY_KEY, ZONE_KEY, HostAggregate, policy_name
+from placement_sched.model.naming import in_short
 from placement_sched.operations import aggregate_policies
-from placement_sched.operations.aggregate_policies import listed
 from placement_sched.scheduler.policies.registry import Policies
-from placement_sched.store import aggregates as provider_aggregates
+from placement_sched.settings import Settings
 from placement_sched.store import change_counters
-from placement_sched.store import host_aggregates as store
+from placement_sched.store.compute import host_aggregates as store
+from placement_sched.store.compute import services
+from placement_sched.store.placement import aggregates as provider_aggregates
 
 
 def get(connection: Connection, aggregate_id: int) -> HostAggregate:
@@ -28,6 +32,11 @@ def get(connection: Connection, aggregate_id: int) -> HostAggregate:
     if found is None:
         raise NotFound(f"Aggregate {aggregate_id} could not be found.")
     return found
+
+
+def _locked(connection: Connection, aggregate_id: int) -> HostAggregate:
+    change_counters.bump(connection, store.SUBJECT)
+    return get(connection, aggregate_id)
 
 
 def create(
@@ -45,20 +54,16 @@ def create(
 def update(
     connection: Connection, aggregate_id: int, fields: Mapping[str, str | None], now: datetime
 ) -> HostAggregate:
-    """Change the ``name`` or the ``availability_zone`` of an aggregate, or both.
-
-    Raises :class:`NotFound`, :class:`Duplicate`, and :class:`Invalid` for a zone that cannot be.
-    """
-    change_counters.bump(connection, store.SUBJECT)
-    aggregate = get(connection, aggregate_id)
+    """Change the name or the zone of an aggregate, or both; raises as :func:`set_metadata`."""
+    aggregate = _locked(connection, aggregate_id)
     name = fields.get("name")
     if name is not None and name != aggregate.name:
         _check_name_is_free(connection, name)
-        store.rename(connection, aggregate_id, name)
+        store.change(connection, aggregate_id, name=name)
     if ZONE_KEY in fields:
         _check_zone(connection, aggregate, fields[ZONE_KEY])
         store.change_metadata(connection, aggregate_id, {ZONE_KEY: fields[ZONE_KEY]}, now)
-    store.touch(connection, aggregate_id, now)
+    store.change(connection, aggregate_id, updated_at=now)
     return get(connection, aggregate_id)
 
 
@@ -74,16 +79,16 @@ def set_metadata(
     Raises :class:`NotFound`, :class:`Invalid` for a zone that cannot be, and :class:`Conflict` for
     a policy that is not there or is not that of another aggregate of its hosts.
     """
-    change_counters.bump(connection, store.SUBJECT)
-    aggregate = get(connection, aggregate_id)
+    aggregate = _locked(connection, aggregate_id)
     if ZONE_KEY in changes:
         _check_zone(connection, aggregate, changes[ZONE_KEY])
     if (policy := changes.get(POLICY_KEY)) is not None:
-        aggregate_policies.check_tagged(connection, aggregate, policy, policies)
+        policy, refused = policy_name(policy), "Cannot update aggregate"
+        aggregate_policies.check(connection, aggregate, policy, aggregate.hosts, policies, refused)
     store.change_metadata(connection, aggregate_id, changes, now)
     if POLICY_KEY in changes:
         aggregate_policies.settle(connection, aggregate.hosts, policies, now)
-    store.touch(connection, aggregate_id, now)
+    store.change(connection, aggregate_id, updated_at=now)
     return get(connection, aggregate_id)
 
 
@@ -96,22 +101,20 @@ def add_hosts(
 ) -> HostAggregate:
     """Put hosts, and the providers of their compute nodes, into an aggregate: all or none.
 
-    Raises :class:`NotFound` for an unknown host or aggregate, :class:`Conflict` where a host is in
-    it already, is in another zone, would change zone under its instances, or is under another
-    policy, and where the aggregate's is not there.
+    Raises :class:`NotFound`, and :class:`Conflict` where a host is in it already, is in another
+    zone or under another policy, or would change zone under its instances.
     """
     change_counters.bump(connection, store.SUBJECT)
-    unknown = sorted(set(hosts) - store.known_hosts(connection, hosts))
-    if unknown:
+    if unknown := sorted(set(hosts) - store.known_hosts(connection, hosts)):
         raise NotFound(f"Compute host {', '.join(unknown)} could not be found.")
     aggregate = get(connection, aggregate_id)
-    present = sorted(aggregate.hosts.intersection(hosts))
-    if present:
+    if present := sorted(aggregate.hosts.intersection(hosts)):
         raise Conflict(f"Aggregate {aggregate_id} already has host {', '.join(present)}.")
     if aggregate.availability_zone is not None:
         _check_zone_of_added(connection, aggregate, hosts)
     if aggregate.policy is not None:
-        aggregate_policies.check_added(connection, aggregate, hosts, policies)
+        refused = "Cannot add host to aggregate"
+        aggregate_policies.check(connection, aggregate, aggregate.policy, hosts, policies, refused)
     store.add_hosts(connection, aggregate_id, hosts, now)
     providers = store.provider_ids_of_hosts(connection, hosts)
     provider_aggregates.add_members(connection, aggregate.uuid, providers, now)
@@ -127,11 +130,7 @@ def remove_host(
     now: datetime,
     policies: Policies | None = None,
 ) -> HostAggregate:
-    """Take a host, and the providers of its compute nodes, out of an aggregate.
-
-    Raises :class:`NotFound` where it is not in it, :class:`Conflict` where it would leave its
-    zone under its instances.
-    """
+    """Take a host and its nodes' providers out of an aggregate; raises as :func:`add_hosts`."""
     change_counters.bump(connection, store.SUBJECT)
     aggregate = store.by_id(connection, aggregate_id)
     if aggregate is None or host not in aggregate.hosts:
@@ -148,13 +147,10 @@ def remove_host(
 
 def delete(connection: Connection, aggregate_id: int) -> None:
     """Delete an aggregate; raises :class:`NotFound`, and :class:`Invalid` while it has hosts."""
-    change_counters.bump(connection, store.SUBJECT)
-    aggregate = get(connection, aggregate_id)
+    aggregate = _locked(connection, aggregate_id)
     if aggregate.hosts:
-        raise Invalid(
-            f"Cannot delete aggregate {aggregate_id}: host aggregate is not empty, "
-            f"it has {len(aggregate.hosts)} host(s)."
-        )
+        what = f"host aggregate is not empty, it has {len(aggregate.hosts)} host(s)"
+        raise Invalid(f"Cannot delete aggregate {aggregate_id}: {what}.")
     store.remove(connection, aggregate_id)
 
 
@@ -164,53 +160,42 @@ def _check_name_is_free(connection: Connection, name: str) -> None:
 
 
 def _check_zone(connection: Connection, aggregate: HostAggregate, zone: str | None) -> None:
-    """Raise :class:`Invalid` unless the aggregate may become this zone."""
     prefix = f"Cannot update aggregate {aggregate.id}"
     if not zone:
         raise Invalid(f"{prefix}: {aggregate.name} cannot have an empty named availability zone.")
-    others = {
+    if others := {
         name
         for named in store.zones_of_hosts(connection, aggregate.hosts).values()
         for number, name in named.items()
         if number != aggregate.id and name != zone
-    }
-    if others:
-        raise Invalid(
-            f"{prefix}: one or more hosts already in availability zone(s) {listed(others)}."
-        )
+    }:
+        what = "one or more hosts already in availability zone(s)"
+        raise Invalid(f"{prefix}: {what} {in_short(sorted(others))}.")
     if zone == aggregate.availability_zone:
         return
-    busy = store.hosts_with_instances(connection, aggregate.hosts)
-    if busy:
-        raise Invalid(
-            f"{prefix}: one or more hosts contain instances in this zone: {listed(busy)}."
-        )
+    if busy := store.hosts_with_instances(connection, aggregate.hosts):
+        what = "one or more hosts contain instances in this zone"
+        raise Invalid(f"{prefix}: {what}: {in_short(sorted(busy))}.")
 
 
 def _check_zone_of_added(
     connection: Connection, aggregate: HostAggregate, hosts: Collection[str]
 ) -> None:
-    """Raise :class:`Conflict` unless these hosts may be in the aggregate's zone."""
     prefix = f"Cannot add host to aggregate {aggregate.id}"
     zones = store.zones_of_hosts(connection, hosts)
     mine = aggregate.availability_zone
-    others = {name for named in zones.values() for name in named.values()} - {mine}
-    if others:
+    if others := {name for named in zones.values() for name in named.values()} - {mine}:
         there = [host for host, named in zones.items() if others.intersection(named.values())]
+        what = "one or more hosts already in availability zone(s)"
+        raise Conflict(f"{prefix}: {what} {in_short(sorted(others))}: {in_short(sorted(there))}.")
+    if busy := store.hosts_with_instances(connection, set(hosts) - set(zones)):
         raise Conflict(
-            f"{prefix}: one or more hosts already in availability zone(s) {listed(others)}: "
-            f"{listed(there)}."
-        )
-    busy = store.hosts_with_instances(connection, set(hosts) - set(zones))
-    if busy:
-        raise Conflict(
-            f"{prefix}: {listed(busy)} would come into availability zone "
-            f"{aggregate.availability_zone} with the instances that are on it; move them first."
+            f"{prefix}: {in_short(sorted(busy))} would come into availability zone {mine} with the "
+            "instances that are on it; move them first."
         )
 
 
 def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, host: str) -> None:
-    """Raise :class:`Conflict` where the host's instances would find themselves out of the zone."""
     zones = store.zones_of_hosts(connection, [host]).get(host, {})
     if any(number != aggregate.id for number in zones):
         return  # another aggregate keeps it in the zone: a host is never in two of them
@@ -220,3 +205,64 @@ def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, hos
             f"zone {aggregate.availability_zone} with the instances that are on it; "
             "move them first."
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """One zone; it is available where any of its services is enabled, whether up or not.
+
+    ``services`` are the enabled ones by host, then binary; an ``internal`` zone has no instances.
+    """
+
+    name: str
+    internal: bool
+    services: tuple[Service, ...]
+
+    @property
+    def is_available(self) -> bool:
+        """Return whether instances may be asked for there."""
+        return bool(self.services)
+
+
+def zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
+    """Return all zones, the available ones first, each kind by name; in two statements.
+
+    A zone exists while a host is in it: by an aggregate that is a zone, else by default. Services
+    other than ``nova-compute`` are in a zone of their own, which users do not see.
+    """
+    found = services.search(connection)
+    named = zones_of_services(connection, found, settings)
+    internal = settings.DEFAULT.internal_service_availability_zone
+    enabled: dict[str, list[Service]] = {name: [] for name in named.values()}
+    for service in sorted(found, key=lambda service: (service.host, service.binary)):
+        if not service.disabled:
+            enabled[named[service.id]].append(service)
+    found_zones = (
+        Zone(name=name, internal=name == internal, services=tuple(some))
+        for name, some in enabled.items()
+    )
+    return tuple(sorted(found_zones, key=lambda zone: (not zone.is_available, zone.name)))
+
+
+def zones_of_services(
+    connection: Connection, found: Collection[Service], settings: Settings
+) -> dict[int, str]:
+    """Return the zones of services, by the number of the service; in one statement.
+
+    That of a compute service is its host's; that of any other is ``[DEFAULT]
+    internal_service_availability_zone``.
+    """
+    hosts = {service.host for service in found if service.is_compute}
+    named = zones_of_hosts(connection, hosts, settings)
+    internal = settings.DEFAULT.internal_service_availability_zone
+    return {one.id: named[one.host] if one.is_compute else internal for one in found}
+
+
+def zones_of_hosts(connection: Connection, hosts: set[str], settings: Settings) -> dict[str, str]:
+    """Return each host's zone, the default one of the rest; of several all, joined by commas."""
+    named = store.zones_of_hosts(connection, hosts)
+    default = settings.DEFAULT.default_availability_zone
+    return {
+        host: ",".join(sorted(set(named[host].values()))) if host in named else default
+        for host in hosts
+    }

@@ -1,42 +1,118 @@
-"""What may be done with images, and by whom: the rules of the image API.
+"""The operations of the image API on images and their members, with its rules.
 
 Each function works within the caller's transaction. Those that change an image lock its row
 first, so that of two patches at one moment the later is made of what the earlier left.
 
-Source: Image API reference, "Images" and "Image tags".
+Sources: Image API reference, "Images", "Sharing", "Image tags" and "Update image"; glance's
+specification "Image API v2 HTTP PATCH media types".
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import reduce
+from typing import Any
 
-from placement_sched.db.connection import Connection
-from placement_sched.errors import Forbidden, NotFound
-from placement_sched.model.image_change import Change, changed, check_allowed
-from placement_sched.model.stored_image import (
-    ACTIVE,
-    DEACTIVATED,
-    SHARED,
-    StoredImage,
-    Viewer,
-)
-from placement_sched.store import image_members
+from placement_sched.db.transaction import Connection
+from placement_sched.errors import Conflict, Forbidden, NotFound, TooMuch
+from placement_sched.model import image as image_model
+from placement_sched.model.image import ImageMember, StoredImage, Viewer
+from placement_sched.schemas import fields
 from placement_sched.store import images as store
+
+#: What an owner may set, in addition to properties of any other name.
+SETTABLE = frozenset({*fields.IMAGE, "tags"} - {"status"})
+#: What only the service sets.
+_READ_ONLY = frozenset((
+    "id", "status", "size", "virtual_size", "checksum", "os_hash_algo", "os_hash_value",
+    "created_at", "updated_at", "direct_url", "self", "file", "schema", "stores",
+))  # fmt: skip
+#: Names reserved by glance, which no property may have.
+_RESERVED = frozenset({"location", "locations", "deleted", "deleted_at"})
+_RESERVED_PREFIX = "os_glance"
+#: What is settled once an image has data.
+_OF_DATA = frozenset({"disk_format", "container_format"})
+#: Visibilities that not every owner may give.
+_TO_ALL = frozenset({image_model.PUBLIC, image_model.COMMUNITY})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageChange:
+    """One operation of a patch: ``add``, ``replace`` or ``remove`` the attribute ``name``.
+
+    ``must_be_new`` is an ``add`` of a name that must not exist, as in an early draft.
+    """
+
+    operation: str
+    name: str
+    value: Any = None
+    must_be_new: bool = False
+
+
+def check_settable(name: str) -> None:
+    """Raise :class:`Forbidden` for a name that no caller may set or remove."""
+    if name in _READ_ONLY:
+        raise Forbidden(f"Attribute '{name}' is read-only.")
+    if name in _RESERVED or name.startswith(_RESERVED_PREFIX):
+        raise Forbidden(f"Attribute '{name}' is reserved.")
+
+
+def check_allowed(before: StoredImage | None, after: StoredImage, viewer: Viewer) -> None:
+    """Raise unless the viewer may make this of an image, or (None) make this image.
+
+    :class:`Forbidden` is for an owner and a visibility that the viewer may not give,
+    :class:`TooMuch` for more properties or tags than an image may have.
+    """
+    if after.owner != (before.owner if before else viewer.project_id) and not viewer.is_admin:
+        raise Forbidden("Only an administrator may give an image to another owner.")
+    opened = after.visibility in _TO_ALL - viewer.may_give
+    if opened and (before is None or before.visibility != after.visibility):
+        raise Forbidden(f"You are not authorized to make an image {after.visibility}.")
+    _limit("properties", len(after.properties), image_model.MOST_PROPERTIES)
+    _limit("tags", len(after.tags), image_model.MOST_TAGS)
+
+
+def _limit(noun: str, has: int, most: int) -> None:
+    if has > most:
+        raise TooMuch(f"The limit has been exceeded: {has} image {noun}, where {most} may be.")
+
+
+def _after(image: StoredImage, change: ImageChange) -> StoredImage:
+    name, value = change.name, change.value
+    check_settable(name)
+    there = name in SETTABLE or name in image.properties
+    if change.operation == "add" and there and change.must_be_new:
+        raise Conflict(f"Property {name} already present.")
+    if change.operation != "add" and not there:
+        raise Conflict(f"Property {name} does not exist.")
+    if name not in SETTABLE:
+        properties = {**image.properties, name: value}
+        # Of some properties glance lets null be given, which is as if there were none.
+        if value is None:
+            del properties[name]
+        return replace(image, properties=properties)
+    if change.operation == "remove":
+        raise Forbidden(f"Property {name} may not be removed.")
+    if name in _OF_DATA and image.status != image_model.QUEUED:
+        raise Forbidden(f"Attribute {name} can be only replaced for a queued image.")
+    attribute: Any = frozenset(value) if name == "tags" else value
+    return replace(image, **{name: attribute})
 
 
 def get(connection: Connection, uuid: str, viewer: Viewer, *, lock: bool = False) -> StoredImage:
     """Return an image; raises :class:`NotFound` also where the viewer may not see it."""
     image = store.by_uuid(connection, uuid, lock=lock)
-    if image is None or not _visible(connection, image, viewer):
-        raise NotFound(f"No image found with ID {uuid}")
-    return image
+    if image is not None:
+        shared = image.visibility == image_model.SHARED
+        if image.open_to(viewer) or (
+            shared and store.members_of(connection, image, viewer.project_id)
+        ):
+            return image
+    raise NotFound(f"No image found with ID {uuid}")
 
 
 def own(connection: Connection, uuid: str, viewer: Viewer) -> StoredImage:
-    """Return an image, locked, that the viewer may change.
-
-    Raises :class:`NotFound`, and :class:`Forbidden` for one that the viewer may only see.
-    """
+    """Return an image, locked; raises :class:`Forbidden` for one that the viewer may only see."""
     image = get(connection, uuid, viewer, lock=True)
     if not image.owned_by(viewer):
         raise Forbidden(f"You are not permitted to modify image {uuid}: it is another project's.")
@@ -44,25 +120,29 @@ def own(connection: Connection, uuid: str, viewer: Viewer) -> StoredImage:
 
 
 def create(connection: Connection, image: StoredImage, viewer: Viewer) -> StoredImage:
-    """Create an image and return it.
-
-    Raises :class:`Duplicate`, and :class:`Forbidden` for an owner or a visibility that the viewer
-    may not give.
-    """
+    """Create an image and return it; raises :class:`Duplicate`, and as :func:`check_allowed`."""
     check_allowed(None, image, viewer)
     store.add(connection, image)
     return get(connection, image.uuid, viewer)
 
 
 def update(
-    connection: Connection, uuid: str, viewer: Viewer, changes: Iterable[Change], now: datetime
+    connection: Connection, uuid: str, viewer: Viewer, changes: Iterable[ImageChange], now: datetime
 ) -> StoredImage:
     """Change an image, wholly or not at all, and return it.
 
-    Raises :class:`NotFound`, and what :func:`placement_sched.model.image_change.changed` does.
+    Raises :class:`NotFound`, :class:`Forbidden` for what the viewer may not set,
+    :class:`Conflict` for what is not there (or is there already), and :class:`TooMuch`.
     """
     image = own(connection, uuid, viewer)
-    after = replace(changed(image, changes, viewer), updated_at=now)
+    return _change(connection, image, reduce(_after, changes, image), viewer, now)
+
+
+def _change(
+    connection: Connection, image: StoredImage, after: StoredImage, viewer: Viewer, now: datetime
+) -> StoredImage:
+    check_allowed(image, after, viewer)
+    after = replace(after, updated_at=now)
     store.change(connection, image, after)
     return after
 
@@ -78,9 +158,7 @@ def delete(connection: Connection, uuid: str, viewer: Viewer) -> None:
 def add_tag(connection: Connection, uuid: str, viewer: Viewer, tag: str, now: datetime) -> None:
     """Tag an image, which may be tagged so already; raises :class:`NotFound` and ``TooMuch``."""
     image = own(connection, uuid, viewer)
-    after = replace(image, tags=image.tags | {tag}, updated_at=now)
-    check_allowed(image, after, viewer)
-    store.change(connection, image, after)
+    _change(connection, image, replace(image, tags=image.tags | {tag}), viewer, now)
 
 
 def remove_tag(connection: Connection, uuid: str, viewer: Viewer, tag: str, now: datetime) -> None:
@@ -91,31 +169,78 @@ def remove_tag(connection: Connection, uuid: str, viewer: Viewer, tag: str, now:
     store.change(connection, image, replace(image, tags=image.tags - {tag}, updated_at=now))
 
 
-def deactivate(connection: Connection, uuid: str, viewer: Viewer, now: datetime) -> None:
-    """Withhold an image's data; raises :class:`Forbidden` for an image that never was active."""
-    _set_status(connection, uuid, viewer, DEACTIVATED, now)
-
-
-def reactivate(connection: Connection, uuid: str, viewer: Viewer, now: datetime) -> None:
-    """Give an image's data out again; raises :class:`Forbidden` as :func:`deactivate` does."""
-    _set_status(connection, uuid, viewer, ACTIVE, now)
-
-
-def _set_status(
+def set_status(
     connection: Connection, uuid: str, viewer: Viewer, status: str, now: datetime
 ) -> None:
+    """Withhold an image's data or give it out; raises :class:`Forbidden` if it never was active."""
     image = own(connection, uuid, viewer)
-    if image.status not in {ACTIVE, DEACTIVATED}:
-        verb = "deactivate" if status == DEACTIVATED else "reactivate"
+    if image.status not in {image_model.ACTIVE, image_model.DEACTIVATED}:
+        verb = "deactivate" if status == image_model.DEACTIVATED else "reactivate"
         raise Forbidden(f"Not allowed to {verb} image in status '{image.status}'")
     if image.status != status:
         store.change(connection, image, replace(image, status=status, updated_at=now))
 
 
-def _visible(connection: Connection, image: StoredImage, viewer: Viewer) -> bool:
-    if image.open_to(viewer):
-        return True
-    return (
-        image.visibility == SHARED
-        and image_members.one(connection, image, viewer.project_id) is not None
-    )
+def members_of(connection: Connection, uuid: str, viewer: Viewer) -> tuple[ImageMember, ...]:
+    """Return the members of a shared image: all for its owner, for one of them itself alone."""
+    image = _shared(get(connection, uuid, viewer))
+    members = store.members_of(connection, image)
+    if image.owned_by(viewer):
+        return members
+    return tuple(each for each in members if each.member == viewer.project_id)
+
+
+def member(connection: Connection, uuid: str, viewer: Viewer, member: str) -> ImageMember:
+    """Return one member; raises :class:`NotFound` also where it is not the viewer's to see."""
+    image = get(connection, uuid, viewer)
+    if not image.owned_by(viewer) and member != viewer.project_id:
+        raise _missing(uuid, member)
+    return _member(connection, image, member)
+
+
+def add_member(
+    connection: Connection, uuid: str, viewer: Viewer, member: str, now: datetime
+) -> ImageMember:
+    """Share an image with a project; raises also :class:`Duplicate` and :class:`TooMuch`."""
+    image = _shared(own(connection, uuid, viewer))
+    store.add_member(connection, image, member, now)
+    _limit("members", len(store.members_of(connection, image)), image_model.MOST_MEMBERS)
+    return _member(connection, image, member)
+
+
+def set_member_status(
+    connection: Connection, uuid: str, viewer: Viewer, member: str, status: str, now: datetime
+) -> ImageMember:
+    """Note whether a member has accepted an image; raises :class:`Forbidden` for other viewers."""
+    image = _shared(get(connection, uuid, viewer, lock=True))
+    if not viewer.is_admin and member != viewer.project_id:
+        raise Forbidden("Only the member may change its member status.")
+    _member(connection, image, member)
+    store.set_member_status(connection, image, member, status, now)
+    return _member(connection, image, member)
+
+
+def remove_member(connection: Connection, uuid: str, viewer: Viewer, member: str) -> None:
+    """Share an image with a project no more; raises :class:`NotFound`, as :func:`own` does too."""
+    image = _shared(own(connection, uuid, viewer))
+    if not store.remove_member(connection, image, member):
+        raise _missing(uuid, member)
+
+
+def _shared(image: StoredImage) -> StoredImage:
+    """Return the image; raise :class:`Forbidden` where its visibility is not ``shared``."""
+    if image.visibility != image_model.SHARED:
+        what = "Only images of visibility 'shared' have members"
+        raise Forbidden(f"{what}; image {image.uuid} is {image.visibility}.")
+    return image
+
+
+def _member(connection: Connection, image: StoredImage, member: str) -> ImageMember:
+    found = store.members_of(connection, image, member)
+    if not found:
+        raise _missing(image.uuid, member)
+    return found[0]
+
+
+def _missing(uuid: str, member: str) -> NotFound:
+    return NotFound(f"{member} not found in the member list of the image {uuid}.")

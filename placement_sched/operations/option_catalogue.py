@@ -1,22 +1,20 @@
 """Every option an operator may write: ours, the plugins' and those of the libraries we stand on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from importlib.metadata import entry_points
+from itertools import chain
 
 from keystoneauth1 import loading as keystone_loading
 from oslo_config import cfg
 
-from placement_sched.config.aliased import AliasedBoolOpt
-from placement_sched.config.messaging import oslo_messaging
-from placement_sched.config.not_yet import NOT_YET
-from placement_sched.config.settings import registered_options
-from placement_sched.config.without_meaning import WITHOUT_MEANING
 from placement_sched.errors import ConfigurationError
-from placement_sched.remote.access import check_installed
+from placement_sched.remote.service import check_installed
+from placement_sched.settings.options.ignored import WITHOUT_MEANING
+from placement_sched.settings.options.notifications import oslo_messaging
+from placement_sched.settings.opts import AliasedBoolOpt, Conf
 
 #: The namespace of oslo.messaging.
 MESSAGING = "oslo.messaging"
-
 #: The ``oslo.config.opts`` entry points that make up a configuration file of this service.
 NAMESPACES = (
     "placement_sched",
@@ -30,15 +28,13 @@ NAMESPACES = (
     "keystonemiddleware.auth_token",
 )
 
-#: The like of what installed packages announce. The sample has them; who checks files has loaded
-#: the packages already, and told where one of them is broken.
+#: The like of what installed packages announce. The sample has them; a check of files has loaded
+#: the packages already, and reported those that are broken.
 PACKAGES = "placement_sched.packages"
-
 #: Groups whose ``auth_type`` names one of keystoneauth's plugins, and with it more options. nova
 #: and others write the options of these groups into many groups of their files.
 KEYSTONE_GROUPS = frozenset({"keystone_authtoken", "neutron"})
-
-#: Groups of oslo.messaging, of today or former days, that it has no use for here. They are no
+#: Groups of oslo.messaging, of today or former days, that it does not use here. They are not
 #: misspelt names of those that it has.
 MESSAGING_GROUPS = frozenset(
     {"oslo_messaging_amqp", "oslo_messaging_metrics", "oslo_messaging_zmq"}
@@ -52,15 +48,14 @@ class Catalogue:
     ``messaging``, the options of oslo.messaging can be added later.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, *, messaging: bool = True) -> None:
+    def __init__(self, conf: Conf, *, messaging: bool = True) -> None:
         self.options: dict[str, dict[str, cfg.Opt]] = {}
         self.deprecated: dict[tuple[str, str], tuple[str, cfg.Opt]] = {}
         for namespace in NAMESPACES:
             if namespace != MESSAGING:
                 self._add_namespace(namespace)
-        for group, members in registered_options(conf).items():
-            for option in members.values():
-                self._add(group, option)
+        for group, members in conf.registered.items():
+            self._add(group, members.values())
         if messaging:
             self.add_messaging()
 
@@ -74,31 +69,30 @@ class Catalogue:
         self._add_namespace(MESSAGING)
 
     def _add_namespace(self, namespace: str) -> None:
-        for group, option in _listed(namespace):
-            self._add(group, option)
+        for announced in entry_points(group="oslo.config.opts", name=namespace):
+            for group, options in announced.load()():
+                name = group.name if isinstance(group, cfg.OptGroup) else group or "DEFAULT"
+                self._add(name, options)
 
-    def _add(self, group: str, option: cfg.Opt) -> None:
-        self.options.setdefault(group, {})[option.dest] = option
-        for old in option.deprecated_opts:
-            name = underscored(old.name or option.name)
-            if isinstance(option, AliasedBoolOpt):
-                self.options[group][name] = option
-            else:
-                self.deprecated[old.group or group, name] = (group, option)
+    def _add(self, group: str, options: Iterable[cfg.Opt]) -> None:
+        for option in options:
+            self.options.setdefault(group, {})[option.dest] = option
+            for old in option.deprecated_opts:
+                name = underscored(old.name or option.name)
+                if isinstance(option, AliasedBoolOpt):
+                    self.options[group][name] = option
+                else:
+                    self.deprecated[old.group or group, name] = (group, option)
 
     def add_keystone_plugin(self, group: str, auth_type: str) -> None:
-        """Add the options that ``auth_type`` of a group brings along.
-
-        Raises :class:`ConfigurationError` for a type that is not installed.
-        """
+        """Add the options of a group's ``auth_type``; raises :class:`ConfigurationError` for it."""
         check_installed(group, auth_type)
         try:
             options = keystone_loading.get_auth_plugin_conf_options(auth_type)
         except Exception as broken:
-            told = " ".join(str(broken).split())
-            raise ConfigurationError(f"[{group}] auth_type {auth_type}: {told}") from broken
-        for option in options:
-            self._add(group, option)
+            reason = " ".join(str(broken).split())
+            raise ConfigurationError(f"[{group}] auth_type {auth_type}: {reason}") from broken
+        self._add(group, options)
 
     def find(self, group: str, name: str) -> cfg.Opt | None:
         """Return the option of this present name, or None."""
@@ -106,19 +100,9 @@ class Catalogue:
 
     def knows_group(self, group: str) -> bool:
         """Return whether any option, by present or deprecated name, is of ``group``."""
-        return (
-            group in self.options
-            or any(group == old for old, _ in self.deprecated)
-            or any(group == unused for unused, _ in (*WITHOUT_MEANING, *NOT_YET))
+        return group in self.options or any(
+            group == other for other, _ in chain(self.deprecated, WITHOUT_MEANING)
         )
-
-    def names(self, group: str) -> set[str]:
-        """Return the names of a group's options: those in use, and those of a later release."""
-        return {*self.options.get(group, ()), *(name for one, name in NOT_YET if one == group)}
-
-    def groups(self) -> set[str]:
-        """Return the names of all groups that have such options."""
-        return {*self.options, *(group for group, _ in NOT_YET)}
 
     def groups_with(self, name: str) -> list[str]:
         """Return the groups that have an option of this name, which is none of many services'."""
@@ -132,10 +116,3 @@ class Catalogue:
 def underscored(name: str) -> str:
     """Return an option's name as Python sees it; files may write either."""
     return name.replace("-", "_")
-
-
-def _listed(namespace: str) -> Iterator[tuple[str, cfg.Opt]]:
-    for announced in entry_points(group="oslo.config.opts", name=namespace):
-        for group, options in announced.load()():
-            name = group.name if isinstance(group, cfg.OptGroup) else group or "DEFAULT"
-            yield from ((name, option) for option in options)

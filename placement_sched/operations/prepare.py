@@ -1,15 +1,27 @@
-"""Makes a database fit for use: the schema where it may, standard traits and classes always."""
+"""Makes a database fit for use, checks whether it is, and asks a first question of it."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from random import Random
 from threading import Lock, Semaphore
 
-from placement_sched.config.settings import Settings
+from oslo_policy import opts as policy_options
+
+from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.summaries import Summaries, SummaryFields
+from placement_sched.db import openstack_schema
 from placement_sched.db.migrate import current_revision, newest_revision, sync_schema
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Unavailable
+from placement_sched.errors import Invalid, Unavailable
 from placement_sched.model.clock import Clock
-from placement_sched.operations.adopt import refuse_unadopted
-from placement_sched.operations.standards import sync_standards
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from placement_sched.operations.adopt import lacking, refuse_unadopted, sync_standards
+from placement_sched.settings import Settings
+from placement_sched.store import census
 
 
 def sync(database: Database, clock: Clock) -> None:
@@ -23,10 +35,10 @@ def sync(database: Database, clock: Clock) -> None:
 
 
 #: Threads that may be busy with it, one preparing and the others waiting for that one: fewer than a
-#: server has, so that some are left to tell that this process lives.
+#: server has, so that some are left to answer health checks.
 PLACES = 3
 #: Seconds that a thread waits for the one that prepares, which is long for a database that answers.
-PATIENCE = 3.0
+_PATIENCE = 3.0
 _BUSY = "the database is being prepared; try again"
 
 
@@ -45,38 +57,32 @@ class Preparation:
         clock: Clock,
         upkeep: Callable[[], None] | None = None,
     ) -> None:
-        # SQLite is embedded: its file is this service's own, and nobody else will prepare it.
+        # SQLite is embedded: its file is this service's own, and no other service prepares it.
         embedded = database.url.get_backend_name() == "sqlite"
         self._may_sync: bool = settings.placement_database.sync_on_startup or embedded
-        self._database = database
-        self._clock = clock
-        self._places = Semaphore(PLACES)
-        self._lock = Lock()
+        self._database, self._clock, self._upkeep = database, clock, upkeep
+        self._places, self._lock = Semaphore(PLACES), Lock()
         self._done = False
-        self._upkeep = upkeep
 
     def __call__(self) -> None:
         """Return once the database is fit; raise :class:`Unavailable` while it is not."""
         if not self._done:
-            self._wait_for_it()
+            if not self._places.acquire(blocking=False):
+                raise Unavailable(_BUSY)
+            try:
+                self._in_turn()
+            finally:
+                self._places.release()
         if self._upkeep is not None:
             self._upkeep()
 
     def keep_up(self) -> None:
-        """Do the upkeep though nobody asks for anything; nothing before the database is fit."""
+        """Do the upkeep between requests; nothing before the database is prepared."""
         if self._done and self._upkeep is not None:
             self._upkeep()
 
-    def _wait_for_it(self) -> None:
-        if not self._places.acquire(blocking=False):
-            raise Unavailable(_BUSY)
-        try:
-            self._in_turn()
-        finally:
-            self._places.release()
-
     def _in_turn(self) -> None:
-        if not self._lock.acquire(timeout=PATIENCE):
+        if not self._lock.acquire(timeout=_PATIENCE):
             raise Unavailable(_BUSY)
         try:
             if not self._done:
@@ -93,7 +99,138 @@ class Preparation:
         if found != wanted:
             refuse_unadopted(self._database)
             raise Unavailable(
-                f"the database schema is at revision {found}, this release wants {wanted}; "
+                f"the database schema is at revision {found}, this release requires {wanted}; "
                 "run placement-sched db sync"
             )
         sync_standards(self._database, self._clock)
+
+
+#: What most requests ask for, and as much of it as nova asks for at once.
+_QUESTION = CandidatesQuery(
+    groups=(RequestGroup(resources=(("VCPU", 1), ("MEMORY_MB", 1), ("DISK_GB", 1))),), limit=1000
+)
+
+_NEWEST = SummaryFields(classes=None, traits=True, tree=True)
+
+
+def rehearse(database: Database, summaries: Summaries, settings: Settings, random: Random) -> None:
+    """Ask for allocation candidates once, so that the first request is answered as fast as others.
+
+    It compiles the statements, opens a connection and reads the first hosts' summaries. A question
+    that is refused has prepared what it could. Raises :class:`Unavailable` where the database does
+    not answer.
+    """
+    with database.read() as connection, suppress(Invalid):
+        search = prepare(connection, _QUESTION)
+        found = find(connection, search, settings, random)
+        shown = found.providers if found.trees is None else found.trees
+        summaries.render(connection, shown, search.names.class_names, _NEWEST, found.usages)
+
+
+#: Where oslo.policy looks when there is no file of its default name.
+_YAML_POLICY, _JSON_POLICY = "policy.yaml", "policy.json"
+
+
+class CheckCode(IntEnum):
+    """How a check ended; the worst of all is the command's exit status, as placement-status's."""
+
+    SUCCESS = 0
+    WARNING = 1
+    FAILURE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a check said: how it ended and, unless well, what to do."""
+
+    check: str
+    code: CheckCode = CheckCode.SUCCESS
+    details: str | None = None
+
+
+def check_upgrade(database: Database, settings: Settings) -> tuple[Result, ...]:
+    """Return what each check says. Raises :class:`Unavailable` for a database without answer."""
+    schema = _schema(database)
+    return (schema, *_data(database, schema), _policy_file(settings))
+
+
+def worst(results: Iterable[Result]) -> CheckCode:
+    """Return the gravest code of the results."""
+    return max((result.code for result in results), default=CheckCode.SUCCESS)
+
+
+def _schema(database: Database) -> Result:
+    name = "Database Schema"
+    with database.read() as connection:
+        found = openstack_schema.look(connection)
+    own, wanted = current_revision(database), newest_revision()
+    if found.complete and own == wanted:
+        return Result(name)
+    what = (
+        f"The schema is at revision {own or 'none'}, this release requires {wanted}. "
+        'Run the "placement-sched db sync" command.'
+    )
+    if found.foreign or (found.revisions and found.tables and not found.complete):
+        what = (
+            "The database belongs to OpenStack placement and is not adopted. "
+            'Run the "placement-sched db adopt" command.'
+        )
+    return Result(name, CheckCode.FAILURE, what)
+
+
+def _data(database: Database, schema: Result) -> Sequence[Result]:
+    """Return the results of the checks of rows; without a schema none can be made."""
+    checks = {
+        "Missing Root Provider IDs": CheckCode.FAILURE,
+        "Incomplete Consumers": CheckCode.WARNING,
+        "Standard Traits and Resource Classes": CheckCode.WARNING,
+    }
+    if schema.code is CheckCode.FAILURE:
+        unknown = "Not checked, because the schema is not up to date."
+        return [Result(name, CheckCode.FAILURE, unknown) for name in checks]
+    with database.read() as connection:
+        roots = census.without_root(connection)
+        consumers = census.incomplete_consumers(connection)
+        missing = lacking(connection)
+    names = [*missing.resource_classes, *missing.traits]
+    migrate = 'Run the "placement-manage db online_data_migrations" command of OpenStack placement.'
+    details = (
+        roots
+        and f"{roots} resource providers have no root provider id, so nothing is allocated from "
+        f"them. {migrate}",
+        consumers
+        and f"{consumers} consumers hold allocations and have no record, so they are missing in "
+        f"the usage of projects. {migrate}",
+        names
+        and f"{len(names)} standard traits or resource classes are not in the database, such as "
+        f"{names[0]}. The server adds them when it starts; "
+        '"placement-sched db sync" does so now.',
+    )
+    return [
+        Result(name, code, str(what)) if what else Result(name)
+        for (name, code), what in zip(checks.items(), details, strict=True)
+    ]
+
+
+def _policy_file(settings: Settings) -> Result:
+    name = "Policy File JSON to YAML Migration"
+    conf = settings.conf
+    # oslo.policy declares its options only when it is asked for a decision.
+    for group, options in policy_options.list_opts():
+        conf.register_opts(options, group)
+    written = conf.oslo_policy.policy_file
+    path = conf.find_file(written)
+    if path is None and written == _YAML_POLICY:
+        path = conf.find_file(_JSON_POLICY)
+    if path is None:
+        return Result(name)
+    try:
+        json.loads(Path(path).read_bytes())
+    except ValueError:
+        return Result(name)
+    return Result(
+        name,
+        CheckCode.FAILURE,
+        f"The policy file {path} is written in JSON, which oslo.policy has deprecated. "
+        'The "oslopolicy-convert-json-to-yaml" command converts it to YAML.',
+    )

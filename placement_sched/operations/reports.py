@@ -1,20 +1,33 @@
-"""Records what hosts report: nodes, heartbeats, root providers and inventories, all or nothing."""
+"""Records what hosts report, in step with their root providers, and removes nodes."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import astuple, dataclass
 from datetime import datetime
+from operator import add
 from typing import Any
 
-from placement_sched.config.settings import Settings
-from placement_sched.db.batches import batches
-from placement_sched.db.connection import Connection
-from placement_sched.errors import Invalid
-from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.node_report import Defaults, NodeReport, parse
-from placement_sched.operations import policy_ratios, root_providers
+from placement_sched.db.sql import batches
+from placement_sched.db.transaction import Connection
+from placement_sched.errors import ConcurrentUpdate, Duplicate, Invalid, NotFound
+from placement_sched.model.compute_node import RATIOS, REPORTED_CLASSES, ComputeNode, inventories_of
+from placement_sched.operations import aggregate_policies
 from placement_sched.scheduler.policies.registry import Policies
-from placement_sched.store import compute_nodes, services
+from placement_sched.schemas.node_report import Defaults, NodeReport, parse
+from placement_sched.settings import Settings
+from placement_sched.store import change_counters
+from placement_sched.store.compute import compute_nodes, host_aggregates, services
+from placement_sched.store.placement import (
+    aggregates,
+    inventories,
+    provider_trees,
+    resource_providers,
+    traits,
+)
+from placement_sched.store.placement.resource_providers import NewProvider
 
+_NAME = "hypervisor_hostname"
 #: So many reports share their statements.
 CHUNK = 1000
 
@@ -28,24 +41,17 @@ class Recorded:
     unchanged: int = 0
 
     def __add__(self, other: "Recorded") -> "Recorded":
-        return Recorded(
-            self.created + other.created,
-            self.changed + other.changed,
-            self.unchanged + other.unchanged,
-        )
+        return Recorded(*map(add, astuple(self), astuple(other)))
 
 
 def defaults(settings: Settings, now: datetime) -> Defaults:
     """Return what holds where reports are silent: the ratios of ``[DEFAULT]``, 0.0 being unset."""
     options = settings.DEFAULT
-    return Defaults(
-        now=now,
-        cpu_allocation_ratio=options.cpu_allocation_ratio or options.initial_cpu_allocation_ratio,
-        ram_allocation_ratio=options.ram_allocation_ratio or options.initial_ram_allocation_ratio,
-        disk_allocation_ratio=(
-            options.disk_allocation_ratio or options.initial_disk_allocation_ratio
-        ),
-    )
+    ratios = {
+        name: getattr(options, name) or getattr(options, f"initial_{name}")
+        for name in RATIOS.values()
+    }
+    return Defaults(now=now, **ratios)
 
 
 def parse_reports(
@@ -57,37 +63,25 @@ def parse_reports(
     are of one node.
     """
     silent = defaults(settings, now)
-    reports = tuple(
-        parse(document, silent, f"$[{index}]") for index, document in enumerate(documents)
-    )
-    _refuse_twice(reports, "uuid", lambda report: report.node.uuid)
-    _refuse_twice(
-        reports,
-        "hypervisor_hostname",
-        lambda report: (report.node.host, report.node.hypervisor_hostname),
-    )
-    _refuse_twice(
-        reports,
-        "hypervisor_hostname",
-        # It names a provider, and of those no two may have one name, on whatever hosts.
-        lambda report: report.node.hypervisor_hostname if report.inventories else report.node.uuid,
-    )
+    reports = tuple(parse(one, silent, f"$[{index}]") for index, one in enumerate(documents))
+    nodes = [report.node for report in reports]
+    _refuse_twice(nodes, "uuid", [node.uuid for node in nodes])
+    _refuse_twice(nodes, _NAME, [(node.host, node.hypervisor_hostname) for node in nodes])
+    # It names a provider, and of those no two may have one name, on whatever hosts.
+    named = [report.node for report in reports if report.inventories]
+    names = {node.uuid: node.hypervisor_hostname for node in named}
+    _refuse_twice(nodes, _NAME, [names.get(node.uuid, node.uuid) for node in nodes])
     return reports
 
 
-def _refuse_twice(
-    reports: Sequence[NodeReport], key: str, identity: Callable[[NodeReport], object]
-) -> None:
-    """Raise :class:`Invalid`, naming ``key``, where two reports have the same identity."""
+def _refuse_twice(nodes: Sequence[ComputeNode], key: str, identities: Iterable[object]) -> None:
     seen: dict[object, int] = {}
-    for index, report in enumerate(reports):
-        before = seen.setdefault(identity(report), index)
+    for index, identity in enumerate(identities):
+        before = seen.setdefault(identity, index)
         if before != index:
-            raise Invalid(
-                f"{getattr(report.node, key)!r} is reported at $[{before}] already "
-                f"(at $[{index}].{key})",
-                code="scheduler.bad_value",
-            )
+            value = getattr(nodes[index], key)
+            what = f"{value!r} is reported at $[{before}] already (at $[{index}].{key})"
+            raise Invalid(what, code="scheduler.bad_value")
 
 
 def record_reports(
@@ -105,38 +99,33 @@ def record_reports(
     Raises :class:`Duplicate` where a name is another node's or provider's, :class:`InUse` where a
     class of which a node has none any more is allocated, and :class:`ConcurrentUpdate`.
     """
-    told = Recorded()
+    total = Recorded()
     for chunk in batches(reports, CHUNK):
-        told += _record_chunk(connection, chunk, policies, now)
-    return told
+        total += _record_chunk(connection, chunk, policies, now)
+    return total
 
 
 def _record_chunk(
-    connection: Connection,
-    reports: Sequence[NodeReport],
-    policies: Policies | None,
-    now: datetime,
+    connection: Connection, reports: Sequence[NodeReport], policies: Policies | None, now: datetime
 ) -> Recorded:
     nodes = [report.node for report in reports]
-    # Services come first: whoever disables a host locks its service before looking for its nodes.
-    disabled = _beat(connection, nodes, now)
+    heartbeats: dict[str, datetime] = {}
+    for node in nodes:
+        heartbeats[node.host] = max(node.last_seen_up, heartbeats.get(node.host, node.last_seen_up))
+    # Services come first: disabling a host locks its service before its nodes.
+    found = services.beat(connection, heartbeats, now)
+    disabled = {host for host, service in found.items() if service.disabled}
     written = compute_nodes.write(connection, nodes, now)
-    following: Sequence[ComputeNode] = [report.node for report in reports if report.inventories]
-    if policies is not None:
-        following = policy_ratios.under(connection, following, policies)
-    new_providers = root_providers.follow(connection, following, now)
+    followed = [report.node for report in reports if report.inventories]
+    following = aggregate_policies.under(connection, followed, policies)
+    new_providers = update_root_providers(connection, following, now)
     came = written.created | written.came_from.keys() | new_providers
-    root_providers.join_aggregates(
-        connection,
-        {node.uuid: node.host for node in nodes if node.uuid in came},
-        written.came_from,
-        now,
-    )
+    hosts = {node.uuid: node.host for node in nodes if node.uuid in came}
+    join_aggregates(connection, hosts, written.came_from, now)
     barred = {node.uuid for node in nodes if node.host in disabled}
-    # Always, as whoever replaces a provider's traits may have dropped the mark.
-    root_providers.mark_disabled(connection, barred, disabled=True, now=now)
-    moved = written.came_from.keys()
-    root_providers.mark_disabled(connection, moved - barred, disabled=False, now=now)
+    # Always, as replacing a provider's traits may have dropped the mark.
+    mark_disabled(connection, barred, disabled=True, now=now)
+    mark_disabled(connection, written.came_from.keys() - barred, disabled=False, now=now)
     return Recorded(
         created=len(written.created),
         changed=len(written.changed),
@@ -144,10 +133,112 @@ def _record_chunk(
     )
 
 
-def _beat(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> frozenset[str]:
-    """Note the hosts' heartbeats; return those hosts whose compute service is disabled."""
-    heartbeats: dict[str, datetime] = {}
-    for node in nodes:
-        heartbeats[node.host] = max(node.last_seen_up, heartbeats.get(node.host, node.last_seen_up))
-    found = services.beat(connection, heartbeats, now)
-    return frozenset(host for host, service in found.items() if service.disabled)
+def remove_node(connection: Connection, uuid: str) -> None:
+    """Delete a compute node, its root provider, and with a host's last node its compute service.
+
+    Raises :class:`NotFound`, and :class:`InUse` while the provider has allocations or children.
+    """
+    seen = compute_nodes.by_uuid(connection, uuid)
+    # Services are locked before nodes everywhere, so that no two wait for each other.
+    service = services.by_hosts(connection, [seen.host], lock=True).get(seen.host)
+    node = compute_nodes.by_uuid(connection, uuid, lock=True)
+    if uuid in resource_providers.by_uuids(connection, [uuid]):
+        # Another request may have deleted it before we have its lock.
+        with suppress(NotFound):
+            provider_trees.remove(connection, uuid)
+    compute_nodes.remove(connection, node)
+    if service and service.host == node.host and compute_nodes.is_last(connection, node):
+        services.remove(connection, [service.id])
+
+
+#: Carried by the root providers of hosts whose compute service is disabled (os-traits).
+DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
+
+
+def update_root_providers(
+    connection: Connection, nodes: Sequence[ComputeNode], now: datetime
+) -> frozenset[str]:
+    """Give each node its root provider, named as it, with the inventories of its report.
+
+    A provider that is there is kept, with its inventories of other classes. Only a provider of
+    which an inventory changes gets another generation. Returns the uuids of new providers.
+
+    Raises :class:`Duplicate` where another provider has a name, and :class:`InUse` where a class
+    of which the node has none any more is allocated.
+    """
+    names = {node.uuid: node.hypervisor_hostname for node in nodes}
+    found = resource_providers.by_uuids(connection, names)
+    new = {uuid: name for uuid, name in names.items() if uuid not in found}
+    kept = {uuid: name for uuid, name in names.items() if uuid in found}
+    renamed = {uuid: name for uuid, name in kept.items() if found[uuid].name != name}
+    wanted = new | renamed
+    for provider in resource_providers.by_names(connection, wanted.values()):
+        # MariaDB finds a provider that is to change the case of its name only, too.
+        if wanted.get(provider.uuid, "").casefold() != (provider.name or "").casefold():
+            raise Duplicate(
+                f"Resource provider {provider.uuid} is named {provider.name} already; a compute "
+                "node's provider has the node's uuid and its hypervisor_hostname as name.",
+                code="scheduler.duplicate",
+            )
+    ids = {uuid: provider.id for uuid, provider in found.items()}
+    rows = [NewProvider(uuid, name) for uuid, name in new.items()]
+    ids |= resource_providers.create_many(connection, rows, now)
+    by_id = {ids[uuid]: name for uuid, name in renamed.items()}
+    resource_providers.rename_many(connection, by_id, now)
+    locked = resource_providers.lock(connection, ids.values())
+    if gone := sorted(uuid for uuid, number in ids.items() if number not in locked):
+        raise ConcurrentUpdate(
+            f"Resource provider {gone[0]} has just been deleted; try again.",
+            code="scheduler.concurrent_update",
+        )
+    made = {ids[node.uuid]: inventories_of(node) for node in nodes}
+    lacking = {
+        number: classes
+        for number, some in made.items()
+        if (classes := set(REPORTED_CLASSES) - {inventory.resource_class for inventory in some})
+    }
+    changed = inventories.replace_many(connection, made, now)
+    changed |= inventories.remove(connection, lacking)
+    resource_providers.bump_generations(connection, changed, now)
+    return frozenset(new)
+
+
+def join_aggregates(
+    connection: Connection, hosts: Mapping[str, str], came_from: Mapping[str, str], now: datetime
+) -> None:
+    """Put the providers of nodes that came to a host into the aggregates of that host.
+
+    ``hosts`` has the host of each node by uuid, ``came_from`` the host it left, if it did: of that
+    one's aggregates its provider is taken out.
+    """
+    if not hosts:
+        return
+    # An aggregate that is just getting or losing one of these hosts does not know of these nodes.
+    change_counters.hold(connection, host_aggregates.SUBJECT)
+    all_hosts = {*hosts.values(), *came_from.values()}
+    by_host = host_aggregates.aggregates_of_hosts(connection, all_hosts)
+    if not by_host:
+        return
+    joining: dict[str, set[int]] = defaultdict(set)
+    leaving: dict[str, set[int]] = defaultdict(set)
+    for uuid, provider in resource_providers.by_uuids(connection, hosts).items():
+        wanted = set(by_host.get(hosts[uuid], ()))
+        for aggregate in wanted:
+            joining[aggregate].add(provider.id)
+        for aggregate in set(by_host.get(came_from.get(uuid, ""), ())) - wanted:
+            leaving[aggregate].add(provider.id)
+    for aggregate, members in sorted(joining.items()):
+        aggregates.add_members(connection, aggregate, members, now)
+    for aggregate, members in sorted(leaving.items()):
+        aggregates.remove_members(connection, aggregate, members, now)
+
+
+def mark_disabled(
+    connection: Connection, uuids: Collection[str], *, disabled: bool, now: datetime
+) -> None:
+    """Put :data:`DISABLED_TRAIT` on the nodes' root providers, or take it off."""
+    if not uuids:
+        return
+    ids = [provider.id for provider in resource_providers.by_uuids(connection, uuids).values()]
+    change = traits.put_on if disabled else traits.take_off
+    change(connection, DISABLED_TRAIT, ids, now)

@@ -1,4 +1,4 @@
-"""Other services, asked over HTTP: placement, nova, neutron and who attests hosts.
+"""Other services, asked over HTTP: placement, nova, neutron and the attestation service.
 
-clouds.yaml, or the options, tell where they are.
+Their addresses come from clouds.yaml or from the options.
 """

@@ -1,7 +1,7 @@
 """A placement asked over its API: OpenStack's or this one.
 
 The API changes one provider at a time: read it with its generation, write it with that generation,
-and where somebody was faster, begin again.
+and begin again where another client was faster.
 """
 
 import random
@@ -11,10 +11,11 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from placement_sched.errors import ServiceFailed
-from placement_sched.model.sync import Changed, TraitRecord
-from placement_sched.remote.service import Service
-from placement_sched.remote.trait_file import Seen, TraitFile
+from placement_sched.errors import ConcurrentUpdate, ServiceFailed
+from placement_sched.model.placement.sync import Changed, TraitRecord
+from placement_sched.model.retrying import retrying
+from placement_sched.remote.service import RemoteService
+from placement_sched.remote.trait_file import Pair, Seen, TraitFile
 
 #: Aggregates are written with a generation since 1.19 (placement API, "Microversion history").
 VERSION, SINCE = "1.19", "Rocky"
@@ -23,7 +24,7 @@ TRIES = 10
 #: Seconds of the longest first pause before it is tried again; later ones grow.
 PAUSE = 0.05
 
-Pair = tuple[str, str]
+_Change = Callable[[frozenset[str]], frozenset[str]]
 
 
 class RemotePlacement:
@@ -34,7 +35,7 @@ class RemotePlacement:
 
     def __init__(
         self,
-        service: Service,
+        service: RemoteService,
         record: TraitFile | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -58,8 +59,7 @@ class RemotePlacement:
     def known_traits(self, names: Collection[str]) -> frozenset[str]:
         """Return which of these traits there are."""
         # All are read: ?name=in: would take a name with a comma apart.
-        document = self._service.ask("GET", "/traits").document
-        return frozenset(names) & _strings(self._service, document, "traits")
+        return frozenset(names).intersection(self._service.listed("/traits", "traits", str))
 
     def create_trait(self, name: str) -> None:
         """Make a trait, unless it is there."""
@@ -78,7 +78,7 @@ class RemotePlacement:
         changed = self._each(providers, "traits", lambda found: found | {trait})
         if self._record is not None:
             self._record.remember({(uuid, trait): providers[uuid] for uuid in changed.done})
-            # What was put is noted already; of who does not answer now, the next request tells.
+            # The change is noted already; a service that fails now is reported by the next request.
             with suppress(ServiceFailed):
                 self._record.see(self._look(changed.done))
         return changed
@@ -108,9 +108,8 @@ class RemotePlacement:
             if pair[0] not in self._seen
             or (pair in before and not before[pair].followed_by(self._seen[pair[0]]))
         )
-        return TraitRecord(
-            {pair: aggregate for pair, aggregate in pairs.items() if pair not in outlived}, outlived
-        )
+        left = {pair: aggregate for pair, aggregate in pairs.items() if pair not in outlived}
+        return TraitRecord(left, outlived)
 
     def settle(self, outlived: Collection[Pair]) -> None:
         """Take out of the record what its providers are gone of; note how the others are now."""
@@ -129,58 +128,41 @@ class RemotePlacement:
             self._record.forget(pairs)
 
     def _look(self, providers: Collection[str]) -> dict[str, Seen]:
-        """Return how the providers that are there are now."""
         found = {}
         for uuid in sorted(providers):
             path = f"/resource_providers/{quote(uuid, safe='')}"
             answer = self._service.ask("GET", path, taken=(200, 404))
             if answer.status == 404:
                 continue
-            try:
+            with self._service.reading(path):
                 found[uuid] = Seen(int(answer.document["generation"]), answer.modified)
-            except (LookupError, TypeError, ValueError):
-                raise _strange(self._service, path) from None
         return found
 
     def _providers(self, **params: str) -> frozenset[str]:
-        document = self._service.ask("GET", "/resource_providers", params=params).document
-        try:
-            return frozenset(str(one["uuid"]) for one in document["resource_providers"])
-        except (LookupError, TypeError):
-            raise _strange(self._service, "/resource_providers") from None
+        def uuid_of(one: Mapping[str, Any]) -> str:
+            return str(one["uuid"])
 
-    def _each(
-        self,
-        providers: Collection[str],
-        what: str,
-        change: Callable[[frozenset[str]], frozenset[str]],
-    ) -> Changed:
-        done, missing, failed = set(), set(), {}
-        for uuid in sorted(providers):
-            outcome = self._change(uuid, what, change)
-            if outcome is None:
-                missing.add(uuid)
-            elif isinstance(outcome, str):
-                failed[uuid] = outcome
-            elif outcome:
-                done.add(uuid)
-        return Changed(frozenset(done), frozenset(missing), failed)
+        path = "/resource_providers"
+        return frozenset(self._service.listed(path, "resource_providers", uuid_of, **params))
 
-    def _change(
-        self, uuid: str, what: str, change: Callable[[frozenset[str]], frozenset[str]]
-    ) -> bool | str | None:
-        """Change a provider's aggregates or traits; return whether anything was to be changed.
+    def _each(self, providers: Collection[str], what: str, change: _Change) -> Changed:
+        outcomes = {uuid: self._change(uuid, what, change) for uuid in sorted(providers)}
+        return Changed(
+            frozenset(uuid for uuid, outcome in outcomes.items() if outcome is True),
+            frozenset(uuid for uuid, outcome in outcomes.items() if outcome is None),
+            {uuid: outcome for uuid, outcome in outcomes.items() if isinstance(outcome, str)},
+        )
 
-        None means that there is no such provider, a text why it could not be changed.
-        """
+    def _change(self, uuid: str, what: str, change: _Change) -> bool | str | None:
+        """Return whether anything was to change (None: no such provider), or why it failed."""
         path = f"/resource_providers/{quote(uuid, safe='')}/{what}"
-        for attempt in range(TRIES):
-            if attempt:
-                self._pause(random.uniform(0, PAUSE * attempt))  # noqa: S311 - jitter
+
+        def once() -> bool | str | None:
             read = self._service.ask("GET", path, taken=(200, 404))
             if read.status == 404:
                 return None
-            found = _strings(self._service, read.document, what)
+            with self._service.reading(f"/{what}"):
+                found = frozenset(map(str, read.document[what]))
             wanted = change(found)
             if wanted == found:
                 return False
@@ -189,19 +171,16 @@ class RemotePlacement:
                 what: sorted(wanted),
             }
             written = self._service.ask("PUT", path, body=body, taken=(200, 400, 404, 409))
-            if written.status == 200:
-                return True
             if written.status == 400:
                 return written.text
-        return f"others changed it at the same moment, {TRIES} times"
+            if written.status != 200:
+                raise ConcurrentUpdate(f"others changed it at the same moment, {TRIES} times")
+            return True
 
+        def pause(attempt: int) -> None:
+            self._pause(random.uniform(0, PAUSE * attempt))  # noqa: S311 - jitter
 
-def _strings(service: Service, document: Any, key: str) -> frozenset[str]:
-    try:
-        return frozenset(map(str, document[key]))
-    except (LookupError, TypeError):
-        raise _strange(service, f"/{key}") from None
-
-
-def _strange(service: Service, path: str) -> Exception:
-    return service.failed(f"{service.place} did not answer GET {path} as the placement API says")
+        try:
+            return retrying(once, TRIES, between=pause)
+        except ConcurrentUpdate as failure:
+            return failure.detail

@@ -1,24 +1,40 @@
-"""A service asked over HTTP, by keystoneauth: one microversion, plain errors."""
+"""Other services: how they are reached (token, options or clouds.yaml), and how they are asked.
+
+They are asked by keystoneauth, with one microversion; errors are those of this service.
+"""
 
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from importlib.metadata import entry_points
+from logging.handlers import BufferingHandler
+from typing import Any, TypeVar
 
+from keystoneauth1 import loading
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException
+from keystoneauth1.noauth import NoAuth
+from keystoneauth1.session import Session
+from keystoneauth1.token_endpoint import Token
+from oslo_config import cfg
 from requests import Response
 
-from placement_sched.errors import ServiceFailed
+from placement_sched.errors import ConfigurationError, Invalid, ServiceFailed
+
+T = TypeVar("T")
 
 #: Seconds to wait for one answer, unless who asks was given another time.
 TIMEOUT = 60
-#: How often to ask again when nobody answers, or a proxy says that nobody does (502, 503, 504),
-#: likewise.
+#: How often to ask again when there is no answer, or a proxy says so (502, 503, 504), likewise.
 RETRIES = 2
 
-# keystoneauth warns of each try. Who waits is told of the last one, in one line.
+#: What answers are documented by, where it is not called as the type of the service is.
+_APIS = {"network": "the networking API says", "attestation": "an attestation service does"}
+
+# keystoneauth warns of each try. The caller's error has the last one, in one line.
 _QUIET = logging.getLogger(__name__)
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
@@ -34,8 +50,8 @@ class Answer:
     modified: str
 
 
-class Service:
-    """Asks one service with one microversion, which ``since`` tells the release of.
+class RemoteService:
+    """Asks one service with one microversion, which is available since the release ``since``.
 
     ``kind`` is its type in OpenStack's service catalogue: ``placement``, ``compute`` or
     ``network``, which has no microversions.
@@ -71,13 +87,11 @@ class Service:
         body: Any = None,
         taken: Collection[int] = (200,),
     ) -> Answer:
-        """Return the answer to a request; raise :class:`ServiceFailed` unless it is one ``taken``.
-
-        So it is for a service that does not speak the microversion.
-        """
-        place = self.place
+        """Return the answer; :class:`ServiceFailed` unless ``taken`` and of the microversion."""
+        place, adapter = self.place, self._adapter
+        retries, statuses = adapter.connect_retries, adapter.status_code_retries
         try:
-            response = self._adapter.request(
+            response = adapter.request(
                 path,
                 method,
                 params=params or {},
@@ -86,50 +100,54 @@ class Service:
                 microversion=self._version,
                 microversion_service_type=self.kind,
                 raise_exc=False,
-                timeout=self._adapter.session.timeout or TIMEOUT,
+                timeout=adapter.session.timeout or TIMEOUT,
                 logger=_QUIET,
-                connect_retries=_or_default(self._adapter.connect_retries),
-                status_code_retries=_or_default(self._adapter.status_code_retries),
-                retriable_status_codes=self._adapter.retriable_status_codes or [502, 503, 504],
+                connect_retries=RETRIES if retries is None else retries,
+                status_code_retries=RETRIES if statuses is None else statuses,
+                retriable_status_codes=adapter.retriable_status_codes or [502, 503, 504],
             )
         except ClientException as failure:
             raise self.failed(f"{place} does not answer: {_words(failure)}") from None
         except (ValueError, OSError) as failure:
-            # Address, token, time of waiting or file of certificates: requests looks at them only
-            # now.
+            # Address, token, timeout or file of certificates: requests looks at them only now.
             raise self.failed(f"{place} cannot be asked: {_words(failure)}") from None
         self._refuse_other_version(response, place)
         if response.status_code not in taken:
             raise self.failed(
-                f"{place} answered {_told(response)} to {method} {path}{_hint(response)}"
+                f"{place} answered {_message(response)} to {method} {path}{_hint(response)}"
             )
         modified = response.headers.get("Last-Modified", "")
-        return Answer(response.status_code, _document(response), _told(response), modified)
+        return Answer(response.status_code, _document(response), _message(response), modified)
+
+    def listed(self, path: str, key: str, read: Callable[[Any], T], **params: str | int) -> list[T]:
+        """Return what ``read`` makes of each item of a list; raises :class:`ServiceFailed`."""
+        document = self.ask("GET", path, params=params).document
+        with self.reading(path):
+            return [read(one) for one in document[key]]
+
+    @contextmanager
+    def reading(self, path: str, method: str = "GET") -> Iterator[None]:
+        """Raise :class:`ServiceFailed` where what is read is not of the shape that the API has."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, AttributeError):
+            api = _APIS.get(self.kind, f"the {self.kind} API says")
+            raise self.failed(f"{self.place} did not answer {method} {path} as {api}") from None
 
     def failed(self, detail: str) -> ServiceFailed:
         """Return an error of this service."""
         return ServiceFailed(detail, service=self.kind)
 
     def _refuse_other_version(self, response: Response, place: str) -> None:
-        """Raise :class:`ServiceFailed` for a service that is too old.
-
-        It says so with 406; one that has no microversions answers as if none were asked for.
-        """
-        spoken = response.headers.get("OpenStack-API-Version", "")
         if self._version is None:
             return
-        old = response.status_code == 406 or (
-            response.ok and spoken.split() != [self.kind, self._version]
-        )
-        if old:
+        # One that has no microversions answers as if none were asked for.
+        spoken = response.headers.get("OpenStack-API-Version", "").split()
+        if response.status_code == 406 or (response.ok and spoken != [self.kind, self._version]):
             raise self.failed(
                 f"{place} is too old, or no {self.kind} API: {self.kind} microversion "
-                f"{self._version} ({self._since}) is needed, and it answered {_told(response)}"
+                f"{self._version} ({self._since}) is needed, and it answered {_message(response)}"
             )
-
-
-def _or_default(retries: int | None) -> int:
-    return RETRIES if retries is None else retries
 
 
 def _document(response: Response) -> Any:
@@ -139,23 +157,18 @@ def _document(response: Response) -> Any:
         return None
 
 
-def _told(response: Response) -> str:
-    """Return status, reason and the sentence that the service gave as its reason."""
+def _message(response: Response) -> str:
+    """Return status, reason and the sentence of an error as placement, nova or keystone have it."""
     head = f"{response.status_code} {response.reason}"
     document = _document(response)
-    detail = _sentence(document) if isinstance(document, dict) else None
-    return f"{head} ({detail})" if detail else head
-
-
-def _sentence(document: Mapping[str, Any]) -> str | None:
-    """Return the sentence of an error in placement's shape, nova's or keystone's."""
+    if not isinstance(document, dict):
+        return head
     first = document.get("errors") or next(iter(document.values()), None)
     if isinstance(first, list):
         first = first[0] if first else None
-    if not isinstance(first, dict):
-        return None
-    told = first.get("detail") or first.get("message")
-    return " ".join(told.split()) if isinstance(told, str) else None
+    text = (first.get("detail") or first.get("message")) if isinstance(first, dict) else None
+    sentence = " ".join(text.split()) if isinstance(text, str) else ""
+    return f"{head} ({sentence})" if sentence else head
 
 
 def _hint(response: Response) -> str:
@@ -167,7 +180,126 @@ def _hint(response: Response) -> str:
 
 
 def _words(failure: Exception) -> str:
-    """Return what the operating system said, where that is why nobody answered."""
-    told = " ".join(str(failure).split())
-    reason = re.search(r"\[Errno -?\d+\] ([^'\")]+)", told)
-    return reason[1] if reason else told
+    text = " ".join(str(failure).split())
+    reason = re.search(r"\[Errno -?\d+\] ([^'\")]+)", text)
+    return reason[1] if reason else text
+
+
+#: The libraries that log on their own when a cloud cannot be read or reached.
+_SPEAKING = ("keystoneauth", "openstack", "stevedore")
+
+#: The entry points among which ``auth_type`` names one.
+_PLUGINS = "keystoneauth1.plugin"
+
+#: What openstacksdk raises, of clouds.yaml files that are not of the shape it reads them in.
+_SHAPELESS = (TypeError, AttributeError, ValueError, LookupError)
+
+
+@contextmanager
+def one_voice() -> Iterator[None]:
+    """Keep the libraries below from logging what our one line of error says."""
+    loggers = [logging.getLogger(name) for name in _SPEAKING]
+    before = [logger.propagate for logger in loggers]
+    silence = logging.NullHandler()
+    for logger in loggers:
+        logger.addHandler(silence)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, propagated in zip(loggers, before, strict=True):
+            logger.removeHandler(silence)
+            logger.propagate = propagated
+
+
+def by_token(url: str, token: str) -> Adapter:
+    """Return an adapter for the service at ``url``, with a token of keystone or noauth2."""
+    return Adapter(Session(auth=Token(url, token)), endpoint_override=url.rstrip("/"))
+
+
+def check_installed(group: str, auth_type: str | None) -> None:
+    """Raise :class:`ConfigurationError` where keystoneauth has no plugin of this name.
+
+    To load it would make stevedore print an error of its own, too.
+    """
+    if auth_type and not entry_points(group=_PLUGINS, name=auth_type):
+        raise ConfigurationError(f"[{group}] auth_type {auth_type} is not installed")
+
+
+def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | None:
+    """Return an adapter for the service that ``group`` describes; None where it describes none.
+
+    The group has keystoneauth's options, which ``conf`` knows. Without ``auth_type``, the service
+    at ``endpoint_override`` is asked without a user. ``retries`` counts where no option does.
+    Raises :class:`ConfigurationError` where they do not fit together.
+    """
+    try:
+        # The section that auth_section names is known only now.
+        loading.register_auth_conf_options(conf, group)
+        section = conf[group].auth_section or group
+        check_installed(section, conf[section].auth_type)
+        auth = loading.load_auth_from_conf_options(conf, group)
+        if auth is None and conf[group].endpoint_override is None:
+            return None
+        session = loading.load_session_from_conf_options(conf, group, auth=auth or NoAuth())
+        found = loading.load_adapter_from_conf_options(conf, group, session=session)
+    except (ClientException, cfg.Error, TypeError, ValueError) as wrong:
+        raise ConfigurationError(f"[{group}]: {' '.join(str(wrong).split())}") from None
+    if found.connect_retries is None:
+        found.connect_retries = retries
+    if found.status_code_retries is None:
+        found.status_code_retries = retries
+    return found
+
+
+class Cloud:
+    """A cloud of clouds.yaml, read by openstacksdk, as the openstack command reads it.
+
+    Raises :class:`Invalid` where openstacksdk is not installed, or does not know the cloud.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        try:
+            # Installed only where it is wanted, and it takes half a second to load: not for all.
+            config: Any = import_module("openstack.config")
+        except ImportError:
+            raise Invalid(
+                "--os-cloud needs openstacksdk: pip install 'placement_sched[clouds]'"
+            ) from None
+        self._failures = (ClientException, import_module("openstack.exceptions").SDKException)
+        with self._read():
+            self._region: Any = config.OpenStackConfig().get_one(cloud=name)
+
+    def adapter(self, service: str) -> Adapter:
+        """Return an adapter for a service of the cloud, ``placement`` or ``compute``."""
+        with self._read():
+            return Adapter(
+                self._region.get_session(),
+                service_type=self._region.get_service_type(service),
+                service_name=self._region.get_service_name(service),
+                interface=self._region.get_interface(service),
+                region_name=self._region.get_region_name(service),
+                endpoint_override=self._region.get_endpoint(service),
+            )
+
+    @contextmanager
+    def _read(self) -> Iterator[None]:
+        said = BufferingHandler(1000)  # for instance that a file is skipped, and why
+        said.setLevel(logging.WARNING)
+        logger = logging.getLogger("openstack")
+        logger.addHandler(said)
+        try:
+            yield
+        except self._failures as failure:
+            lines = [record.getMessage() for record in said.buffer]
+            raise self._wrong(" ".join([str(failure), *lines])) from None
+        except _SHAPELESS as failure:
+            raise self._wrong(
+                f"openstacksdk cannot read clouds.yaml, or what it says of this cloud: {failure}"
+            ) from None
+        finally:
+            logger.removeHandler(said)
+
+    def _wrong(self, words: str) -> Invalid:
+        return Invalid(f"--os-cloud {self._name}: {' '.join(words.split())}")

@@ -1,9 +1,9 @@
 """The record of what traits were put on providers of another placement, as a file.
 
-The first line tells the format and the placement; each other one a trait on a provider and the
+The first line has the format and the placement; each other one a trait on a provider and the
 aggregate that asked for it, or null where it was taken off, and how the provider was seen last. A
-line is written as soon as the change is made, so that a process that dies leaves no change behind
-that nobody knows of.
+line is written as soon as the change is made, so that a process that dies leaves no change
+unrecorded.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ _FORMAT = 1
 
 
 class Seen(NamedTuple):
-    """What the placement API tells of a provider by which one made anew can be known.
+    """What the placement API shows of a provider, by which a recreated one is recognised.
 
     A generation only rises, and ``modified``, the time of the last change, changes with it.
     """
@@ -34,9 +34,12 @@ class Seen(NamedTuple):
     def followed_by(self, now: "Seen") -> bool:
         """Return whether the provider that is seen now can be this one.
 
-        One that was made anew passes for it only once it was changed more often.
+        A recreated one is taken for it only once it was changed more often.
         """
         return now.generation > self.generation or now == self
+
+
+_Kept = dict[Pair, tuple[str, Seen | None]]
 
 
 class TraitFile:
@@ -49,49 +52,45 @@ class TraitFile:
     def __init__(self, path: Path, placement: str) -> None:
         self._path = path
         self._head = {"format": _FORMAT, "placement": placement}
-        self._pairs: dict[Pair, str] = {}
-        self._seen: dict[Pair, Seen] = {}
-        for pair, (aggregate, seen) in _read(path, self._head).items():
-            self._pairs[pair] = aggregate
-            if seen is not None:
-                self._seen[pair] = seen
+        self._kept = _read(path, self._head)
         self._changed = False
 
     @property
     def pairs(self) -> Mapping[Pair, str]:
         """The aggregate for which each trait was put, by provider and trait."""
-        return dict(self._pairs)
+        return {pair: aggregate for pair, (aggregate, _) in self._kept.items()}
 
     @property
     def seen(self) -> Mapping[Pair, Seen]:
         """How the provider of each pair was seen last, where that is known."""
-        return dict(self._seen)
+        return {pair: seen for pair, (_, seen) in self._kept.items() if seen is not None}
 
     def remember(self, pairs: Mapping[Pair, str]) -> None:
         """Note pairs."""
-        self._pairs.update(pairs)
+        for pair, aggregate in pairs.items():
+            _, seen = self._kept.get(pair, (None, None))
+            self._kept[pair] = (aggregate, seen)
         self._append(pairs)
 
     def forget(self, pairs: Collection[Pair]) -> None:
         """Note that pairs are no more."""
-        gone = [pair for pair in sorted(pairs) if pair in self._pairs]
+        gone = [pair for pair in sorted(pairs) if pair in self._kept]
         for pair in gone:
-            del self._pairs[pair]
-            self._seen.pop(pair, None)
+            del self._kept[pair]
         self._append(gone)
 
     def see(self, providers: Mapping[str, Seen]) -> None:
         """Note how providers are seen now, by uuid."""
         changed = {
-            pair: providers[pair[0]]
-            for pair in self._pairs
-            if pair[0] in providers and providers[pair[0]] != self._seen.get(pair)
+            pair: (aggregate, providers[pair[0]])
+            for pair, (aggregate, seen) in self._kept.items()
+            if pair[0] in providers and providers[pair[0]] != seen
         }
-        self._seen |= changed
+        self._kept |= changed
         self._append(changed)
 
     def tidy(self) -> None:
-        """Write the file anew, without what is no more, if anything was noted."""
+        """Write the whole file without what is gone, if anything was noted."""
         if self._changed:
             self._rewrite()
 
@@ -103,32 +102,25 @@ class TraitFile:
             self._rewrite()
             self._changed = True
             return
-        try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(self._lines(changed))
-        except OSError as failure:
-            raise _unwritable(self._path, failure) from None
+        with _at(self._path), self._path.open("a", encoding="utf-8") as file:
+            file.write(self._lines(changed))
 
     def _rewrite(self) -> None:
-        """Put a whole new file in the place of the old one."""
-        try:
-            with NamedTemporaryFile(
-                "w", dir=self._path.parent, prefix=f".{self._path.name}.", delete=False
-            ) as file:
-                file.write(f"{json.dumps(self._head)}\n{self._lines(sorted(self._pairs))}")
+        folder, prefix = self._path.parent, f".{self._path.name}."
+        with _at(self._path):
+            with NamedTemporaryFile("w", dir=folder, prefix=prefix, delete=False) as file:
+                file.write(f"{json.dumps(self._head)}\n{self._lines(sorted(self._kept))}")
                 file.flush()
                 os.fsync(file.fileno())
             Path(file.name).replace(self._path)
-        except OSError as failure:
-            raise _unwritable(self._path, failure) from None
 
     def _lines(self, pairs: Iterable[Pair]) -> str:
-        told = [
-            {"provider": pair[0], "trait": pair[1], "aggregate": self._pairs.get(pair)}
-            | (self._seen[pair]._asdict() if pair in self._seen else {})
-            for pair in pairs
-        ]
-        return "".join(f"{json.dumps(one)}\n" for one in told)
+        entries = []
+        for provider, trait in pairs:
+            aggregate, seen = self._kept.get((provider, trait), (None, None))
+            entry = {"provider": provider, "trait": trait, "aggregate": aggregate}
+            entries.append(entry | (seen._asdict() if seen else {}))
+        return "".join(f"{json.dumps(one)}\n" for one in entries)
 
 
 @contextmanager
@@ -138,10 +130,8 @@ def opened(path: Path, placement: str) -> Iterator[TraitFile]:
     Raises what :class:`TraitFile` does, and :class:`Conflict` where another process has it.
     """
     lock = path.with_name(f".{path.name}.lock")
-    try:
+    with _at(path):
         held = lock.open("w")
-    except OSError as failure:
-        raise _unwritable(path, failure) from None
     with held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,31 +144,30 @@ def opened(path: Path, placement: str) -> Iterator[TraitFile]:
             record.tidy()
 
 
-def _read(path: Path, wanted: Mapping[str, Any]) -> dict[Pair, tuple[str, Seen | None]]:
-    """Return the aggregates of the pairs in a file, and how their providers were seen.
-
-    The last line counts only if it was written to its end.
-    """
+def _read(path: Path, wanted: Mapping[str, Any]) -> _Kept:
+    """Return what a file has of each pair; its last line counts only if written to its end."""
+    with _at(path):
+        try:
+            *lines, _torn = path.read_text(encoding="utf-8").split("\n")
+        except FileNotFoundError:
+            return {}
+        except UnicodeDecodeError:
+            lines = []
+    pairs: _Kept = {}
     try:
-        *lines, _torn = path.read_text(encoding="utf-8").split("\n")
-    except FileNotFoundError:
-        return {}
-    except OSError as failure:
-        raise _unwritable(path, failure) from None
-    except UnicodeDecodeError:
-        lines = []
-    pairs: dict[Pair, tuple[str, Seen | None]] = {}
-    try:
-        head, *told = map(json.loads, lines)
+        head, *entries = map(json.loads, lines)
         number, about = head["format"], head["placement"]
-        for one in told:
+        for one in entries:
             pair = (str(one["provider"]), str(one["trait"]))
             if one["aggregate"] is None:
                 pairs.pop(pair, None)
             else:
-                pairs[pair] = (str(one["aggregate"]), _seen(one))
+                # Records of earlier releases do not say how the provider was seen.
+                known = "generation" in one
+                seen = Seen(int(one["generation"]), str(one["modified"])) if known else None
+                pairs[pair] = (str(one["aggregate"]), seen)
     except (ValueError, LookupError, TypeError):
-        raise Invalid(f"--state {path}: this is no record of sync_traits") from None
+        raise Invalid(f"--state {path}: this is not a record of sync_traits") from None
     if number != wanted["format"]:
         raise Invalid(f"--state {path}: a record of format {number}, not of {wanted['format']}")
     if about != wanted["placement"]:
@@ -186,12 +175,9 @@ def _read(path: Path, wanted: Mapping[str, Any]) -> dict[Pair, tuple[str, Seen |
     return pairs
 
 
-def _seen(one: Mapping[str, Any]) -> Seen | None:
-    """Return how a provider was seen; what earlier releases noted does not tell."""
-    if "generation" not in one:
-        return None
-    return Seen(int(one["generation"]), str(one["modified"]))
-
-
-def _unwritable(path: Path, failure: OSError) -> Invalid:
-    return Invalid(f"--state {path}: {failure.strerror}")
+@contextmanager
+def _at(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as failure:
+        raise Invalid(f"--state {path}: {failure.strerror}") from None

@@ -1,27 +1,27 @@
 """From host states to chosen hosts: filter, weigh, take the best, once for each instance."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from placement_sched.config.settings import Settings
-from placement_sched.model.host_report import HostReport
-from placement_sched.model.report import FilterReport, Rejected, WeigherReport
-from placement_sched.model.selection import Selection
+from placement_sched.model.results.decision import Selection
+from placement_sched.model.results.funnel import HostReport
+from placement_sched.model.results.stages import FilterReport, Rejected
 from placement_sched.model.server_group import ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.filters.server_group_anti_affinity_filter import (
-    ServerGroupAntiAffinityFilter,
-)
+from placement_sched.scheduler.filters.affinity_filter import ServerGroupAntiAffinityFilter
 from placement_sched.scheduler.headroom import Headroom
 from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.hosts.states import CloudView
 from placement_sched.scheduler.loading import Plugins
-from placement_sched.scheduler.named_hosts import each_refusal_by_name, is_forced, sift
-from placement_sched.scheduler.stages import FilterRun, WeighRun, run_filters
-from placement_sched.scheduler.weighing import Weighing
+from placement_sched.scheduler.narrowing import RequestFilterRun
+from placement_sched.scheduler.question import Searches
+from placement_sched.scheduler.requests.reading import SchedulingRequest
+from placement_sched.scheduler.weighing import Weighing, WeighRun
 from placement_sched.scheduler.weights import WeighedHost
+from placement_sched.settings import Settings
 
 #: From so many instances times hosts on it pays to count first how many there is room for.
 _MANY = 10_000
@@ -35,15 +35,10 @@ class Look:
     weighed: WeighRun
     ordered: tuple[WeighedHost, ...]
 
-    @property
-    def weighers(self) -> tuple[WeigherReport, ...]:
-        """Return the weighers that ran."""
-        return self.weighed.reports
-
     def host_reports(self) -> tuple[HostReport, ...]:
         """Return the hosts that passed, in final order, with their weights."""
-        told = {(report.host, report.node): report for report in self.weighed.host_reports()}
-        return tuple(told[host.obj.host, host.obj.nodename] for host in self.ordered)
+        reports = {(report.host, report.node): report for report in self.weighed.host_reports()}
+        return tuple(reports[host.obj.host, host.obj.nodename] for host in self.ordered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +66,7 @@ class _Progress:
     chosen: list[WeighedHost] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Chooser:
     """Chooses among hosts under given settings; ``alternates`` is how many to add for each."""
 
@@ -106,7 +101,7 @@ class Chooser:
                 return Choice((), first, placed, look if placed else None)
             best = look.ordered[0]
             chosen.append(best)
-            # Told now: what the next instance is given of the same host may be another part of it.
+            # Made now: what the next instance is given of the same host may be another part of it.
             selections.append(self._selection(best))
             to_come = len(uuids) - len(chosen)
             headroom.take(best.obj, [host.obj for host in look.ordered[1 : 1 + to_come]])
@@ -116,86 +111,65 @@ class Chooser:
         if first is None:  # a request is for one instance at least
             raise AssertionError("no instance was asked for")
         others = self._alternates(progress, left, spec, look)
-        return Choice(
-            tuple(
-                (best, *map(self._selection, others_of))
-                for best, others_of in zip(selections, others, strict=True)
-            ),
-            first,
-        )
+        pairs = zip(selections, others, strict=True)
+        return Choice(tuple((best, *map(self._selection, some)) for best, some in pairs), first)
 
     def _room(self, look: Look, spec: RequestSpec, headroom: Headroom) -> int | None:
         """Return how many instances the hosts have room for at most; None where few are asked for.
 
         To place one after the other until no host is left takes long where many are. With few it
-        is left to that: then it can be told which stage refused the last hosts.
+        is left to that: then it is known which stage rejected the last hosts.
         """
         hosts = [weighed.obj for weighed in look.ordered]
         number = spec.num_instances
         if number * len(hosts) < _MANY or number <= len(hosts):
             return None
-        return min(headroom.most(hosts), self._most_apart(hosts, spec))
-
-    def _most_apart(self, hosts: Sequence[HostState], spec: RequestSpec) -> int:
-        """Return how many instances the hosts may take at most where members keep apart."""
-        group = spec.instance_group
+        most, group = headroom.most(hosts), spec.instance_group
         kept = any(type(one) is ServerGroupAntiAffinityFilter for one in self._filters(spec))
         if group is None or group.policy != ANTI_AFFINITY or not kept:
-            return sys.maxsize
-        most = group.rules.get(MOST_PER_HOST, 1)
+            return most
         # An instance may stay on the host that it is on already.
         own = frozenset(spec.instance_uuids)
-        return sum(most + len(own & host.instances.keys()) for host in hosts)
+        apart = group.rules.get(MOST_PER_HOST, 1)
+        return min(most, sum(apart + len(own & host.instances.keys()) for host in hosts))
 
     def each_refusal(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
         """Yield each stage that refuses one host, evaluated alone, also after the first refusal.
 
         The first instance is asked for. Raises :class:`PluginFailed` where a filter raises.
         """
-        yield from each_refusal_by_name(host, spec, self.settings.scheduler.disabled_cells)
-        for plugin in self._filters(spec):
-            before = host.allocation_candidates
-            for report in run_filters((plugin,), [host], spec).reports:
-                if report.rejected:
-                    host.allocation_candidates = before  # for those that come after
-                    yield report
+        closed = self.settings.scheduler.disabled_cells
+        return filtering.each_refusal(host, spec, self._filters(spec), closed)
 
     def _filters(self, spec: RequestSpec) -> Sequence[BaseHostFilter]:
         """Return the filters that run for this request."""
-        return () if is_forced(spec) else self.plugins.driver.filters(self.plugins.filters)
+        return (
+            () if filtering.is_forced(spec) else self.plugins.driver.filters(self.plugins.filters)
+        )
 
     def _look(
-        self,
-        hosts: Sequence[HostState],
-        spec: RequestSpec,
-        progress: _Progress,
-        index: int,
+        self, hosts: Sequence[HostState], spec: RequestSpec, progress: _Progress, index: int
     ) -> tuple[Look, list[HostState]]:
-        """Return how the hosts look to the instance of this index, and who passed.
-
-        Only these are asked for the next one.
-        """
-        roomy = progress.headroom.with_room(hosts)
-        closed = self.settings.scheduler.disabled_cells
-        named = _with_room(hosts, roomy) if index else sift(roomy, spec, closed)
-        driver = self.plugins.driver
-        filtered = run_filters(self._filters(spec), named.hosts, spec, index)
+        """Return how the hosts look to the instance of this index, and those the next may ask."""
+        named = progress.headroom.with_room(hosts)
+        if index:
+            reports = _report_of_room(hosts, named)
+        else:
+            closed = self.settings.scheduler.disabled_cells
+            named, reports = filtering.filter_by_name(named, spec, closed)
+        filtered = filtering.run_filters(self._filters(spec), named, spec, index)
         # Once more: a filter may have dropped the candidate there was room for.
         standing = progress.headroom.with_room(filtered.hosts)
         weighed = progress.weighing.weigh(standing, spec)
-        ordered = driver.ordered(weighed.hosts, progress.chosen, self.random)
-        return Look((*named.reports, *filtered.reports), weighed, ordered), standing
+        ordered = self.plugins.driver.ordered(weighed.hosts, progress.chosen, self.random)
+        return Look((*reports, *filtered.reports), weighed, ordered), standing
 
     def _alternates(
-        self,
-        progress: _Progress,
-        hosts: Sequence[HostState],
-        spec: RequestSpec,
-        look: Look,
+        self, progress: _Progress, hosts: Sequence[HostState], spec: RequestSpec, look: Look
     ) -> list[list[WeighedHost]]:
         """Return other hosts for each instance: of the same cell, chosen for none (as in nova).
 
-        ``look`` is how they looked to the last instance. As in nova again, they are looked at anew
+        ``look`` is how they looked to the last instance. As in nova again, they are looked at again
         only where there are several, and then as for the last.
         """
         chosen = progress.chosen
@@ -212,30 +186,55 @@ class Chooser:
 
     def _selection(self, weighed: WeighedHost) -> Selection:
         host = weighed.obj
-        zones = sorted(
-            zone for aggregate in host.aggregates if (zone := aggregate.availability_zone)
-        )
-        default_zone = self.settings.DEFAULT.default_availability_zone
+        named = {each.availability_zone for each in host.aggregates if each.availability_zone}
+        zone = min(named, default=self.settings.DEFAULT.default_availability_zone)
         return Selection(
             service_host=host.host,
             nodename=host.nodename,
             compute_node_uuid=host.uuid or "",
             cell_uuid=host.cell_uuid,
-            availability_zone=next(iter(zones), default_zone),
+            availability_zone=zone,
             weight=weighed.weight,
             allocation_request=next(iter(host.allocation_candidates), None),
             limits=dict(host.limits),
         )
 
 
-def _with_room(hosts: Sequence[HostState], roomy: Sequence[HostState]) -> FilterRun:
-    """Return the hosts that have room for one more instance, told as filters tell."""
-    if len(roomy) == len(hosts):
-        return FilterRun(list(roomy), ())
-    kept = {id(host) for host in roomy}
+def _report_of_room(
+    hosts: Sequence[HostState], with_room: Sequence[HostState]
+) -> list[FilterReport]:
+    """Return a report as of a filter, where some hosts have no room for one more instance."""
+    if len(with_room) == len(hosts):
+        return []
+    kept = {id(host) for host in with_room}
     reason = "the instances before it leave no room for what it allocates"
-    rejected = tuple(
-        Rejected(host.host, host.nodename, reason) for host in hosts if id(host) not in kept
-    )
-    report = FilterReport(name="room_left", before=len(hosts), after=len(roomy), rejected=rejected)
-    return FilterRun(list(roomy), (report,))
+    without = [host for host in hosts if id(host) not in kept]
+    rejected = tuple(Rejected(host.host, host.nodename, reason) for host in without)
+    before, after = len(hosts), len(with_room)
+    return [FilterReport(name="room_left", before=before, after=after, rejected=rejected)]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How one request went, stage by stage; stages that were not reached are empty."""
+
+    request: SchedulingRequest
+    cloud: CloudView
+    chooser: Chooser
+    narrowed: RequestFilterRun
+    searches: Searches
+    hosts: tuple[HostState, ...] = ()
+    choice: Choice | None = None
+
+    @property
+    def unreported(self) -> list[str]:
+        """Return the root providers with candidates that are not known compute nodes."""
+        if self.choice is None:
+            return []
+        known = {host.uuid for host in self.hosts}
+        return [root for root in self.searches.roots if root not in known]
+
+    @property
+    def selections(self) -> tuple[tuple[Selection, ...], ...]:
+        """Return the hosts chosen for each instance, the best first; empty where one has none."""
+        return self.choice.selections if self.choice else ()

@@ -10,13 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from placement_sched.db.connection import Connection
-from placement_sched.model.candidate import Candidates
+from placement_sched.db.transaction import Connection
+from placement_sched.model.placement.candidate import Candidates
+from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState, has_candidates
-from placement_sched.store import capacity, resource_classes
+from placement_sched.store.placement import capacity, resource_classes
 
-#: An allocation request, as JSON.
-Candidate = Mapping[str, Any]
 #: A provider's uuid and the name of a class.
 Place = tuple[str, str]
 
@@ -40,26 +39,48 @@ class Headroom:
         self._roots: dict[str, set[str]] = defaultdict(set)
 
     @classmethod
+    def of(cls, connection: Connection, spec: RequestSpec, candidates: Candidates) -> Self:
+        """Return the accounts of a request: none for one instance, or a rebuild."""
+        needed = spec.num_instances > 1 and not spec.is_rebuild
+        return cls(connection, candidates) if needed else cls.unbounded()
+
+    @classmethod
     def unbounded(cls) -> Self:
         """Return what needs no accounts."""
         return cls(None, Candidates())
 
     def with_room(self, hosts: Iterable[HostState]) -> list[HostState]:
-        """Return the hosts that :meth:`fits` says yes of."""
+        """Return the hosts on which one more instance fits, beside those placed before.
+
+        The first candidate by which it does is put in front of the host's others: of two equal
+        devices the second instance takes the other.
+        """
         if self._connection is None:
             return list(hosts)
         touched = self._touched
         return [
             host
             for host in hosts
-            if (
-                has_candidates(host)
-                if host.uuid not in touched
-                else self._is_known(host) or self.fits(host)
-            )
+            if (self._fits(host) if host.uuid in touched else has_candidates(host))
         ]
 
-    def most(self, hosts: Iterable[HostState]) -> int:
+    def _fits(self, host: HostState) -> bool:
+        """Return whether one more instance fits on a host that was taken from."""
+        known, candidates = self._known.get(host.uuid), host.allocation_candidates
+        # A filter may have dropped candidates since.
+        if known is not None and known[0] is candidates and known[1] == len(candidates):
+            return True
+        free, taken = self._free, self._taken
+        for at, candidate in enumerate(candidates):
+            if all(free[place] >= n for place, n in _amounts(candidate) if place in taken):
+                if at:
+                    others = (*candidates[:at], *candidates[at + 1 :])
+                    host.allocation_candidates = [candidate, *others]
+                self._known[host.uuid] = (host.allocation_candidates, len(candidates))
+                return True
+        return False
+
+    def most(self, hosts: Sequence[HostState]) -> int:
         """Return a number of instances that these hosts have room for at most, in two statements.
 
         What a host's candidates may take of, they may take together only once: so no request of
@@ -67,7 +88,6 @@ class Headroom:
         """
         if self._connection is None:
             raise AssertionError("no accounts are kept")
-        hosts = list(hosts)
         self._read(self._connection, hosts)
         return sum(map(self._most_on, hosts))
 
@@ -94,33 +114,6 @@ class Headroom:
             ),
             default=sys.maxsize,
         )
-
-    def _is_known(self, host: HostState) -> bool:
-        """Return whether a host fits as it did before; a filter may have dropped candidates."""
-        kept = self._known.get(host.uuid)
-        return (
-            kept is not None and kept[0] is host.allocation_candidates and kept[1] == len(kept[0])
-        )
-
-    def fits(self, host: HostState) -> bool:
-        """Return whether one more instance fits, by the first of the host's candidates that does.
-
-        That one is put in front: of two equal devices the second instance takes the other.
-        """
-        if self._connection is None:
-            return True
-        if host.uuid not in self._touched:
-            return has_candidates(host)
-        candidates = host.allocation_candidates
-        for place, candidate in enumerate(candidates):
-            if self._has_room(candidate):
-                if place:
-                    others = (*candidates[:place], *candidates[place + 1 :])
-                    host.allocation_candidates = [candidate, *others]
-                offered = host.allocation_candidates
-                self._known[host.uuid] = (offered, len(offered))
-                return True
-        return False
 
     def take(self, host: HostState, next_best: Sequence[HostState] = ()) -> None:
         """Note that one more instance goes there.
@@ -149,28 +142,18 @@ class Headroom:
         """Learn what is free now of all that the hosts' candidates use, in two statements."""
         ids = {provider.uuid: provider.id for provider in self._candidates.providers}
         classes = {name: key for key, name in resource_classes.all_by_id(connection).items()}
-        wanted = {
-            place
-            for host in hosts
-            for candidate in host.allocation_candidates
-            for place, _ in _amounts(candidate)
-        } - self._free.keys()
+        candidates = (one for host in hosts for one in host.allocation_candidates)
+        used = {place for candidate in candidates for place, _ in _amounts(candidate)}
+        wanted = used - self._free.keys()
         keys = {place: (ids.get(place[0], 0), classes[place[1]]) for place in wanted}
         rooms = capacity.read(connection, keys.values())
         for place, key in keys.items():
             room = rooms.get(key)
             self._free[place] = room.inventory.capacity - room.used if room else 0
 
-    def _has_room(self, candidate: Candidate) -> bool:
-        return all(
-            self._free[place] >= amount
-            for place, amount in _amounts(candidate)
-            if place in self._taken
-        )
 
-
-def _amounts(candidate: Candidate) -> Iterator[tuple[Place, int]]:
-    """Yield what an instance takes by a candidate, and how much of it."""
+def _amounts(candidate: Mapping[str, Any]) -> Iterator[tuple[Place, int]]:
+    """Yield what an instance takes by an allocation request, and how much of it."""
     for uuid, part in candidate["allocations"].items():
         for name, amount in part["resources"].items():
             yield (uuid, name), amount

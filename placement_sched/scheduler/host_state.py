@@ -5,25 +5,25 @@ attribute that nova's HostState lacks; whatever else is needed goes on the plugi
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from placement_sched.model.candidate import AllocationRequest
-from placement_sched.model.compute_node import ComputeNode
+from oslo_log import log
+
+from placement_sched.errors import Conflict
+from placement_sched.model.compute_node import ComputeNode, Metric, Service
+from placement_sched.model.hardware.numa import FittedNUMACell, InstanceNUMACell
+from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
+from placement_sched.model.hardware.pci_matching import with_providers
+from placement_sched.model.hardware.pci_pools import PciPools, devices_of
 from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.host_instance import HostInstance
-from placement_sched.model.metric import Metric
-from placement_sched.model.numa_topology import FittedNUMACell
-from placement_sched.model.pci_pools import PciPools
-from placement_sched.model.service import Service
+from placement_sched.model.instance import HostInstance
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler import pci_devices
-from placement_sched.scheduler.hardware.host_fit import fit_to_host
-from placement_sched.scheduler.hardware.host_fit_devices import devices_of
-from placement_sched.scheduler.hardware.host_usage import with_usage
+
+LOG = log.getLogger(__name__)
 
 
 class ServiceView(Mapping[str, Any]):
@@ -31,31 +31,19 @@ class ServiceView(Mapping[str, Any]):
 
     __slots__ = ("_service",)
 
-    _KEYS = (
-        "id",
-        "uuid",
-        "host",
-        "binary",
-        "disabled",
-        "disabled_reason",
-        "forced_down",
-        "last_seen_up",
-        "updated_at",
-    )
-
     def __init__(self, service: Service) -> None:
         self._service = service
 
     def __getitem__(self, key: str) -> Any:
-        if key in self._KEYS:
+        if key in Service._fields:
             return getattr(self._service, key)
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._KEYS)
+        return iter(Service._fields)
 
     def __len__(self) -> int:
-        return len(self._KEYS)
+        return len(Service._fields)
 
 
 #: The service of a host none is known of: it was never seen up.
@@ -135,7 +123,7 @@ class HostState:
         if uuid is not None:
             built = HostInstance.being_built(uuid, spec_obj, self.host, self.nodename)
             self.instances[uuid] = built
-        pci_devices.take(self, spec_obj, numa_cells or None)
+        take_devices(self, spec_obj, numa_cells or None)
 
     def __repr__(self) -> str:
         return (
@@ -172,9 +160,14 @@ def make(
     return state
 
 
-def offer(state: HostState, requests: Sequence[AllocationRequest]) -> None:
-    """Give a host what the candidates search found for it."""
-    state._candidates = tuple(requests)  # noqa: SLF001 - a public method would be one of nova's
+def offer(state: HostState, requests: Sequence[Any]) -> None:
+    """Give a host the ways to allocate on it: a tuple of those that the candidates search found."""
+    state._candidates = requests  # noqa: SLF001 - a public method would be one of nova's
+
+
+def candidates_of(state: HostState) -> Sequence[Any]:
+    """Return the ways to allocate on a host, as :func:`offer` takes them."""
+    return state._candidates  # noqa: SLF001 - as above
 
 
 def has_candidates(state: HostState) -> bool:
@@ -185,7 +178,7 @@ def has_candidates(state: HostState) -> bool:
 def _take_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACell]:
     """Take NUMA nodes away, and return them as the instance has them; none where it asks for none.
 
-    What does not fit takes nothing: the filter that would have told is not enabled.
+    What does not fit takes nothing: the filter that would reject the host is not enabled.
     """
     if not spec.numa_topology or not state.numa_topology:
         return ()
@@ -200,6 +193,36 @@ def _take_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACell]:
         return ()
     state.numa_topology = with_usage(state.numa_topology, fitted)
     return fitted
+
+
+def take_devices(
+    state: HostState, spec: RequestSpec, numa_cells: Sequence[InstanceNUMACell] | None = None
+) -> None:
+    """Take the PCI devices of one instance away from a host, those of its first candidate.
+
+    ``numa_cells`` are those of the instance as they lie on the host, where that is known. Where no
+    filter has seen to it that there are enough, that is logged, and what there is counts. Source:
+    nova's documentation, "PCI tracking in Placement", and nova 34's scheduler observed.
+    """
+    if spec.pci_requests is None or not spec.pci_requests.requests or state.pci_stats is None:
+        return
+    candidate: Mapping[str, Any] = next(iter(state.allocation_candidates), {})
+    try:
+        requests, mappings = spec.pci_requests.requests, candidate.get("mappings")
+        state.pci_stats.apply_requests(requests, mappings, numa_cells)
+    except Conflict as lacking:
+        LOG.warning("host %s was chosen without enough PCI devices: %s", state.host, lacking.detail)
+
+
+def assigned(spec: RequestSpec, allocation_request: Mapping[str, Any] | None) -> RequestSpec:
+    """Return the request with the providers of its devices written into it, as nova does.
+
+    So that it is known later, with other candidates, which devices it took.
+    """
+    mappings = (allocation_request or {}).get("mappings")
+    if spec.pci_requests is None or not mappings:
+        return spec
+    return replace(spec, pci_requests=with_providers(spec.pci_requests, mappings))
 
 
 def _take_over(state: HostState, node: ComputeNode, free_disk_gb: int) -> None:

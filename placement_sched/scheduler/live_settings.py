@@ -1,47 +1,64 @@
-"""The settings that requests go by, read again when a file that they come from changes.
+"""The settings of requests: those of the files, read again on a change, and overrides over them.
 
-These are the configuration files, as far as they say what may vary from request to request, and
-the file that ``[scheduler] json_config_location`` names.
+The files are the configuration's, as far as their options may vary from request to request, and
+the one that ``[scheduler] json_config_location`` names, as ``scheduler_json_config_location`` did
+in nova up to Newton: its options override the configuration as those of a request do. Source:
+"Description of scheduler configuration options", OpenStack Configuration Reference, Icehouse to
+Newton.
 """
 
-import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock
 from time import monotonic
+from typing import Any
 
+import orjson
 from oslo_log import log
 
-from placement_sched.config.lines import files_read
-from placement_sched.config.settings import Settings
-from placement_sched.errors import ConfigurationError
-from placement_sched.model.clock import Clock
-from placement_sched.scheduler import options_file
-from placement_sched.scheduler.loading import full_conf, read_settings
-from placement_sched.scheduler.overriding import standing_options
-from placement_sched.scheduler.policies.registry import policies_for
-from placement_sched.scheduler.policies.sections import RATIOS
+from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.model.clock import Clock, utcnow
+from placement_sched.model.document import with_whole_numbers
+from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.scheduler import loading
+from placement_sched.scheduler.plugin import path_of
+from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import restart_options, server_options
+from placement_sched.settings.sources import files_read
+from placement_sched.settings.watch import Watch
 
 LOG = log.getLogger(__name__)
 
 #: Seconds between two looks at the files.
 PAUSE = 1.0
+#: What is logged where files cannot be used, after the reason.
+KEPT = "%s; keeping the previous settings"
 
-#: Read when the server starts by what these options set up, but read again all the same.
-_READ_AGAIN = RATIOS | {
-    ("scheduler", name) for name in ("policies", "policy_overrides", "policy_selection")
-}
-
-#: What tells one state of a file from another; None where there is none.
-Stamp = tuple[int, int, int] | None
+_FIXED = "{!r} is not read per request, but when the server starts"
+_OURS = tuple(
+    f"placement_sched.scheduler.{package}."
+    for package in ("filters", "weights", "request_filters", "drivers", "policies.selectors")
+)
+#: The options that name classes, which are imported.
+_NAMING = (
+    ("filter_scheduler", "available_filters"),
+    ("filter_scheduler", "enabled_filters"),
+    ("filter_scheduler", "weight_classes"),
+    ("scheduler", "request_filters"),
+    ("scheduler", "driver"),
+    ("scheduler", "policy_selection"),
+)
 
 
 class LiveSettings:
     """The settings in effect from now on: those of the start, and what files say since.
 
-    Files that are spoilt are told in the log, and what was in effect stays so, as a whole; so it
-    does where a policy that is ``in_use`` could not be used any more. Where the file of options is
-    spoilt already, ``settings`` themselves are in effect: those that could be used last, in a
-    worker that replaces another.
+    Where the files cannot be used, or a scheduling policy that is ``in_use`` could not be used any
+    more, that is logged and all settings stay as they were. Where the options file is broken
+    already, ``settings`` themselves are in effect: the last that could be used, in a worker that
+    replaces another.
     """
 
     def __init__(
@@ -51,105 +68,205 @@ class LiveSettings:
         elapsed: Callable[[], float] = monotonic,
         in_use: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        self._configured = settings
         self._clock = clock
-        self._elapsed = elapsed
         self._in_use = in_use
-        self._look_again = elapsed() + PAUSE
-        self._stamps = self._look()
+        self._now = Reading(settings, settings)
+        self._watch = Watch(lambda: files_of(self._now.configured), PAUSE, elapsed)
         self._reading = Lock()
-        self._settings = settings
         self._read_all = False
         refused = ""
         try:
-            self._settings = self._laid_over(settings)
+            self._now = Reading(settings, _with_options_file(settings, clock))
         except ConfigurationError as wrong:
             self._read_all, refused = True, wrong.detail
         if refused:
-            LOG.error("%s; keeping the previous settings", refused)
+            LOG.error(KEPT, refused)
 
     def settings(self) -> Settings:
         """Return the settings in effect, having looked at the files once in :data:`PAUSE` seconds.
 
-        Whoever comes while another thread reads them goes by what they said before.
+        While one thread reads them again, the others go by the previous settings.
         """
-        if not self._stamps or self._elapsed() < self._look_again:
-            return self._settings
-        if self._reading.acquire(blocking=False):
+        if self._watch.is_due() and self._reading.acquire(blocking=False):
             try:
-                self._look_again = self._elapsed() + PAUSE
-                self._refresh()
+                if changed := self._watch.changed():
+                    self._read_again(changed)
             finally:
                 self._reading.release()
-        return self._settings
+        return self._now.in_effect
 
-    def _refresh(self) -> None:
-        stamps = self._look()
-        changed = [
-            file
-            for file in {**stamps, **self._stamps}
-            if stamps.get(file) != self._stamps.get(file)
-        ]
-        if not changed:
-            return
-        # Noted before they are read: a change in between is seen next time.
-        self._stamps = stamps
+    def _read_again(self, changed: Collection[str]) -> None:
+        files = files_read(self._now.configured.conf)
+        whole = self._read_all or any(file in files for file in changed)
         refused = ""
         try:
-            self._take_up(changed)
+            self._now = read_again(self._now, self._in_use, self._clock, whole=whole)
+            self._read_all = False
         except ConfigurationError as wrong:
             refused = wrong.detail
-        if refused:  # told behind the failure, which the log would tell once more
-            LOG.warning("%s; keeping the previous settings", refused)
+        if refused:  # logged after the failure, which the log would show once more
+            LOG.warning(KEPT, refused)
         else:
             LOG.info("%s: changed, and in effect", ", ".join(changed))
 
-    def _take_up(self, changed: Collection[str]) -> None:
-        configured = self._configured
-        if self._read_all or any(file in files_read(configured.conf) for file in changed):
-            configured = read_again(configured)
-        found = self._laid_over(configured)
-        before = policies_for(self._settings, self._clock)
-        used = [name for name in self._in_use() if before.usable(name)]
-        policies_for(found, self._clock).check(used)
-        self._configured, self._settings, self._read_all = configured, found, False
 
-    def _laid_over(self, configured: Settings) -> Settings:
-        found = options_file.read(configured, self._clock)
-        for told in found.passed_over:
-            LOG.warning("%s; it is ignored", told)
-        return found.settings
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What files said at one time: the configuration, and that with the options file over it."""
 
-    def _look(self) -> dict[str, Stamp]:
-        named = self._configured.scheduler.json_config_location
-        # What comes into the folder of further files is seen as well.
-        files = files_read(self._configured.conf)
-        return stamps_of([*files, named] if named else files)
+    configured: Settings
+    in_effect: Settings
 
 
-def read_again(running: Settings) -> Settings:
+def files_of(configured: Settings) -> list[str]:
+    """Return the files that settings come from, those in a directory of files as there are now."""
+    named = configured.scheduler.json_config_location
+    files = files_read(configured.conf)
+    return [*files, named] if named else files
+
+
+def read_again(
+    before: Reading,
+    in_use: Callable[[], Collection[str]],
+    clock: Clock = utcnow,
+    *,
+    whole: bool = True,
+) -> Reading:
+    """Return what the files say now; unless ``whole``, only the options file is read.
+
+    Raises :class:`ConfigurationError` where they cannot be read or used, or a scheduling policy
+    that is ``in_use`` and could be used could not be any more.
+    """
+    configured = _with_files(before.configured) if whole else before.configured
+    in_effect = _with_options_file(configured, clock)
+    policies = policies_for(before.in_effect, clock)
+    used = [name for name in in_use() if policies.usable(name)]
+    policies_for(in_effect, clock).check(used)
+    return Reading(configured, in_effect)
+
+
+def _with_files(running: Settings) -> Settings:
     """Return ``running`` with what its files say now of options that may vary while it runs.
 
-    What else has changed is told in the log: it takes a restart. Raises
-    :class:`ConfigurationError` where the files cannot be read or used.
+    What else has changed takes a restart, which is logged.
     """
-    # The folder of further files is found anew, as at the start.
-    fresh = read_settings(running.conf.config_file or (), full_conf())
-    standing = standing_options() - _READ_AGAIN
+    # A directory of files is listed again, as at the start.
+    fresh = loading.read_settings(running.conf.config_file or (), loading.full_conf())
+    fixed = restart_options()
     changed = running.unlike(fresh)
-    for group, name in sorted(changed & standing):
+    for group, name in sorted(changed & fixed):
         LOG.warning("[%s] %s has changed, which takes a restart", group, name)
-    return running.with_values_of(fresh, changed - standing)
+    return running.with_values_of(fresh, changed - fixed)
 
 
-def stamps_of(files: Iterable[str]) -> dict[str, Stamp]:
-    """Return what tells the files as they are from what they may become."""
-    return {file: _stamp(file) for file in files}
+def _with_options_file(configured: Settings, clock: Clock) -> Settings:
+    found = with_options_file(configured, clock)
+    for ignored in found.ignored:
+        LOG.warning("%s; it is ignored", ignored)
+    return found.settings
 
 
-def _stamp(file: str) -> Stamp:
+def overridden(
+    running: Settings, overrides: Mapping[str, Any], source: str = "overrides"
+) -> Settings:
+    """Return the settings of a request with overrides, ``{"group.option": value}``.
+
+    ``source`` is where they stand, for messages. Raises :class:`Invalid` naming the key of an
+    option that does not exist, is not read per request or has a wrong value, and of one that names
+    code that the operator has not named.
+    """
+    for key in overrides:
+        if running.meant_by(key, source) in server_options():
+            raise Invalid(f"{source}: {_FIXED.format(key)}")
+    settings = running.overridden(overrides, source)
+    _check_code(running, settings, source)
+    return settings
+
+
+def _check_code(running: Settings, overridden: Settings, source: str) -> None:
+    """Raise :class:`Invalid` where a request's overrides name code that the operator did not.
+
+    A dotted path is imported, which only the configuration may ask for.
+    """
+    trusted = {path_of(kind) for kind in loading.all_announced()}
+    for group, option in _NAMING:
+        values = [getattr(getattr(one, group), option) for one in (running, overridden)]
+        before, after = ({one} if isinstance(one, str) else set(one) for one in values)
+        known = (loading.NOVA_DRIVERS,) if option == "driver" else loading.NOVA
+        for path in after - before - trusted:
+            if "." in path and not path.startswith((*known, *_OURS)):
+                raise Invalid(
+                    f"{source}: {group}.{option}: {path!r} is not one of the shipped classes, and "
+                    "the configuration does not name it"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class WithOptionsFile:
+    """Settings with the options of a file over them, and why some of its options are ignored."""
+
+    settings: Settings
+    ignored: tuple[str, ...] = ()
+
+
+def with_options_file(settings: Settings, clock: Clock = utcnow) -> WithOptionsFile:
+    """Return ``settings`` with the options of the file that they name; by default none is named.
+
+    Options that do not exist here, or that the server reads once when it starts, are ignored: the
+    file may be another program's as well. Raises :class:`ConfigurationError` in one line for a
+    file that cannot be read or is not a JSON object, and for a wrong value.
+    """
+    path = settings.scheduler.json_config_location
+    if not path:
+        return WithOptionsFile(settings)
+    source = f"[scheduler] json_config_location: {path}"
+    given = dict(_flat(_document(path, source), source))
+    useless = {key: why for key in given if (why := _useless(settings, key))}
+    useful = {key: value for key, value in given.items() if key not in useless}
     try:
-        found = os.stat(file)  # noqa: PTH116 - while requests wait, and a Path is slower
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+        changed = overridden(settings, useful, source)
+    except Invalid as wrong:
+        raise ConfigurationError(wrong.detail) from None
+    try:
+        checked_plugins(changed, clock)
+    except ConfigurationError as wrong:
+        raise ConfigurationError(f"{source}: {wrong.detail}") from None
+    return WithOptionsFile(changed, tuple(f"{source}: {why}" for why in useless.values()))
+
+
+def _document(path: str, source: str) -> Mapping[str, Any]:
+    try:
+        found = orjson.loads(Path(path).read_bytes())
+    except OSError as failure:
+        raise ConfigurationError(f"{source}: {failure.strerror}") from None
+    except orjson.JSONDecodeError as wrong:
+        raise ConfigurationError(f"{source}: it is not JSON: {wrong}") from None
+    if not isinstance(found, dict):
+        raise ConfigurationError(f"{source}: it is not a JSON object of options and values")
+    whole: Mapping[str, Any] = with_whole_numbers(found)
+    return whole
+
+
+def _flat(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, Any]]:
+    """Yield ``group.option`` and value, also of options that stand in an object of their group."""
+    for key, value in document.items():
+        options = value.items() if isinstance(value, dict) else (("", value),)
+        for name, one in options:
+            whole = f"{key}.{name}" if name else key
+            items = one if isinstance(one, list) else [one]
+            if not all(isinstance(item, str | int | float) for item in items):
+                raise ConfigurationError(
+                    f"{source}: {whole}: a value is a text, a number, true, false or a list of such"
+                )
+            yield whole, one
+
+
+def _useless(settings: Settings, key: str) -> str | None:
+    """Return why an option in the file changes nothing, or None where it does."""
+    try:
+        meant = settings.meant_by(key)
+    except Invalid:
+        registered = settings.conf.registered
+        known = (f"{group}.{name}" for group, options in registered.items() for name in options)
+        return f"there is no option {key!r}{did_you_mean(nearest(key, known))}"
+    return _FIXED.format(key) if meant in server_options() else None

@@ -1,14 +1,27 @@
 """What request filters, host filters and weighers have in common."""
 
-from collections.abc import Iterable
+import importlib
+import pkgutil
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, ClassVar, Self
+from functools import cache
+from types import ModuleType
+from typing import Any, ClassVar, Self, TypeVar
 
 from oslo_config import cfg
+from oslo_log import log
 
-from placement_sched.config import CONF, Settings
-from placement_sched.config.in_effect import in_effect, settings_in_effect
+from placement_sched import errors
 from placement_sched.model.clock import Clock, utcnow
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import CONF
+from placement_sched.settings.in_effect import in_effect, settings_in_effect
+from placement_sched.settings.opts import described
+
+LOG = log.getLogger(__name__)
+
+Kind = TypeVar("Kind")
 
 #: An option and the group it is in.
 Option = tuple[str, cfg.Opt]
@@ -23,6 +36,9 @@ class SchedulerPlugin:
     """
 
     options: ClassVar[tuple[Option, ...]] = ()
+
+    #: The policy of server groups that a filter or weigher enforces, if any.
+    server_group_policy: ClassVar[str | None] = None
 
     _settings: Settings | None = None
     _clock: Clock = staticmethod(utcnow)
@@ -54,6 +70,11 @@ class SchedulerPlugin:
         return self._clock()
 
 
+def in_group(group: str, *options_and_help: Any) -> tuple[Option, ...]:
+    """Return the options of one group, each followed by its help, as a plugin declares them."""
+    return tuple((group, option) for option in described(*options_and_help))
+
+
 def register(conf: cfg.ConfigOpts, options: Iterable[Option]) -> None:
     """Make ``options`` known to ``conf``; those it knows already stay as they are."""
     for group, option in options:
@@ -63,3 +84,59 @@ def register(conf: cfg.ConfigOpts, options: Iterable[Option]) -> None:
 def path_of(kind: type) -> str:
     """Return the dotted path of a class, by which operators know it."""
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def overrides(plugin: object, base: type, names: Iterable[str]) -> bool:
+    """Return whether a plugin's class has its own way of any of these methods of its base."""
+    kind = type(plugin)
+    return any(getattr(kind, name, None) is not getattr(base, name, None) for name in names)
+
+
+@contextmanager
+def calling(plugin: SchedulerPlugin, blameless: Container[BaseException] = ()) -> Iterator[None]:
+    """Run a plugin's code: its settings are in effect, and what it raises names its class.
+
+    Errors of ours and those that are ``blameless`` go up as they are; any other becomes
+    :class:`~placement_sched.errors.PluginFailed`.
+    """
+    try:
+        with in_effect(plugin.settings):
+            yield
+    except errors.Error:
+        raise
+    except (Exception, GeneratorExit, SystemExit) as failure:
+        if failure in blameless:
+            raise
+        path = path_of(type(plugin))
+        LOG.exception("%s failed", path)
+        reason = errors.one_line(f"{type(failure).__name__}: {_text(failure)}").rstrip(": ")
+        raise errors.PluginFailed(f"{path} failed: {reason}") from failure
+
+
+def _text(failure: BaseException) -> str:
+    """Return the message of a failure as text that can be sent, whatever it is made of."""
+    try:
+        return str(failure).encode(errors="replace").decode()
+    except Exception:  # noqa: BLE001 - of third-party code, of which anything may come
+        return "its message cannot be shown"
+
+
+def classes_in(package: ModuleType, base: type[Kind]) -> list[type[Kind]]:
+    """Return the public subclasses of ``base`` that the package's modules define, by name."""
+    return [kind for kind in _classes_of(package) if issubclass(kind, base)]
+
+
+@cache  # a folder is looked at once: what is in it stays while the process runs
+def _classes_of(package: ModuleType) -> list[type]:
+    found: list[type] = []
+    for module_info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(module_info.name)
+        # What a module only imports is another one's plugin.
+        found += [
+            value
+            for value in vars(module).values()
+            if isinstance(value, type)
+            and value.__module__ == module.__name__
+            and not value.__name__.startswith("_")
+        ]
+    return sorted(found, key=lambda kind: kind.__name__)

@@ -1,53 +1,107 @@
 """From a request to a question: what the candidates search is asked for a request spec."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 
-from placement_sched.config.settings import Settings
+from placement_sched.candidates.search import Search, find, prepare
 from placement_sched.errors import Invalid, TooComplex, UnknownNames
-from placement_sched.model.ignored import Ignored
-from placement_sched.model.query import (
-    AggregateTerms,
-    CandidatesQuery,
-    RequestGroup,
-    TraitTerms,
-)
-from placement_sched.model.report import RequestFilterReport
+from placement_sched.model.placement import query as questions
+from placement_sched.model.placement.candidate import Candidates, together
+from placement_sched.model.results.funnel import Ignored
+from placement_sched.model.results.stages import RequestFilterReport
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.groups import groups_of
-from placement_sched.scheduler.groups.gathering import Groups
-from placement_sched.scheduler.groups.requested import aggregate_terms
-from placement_sched.scheduler.hardware.cpus import cpu_policy
-from placement_sched.scheduler.stages import who_said
-
-#: Hints that name other hosts or members, which a limit might cut away.
-_UNLIMITED = ("group", "same_host", "different_host")
-_PARAMS = "$.request_spec.request_level_params"
+from placement_sched.scheduler.filtering import named_nodes
+from placement_sched.scheduler.groups import Groups, aggregate_terms, groups_of
+from placement_sched.scheduler.hosts.states import CloudView
+from placement_sched.scheduler.narrowing import RequestFilterRun, who_said
+from placement_sched.scheduler.requests.reading import SchedulingRequest
+from placement_sched.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """The nodes to which a request is confined by name: their uuids, or None for no such names."""
+    """The nodes to which a request is confined by name: their uuids, or None for no such names.
+
+    ``unlimited_hints`` are the scheduler hints that name hosts in another way.
+    """
 
     nodes: tuple[str, ...] | None = None
+    unlimited_hints: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredSearch:
+    """One question that was put to the candidates search, and what it found."""
+
+    search: Search
+    found: Candidates
+
+
+@dataclass(frozen=True, slots=True)
+class Searches:
+    """What the candidates search was asked for a request, and what it found.
+
+    ``query`` is the question, None for a rebuild. ``asked`` is None where a request filter refused
+    the request. ``fallback`` asks for VCPU where ``asked`` asks for PCPU: what both find counts.
+    ``ignored`` is what of flavor and image has no effect.
+    """
+
+    query: questions.CandidatesQuery | None = None
+    ignored: tuple[Ignored, ...] = ()
+    asked: AnsweredSearch | None = None
+    fallback: AnsweredSearch | None = None
 
     @property
-    def only(self) -> str | None:
-        """Return the node, where there is exactly one."""
-        return self.nodes[0] if self.nodes is not None and len(self.nodes) == 1 else None
+    def found(self) -> Candidates:
+        """Return all candidates, those of the question itself first."""
+        return together([one.found for one in (self.asked, self.fallback) if one is not None])
 
     @property
-    def is_loose(self) -> bool:
-        """Return whether there are several, of which a question can name no tree."""
-        return self.nodes is not None and len(self.nodes) > 1
+    def roots(self) -> dict[str, None]:
+        """Return the uuids of the root providers that candidates lie on, in the order found."""
+        return dict.fromkeys([request.root_uuid for request in self.found.requests])
 
 
 @dataclass(frozen=True, slots=True)
 class RequestQuestion:
     """What the candidates search is asked for a request, and what of the request is ignored."""
 
-    query: CandidatesQuery
+    query: questions.CandidatesQuery
     ignored: tuple[Ignored, ...] = ()
+
+
+def ask(
+    cloud: CloudView, request: SchedulingRequest, narrowed: RequestFilterRun, random: Random
+) -> Searches:
+    """Return the candidates for a request as its request filters narrowed it.
+
+    A rebuild asks nothing: the instance keeps its host and what it allocates there, as in nova.
+    Raises what :func:`question_from` raises.
+    """
+    spec, settings, connection = narrowed.spec, request.settings, cloud.connection
+    if spec.is_rebuild:
+        return Searches()
+    nodes = named_nodes(connection, spec)
+    uuids = None if nodes is None else tuple(node.uuid for node in nodes)
+    named = Confinement(uuids, request.plugins.unlimited_hints)
+
+    def answered(question: RequestQuestion) -> AnsweredSearch:
+        try:
+            search = prepare(connection, question.query)
+        except UnknownNames as unknown:
+            raise unknown_in(spec, unknown, narrowed.reports) from None
+        return AnsweredSearch(search, find(connection, search, settings, random))
+
+    question = question_from(spec, settings, named)
+    cloud.memory.ignored.log(question.ignored)
+    searches = Searches(question.query, question.ignored)
+    if narrowed.refusal:
+        return searches
+    asked, fallback = answered(question), None
+    if falls_back(spec, settings):
+        fallback = answered(question_from(spec, settings, named, pinned=False))
+    return replace(searches, asked=asked, fallback=fallback)
 
 
 def question_from(
@@ -62,25 +116,29 @@ def question_from(
     groups = groups_of(spec, pinned=pinned)
     if groups.ignored and settings.scheduler.strict_extra_specs:
         raise Invalid(groups.ignored[0].refusal)
-    frozen = [group.frozen() for group in groups]
-    frozen = _at_destination(frozen, spec, named)
-    ties = spec.same_subtree
-    _check_ties(groups, ties)
-    _check_resources(groups, frozen, ties)
+    frozen = _at_destination([group.frozen() for group in groups], spec, named)
+    _check(groups, frozen, spec.same_subtree)
     most = settings.placement.max_request_groups
     if len(frozen) > most:
         raise TooComplex(
             f"{len(frozen)} request groups are asked for, where [placement] max_request_groups "
             f"allows {most}."
         )
-    query = CandidatesQuery(
+    # What a limit cuts might be what is wanted.
+    uncut = (
+        (named.nodes is not None and len(named.nodes) > 1)
+        or spec.destination.only_cell
+        or spec.instance_group is not None
+        or any(name in spec.scheduler_hints for name in named.unlimited_hints)
+    )
+    query = questions.CandidatesQuery(
         groups=tuple(frozen),
         group_policy=_policy(groups),
-        root=TraitTerms(
+        root=questions.TraitTerms(
             tuple(frozenset({name}) for name in sorted(spec.root_required)), spec.root_forbidden
         ),
-        same_subtrees=ties,
-        limit=_limit(spec, settings, named),
+        same_subtrees=spec.same_subtree,
+        limit=None if uncut else settings.scheduler.max_placement_results,
     )
     return RequestQuestion(query, tuple(groups.ignored))
 
@@ -91,42 +149,41 @@ def falls_back(spec: RequestSpec, settings: Settings) -> bool:
     Only a CPU policy asks for that, not ``resources:PCPU`` (nova's documentation, "CPU
     topologies"; ``[workarounds] disable_fallback_pcpu_query``).
     """
-    dedicated = cpu_policy(spec.flavor, spec.image) == "dedicated"
+    dedicated = spec.hardware.cpus.policy == "dedicated"
     return dedicated and not settings.workarounds.disable_fallback_pcpu_query
 
 
 def unknown_in(
     spec: RequestSpec, unknown: UnknownNames, reports: Sequence[RequestFilterReport] = ()
 ) -> Invalid:
-    """Return the error that tells where in the request the unknown names came from.
+    """Return the error for unknown names, with the places in the request that name them.
 
-    ``reports`` tell which request filter brought a trait of the root.
+    ``reports`` show which request filter added a trait of the root.
     """
     groups = groups_of(spec)
     places = [place for name in unknown.names for place in groups.sources_of(name)]
+    of_root = {"root_required": spec.root_required, "root_forbidden": spec.root_forbidden}
     for name in unknown.names:
-        for way, traits in (
-            ("root_required", spec.root_required),
-            ("root_forbidden", spec.root_forbidden),
-        ):
-            places += [who_said(way, name, reports)] * (name in traits)
-    told = f"No such {unknown.kind}: {', '.join(unknown.names)}"
-    return Invalid(f"{told} ({', '.join(places)})" if places else told)
+        places += [who_said(way, name, reports) for way in of_root if name in of_root[way]]
+    reason = f"No such {unknown.kind}: {', '.join(unknown.names)}"
+    return Invalid(f"{reason} ({', '.join(places)})" if places else reason)
 
 
 def _at_destination(
-    groups: list[RequestGroup], spec: RequestSpec, named: Confinement
-) -> list[RequestGroup]:
+    groups: list[questions.RequestGroup], spec: RequestSpec, named: Confinement
+) -> list[questions.RequestGroup]:
     """Return the groups with the one without suffix confined to where the request may go."""
     destination = spec.destination
     wanted = aggregate_terms(
         (joined.split(",") for joined in destination.aggregates),
         (uuid for joined in destination.forbidden_aggregates for uuid in joined.split(",")),
     )
-    if wanted == AggregateTerms() and named.only is None:
+    # Of several nodes a question can name no tree.
+    only = named.nodes[0] if named.nodes is not None and len(named.nodes) == 1 else None
+    if wanted == questions.AggregateTerms() and only is None:
         return groups
-    plain = next((group for group in groups if not group.suffix), RequestGroup())
-    confined = replace(plain, aggregates=wanted, in_tree=named.only)
+    plain = next((group for group in groups if not group.suffix), questions.RequestGroup())
+    confined = replace(plain, aggregates=wanted, in_tree=only)
     return [confined, *(group for group in groups if group.suffix)]
 
 
@@ -138,7 +195,7 @@ def _policy(groups: Groups) -> str | None:
     if groups.policy is not None or len(groups.suffixes) < 2:
         return groups.policy
     if len(groups.of_flavor) > 1:
-        named = ", ".join(repr(suffix) for suffix in groups.of_flavor)
+        named = ", ".join(map(repr, groups.of_flavor))
         raise Invalid(
             f"the flavor has several groups, {named}: the extra spec 'group_policy' has to say "
             "whether one provider may serve them (none) or not (isolate)"
@@ -146,41 +203,29 @@ def _policy(groups: Groups) -> str | None:
     return "none"
 
 
-def _limit(spec: RequestSpec, settings: Settings, named: Confinement) -> int | None:
-    """Return how many candidates to ask for; None where what is cut might be what is wanted."""
-    uncut = (
-        named.is_loose
-        or spec.destination.only_cell
-        or spec.instance_group is not None
-        or any(name in spec.scheduler_hints for name in _UNLIMITED)
-    )
-    return None if uncut else settings.scheduler.max_placement_results
+def _check(
+    groups: Groups, frozen: list[questions.RequestGroup], ties: tuple[tuple[str, ...], ...]
+) -> None:
+    """Raise :class:`Invalid` for a subtree of groups that are not there, and missing resources.
 
-
-def _check_ties(groups: Groups, ties: tuple[tuple[str, ...], ...]) -> None:
+    A group without resources is one that a subtree ties to others.
+    """
     for position, tie in enumerate(ties):
-        unknown = sorted(set(tie) - set(groups.suffixes))
-        if unknown:
+        if unknown := sorted(set(tie).difference(groups.suffixes)):
             raise Invalid(
                 f"there is no group {unknown[0]!r}, only "
                 f"{', '.join(map(repr, groups.suffixes)) or 'the one without suffix'} "
-                f"(at {_PARAMS}.same_subtree[{position}])"
+                f"(at $.request_spec.request_level_params.same_subtree[{position}])"
             )
-
-
-def _check_resources(
-    groups: Groups, frozen: list[RequestGroup], ties: tuple[tuple[str, ...], ...]
-) -> None:
-    """Raise :class:`Invalid` for a group without resources, unless a subtree ties it to others."""
     tied = {suffix for tie in ties for suffix in tie}
     for group in frozen:
         if not group.resources and group.suffix not in tied:
             name = f"group {group.suffix!r}" if group.suffix else "the group without suffix"
             askers = groups[group.suffix].askers if group.suffix in groups else []
-            told = ", ".join([*askers, *(() if group.suffix else groups.declining)])
+            sources = ", ".join([*askers, *(() if group.suffix else groups.declining)])
             raise Invalid(
-                f"{name} asks for no resources, only for providers of a kind or place ({told})"
+                f"{name} asks for no resources, only for providers of a kind or place ({sources})"
             )
     if not any(group.resources for group in frozen):
-        told = ", ".join(groups.declining)
-        raise Invalid(f"the request asks for no resources at all ({told})")
+        sources = ", ".join(groups.declining)
+        raise Invalid(f"the request asks for no resources at all ({sources})")

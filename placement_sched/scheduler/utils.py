@@ -14,15 +14,15 @@ LOG = log.getLogger(__name__)
 def get_weight_multiplier(
     host_state: HostState, multiplier_name: str, multiplier_config: float
 ) -> float:
-    """Return how much a weigher counts for a host: the smallest that its aggregates tell.
+    """Return how much a weigher counts for a host: the smallest that its aggregates name.
 
-    Without any, or where one is no number, it is what is configured.
+    Without any, or where one is not a number, it is what is configured.
     """
-    told = aggregate_values_from_key(host_state, multiplier_name)
+    values = aggregate_values_from_key(host_state, multiplier_name)
     try:
-        return float(validate_num_values(told, multiplier_config, cast_to=float))
+        return float(validate_num_values(values, multiplier_config, cast_to=float))
     except ValueError:
-        LOG.warning("aggregates of %s: %s is no number: %s", host_state, multiplier_name, told)
+        LOG.warning("aggregates of %s: %s is not a number: %s", host_state, multiplier_name, values)
         return multiplier_config
 
 
@@ -43,5 +43,5 @@ def parse_options(
         if key and found:
             pairs.append((key, value))
         else:
-            LOG.warning("%s: %r is no name%svalue", name or "options", item, sep)
+            LOG.warning("%s: %r is not name%svalue", name or "options", item, sep)
     return pairs

@@ -1,57 +1,154 @@
 """Weighing for the instances of one request, one after the other.
 
 The first instance has all hosts weighed. For a later one only the hosts are asked for that have
-changed since, by the very same weighers, and the others keep what was said of them. Where the
-changes move an end of a weigher's scale, all hosts get their shares of it anew: so the weights are
-those that a run for all hosts would give.
+changed since, by the very same weighers, and the others keep their weights. Where the changes move
+an end of a weigher's scale, all hosts get their shares of it again: so the weights are those that
+a run for all hosts would give.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
+from math import isfinite
+from typing import Any, Self
 
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.results.funnel import HostReport, WeightReport
+from placement_sched.model.results.stages import WeigherReport
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.stages import (
-    Column,
-    WeighRun,
-    calling,
-    finite,
-    has_a_say,
-    run_weighers,
-    weigh,
-)
-from placement_sched.scheduler.weights import (
-    BaseHostWeigher,
-    WeighedHost,
-    aggregates_of,
-    normalize,
-)
-
-#: Weighers of other packages may go by more than the host: they are always asked of all.
-_SHIPPED = "placement_sched.scheduler.weights."
-
+from placement_sched.scheduler.plugin import calling, overrides
+from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, aggregates_of, normalize
 
 #: The ends of a weigher's scale.
 Ends = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class _Scale:
-    """What a weigher said of some hosts, and the ends of the scale that their shares are of.
+class WeightColumn:
+    """The weights that one weigher gives the hosts, in the order they came.
 
-    There are none where the weigher did not weigh.
+    ``ends`` are those of its scale; None where it was not asked, since all hosts are
+    equal to it for the request.
     """
 
-    column: Column
-    ends: Ends | None
+    name: str
+    raw: Sequence[float]
+    normalized: Sequence[float]
+    multipliers: Sequence[float]
+    ends: Ends | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Return whether it adds anything to the weight of any host."""
+        return any(self.normalized) and any(self.multipliers)
+
+    def reports(self) -> list[WeightReport]:
+        """Return its report on each host; hosts of the same weights share one."""
+        every = list(zip(self.raw, self.normalized, self.multipliers, strict=True))
+        reports = {one: WeightReport(*one) for one in set(every)}
+        return [reports[one] for one in every]
+
+    def at(self, places: Sequence[int]) -> Self:
+        """Return the weights of the hosts at these places."""
+        return replace(
+            self,
+            raw=[self.raw[at] for at in places],
+            normalized=[self.normalized[at] for at in places],
+            multipliers=[self.multipliers[at] for at in places],
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """What was said of some hosts: their weights, and each weigher's column, in their order."""
+class WeighRun:
+    """The hosts with their weights, best first, and the weighers that ran.
 
-    weighed: list[WeighedHost]
-    scales: list[_Scale]
+    ``columns`` are in the order in which the hosts came; ``order`` has their places there.
+    """
+
+    hosts: list[WeighedHost]
+    reports: tuple[WeigherReport, ...]
+    columns: tuple[WeightColumn, ...]
+    order: list[int]
+
+    @classmethod
+    def of(cls, weighed: Sequence[WeighedHost], columns: Sequence[WeightColumn]) -> Self:
+        """Return the hosts best first; among equal weights, host then node ascending."""
+        keys = [(-one.weight, one.obj.host, one.obj.nodename) for one in weighed]
+        order = sorted(range(len(weighed)), key=keys.__getitem__)
+        return cls([weighed[at] for at in order], (), tuple(columns), order)
+
+    def host_reports(self) -> tuple[HostReport, ...]:
+        """Return what each weigher gave to each host, best first; made only when asked for."""
+        columns = [(column.name, column.reports()) for column in self.columns]
+        reports = []
+        for weighed, at in zip(self.hosts, self.order, strict=True):
+            weights = {name: of_hosts[at] for name, of_hosts in columns}
+            host = weighed.obj
+            reports.append(HostReport(host.host, host.nodename, weighed.weight, weights))
+        return tuple(reports)
+
+
+def run_weighers(
+    weighers: Sequence[BaseHostWeigher], hosts: Sequence[HostState], spec: RequestSpec
+) -> WeighRun:
+    """Return the hosts best first, a single one unweighed as in nova; raise PluginFailed."""
+    weighed = [WeighedHost(host) for host in hosts]
+    if len(hosts) < 2:
+        return WeighRun.of(weighed, ())
+    aggregates = aggregates_of(hosts)
+    columns = [_weigh(plugin, hosts, aggregates, spec) for plugin in weighers]
+    for column in columns:
+        if column.counts:
+            shares = zip(weighed, column.multipliers, column.normalized, strict=True)
+            for item, multiplier, share in shares:
+                item.weight += multiplier * share
+    run = WeighRun.of(weighed, columns)
+    best = run.order[0]
+    reports = []
+    for plugin, column in zip(weighers, columns, strict=True):
+        # Where none is configured, that of the best host is shown.
+        by_option = plugin.multiplier_option is not None
+        multiplier = plugin.configured_multiplier if by_option else column.multipliers[best]
+        reports.append(WeigherReport(column.name, multiplier))
+    return replace(run, reports=tuple(reports))
+
+
+def _weigh(
+    plugin: BaseHostWeigher,
+    hosts: Sequence[HostState],
+    aggregates: Collection[HostAggregate],
+    spec: RequestSpec,
+) -> WeightColumn:
+    """Return the weights of the hosts; ``aggregates`` are those that any of them is in."""
+    name, weigher = type(plugin).__name__, weigher_of(plugin)
+    with calling(plugin):
+        multipliers = _finite(weigher.multipliers(hosts, aggregates))
+        if not plugin.concerns(spec):
+            nothing = [0.0] * len(hosts)
+            return WeightColumn(name, nothing, nothing, multipliers)
+        # Some weigh in numbers of other kinds, which no answer could be made of.
+        raw = _finite(weigher.weights(hosts, spec))
+        if len(raw) != len(hosts):
+            raise ValueError(f"{len(raw)} weights for {len(hosts)} hosts")
+        ends = _ends(plugin, raw)
+        return WeightColumn(name, raw, normalize(raw, *ends), multipliers, ends)
+
+
+def _finite(given: Iterable[float]) -> list[float]:
+    """Return numbers as weights are made of them; raise :class:`ValueError` for any other."""
+    numbers = list(map(float, given))
+    if not isfinite(sum(numbers)):  # few sums are not finite though all numbers are
+        for number in numbers:
+            if not isfinite(number):
+                raise ValueError(f"a weight or multiplier of {number}")
+    return numbers
+
+
+def _ends(plugin: BaseHostWeigher, raw: Sequence[float]) -> Ends:
+    """Return the ends of a weigher's scale among hosts."""
+    low = min(raw) if plugin.minval is None else plugin.minval
+    return low, max(raw) if plugin.maxval is None else plugin.maxval
 
 
 class Weighing:
@@ -59,7 +156,8 @@ class Weighing:
 
     def __init__(self, weighers: Sequence[BaseHostWeigher]) -> None:
         self._weighers = weighers
-        self._kept: _Kept | None = None
+        self._weighed: list[WeighedHost] = []
+        self._columns: list[WeightColumn] = []
         self._changed: set[str] = set()
 
     def note(self, host: HostState) -> None:
@@ -67,114 +165,105 @@ class Weighing:
         self._changed.add(host.host)
 
     def weigh(self, hosts: Sequence[HostState], spec: RequestSpec) -> WeighRun:
-        """Return the hosts best first, as :func:`run_weighers` does.
-
-        They are those of the call before, or some of them in the same order.
-        """
-        # The members of a server group, which each instance joins, may tell on any host.
-        if self._kept is None or len(hosts) < 2 or spec.instance_group is not None:
-            return self._all(hosts, spec)
-        kept = _only(self._kept, hosts)
+        """Return the hosts best first: those of the call before, or some of them in that order."""
+        # The members of a server group, which each instance joins, may count on any host.
+        if not self._weighed or len(hosts) < 2 or spec.instance_group is not None:
+            return self._weigh_all(hosts, spec)
+        if len(hosts) < len(self._weighed):  # forget the weights of those that are gone
+            left = {id(host) for host in hosts}
+            places = [at for at, one in enumerate(self._weighed) if id(one.obj) in left]
+            self._weighed = [self._weighed[at] for at in places]
+            self._columns = [column.at(places) for column in self._columns]
         changed = [at for at, host in enumerate(hosts) if host.host in self._changed]
         self._changed.clear()
-        anew = [
-            _anew(plugin, scale, hosts, spec, changed)
-            for plugin, scale in zip(self._weighers, kept.scales, strict=True)
+        before = [column.ends for column in self._columns]
+        self._columns = [
+            _weigh_again(plugin, column, hosts, spec, changed)
+            for plugin, column in zip(self._weighers, self._columns, strict=True)
         ]
-        columns = [scale.column for scale, _ in anew]
-        moved = any(all_of_them for _, all_of_them in anew)
-        weighed = list(kept.weighed)
-        counting = [column for column in columns if column.counts]
+        moved = any(
+            not weigher_of(plugin).by_host or column.ends != ends
+            for plugin, column, ends in zip(self._weighers, self._columns, before, strict=True)
+        )
+        counting = [column for column in self._columns if column.counts]
         for at in range(len(hosts)) if moved else changed:
             weight = 0.0
             for column in counting:
                 weight += column.multipliers[at] * column.normalized[at]
             # A new one: the old one may be what an earlier instance was given.
-            weighed[at] = WeighedHost(hosts[at], weight)
-        self._kept = _Kept(weighed, [scale for scale, _ in anew])
-        order = sorted(
-            range(len(weighed)),
-            key=[(-one.weight, one.obj.host, one.obj.nodename) for one in weighed].__getitem__,
-        )
-        return WeighRun([weighed[at] for at in order], (), tuple(columns), order)
+            self._weighed[at] = WeighedHost(hosts[at], weight)
+        return WeighRun.of(self._weighed, self._columns)
 
-    def _all(self, hosts: Sequence[HostState], spec: RequestSpec) -> WeighRun:
+    def _weigh_all(self, hosts: Sequence[HostState], spec: RequestSpec) -> WeighRun:
         run = run_weighers(self._weighers, hosts, spec)
         self._changed.clear()
-        weighed = [run.hosts[0]] * len(hosts) if hosts else []
-        for one, at in zip(run.hosts, run.order, strict=True):
-            weighed[at] = one
         # A single host was not weighed, so that nothing can be kept of it.
-        several = zip(self._weighers, run.columns, strict=True) if len(hosts) > 1 else ()
-        scales = [_scale(plugin, column, spec) for plugin, column in several]
-        self._kept = _Kept(weighed, scales) if len(hosts) > 1 else None
+        places = zip(run.order, run.hosts, strict=True) if len(hosts) > 1 else ()
+        self._weighed = [one for _, one in sorted(places, key=lambda pair: pair[0])]
+        self._columns = list(run.columns)
         return run
 
 
-def _scale(plugin: BaseHostWeigher, column: Column, spec: RequestSpec) -> _Scale:
-    with calling(plugin):
-        weighs = not has_a_say(type(plugin)) or plugin.concerns(spec)
-    return _Scale(column, _ends(plugin, column.raw) if weighs else None)
-
-
-def _only(kept: _Kept, hosts: Sequence[HostState]) -> _Kept:
-    """Return what was said of these hosts, which are some of those kept."""
-    if len(hosts) == len(kept.weighed):
-        return kept
-    left = {id(host) for host in hosts}
-    places = [at for at, one in enumerate(kept.weighed) if id(one.obj) in left]
-    return _Kept(
-        [kept.weighed[at] for at in places],
-        [
-            _Scale(
-                replace(
-                    column,
-                    raw=[column.raw[at] for at in places],
-                    normalized=[column.normalized[at] for at in places],
-                    multipliers=[column.multipliers[at] for at in places],
-                ),
-                scale.ends,
-            )
-            for scale in kept.scales
-            for column in (scale.column,)
-        ],
-    )
-
-
-def _anew(
+def _weigh_again(
     plugin: BaseHostWeigher,
-    scale: _Scale,
+    column: WeightColumn,
     hosts: Sequence[HostState],
     spec: RequestSpec,
-    changed: Collection[int],
-) -> tuple[_Scale, bool]:
-    """Return what a weigher says of the hosts now, and whether all shares may be others."""
-    column, ends = scale.column, scale.ends
-    kind = type(plugin)
-    alone = kind.__module__.startswith(_SHIPPED) and (
-        kind.weigh_objects is BaseHostWeigher.weigh_objects
-    )
-    if not alone:
-        weighed = [WeighedHost(host) for host in hosts]
-        return _scale(plugin, weigh(plugin, weighed, aggregates_of(hosts), spec), spec), True
-    if ends is None:  # it cannot tell hosts apart for this request
-        return scale, False
+    changed: Sequence[int],
+) -> WeightColumn:
+    """Return the weights of the hosts now that those at some places have changed."""
+    weigher, ends = weigher_of(plugin), column.ends
+    if not weigher.by_host:
+        return _weigh(plugin, hosts, aggregates_of(hosts), spec)
+    if ends is None:  # all hosts are equal to it for this request
+        return column
     raw = list(column.raw)
     with calling(plugin):
-        told = finite(plugin.weigh_objects([WeighedHost(hosts[at]) for at in changed], spec))
-    for at, weight in zip(changed, told, strict=True):
+        again = _finite(weigher.weights([hosts[at] for at in changed], spec))
+    for at, weight in zip(changed, again, strict=True):
         raw[at] = weight
     new_ends = _ends(plugin, raw)
     if new_ends != ends:
-        normalized = normalize(raw, plugin.minval, plugin.maxval)
-        return _Scale(replace(column, raw=raw, normalized=normalized), new_ends), True
+        return replace(column, raw=raw, normalized=normalize(raw, *new_ends), ends=new_ends)
     shares = list(column.normalized)
     for at in changed:
         shares[at] = normalize([raw[at]], *ends)[0]
-    return _Scale(replace(column, raw=raw, normalized=shares), ends), False
+    return replace(column, raw=raw, normalized=shares)
 
 
-def _ends(plugin: BaseHostWeigher, raw: Sequence[float]) -> Ends:
-    """Return the ends of a weigher's scale among hosts."""
-    low = min(raw) if plugin.minval is None else plugin.minval
-    return low, max(raw) if plugin.maxval is None else plugin.maxval
+def weigher_of(plugin: BaseHostWeigher) -> "BaseHostWeigher | NovaWeigher":
+    """Return the weigher, wrapped where it overrides a method of nova's."""
+    names = ("_weigh_object", "weigh_objects", "weight_multiplier", "_weight_multiplier")
+    return NovaWeigher(plugin) if overrides(plugin, BaseHostWeigher, names) else plugin
+
+
+class NovaWeigher:
+    """A weigher that weighs by ``_weigh_object`` or ``weigh_objects``, or has its own multiplier.
+
+    It may go by more than the host, so that it is asked for all hosts each time.
+    """
+
+    by_host = False
+
+    def __init__(self, plugin: BaseHostWeigher) -> None:
+        self._plugin = plugin
+
+    def weights(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+        """Return what ``weigh_objects`` returns, which asks ``_weigh_object`` by default."""
+        return self._plugin.weigh_objects([WeighedHost(host) for host in hosts], spec_obj)
+
+    def multipliers(
+        self, hosts: Sequence[HostState], aggregates: Collection[HostAggregate]
+    ) -> Sequence[float]:
+        """Return the multipliers; before Stein a weigher has one, whatever the host."""
+        plugin, kind = self._plugin, type(self._plugin)
+        multiplier: Any
+        if kind.weight_multiplier is not BaseHostWeigher.weight_multiplier:
+            multiplier = plugin.weight_multiplier
+        elif hasattr(plugin, "_weight_multiplier"):  # before Juno
+            multiplier = plugin._weight_multiplier  # noqa: SLF001 - nova's name
+        else:
+            return plugin.multipliers(hosts, aggregates)
+        if not signature(multiplier).parameters:
+            return [multiplier()] * len(hosts)
+        return [multiplier(host) for host in hosts]

@@ -1,21 +1,22 @@
 """How much of everything a database holds, and what in it is not as it should be."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, exists, func, not_, select
 
-from placement_sched.db.tables import (
-    allocations,
-    compute_nodes,
-    consumers,
-    inventories,
-    placement_aggregates,
-    resource_classes,
-    resource_providers,
-    traits,
+from placement_sched.db import tables
+from placement_sched.store.placement.capacity import overfull
+from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
+
+_PROVIDERS = tables.resource_providers.c
+_ROOTLESS = select(_PROVIDERS.id).where(_PROVIDERS.root_provider_id.is_(None))
+_INCOMPLETE = (
+    select(tables.allocations.c.consumer_id)
+    .distinct()
+    .outerjoin(tables.consumers, tables.consumers.c.uuid == tables.allocations.c.consumer_id)
+    .where(tables.consumers.c.id.is_(None))
 )
-from placement_sched.store.resource_classes import FIRST_CUSTOM_ID
-from placement_sched.store.room import overfull
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,58 +45,43 @@ class Census:
 
 def take(connection: Connection) -> Census:
     """Return the census, all counted by one statement."""
-    providers = resource_providers.c
-    is_root = providers.parent_provider_id.is_(None)
-    reported = exists().where(compute_nodes.c.uuid == providers.uuid)
-    found = connection.execute(
-        select(
-            _count(select(providers.id)).label("providers"),
-            _count(select(providers.id).where(is_root)).label("root_providers"),
-            _count(select(providers.id).where(is_root, not_(reported))).label("roots_without_node"),
-            _rootless().label("without_root"),
-            _count(select(inventories.c.id)).label("inventories"),
-            _count(select(inventories.c.id).where(overfull(inventories))).label(
-                "overfull_inventories"
-            ),
-            _count(select(allocations.c.id)).label("allocations"),
-            _count(select(consumers.c.id)).label("consumers"),
-            _incomplete().label("incomplete_consumers"),
-            _count(select(placement_aggregates.c.id)).label("aggregates"),
-            _count(select(traits.c.id).where(traits.c.name.startswith("CUSTOM"))).label(
-                "custom_traits"
-            ),
-            _count(
-                select(resource_classes.c.id).where(resource_classes.c.id >= FIRST_CUSTOM_ID)
-            ).label("custom_resource_classes"),
-        )
+    providers = select(_PROVIDERS.id)
+    roots = providers.where(_PROVIDERS.parent_provider_id.is_(None))
+    reported = exists().where(tables.compute_nodes.c.uuid == _PROVIDERS.uuid)
+    stocks, custom = (
+        select(tables.inventories.c.id),
+        tables.resource_classes.c.id >= FIRST_CUSTOM_ID,
     )
-    return Census(**{name: int(number) for name, number in found.mappings().one().items()})
+    rows = {
+        "providers": providers,
+        "root_providers": roots,
+        "roots_without_node": roots.where(not_(reported)),
+        "without_root": _ROOTLESS,
+        "inventories": stocks,
+        "overfull_inventories": stocks.where(overfull(tables.inventories)),
+        "allocations": select(tables.allocations.c.id),
+        "consumers": select(tables.consumers.c.id),
+        "incomplete_consumers": _INCOMPLETE,
+        "aggregates": select(tables.placement_aggregates.c.id),
+        "custom_traits": select(tables.traits.c.id).where(
+            tables.traits.c.name.startswith("CUSTOM")
+        ),
+        "custom_resource_classes": select(tables.resource_classes.c.id).where(custom),
+    }
+    question = select(*(_count(some).label(name) for name, some in rows.items()))
+    found = connection.execute(question).mappings().one()
+    return Census(**{name: int(number) for name, number in found.items()})
 
 
 def without_root(connection: Connection) -> int:
     """Return how many providers have no root set."""
-    return int(connection.scalars(select(_rootless())).one())
+    return int(connection.scalars(select(_count(_ROOTLESS))).one())
 
 
 def incomplete_consumers(connection: Connection) -> int:
     """Return how many consumers hold allocations and have no record."""
-    return int(connection.scalars(select(_incomplete())).one())
+    return int(connection.scalars(select(_count(_INCOMPLETE))).one())
 
 
-def _count(rows: Select[int]) -> ColumnElement[int]:
+def _count(rows: Select[Any]) -> ColumnElement[int]:
     return select(func.count()).select_from(rows.subquery()).scalar_subquery()
-
-
-def _rootless() -> ColumnElement[int]:
-    providers = resource_providers.c
-    return _count(select(providers.id).where(providers.root_provider_id.is_(None)))
-
-
-def _incomplete() -> ColumnElement[int]:
-    held = allocations.outerjoin(consumers, consumers.c.uuid == allocations.c.consumer_id)
-    return (
-        select(func.count(allocations.c.consumer_id.distinct()))
-        .select_from(held)
-        .where(consumers.c.id.is_(None))
-        .scalar_subquery()
-    )

@@ -7,14 +7,14 @@ once the version is another.
 
 from sqlalchemy import Connection, select, update
 
-from placement_sched.db.insert import insert_missing
+from placement_sched.db.sql import insert_missing
 from placement_sched.db.tables import change_counters
 
 _COLUMNS = change_counters.c
 
 
 def version(connection: Connection, subject: str) -> int:
-    """Return the version of a subject; 0 where nobody has changed it yet."""
+    """Return the version of a subject; 0 before its first change."""
     found = connection.scalar(select(_COLUMNS.version).where(_COLUMNS.subject == subject))
     return int(found or 0)
 

@@ -1,6 +1,5 @@
 """Decisions: every answer that was given, kept for a while."""
 
-from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any
@@ -8,29 +7,25 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, Row, delete, insert, select
 
-from placement_sched.db.among import among
-from placement_sched.db.batches import batches
+from placement_sched.db import sql
 from placement_sched.db.tables import decision_places, decisions, instances
 from placement_sched.errors import NotFound
-from placement_sched.model.decision import Decision, DecisionsWanted, Place
 from placement_sched.model.request_ids import RequestIds
+from placement_sched.model.results.decision import Decision, DecisionsWanted, PlacedInstance
 
 _COLUMNS = decisions.c
 _PLACES = decision_places.c
+#: What a decision keeps in columns of the same names, and what of its request's ids.
+_KEPT = ("uuid", "outcome", "kind", "policy", "flavor", "project_id")
+_IDS = ("request_id", "global_request_id")
 
 
 def record(connection: Connection, decision: Decision, now: datetime) -> None:
     """Write a decision down, and the instances that it was about."""
     connection.execute(
         insert(decisions).values(
-            uuid=decision.uuid,
-            outcome=decision.outcome,
-            kind=decision.kind,
-            policy=decision.policy,
-            flavor=decision.flavor,
-            project_id=decision.project_id,
-            request_id=decision.request_ids.request_id,
-            global_request_id=decision.request_ids.global_request_id,
+            **{name: getattr(decision, name) for name in _KEPT},
+            **{name: getattr(decision.request_ids, name) for name in _IDS},
             request_digest=decision.digest,
             request=orjson.dumps(decision.request).decode(),
             selections=orjson.dumps(decision.answer).decode(),
@@ -47,7 +42,7 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
         }
         for position, place in enumerate(decision.places)
     ]
-    for batch in batches(rows):
+    for batch in sql.batches(rows):
         connection.execute(insert(decision_places), batch)
 
 
@@ -56,7 +51,7 @@ def by_uuid(connection: Connection, uuid: str) -> Decision:
     row = connection.execute(select(decisions).where(_COLUMNS.uuid == uuid)).first()
     if row is None:
         raise NotFound(f"No decision with uuid {uuid} found", code="scheduler.not_found")
-    return _decision(row, _places(connection, [uuid])[uuid])
+    return _decision(row, _places(connection, [uuid]).get(uuid, ()))
 
 
 def search(
@@ -68,36 +63,23 @@ def search(
 ) -> tuple[Decision, ...]:
     """Return decisions, the newest first, in two statements.
 
-    They begin behind the decision of uuid ``marker``; behind one that is gone there is nothing,
+    They begin after the decision of uuid ``marker``; after one that is gone there is nothing,
     as only the oldest go.
     """
-    query = select(decisions).order_by(_COLUMNS.id.desc()).limit(limit)
-    for column in (
-        _COLUMNS.outcome,
-        _COLUMNS.kind,
-        _COLUMNS.policy,
-        _COLUMNS.flavor,
-        _COLUMNS.project_id,
-        _COLUMNS.request_id,
-        _COLUMNS.global_request_id,
-    ):
-        value = getattr(wanted, column.name)
-        query = query if value is None else query.where(column == value)
+    equal = {name: getattr(wanted, name) for name in (*_KEPT, *_IDS) if name != "uuid"}
+    query = select(decisions).filter_by(**sql.given(**equal))
     if wanted.since is not None:
         query = query.where(_COLUMNS.created_at >= wanted.since)
     if marker is not None:
         at = select(_COLUMNS.id).where(_COLUMNS.uuid == marker).scalar_subquery()
         query = query.where(_COLUMNS.id < at)
-    for column, place in (
-        (_PLACES.instance_uuid, wanted.instance),
-        (_PLACES.host, wanted.host),
-    ):
+    for column, place in ((_PLACES.instance_uuid, wanted.instance), (_PLACES.host, wanted.host)):
         if place is not None:
             about = select(_PLACES.decision_uuid).where(column == place)
             query = query.where(_COLUMNS.uuid.in_(about))
-    rows = connection.execute(query).all()
+    rows = connection.execute(query.order_by(_COLUMNS.id.desc()).limit(limit)).all()
     places = _places(connection, [row.uuid for row in rows])
-    return tuple(_decision(row, places[row.uuid]) for row in rows)
+    return tuple(_decision(row, places.get(row.uuid, ())) for row in rows)
 
 
 def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Decision]:
@@ -114,28 +96,22 @@ def purge(connection: Connection, before: datetime, most: int) -> int:
     """Delete the oldest decisions made before a time, ``most`` of them; return how many."""
     query = select(_COLUMNS.uuid).where(_COLUMNS.created_at < before)
     oldest = connection.scalars(query.order_by(_COLUMNS.created_at).limit(most)).all()
-    if oldest:
-        connection.execute(
-            delete(decision_places).where(among(connection, _PLACES.decision_uuid, oldest))
-        )
-        connection.execute(delete(decisions).where(among(connection, _COLUMNS.uuid, oldest)))
+    sql.change_among(connection, delete(decision_places), _PLACES.decision_uuid, oldest)
+    sql.change_among(connection, delete(decisions), _COLUMNS.uuid, oldest)
     return len(oldest)
 
 
-def _places(connection: Connection, uuids: Collection[str]) -> dict[str, list[Place]]:
-    found: dict[str, list[Place]] = defaultdict(list)
+def _places(connection: Connection, uuids: Collection[str]) -> dict[str, list[PlacedInstance]]:
     query = select(decision_places).order_by(_PLACES.decision_uuid, _PLACES.position)
-    for batch in batches(uuids):
-        for row in connection.execute(query.where(among(connection, _PLACES.decision_uuid, batch))):
-            found[row.decision_uuid].append(Place(row.instance_uuid, row.host))
-    return found
+    found = sql.rows_among(connection, query, _PLACES.decision_uuid, uuids)
+    return sql.grouped(
+        (row.decision_uuid, PlacedInstance(row.instance_uuid, row.host)) for row in found
+    )
 
 
-def _decision(row: Row[Any], places: Collection[Place] = ()) -> Decision:
+def _decision(row: Row[Any], places: Collection[PlacedInstance] = ()) -> Decision:
     return Decision(
-        uuid=row.uuid,
-        outcome=row.outcome,
-        project_id=row.project_id,
+        **{name: getattr(row, name) for name in _KEPT},
         digest=row.request_digest,
         request=orjson.loads(row.request),
         answer=orjson.loads(row.selections),
@@ -143,7 +119,4 @@ def _decision(row: Row[Any], places: Collection[Place] = ()) -> Decision:
         funnel=None if row.funnel is None else orjson.loads(row.funnel),
         created_at=row.created_at,
         request_ids=RequestIds(row.request_id, row.global_request_id),
-        kind=row.kind,
-        policy=row.policy,
-        flavor=row.flavor,
     )

@@ -1,21 +1,32 @@
-"""Images: the rows, their properties and tags. Which of them a list shows: ``image_search``."""
+"""Images: the rows, their properties, tags and members, and the lists that a viewer may see."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, or_, select, update
-from sqlalchemy.exc import IntegrityError
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, select, update
 
-from placement_sched.db.batches import batches
+from placement_sched.db import sql
 from placement_sched.db.tables import image_members, image_properties, image_tags, images
 from placement_sched.errors import Duplicate
-from placement_sched.model.stored_image import StoredImage
+from placement_sched.model.image import (
+    COMMUNITY,
+    PENDING,
+    PUBLIC,
+    SHARED,
+    ImageMember,
+    ImageSearch,
+    StoredImage,
+)
 
 _IMAGES = images.c
 _PROPERTIES = image_properties.c
 _TAGS = image_tags.c
+_MEMBERS = image_members.c
 
 _BESIDE = frozenset({"id", "tags", "properties"})
 _COLUMNS = tuple(each.name for each in fields(StoredImage) if each.name not in _BESIDE)
@@ -24,44 +35,39 @@ _FLAGS = ("protected", "os_hidden")
 
 def add(connection: Connection, image: StoredImage) -> None:
     """Create an image; raises :class:`Duplicate` where its uuid is taken."""
-    try:
-        connection.execute(insert(images), _row(image))
-    except IntegrityError:
-        raise Duplicate(f"Image ID {image.uuid} already exists!") from None
-    number = connection.scalars(select(_IMAGES.id).where(_IMAGES.uuid == image.uuid)).one()
-    _add_properties(connection, number, image.properties.items())
-    _add_tags(connection, number, image.tags)
+    with sql.refused_as(Duplicate(f"Image ID {image.uuid} already exists!")):
+        add_many(connection, [image])
 
 
 def add_many(connection: Connection, new: Sequence[StoredImage]) -> None:
     """Create images, of which the caller knows that their uuids are free."""
-    if not new:
-        return
-    connection.execute(insert(images), [_row(image) for image in new])
+    sql.insert_rows(connection, images, [_values(image, int) for image in new])
     ids = ids_by_uuid(connection, [image.uuid for image in new])
-    properties = [
-        {"image_id": ids[image.uuid], "name": name, "value": value}
-        for image in new
-        for name, value in image.properties.items()
+    numbered = [(ids[image.uuid], image) for image in new]
+    _add_beside(
+        connection,
+        [(number, *item) for number, image in numbered for item in image.properties.items()],
+        [(number, tag) for number, image in numbered for tag in image.tags],
+    )
+
+
+def _add_beside(
+    connection: Connection,
+    properties: Iterable[tuple[int, str, str]],
+    tags: Iterable[tuple[int, str]],
+) -> None:
+    """Add properties and tags to images, by their numbers."""
+    rows: list[dict[str, Any]] = [
+        {"image_id": number, "name": name, "value": value} for number, name, value in properties
     ]
-    tags = [
-        {"image_id": ids[image.uuid], "tag": tag} for image in new for tag in sorted(image.tags)
-    ]
-    if properties:
-        connection.execute(insert(image_properties), properties)
-    if tags:
-        connection.execute(insert(image_tags), tags)
+    sql.insert_rows(connection, image_properties, rows)
+    rows = [{"image_id": number, "tag": tag} for number, tag in sorted(tags)]
+    sql.insert_rows(connection, image_tags, rows)
 
 
 def ids_by_uuid(connection: Connection, uuids: Iterable[str]) -> dict[str, int]:
     """Return the numbers under which images are kept, for those that are there."""
-    return {
-        uuid: number
-        for batch in batches(uuids)
-        for uuid, number in connection.execute(
-            select(_IMAGES.uuid, _IMAGES.id).where(_IMAGES.uuid.in_(batch))
-        )
-    }
+    return sql.ids_by(connection, _IMAGES.uuid, uuids)
 
 
 def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredImage | None:
@@ -71,46 +77,35 @@ def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredI
     """
     query = select(images).where(_IMAGES.uuid == uuid)
     rows = connection.execute(query.with_for_update() if lock else query).all()
-    return next(iter(whole(connection, rows)), None)
+    return next(iter(_whole(connection, rows)), None)
 
 
 def called(connection: Connection, name_or_uuid: str) -> tuple[StoredImage, ...]:
     """Return the image of this uuid; where there is none, those of this name, by uuid."""
     # No uuid in the usual form has a capital letter.
     uuid = name_or_uuid.lower()
-    rows = connection.execute(
-        select(images)
-        .where(or_(_IMAGES.uuid == uuid, _IMAGES.name == name_or_uuid))
-        .order_by(_IMAGES.uuid)
-    ).all()
-    return whole(connection, [row for row in rows if row.uuid == uuid] or rows)
+    either = sa.or_(_IMAGES.uuid == uuid, _IMAGES.name == name_or_uuid)
+    rows = connection.execute(select(images).where(either).order_by(_IMAGES.uuid)).all()
+    return _whole(connection, [row for row in rows if row.uuid == uuid] or rows)
 
 
 def all_images(connection: Connection) -> tuple[StoredImage, ...]:
     """Return every image, by uuid."""
-    return whole(connection, connection.execute(select(images).order_by(_IMAGES.uuid)).all())
+    return _whole(connection, connection.execute(select(images).order_by(_IMAGES.uuid)).all())
 
 
-def whole(connection: Connection, rows: Sequence[Row[Any]]) -> tuple[StoredImage, ...]:
+def _whole(connection: Connection, rows: Sequence[Row[Any]]) -> tuple[StoredImage, ...]:
     """Return the images of these rows of their table, in that order, with what lies beside it."""
-    properties: dict[int, dict[str, str]] = defaultdict(dict)
-    tags: dict[int, set[str]] = defaultdict(set)
-    for batch in batches(row.id for row in rows):
-        for number, name, value in connection.execute(
-            select(_PROPERTIES.image_id, _PROPERTIES.name, _PROPERTIES.value)
-            .where(_PROPERTIES.image_id.in_(batch))
-            .order_by(_PROPERTIES.name)
-        ):
-            properties[number][name] = value
-        query = select(_TAGS.image_id, _TAGS.tag).where(_TAGS.image_id.in_(batch))
-        for number, tag in connection.execute(query):
-            tags[number].add(tag)
+    ids = [row.id for row in rows]
+    query = select(image_properties).order_by(_PROPERTIES.name)
+    properties = sql.nested(sql.rows_among(connection, query, _PROPERTIES.image_id, ids))
+    tags = sql.grouped(sql.rows_among(connection, select(image_tags), _TAGS.image_id, ids))
     return tuple(
         StoredImage(
-            **_attributes(row),
+            **_values(row, bool),
             id=row.id,
-            tags=frozenset(tags[row.id]),
-            properties=properties[row.id],
+            tags=frozenset(tags.get(row.id, ())),
+            properties=properties.get(row.id, {}),
         )
         for row in rows
     )
@@ -119,21 +114,16 @@ def whole(connection: Connection, rows: Sequence[Row[Any]]) -> tuple[StoredImage
 def change(connection: Connection, old: StoredImage, new: StoredImage) -> None:
     """Make of ``old``, which the caller has locked, what ``new`` is."""
     number = _number(old)
-    connection.execute(update(images).where(_IMAGES.id == number).values(_row(new)))
-    gone = [name for name, value in old.properties.items() if new.properties.get(name) != value]
-    if gone:
-        connection.execute(
-            delete(image_properties).where(
-                _PROPERTIES.image_id == number, _PROPERTIES.name.in_(gone)
-            )
-        )
-    come = [item for item in new.properties.items() if old.properties.get(item[0]) != item[1]]
-    _add_properties(connection, number, come)
+    connection.execute(update(images).where(_IMAGES.id == number).values(_values(new, int)))
+    before, after = old.properties.items(), new.properties.items()
+    if gone := {name for name, _ in before - after}:
+        mine = delete(image_properties).where(_PROPERTIES.image_id == number)
+        connection.execute(mine.where(_PROPERTIES.name.in_(gone)))
     if old.tags - new.tags:
-        connection.execute(
-            delete(image_tags).where(_TAGS.image_id == number, _TAGS.tag.in_(old.tags - new.tags))
-        )
-    _add_tags(connection, number, new.tags - old.tags)
+        mine = delete(image_tags).where(_TAGS.image_id == number)
+        connection.execute(mine.where(_TAGS.tag.in_(old.tags - new.tags)))
+    come = [(number, *item) for item in after if item not in before]
+    _add_beside(connection, come, [(number, tag) for tag in new.tags - old.tags])
 
 
 def remove(connection: Connection, image: StoredImage) -> None:
@@ -145,29 +135,160 @@ def remove(connection: Connection, image: StoredImage) -> None:
 
 
 def _number(image: StoredImage) -> int:
-    """Return the number under which an image that was read is kept."""
     if image.id is None:
         raise ValueError(f"image {image.uuid} was not read from the database")
     return image.id
 
 
-def _attributes(row: Row[Any]) -> dict[str, Any]:
-    values = {name: getattr(row, name) for name in _COLUMNS}
-    return values | {name: bool(values[name]) for name in _FLAGS}
+def _values(source: Row[Any] | StoredImage, flag: type[int]) -> dict[str, Any]:
+    """Return what an image and its row have alike, with its flags as booleans or numbers."""
+    values = {name: getattr(source, name) for name in _COLUMNS}
+    return values | {name: flag(values[name]) for name in _FLAGS}
 
 
-def _row(image: StoredImage) -> dict[str, Any]:
-    values = {name: getattr(image, name) for name in _COLUMNS}
-    return values | {name: int(values[name]) for name in _FLAGS}
+_OPERATORS = MappingProxyType(
+    {
+        "gt": operator.gt,
+        "gte": operator.ge,
+        "eq": operator.eq,
+        "neq": operator.ne,
+        "lt": operator.lt,
+        "lte": operator.le,
+    }
+)
+#: What stands for null in the order of a list: databases do not agree where it belongs.
+_NULLS = MappingProxyType({"name": "", "container_format": "", "disk_format": "", "size": -1})
 
 
-def _add_properties(connection: Connection, number: int, items: Iterable[tuple[str, str]]) -> None:
-    rows = [{"image_id": number, "name": name, "value": value} for name, value in items]
-    if rows:
-        connection.execute(insert(image_properties), rows)
+def search(connection: Connection, question: ImageSearch) -> tuple[StoredImage, ...]:
+    """Return the images that a question asks for, in its order.
+
+    Raises :class:`Invalid` where its marker is none of the images that the viewer may see.
+    """
+    order = [(_column(key), descends) for key, descends in question.order]
+    everything = ImageSearch(viewer=question.viewer, visibility="all", member_status=None)
+    marked = and_(_IMAGES.uuid == question.marker, _shown(everything))
+    query = sql.page(
+        connection,
+        select(images).where(*_wanted(question)),
+        [
+            (sa.func.coalesce(key, _NULLS[key.name]) if key.name in _NULLS else key, descends)
+            for key, descends in order
+        ],
+        limit=question.limit,
+        marked=None if question.marker is None else marked,
+        missing=f"Invalid marker: image {question.marker} could not be found",
+    )
+    return _whole(connection, connection.execute(query).all())
 
 
-def _add_tags(connection: Connection, number: int, tags: Iterable[str]) -> None:
-    rows = [{"image_id": number, "tag": tag} for tag in sorted(tags)]
-    if rows:
-        connection.execute(insert(image_tags), rows)
+def _wanted(question: ImageSearch) -> list[ColumnElement[bool]]:
+    return [
+        _shown(question),
+        # What is true or false is kept as a number.
+        *(
+            _column(name).in_([int(one) if isinstance(one, bool) else one for one in values])
+            for name, values in question.anyof.items()
+        ),
+        *(
+            _OPERATORS[bound.operator](_column(bound.attribute), bound.value)
+            for bound in question.bounds
+        ),
+        *(
+            sa.exists().where(_TAGS.image_id == _IMAGES.id, _TAGS.tag == tag)
+            for tag in sorted(question.tags)
+        ),
+        *(
+            sa.exists().where(
+                _PROPERTIES.image_id == _IMAGES.id,
+                _PROPERTIES.name == name,
+                _PROPERTIES.value == value,
+            )
+            for name, value in question.properties.items()
+        ),
+    ]
+
+
+def _shown(question: ImageSearch) -> ColumnElement[bool]:
+    viewer, visibility = question.viewer, question.visibility
+    named = sa.true() if visibility in {None, "all"} else _IMAGES.visibility == visibility
+    if viewer.is_admin:
+        return named
+    shared = sa.exists().where(
+        _MEMBERS.image_id == _IMAGES.id, _MEMBERS.member == viewer.project_id
+    )
+    if question.member_status is not None:
+        shared = shared.where(_MEMBERS.status == question.member_status)
+    open_to_all = [PUBLIC] if visibility is None else [PUBLIC, COMMUNITY]
+    mine = sa.or_(
+        _IMAGES.owner == viewer.project_id,
+        _IMAGES.visibility.in_(open_to_all),
+        and_(_IMAGES.visibility == SHARED, shared),
+    )
+    return and_(mine, named)
+
+
+def _column(attribute: str) -> ColumnElement[Any]:
+    return _IMAGES["uuid" if attribute == "id" else attribute]
+
+
+# Members: the projects with whom images are shared.
+
+
+def members_of(
+    connection: Connection, image: StoredImage, name: str | None = None
+) -> tuple[ImageMember, ...]:
+    """Return the members of an image by name, or the one of a name, if it is one."""
+    query = select(image_members).filter_by(image_id=image.id, **sql.given(member=name))
+    return tuple(
+        ImageMember(
+            image=image.uuid,
+            member=row.member,
+            status=row.status,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+        )
+        for row in connection.execute(query.order_by(_MEMBERS.member))
+    )
+
+
+def member_statuses(connection: Connection) -> dict[int, dict[str, str]]:
+    """Return the statuses of the members of every image, by the number of its row and project."""
+    return sql.nested(
+        connection.execute(select(_MEMBERS.image_id, _MEMBERS.member, _MEMBERS.status))
+    )
+
+
+def add_member(connection: Connection, image: StoredImage, member: str, now: datetime) -> None:
+    """Share an image with a project; raises :class:`Duplicate` where it is already."""
+    row = {"image_id": image.id, "member": member, "status": PENDING}
+    taken = f"The member {member} is already associated with image {image.uuid}."
+    with sql.refused_as(Duplicate(taken)):
+        connection.execute(insert(image_members), {**row, "created_at": now, "updated_at": now})
+
+
+def set_member_status(
+    connection: Connection, image: StoredImage, member: str, status: str, now: datetime
+) -> None:
+    """Note whether a member has accepted an image."""
+    mine = update(image_members).filter_by(image_id=image.id, member=member)
+    connection.execute(mine.values(status=status, updated_at=now))
+
+
+def replace_members(
+    connection: Connection, statuses: Mapping[int, Mapping[str, str]], now: datetime
+) -> None:
+    """Make these the only members of images, by the images' numbers: statuses by project."""
+    sql.change_among(connection, delete(image_members), _MEMBERS.image_id, sorted(statuses))
+    rows = [
+        {"image_id": number, "member": one, "status": status, "created_at": now, "updated_at": now}
+        for number, some in statuses.items()
+        for one, status in some.items()
+    ]
+    sql.insert_rows(connection, image_members, rows)
+
+
+def remove_member(connection: Connection, image: StoredImage, member: str) -> bool:
+    """Share an image with a project no more; return whether it was."""
+    gone = delete(image_members).filter_by(image_id=image.id, member=member)
+    return bool(connection.execute(gone).rowcount)

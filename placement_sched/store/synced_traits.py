@@ -3,12 +3,11 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, delete, exists, select, update
+from sqlalchemy import Connection, Delete, bindparam, delete, exists, select, update
 
-from placement_sched.db.batches import batches
-from placement_sched.db.insert import insert_or_update
+from placement_sched.db import sql
 from placement_sched.db.tables import resource_providers, synced_traits
-from placement_sched.model.sync import TraitRecord
+from placement_sched.model.placement.sync import TraitRecord
 
 _COLUMNS = synced_traits.c
 
@@ -28,18 +27,13 @@ _REBIND = (
 
 def read(connection: Connection) -> TraitRecord:
     """Return what was put where, and for which aggregate."""
+    there = resource_providers.c.id
     query = select(
-        _COLUMNS.provider_uuid,
-        _COLUMNS.trait,
-        _COLUMNS.aggregate_uuid,
-        _COLUMNS.provider_id,
-        resource_providers.c.id,
-    ).outerjoin_from(
-        synced_traits, resource_providers, resource_providers.c.id == _COLUMNS.provider_id
-    )
+        _COLUMNS.provider_uuid, _COLUMNS.trait, _COLUMNS.aggregate_uuid, _COLUMNS.provider_id, there
+    ).outerjoin_from(synced_traits, resource_providers, there == _COLUMNS.provider_id)
     pairs, outlived = {}, set()
-    for provider, trait, aggregate, noted, there in connection.execute(query):
-        if noted == there:
+    for provider, trait, aggregate, noted, found in connection.execute(query):
+        if noted == found:
             pairs[provider, trait] = aggregate
         else:
             outlived.add((provider, trait))
@@ -51,11 +45,7 @@ def provider_ids(connection: Connection, trait: str, providers: Collection[str])
     query = select(_COLUMNS.provider_uuid, _COLUMNS.provider_id).where(
         _COLUMNS.trait == trait, _COLUMNS.provider_id.is_not(None)
     )
-    return {
-        uuid: number
-        for batch in batches(providers)
-        for uuid, number in connection.execute(query.where(_COLUMNS.provider_uuid.in_(batch)))
-    }
+    return dict(map(tuple, sql.rows_among(connection, query, _COLUMNS.provider_uuid, providers)))
 
 
 def remember(
@@ -64,7 +54,7 @@ def remember(
     ids: Mapping[str, int],
     now: datetime,
 ) -> None:
-    """Note for which aggregate traits are put on providers; a pair noted before is noted anew.
+    """Note for which aggregate traits are put on providers; a pair noted before is replaced.
 
     ``ids`` are the providers', by uuid.
     """
@@ -79,13 +69,8 @@ def remember(
         }
         for (provider, trait), aggregate in sorted(pairs.items())
     ]
-    insert_or_update(
-        connection,
-        synced_traits,
-        rows,
-        key=("provider_uuid", "trait"),
-        changing=("aggregate_uuid", "provider_id", "updated_at"),
-    )
+    key, changing = ("provider_uuid", "trait"), ("aggregate_uuid", "provider_id", "updated_at")
+    sql.insert_or_update(connection, synced_traits, rows, key=key, changing=changing)
 
 
 def rebind(connection: Connection, pairs: Mapping[tuple[str, str], str], now: datetime) -> None:
@@ -100,17 +85,14 @@ def rebind(connection: Connection, pairs: Mapping[tuple[str, str], str], now: da
 
 def forget(connection: Connection, pairs: Collection[tuple[str, str]]) -> None:
     """Take pairs of provider uuid and trait out of the record."""
-    rows = _named(pairs)
-    if rows:
-        connection.execute(_FORGET, rows)
+    _delete(connection, _FORGET, pairs)
 
 
 def forget_outlived(connection: Connection, pairs: Collection[tuple[str, str]]) -> None:
     """Take pairs out of the record, but for those whose provider is there."""
-    rows = _named(pairs)
-    if rows:
-        connection.execute(_FORGET_OUTLIVED, rows)
+    _delete(connection, _FORGET_OUTLIVED, pairs)
 
 
-def _named(pairs: Collection[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"provider": provider, "name": trait} for provider, trait in sorted(pairs)]
+def _delete(connection: Connection, gone: Delete, pairs: Collection[tuple[str, str]]) -> None:
+    if rows := [{"provider": provider, "name": trait} for provider, trait in sorted(pairs)]:
+        connection.execute(gone, rows)

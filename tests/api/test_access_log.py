@@ -9,10 +9,7 @@ from webtest import TestApp
 from placement_sched.api.access_log import AccessLog
 from placement_sched.api.request_context import context_of, identified
 
-HEADERS = [
-    ("Content-Type", "application/json"),
-    ("Content-Length", "2"),
-]
+HEADERS = [("Content-Type", "application/json"), ("Content-Length", "2")]
 
 
 def application(environ, start_response):
@@ -24,7 +21,7 @@ def confirming(inner, user):
     """An application behind a gate that has found the caller to be ``user``."""
 
     def serve(environ, start_response):
-        context_of(environ).confirm(user, "p1")
+        context_of(environ).confirm({"X-User-Id": user, "X-Project-Id": "p1"})
         return inner(environ, start_response)
 
     return serve

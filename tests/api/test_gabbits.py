@@ -5,11 +5,13 @@ is running already (``make gabbi URL=http://127.0.0.1:8778``). That one must hav
 providers: what a story makes there is removed at its end.
 """
 
+import os
 import re
 import threading
 import unittest
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,6 +20,7 @@ from gabbi import handlers, suitemaker, utils
 from werkzeug.serving import make_server
 
 from placement_sched.api.placement.microversions import VERSIONING
+from tests.versions import LATEST
 
 FOLDER = Path(__file__).parent / "gabbits"
 STORIES = sorted(FOLDER.glob("*.yaml"))
@@ -45,7 +48,8 @@ def tell(
         handlers=[handler() for handler in handlers.RESPONSE_HANDLERS],
     )
     result = unittest.TestResult()
-    suite.run(result)
+    with patch.dict(os.environ, PLACEMENT_LATEST=LATEST):
+        suite.run(result)
     told = [f"{test}\n{reason}" for test, reason in (*result.errors, *result.failures)]
     assert result.testsRun > 0
     assert not told, "\n".join(told)
@@ -77,7 +81,7 @@ LISTS = {
     "/placement/traits": ("traits", ""),
     "/placement/resource_classes": ("resource_classes", "name"),
 }
-VERSIONS = "placement 1.39, compute 2.96"
+VERSIONS = f"placement {LATEST}, compute 2.96"
 
 
 class Visitor:

@@ -11,8 +11,7 @@ from placement_sched.api.metrics import DIRECTORY, Metrics
 from placement_sched.errors import ConfigurationError
 from tests.placing import report, spec
 from tests.providers import make_provider
-
-LATEST = {"OpenStack-API-Version": "placement 1.39"}
+from tests.versions import LATEST, LATEST_HEADERS
 
 
 def samples(app, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
@@ -34,12 +33,14 @@ def total(app, name: str, **labels: str) -> float:
 
 def test_request_is_counted_by_face_route_method_status_and_version(sqlite_app):
     for _ in range(3):
-        sqlite_app.get(f"/placement/resource_providers/{uuid4()}", headers=LATEST, status=404)
+        sqlite_app.get(
+            f"/placement/resource_providers/{uuid4()}", headers=LATEST_HEADERS, status=404
+        )
     assert samples(sqlite_app, "requests_total") == {
         (
             ("face", "placement"),
             ("method", "GET"),
-            ("microversion", "1.39"),
+            ("microversion", LATEST),
             ("route", "/resource_providers/<uuid>"),
             ("status", "404"),
         ): 3
@@ -49,8 +50,13 @@ def test_request_is_counted_by_face_route_method_status_and_version(sqlite_app):
 @pytest.mark.parametrize(
     ("method", "path", "headers", "labels"),
     [
-        ("GET", "/placement/none", LATEST, {"route": "", "status": "404"}),
-        ("PUT", "/placement/traits", LATEST, {"route": "", "status": "405", "method": "PUT"}),
+        ("GET", "/placement/none", LATEST_HEADERS, {"route": "", "status": "404"}),
+        (
+            "PUT",
+            "/placement/traits",
+            LATEST_HEADERS,
+            {"route": "", "status": "405", "method": "PUT"},
+        ),
         ("GET", "/placement/traits", {"X-Auth-Token": ""}, {"status": "401", "microversion": ""}),
         (
             "GET",
@@ -58,7 +64,7 @@ def test_request_is_counted_by_face_route_method_status_and_version(sqlite_app):
             {"OpenStack-API-Version": "placement 1.99"},
             {"status": "406", "microversion": "", "route": "/traits"},
         ),
-        ("BREW", "/placement/traits", LATEST, {"method": "other", "status": "405"}),
+        ("BREW", "/placement/traits", LATEST_HEADERS, {"method": "other", "status": "405"}),
         ("GET", "/compute/v2.1/os-aggregates", {}, {"face": "compute", "microversion": "2.1"}),
         ("GET", "/scheduler/v1/compute_nodes", {}, {"face": "scheduler", "microversion": "1.0"}),
     ],
@@ -80,7 +86,7 @@ def test_labels_do_not_grow_with_what_clients_invent(sqlite_app):
 
 
 def test_latency_is_measured_by_route(sqlite_app):
-    sqlite_app.get("/placement/traits", headers=LATEST)
+    sqlite_app.get("/placement/traits", headers=LATEST_HEADERS)
     labels = {"face": "placement", "route": "/traits", "method": "GET"}
     assert total(sqlite_app, "request_duration_seconds_count", **labels) == 1
     assert 0 < total(sqlite_app, "request_duration_seconds_sum", **labels) < 30
@@ -89,8 +95,8 @@ def test_latency_is_measured_by_route(sqlite_app):
 
 
 def test_statements_are_counted(app):
-    app.get("/placement/resource_classes", headers=LATEST)
-    app.get("/placement/resource_classes", headers=LATEST)
+    app.get("/placement/resource_classes", headers=LATEST_HEADERS)
+    app.get("/placement/resource_classes", headers=LATEST_HEADERS)
     labels = {"route": "/resource_classes"}
     each = total(app, "request_statements_sum", **labels) / 2
     assert total(app, "request_statements_count", **labels) == 2
@@ -107,16 +113,16 @@ def test_request_without_sql_has_no_statements(sqlite_app):
 def test_candidates_found_are_counted(app, database):
     for _ in range(3):
         make_provider(database, VCPU=8)
-    app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST)
-    app.get("/placement/allocation_candidates?resources=VCPU:9", headers=LATEST)
+    app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST_HEADERS)
+    app.get("/placement/allocation_candidates?resources=VCPU:9", headers=LATEST_HEADERS)
     labels = {"face": "placement", "route": "/allocation_candidates"}
     assert total(app, "request_candidates_sum", **labels) == 3
     assert total(app, "request_candidates_count", **labels) == 2
 
 
 def test_other_requests_have_no_candidates(sqlite_app):
-    sqlite_app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST)
-    sqlite_app.get("/placement/traits", headers=LATEST)
+    sqlite_app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST_HEADERS)
+    sqlite_app.get("/placement/traits", headers=LATEST_HEADERS)
     assert total(sqlite_app, "request_candidates_count") == 1
 
 
@@ -129,7 +135,7 @@ def claim(app, provider, amount, status):
         "consumer_type": "INSTANCE",
     }
     consumer = str(uuid4())
-    app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST, status=status)
+    app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS, status=status)
     return consumer
 
 
@@ -149,7 +155,7 @@ def test_malformed_and_freeing_writes_are_no_claims(sqlite_app, sqlite_database)
     provider = make_provider(sqlite_database, VCPU=8)
     claim(sqlite_app, provider, -1, 400)
     consumer = claim(sqlite_app, provider, 1, 204)
-    sqlite_app.delete(f"/placement/allocations/{consumer}", headers=LATEST)
+    sqlite_app.delete(f"/placement/allocations/{consumer}", headers=LATEST_HEADERS)
     claim(sqlite_app, provider, 0, 204)
     assert (claims(sqlite_app, "won"), claims(sqlite_app, "lost")) == (1, 0)
 
@@ -168,7 +174,7 @@ def test_selections_are_claims_unless_told_not_to(sqlite_app):
 
 def test_applications_of_one_process_count_apart(sqlite_settings, make_app):
     first, second = make_app(sqlite_settings), make_app(sqlite_settings)
-    first.get("/placement/traits", headers=LATEST)
+    first.get("/placement/traits", headers=LATEST_HEADERS)
     assert total(first, "requests_total") == 1
     assert total(second, "requests_total") == 0
 

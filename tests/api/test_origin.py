@@ -2,9 +2,10 @@
 
 import pytest
 
-from placement_sched.api.origin import origin_of
+from placement_sched.api.request import origin_of
+from tests.versions import LATEST_HEADERS
 
-LATEST = {"OpenStack-API-Version": "placement 1.39", "X-Auth-Token": "admin"}
+ADMIN = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
 SERVER = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8778"}
 
 
@@ -30,7 +31,7 @@ def test_the_origin_is_told_as_it_was_named(scheme, host, told):
 
 @pytest.mark.parametrize("host", ["a..b", "placement_backend", f"{'x' * 64}.example.com", "h,h2"])
 def test_a_write_is_answered_whatever_the_host_is_named(sqlite_app, host):
-    headers = {**LATEST, "Host": host}
+    headers = {**ADMIN, "Host": host}
     answer = sqlite_app.put("/placement/traits/CUSTOM_X", headers=headers, status=201)
     assert answer.headers["Location"] == f"http://{host}/placement/traits/CUSTOM_X"
     body = {"name": "x"}

@@ -12,7 +12,7 @@ import pytest
 from oslo_policy._checks import registered_checks
 from oslo_policy.policy import Check, register
 
-from placement_sched.api import policies, policy_files
+from placement_sched.api import policies
 from placement_sched.api.auth import Identity
 from placement_sched.api.policies import Policy
 from placement_sched.app import create_app
@@ -27,8 +27,8 @@ SERVICE = {**LATEST, "X-Auth-Token": "nova:service", "X-Roles": "service"}
 @pytest.fixture(autouse=True)
 def moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock on which so much time is between any two looks that files are looked at again."""
-    clock = count(0, policy_files.PAUSE)
-    monkeypatch.setattr(policy_files, "monotonic", lambda: next(clock))
+    clock = count(0, policies.PAUSE)
+    monkeypatch.setattr(policies, "monotonic", lambda: next(clock))
 
 
 @pytest.fixture
@@ -79,15 +79,15 @@ def test_changed_file_is_heeded_without_a_restart(configured_app, config, file):
 
 def test_files_are_looked_at_again_after_a_pause(configured_app, config, file, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(policy_files, "monotonic", lambda: now[0])
+    monkeypatch.setattr(policies, "monotonic", lambda: now[0])
     app = configured_app(config)
     # What the database leaves beside the file at first is a change of the directory, too.
     for _ in range(3):
         app.get("/placement/traits", headers=READER, status=403)
     file.write_text('"placement:traits:list": "role:reader"\n')
-    now[0] += policy_files.PAUSE * 0.9
+    now[0] += policies.PAUSE * 0.9
     app.get("/placement/traits", headers=READER, status=403)
-    now[0] += policy_files.PAUSE * 0.2
+    now[0] += policies.PAUSE * 0.2
     app.get("/placement/traits", headers=READER, status=200)
 
 
@@ -136,7 +136,7 @@ def test_file_spoilt_while_serving_leaves_the_rules_as_they_were(
         app.get("/placement/traits", headers=ADMIN, status=403)
     (told,) = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
     assert f"policy_file {file}" in told
-    assert "the rules read before hold on" in told
+    assert "keeping the previous rules" in told
     file.write_text('"placement:traits:list": "role:admin"\n')
     app.get("/placement/traits", headers=ADMIN, status=200)
 
@@ -228,7 +228,7 @@ def test_rule_nobody_has_is_told(configured_app, config, file, caplog):
     configured_app(config)
     told = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert told == [
-        "the policy file changes placement:trait:list, which is no rule of this service"
+        "the policy file changes placement:trait:list, which is not a rule of this service"
     ]
 
 
@@ -289,8 +289,7 @@ def test_headers_tell_project_and_scope_of_a_token_of_nobody(sqlite_app, told, p
 
 @pytest.mark.parametrize("header", ["OpenStack-System-Scope", "X-Domain-Id"])
 @pytest.mark.parametrize(
-    "path",
-    ["/placement/traits", "/compute/v2.1/os-aggregates", "/scheduler/v1/compute_nodes"],
+    "path", ["/placement/traits", "/compute/v2.1/os-aggregates", "/scheduler/v1/compute_nodes"]
 )
 def test_token_of_no_project_is_out_of_scope_for_the_administrator_too(sqlite_app, header, path):
     answer = sqlite_app.get(path, headers={**ADMIN, header: "all"}, status=403)

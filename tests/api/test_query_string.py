@@ -2,7 +2,9 @@
 
 import pytest
 
-LATEST = {"OpenStack-API-Version": "placement 1.39", "X-Auth-Token": "admin"}
+from tests.versions import LATEST_HEADERS
+
+ADMIN = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
 
 
 @pytest.mark.parametrize(
@@ -16,12 +18,12 @@ LATEST = {"OpenStack-API-Version": "placement 1.39", "X-Auth-Token": "admin"}
 )
 def test_what_is_not_text_is_refused_with_the_reason(sqlite_app, query, told):
     request = sqlite_app.RequestClass.blank(
-        "/placement/usages", {"QUERY_STRING": query}, headers=LATEST
+        "/placement/usages", {"QUERY_STRING": query}, headers=ADMIN
     )
     answer = sqlite_app.do_request(request, status=400)
     assert told in answer.json["errors"][0]["detail"]
 
 
 def test_the_longest_query_is_an_option_and_named(sqlite_app):
-    answer = sqlite_app.get(f"/placement/traits?name=in:{'A' * 70_000}", headers=LATEST, status=400)
+    answer = sqlite_app.get(f"/placement/traits?name=in:{'A' * 70_000}", headers=ADMIN, status=400)
     assert "[api] max_query_string_size allows" in answer.json["errors"][0]["detail"]

@@ -6,22 +6,23 @@ from urllib.parse import urlencode
 
 import pytest
 
-from placement_sched.api.compute.face import ROUTES as COMPUTE
-from placement_sched.api.image.face import ROUTES as IMAGE
-from placement_sched.api.image.listing import SORT_KEYS
-from placement_sched.api.placement.face import ROUTES as PLACEMENT
-from placement_sched.api.scheduler.face import ROUTES as SCHEDULER
+from placement_sched.api.compute.routes import FACE as COMPUTE
+from placement_sched.api.image.routes import FACE as IMAGE
+from placement_sched.api.placement.routes import FACE as PLACEMENT
+from placement_sched.api.scheduler.routes import FACE as SCHEDULER
 from placement_sched.app import create_app
+from placement_sched.model.image import SORT_KEYS
 from tests.conftest import Client, make_settings
 from tests.placing import instance
 from tests.reports import NOW, a_report, node_uuid
+from tests.versions import LATEST
 
 #: By the first part of the path: the routes, and the microversion to ask for.
 FACES = {
-    "placement": (PLACEMENT, "placement 1.39"),
-    "compute": (COMPUTE, "compute 2.96"),
-    "image": (IMAGE, "image 2.0"),
-    "scheduler": (SCHEDULER, "scheduler 1.0"),
+    "placement": (PLACEMENT.routes, f"placement {LATEST}"),
+    "compute": (COMPUTE.routes, "compute 2.96"),
+    "image": (IMAGE.routes, "image 2.0"),
+    "scheduler": (SCHEDULER.routes, "scheduler 1.0"),
 }
 #: What the variable parts of paths stand for; a path with another part leads to nothing.
 NAMED = {"uuid": node_uuid(1), "service_id": node_uuid(1), "hypervisor_id": node_uuid(1)}
@@ -31,7 +32,7 @@ WITHOUT_SCHEMA = {
         *("limit", "marker", "sort", "sort_key", "sort_dir", "tag", "visibility", "owner"),
         *("member_status", "name", "id", "status", "size", "size_min", "size_max", "min_ram"),
         *("protected", "os_hidden", "created_at", "updated_at", "disk_format", "anything"),
-    ),
+    )
 }
 #: Values that are right for some parameters; those of an enumeration are in its schema.
 RIGHT = {

@@ -4,6 +4,7 @@ import json
 from io import BytesIO
 
 import pytest
+from oslo_context import context
 from werkzeug.test import run_wsgi_app
 
 from placement_sched.api.body_reading import BodyFirst
@@ -30,6 +31,11 @@ def test_error_has_the_global_id_beside_its_own(sqlite_app, path):
 def test_error_has_no_global_id_where_none_was_sent(sqlite_app, path, headers):
     (error,) = sqlite_app.get(path, headers=headers, status=404).json["errors"]
     assert "global_request_id" not in error
+
+
+def test_no_request_is_left_in_the_log_of_what_the_thread_does_next(sqlite_app):
+    sqlite_app.get("/nothing", status=404)
+    assert not context.get_current()
 
 
 def test_error_of_a_body_that_was_not_read_has_both_ids():

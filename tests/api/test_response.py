@@ -3,20 +3,17 @@
 from datetime import datetime
 
 import pytest
+from werkzeug.test import create_environ, run_wsgi_app
 
 from placement_sched.api.call import Answer
-from placement_sched.api.response import content_of, send
+from placement_sched.api.response import Response
 
 
 def sent(answer, method="GET", **stamps):
     """Return status line, headers and body of an answer."""
-    told = []
-    body = b"".join(
-        send(answer, content_of(answer), stamps, method, lambda *line: told.append(line))
-    )
-    ((status, headers),) = told
+    body, status, headers = run_wsgi_app(Response(answer, stamps), create_environ(method=method))
     assert len(headers) == len(dict(headers))
-    return status, dict(headers), body
+    return status, dict(headers), b"".join(body)
 
 
 def test_a_document_is_sent_as_json_with_its_length():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from placement_sched.api.scheduler.face import ROUTES
+from placement_sched.api.placement.microversions import NEWEST
+from placement_sched.api.scheduler.routes import FACE
 
 APIS = ["placement", "compute", "image", "identity", "scheduler"]
 
@@ -17,7 +18,7 @@ def test_document_lists_every_api_with_its_versions_and_address(sqlite_app):
             "id": "v1.0",
             "status": "CURRENT",
             "min_version": "1.0",
-            "max_version": "1.39",
+            "max_version": str(NEWEST),
             "links": [{"rel": "self", "href": "http://localhost/placement/"}],
         }
     ]
@@ -85,6 +86,6 @@ def test_other_methods_are_refused_with_those_that_are_served(sqlite_app):
 def test_scheduler_document_lists_every_resource(sqlite_app):
     resources = sqlite_app.get("/scheduler/v1").json["resources"]
     assert "decisions" in resources
-    served = {route.path.split("/")[2] for route in ROUTES if route.path[4:]}
+    served = {route.path.split("/")[2] for route in FACE.routes if route.path[4:]}
     assert set(resources) == served
     assert resources["decisions"] == "/scheduler/v1/decisions"

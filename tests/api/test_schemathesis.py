@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi import checks as openapi_checks
 
-from placement_sched.api import openapi
+from placement_sched.api.blueprint import PARAMETER
 from placement_sched.api.microversion import Version
-from placement_sched.api.placement.face import ROUTES
+from placement_sched.api.placement.routes import FACE
 from placement_sched.app import create_app
 from tests.exploring import EXPLORING, draws
+from tests.versions import LATEST, LATEST_HEADERS
 
 ADDRESS = "/placement/openapi.json"
 #: The newest, the oldest, and those where most of the forms in between are served.
-VERSIONS = ("1.39", "1.37", "1.27", "1.12", "1.0")
+VERSIONS = (LATEST, "1.37", "1.27", "1.12", "1.0")
 #: How many requests of each kind, right and wrong, every operation meets.
-EXAMPLES = {"1.39": 15}
+EXAMPLES = {LATEST: 15}
 OTHER_EXAMPLES = 4
 CHECKS = (
     checks.not_a_server_error,
@@ -32,7 +33,6 @@ CHECKS = (
     openapi_checks.response_schema_conformance,
 )
 
-NEWEST = {"OpenStack-API-Version": "placement 1.39"}
 #: Where the generations that bodies name are told.
 GENERATIONS = {
     "resource_provider_generation": "/placement/resource_providers",
@@ -117,7 +117,7 @@ def _tell_generations(client: Any, names: Mapping[str, Any], body: Any) -> None:
         for key, path in GENERATIONS.items():
             if isinstance(part, dict) and key in part and part[key] in EVEN:
                 shown = client.get(
-                    f"{path}/{quote(str(uuid), safe='')}", headers=NEWEST, status="*"
+                    f"{path}/{quote(str(uuid), safe='')}", headers=LATEST_HEADERS, status="*"
                 )
                 part[key] = shown.json.get("generation", shown.json.get("consumer_generation"))
 
@@ -165,12 +165,12 @@ def _filled(client: Any) -> None:
 
     def send(method: str, path: str, body: Any = None) -> None:
         send_it = getattr(client, f"{method}_json")
-        send_it(f"/placement/{path}", body, headers=NEWEST, status="*")
+        send_it(f"/placement/{path}", body, headers=LATEST_HEADERS, status="*")
 
     for name in CLASSES[2:]:
         send("post", "resource_classes", {"name": name})
     for name in TRAITS[1:]:
-        client.put(f"/placement/traits/{name}", headers=NEWEST)
+        client.put(f"/placement/traits/{name}", headers=LATEST_HEADERS)
     stock = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 4096}, "CUSTOM_LLAMA": {"total": 2}}
     for number, uuid in enumerate(UUIDS[:4]):
         path = f"resource_providers/{uuid}"
@@ -213,8 +213,8 @@ def test_no_request_meets_a_defect_or_an_undocumented_answer(
             _run(operation, mode, headers, EXAMPLES.get(version, OTHER_EXAMPLES), sqlite_app)
     # Where the document itself is, schemathesis asks nothing.
     served = {
-        f"{route.method} {openapi.template(route.path)}"
-        for route in ROUTES
+        f"{route.method} " + PARAMETER.sub(r"{\1}", route.path)
+        for route in FACE.routes
         if route.serves(Version(*map(int, version.split("."))))
     }
     assert asked == served - {"GET /openapi.json"}

@@ -13,6 +13,7 @@ from worlds.rows import COLUMNS, Book, class_id
 from worlds.shared import GROUP_SIZE, SharedWorld
 
 from placement_sched.db import tables
+from tests.versions import LATEST_HEADERS
 
 KINDS = sorted(WORLDS)
 
@@ -83,9 +84,7 @@ def test_each_host_of_a_shared_world_reaches_a_pool():
 
 
 def ask(app, question):
-    return app.get(
-        f"/placement{question.path}", headers={"OpenStack-API-Version": "placement 1.39"}
-    )
+    return app.get(f"/placement{question.path}", headers=LATEST_HEADERS)
 
 
 def test_a_flat_world_is_found_as_it_was_written(app, database):
@@ -108,9 +107,9 @@ def test_a_flat_world_is_found_as_it_was_written(app, database):
     assert 0 < len(found["2 required, 1 forbidden trait"]) < len(found["no limit"])
     assert 0 < len(found["in: and !in: aggregates"]) < len(found["no limit"])
     assert [name for name, candidates in found.items() if not candidates] == [
-        "nobody fits (resources)",
-        "nobody fits (traits)",
-        "nobody fits (aggregates)",
+        "no host fits (resources)",
+        "no host fits (traits)",
+        "no host fits (aggregates)",
     ]
 
 
@@ -146,8 +145,7 @@ def test_equal_children_are_all_combined(app, database):
     load(database, WORLDS["equal"](1, 1))
     isolated, free = (
         app.get(
-            f"/placement/allocation_candidates?{urlencode(one.parameters)}",
-            headers={"OpenStack-API-Version": "placement 1.39"},
+            f"/placement/allocation_candidates?{urlencode(one.parameters)}", headers=LATEST_HEADERS
         ).json
         for one in questions.equal(groups=3)
     )

@@ -26,7 +26,7 @@ def provider(
     return Host(name, held, frozenset(traits), frozenset(aggregates), under)
 
 
-def told(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
+def reported(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
     """Return each candidate as ``CN1 MEMORY_MB:512 VCPU:1 + SS1 DISK_GB:500``."""
     names = {host.uuid: host.name for host in cloud.hosts}
     return {
@@ -99,7 +99,7 @@ TWO_STORAGES = Cloud(
     )
 )
 
-#: A host without NUMA nodes and one with them; what a host as a whole can is told of its root.
+#: A host without NUMA nodes and one with them; what a host as a whole can is reported of its root.
 ROOT_TRAITS = Cloud(
     (
         provider(

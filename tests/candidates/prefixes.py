@@ -1,12 +1,12 @@
-"""Questions with only the first of their constraints, and without one: what explanations tell of.
+"""Requests with only the first of their constraints, and without one, to check explanations.
 
-Built anew here, in the plainest way, so that the product's own order and words are checked.
+Built here again, in the plainest way, so that the product's own order and words are checked.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from placement_sched.model.query import (
+from placement_sched.model.placement.query import (
     AggregateTerms,
     CandidatesQuery,
     RequestGroup,

@@ -10,10 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from placement_sched.model.candidate import AllocationRequest
-from placement_sched.model.inventory import fits
-from placement_sched.model.query import AggregateTerms, CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.placement.candidate import AllocationRequest
+from placement_sched.model.placement.query import (
+    AggregateTerms,
+    CandidatesQuery,
+    RequestGroup,
+    TraitTerms,
+)
 from tests.clouds import Cloud, Host, uuid_of
+from tests.providers import fits
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
@@ -27,7 +32,7 @@ class Found:
 
 
 def as_found(request: AllocationRequest) -> Found:
-    """Return a candidate of the search in the form in which the naive ones are told."""
+    """Return a candidate of the search in the form in which the naive ones are reported."""
     return Found(
         frozenset(
             (provider, name, amount)
@@ -52,7 +57,7 @@ def candidates_of(
     """Return the candidates of each tree, by the uuid of its root."""
     return {
         root.uuid: {
-            _told(slots, chosen)
+            _reported(slots, chosen)
             for slots, chosen in _combinations(cloud, query, root)
             if _holds(cloud, query, root, slots, chosen)
             and not (one_of_a_tree and _trees_repeat(cloud, chosen))
@@ -96,7 +101,7 @@ def _slots(group: RequestGroup) -> list[_Slot]:
 
 
 def _serves(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
-    """Return whether a provider may serve a slot, whoever serves the others."""
+    """Return whether a provider may serve a slot, whichever providers serve the others."""
     group = slot.group
     counted = [host.aggregates]
     avoided = host.aggregates
@@ -139,11 +144,7 @@ def _is_in_tree(cloud: Cloud, group: RequestGroup, host: Host) -> bool:
 
 
 def _holds(
-    cloud: Cloud,
-    query: CandidatesQuery,
-    root: Host,
-    slots: list[_Slot],
-    chosen: tuple[Host, ...],
+    cloud: Cloud, query: CandidatesQuery, root: Host, slots: list[_Slot], chosen: tuple[Host, ...]
 ) -> bool:
     """Return whether providers serve the request together."""
     together = frozenset().union(
@@ -194,7 +195,7 @@ def _trees_repeat(cloud: Cloud, chosen: tuple[Host, ...]) -> bool:
     return len({cloud.root(cloud[name]).name for name in different}) < len(different)
 
 
-def _told(slots: list[_Slot], chosen: tuple[Host, ...]) -> Found:
+def _reported(slots: list[_Slot], chosen: tuple[Host, ...]) -> Found:
     mapped: dict[str, set[str]] = {}
     for slot, host in zip(slots, chosen, strict=True):
         mapped.setdefault(slot.group.suffix, set()).add(host.uuid)

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection, delete
 
-from placement_sched.db.insert import insert_missing
+from placement_sched.db.sql import insert_missing
 from placement_sched.db.tables import PLACEMENT_TABLES, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
 from tests.candidates.strategies import TRAITS
@@ -10,7 +10,7 @@ from tests.clouds import Cloud, load
 
 
 def reload(database: Database, cloud: Cloud) -> None:
-    """Replace all providers; every trait that a question may name exists, whoever has it."""
+    """Replace all providers; every trait that a request may name exists, even on no provider."""
     database.write(_empty)
     load(database, cloud)
 

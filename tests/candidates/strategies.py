@@ -5,8 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from placement_sched.model.inventory import MAX_INT, Inventory
-from placement_sched.model.query import (
+from placement_sched.model.placement.provider import MAX_INT, Inventory
+from placement_sched.model.placement.query import (
     AggregateTerms,
     CandidatesQuery,
     RequestGroup,
@@ -52,7 +52,7 @@ def clouds(draw: st.DrawFn, most: int = 6) -> Cloud:
 
 _trait_sets = st.sets(st.sampled_from(TRAITS), min_size=1, max_size=2).map(frozenset)
 _aggregate_sets = st.sets(
-    st.sampled_from([uuid_of(name) for name in (*AGGREGATES, "rack-nobody")]), min_size=1
+    st.sampled_from([uuid_of(name) for name in (*AGGREGATES, "rack-empty")]), min_size=1
 ).map(frozenset)
 
 
@@ -69,7 +69,7 @@ def groups(draw: st.DrawFn) -> RequestGroup:
             member_of=tuple(draw(st.lists(_aggregate_sets, max_size=2, unique=True))),
             forbidden=draw(st.one_of(st.just(frozenset()), _aggregate_sets)),
         ),
-        in_tree=draw(st.sampled_from([None, None, None, uuid_of("host-0"), uuid_of("nobody")])),
+        in_tree=draw(st.sampled_from([None, None, None, uuid_of("host-0"), uuid_of("no-host")])),
     )
 
 
@@ -88,7 +88,7 @@ def _seldom_drawn(values: st.SearchStrategy[Any], usual: Any) -> st.SearchStrate
 
 
 @st.composite
-def roomy_stocks(draw: st.DrawFn, name: str) -> Stock:
+def ample_stocks(draw: st.DrawFn, name: str) -> Stock:
     """Return a stock that mostly has room for what is asked, and now and then has not."""
     inventory = Inventory(
         resource_class=name,
@@ -113,7 +113,7 @@ def tree_clouds(draw: st.DrawFn, most: int = 8, *, sharing: bool = True) -> Clou
         made.append(
             Host(
                 name=f"host-{number}",
-                stocks={name: draw(roomy_stocks(name)) for name in sorted(names)},
+                stocks={name: draw(ample_stocks(name)) for name in sorted(names)},
                 traits=frozenset(traits),
                 aggregates=frozenset(draw(st.sets(st.sampled_from(AGGREGATES), max_size=2))),
                 parent=parent,
@@ -144,7 +144,7 @@ def granular_groups(draw: st.DrawFn, suffix: str, least: int = 1) -> RequestGrou
             ),
             draw(_seldom_drawn(_aggregate_sets, frozenset())),
         ),
-        in_tree=draw(_seldom([uuid_of("host-0"), uuid_of("host-2"), uuid_of("nobody")], None)),
+        in_tree=draw(_seldom([uuid_of("host-0"), uuid_of("host-2"), uuid_of("no-host")], None)),
     )
 
 

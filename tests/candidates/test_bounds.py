@@ -12,30 +12,35 @@ import pytest
 from placement_sched.candidates import combine
 from placement_sched.candidates.combine import (
     Budget,
-    Room,
+    FreeCapacity,
+    ProviderTree,
     Rules,
     Slot,
-    Tree,
     can_serve,
     combinations,
 )
 from placement_sched.candidates.constraints import OWN_ROOT, all_of, constraints_of
-from placement_sched.candidates.explain import explain
-from placement_sched.candidates.forest import roots_of
-from placement_sched.candidates.gather import STEP
-from placement_sched.candidates.names import Names
-from placement_sched.candidates.roomy import Roomy
-from placement_sched.candidates.search import find, forest_of, prepare
-from placement_sched.candidates.topology import Topology
-from placement_sched.candidates.trees import read_trees
+from placement_sched.candidates.enumerate import STEP
+from placement_sched.candidates.explain.report import explain
+from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.candidates.provider_trees import roots_of
+from placement_sched.candidates.resolve import ResolvedNames, Topology
+from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.slots import tree_search
+from placement_sched.candidates.tree_loader import TreeLoader
 from placement_sched.errors import TooComplex, Unavailable
-from placement_sched.model.query import AggregateTerms, CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.model.report import View
+from placement_sched.model.placement.query import (
+    AggregateTerms,
+    CandidatesQuery,
+    RequestGroup,
+    TraitTerms,
+)
+from placement_sched.model.results.stages import View
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.clouds import Cloud, load, uuid_of
+from tests.versions import LATEST_HEADERS
 
-VERSION = {"OpenStack-API-Version": "placement 1.39"}
 BUDGET = "placement.allocation_candidates_budget"
 MEMBER_OF = "placement.max_member_of"
 EQUAL = Cloud(
@@ -52,7 +57,9 @@ def _asking(groups, policy="isolate"):
 
 
 def _get(app, query, status=200):
-    return app.get(f"/placement/allocation_candidates?{query}", headers=VERSION, status=status)
+    return app.get(
+        f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS, status=status
+    )
 
 
 @pytest.fixture
@@ -69,8 +76,8 @@ def equal(sqlite_settings, make_app):
 def test_six_groups_on_eight_equal_children_are_cut_at_the_limit(equal):
     app = equal(**{BUDGET: 50_000})
     answer = _get(app, f"{_asking(6)}&limit=1000").json
-    told = {str(request["mappings"]) for request in answer["allocation_requests"]}
-    assert len(told) == len(answer["allocation_requests"]) == 1000
+    reported = {str(request["mappings"]) for request in answer["allocation_requests"]}
+    assert len(reported) == len(answer["allocation_requests"]) == 1000
 
 
 def test_conditions_without_number_are_paid_for(equal):
@@ -128,8 +135,10 @@ def test_megabytes_of_query_are_refused(equal):
 def _tree(providers, slots, free):
     """Return a tree of equal providers with so much free each, and slots that ask for one."""
     options = (tuple(range(providers)),) * slots
-    rooms = {(provider, 1): Room(free=free, max_unit=100) for provider in range(providers)}
-    return Tree(options=options, rooms=rooms)
+    rooms = {
+        (provider, 1): FreeCapacity(amount=free, max_unit=100) for provider in range(providers)
+    }
+    return ProviderTree(options=options, free=rooms)
 
 
 def _rules(slots, *, isolate):
@@ -167,7 +176,7 @@ class _Rooms(dict):
 
 def test_seats_of_a_tree_are_counted_without_looking_at_other_trees():
     tree = _tree(16, 16, 1)
-    alone = Tree(options=tree.options, rooms=_Rooms(tree.rooms))
+    alone = ProviderTree(options=tree.options, free=_Rooms(tree.free))
     assert can_serve(alone, _rules(16, isolate=False), Budget(5000))
 
 
@@ -185,7 +194,7 @@ def _spent(subtrees):
     lines = {number: frozenset(range(number + 1)) for number in range(8)}
     slots = tuple(Slot(suffix=str(number), amounts=()) for number in range(10))
     rules = Rules(slots=slots, subtrees=subtrees)
-    tree = Tree(options=options, lines=lines)
+    tree = ProviderTree(options=options, lineage=lines)
     for steps in (2_000 * 2**doubled for doubled in range(12)):
         try:
             found = list(islice(combinations(tree, rules, Budget(steps)), 1000))
@@ -205,12 +214,12 @@ def test_a_few_ties_cost_nothing_and_many_cost_in_proportion():
 
 
 @pytest.mark.parametrize("again", ["same_subtree=1,2", "same_subtree=2,1"])
-def test_a_tie_told_a_thousand_times_costs_as_much_as_told_once(equal, again):
+def test_a_tie_reported_a_thousand_times_costs_as_much_as_reported_once(equal, again):
     app = equal(**{BUDGET: 1_500})
     once = _get(app, f"{_asking(3, 'none')}&same_subtree=1,2").json
     assert len(once["allocation_requests"]) == 64
-    told = _get(app, "&".join([_asking(3, "none"), "same_subtree=1,2", *[again] * 1000])).json
-    assert told == once
+    reported = _get(app, "&".join([_asking(3, "none"), "same_subtree=1,2", *[again] * 1000])).json
+    assert reported == once
 
 
 LONG = "&".join(f"resources_{'A' * 50}{number}=SRIOV_NET_VF:1" for number in range(9))
@@ -223,13 +232,13 @@ LONG = "&".join(f"resources_{'A' * 50}{number}=SRIOV_NET_VF:1" for number in ran
 )
 def test_candidates_cost_the_characters_that_they_take(equal, query):
     query = query if "group_policy" in query else f"{query}&group_policy=none"
-    told = _get(equal(), f"{query}&limit=8").json["allocation_requests"]
-    steps = sum(len(dumps(one)) for one in told) // STEP
+    reported = _get(equal(), f"{query}&limit=8").json["allocation_requests"]
+    steps = sum(len(dumps(one)) for one in reported) // STEP
     app = equal(**{BUDGET: steps // 2})
     (error,) = _get(app, f"{query}&limit=8", status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
     app = equal(**{BUDGET: steps * 2})
-    assert _get(app, f"{query}&limit=8").json["allocation_requests"] == told
+    assert _get(app, f"{query}&limit=8").json["allocation_requests"] == reported
 
 
 def test_many_groups_pinned_to_one_child_cannot_fill_the_memory(sqlite_settings, make_app):
@@ -266,12 +275,14 @@ def test_hosts_that_only_the_same_pools_serve_are_one_tree(database):
     asked = (RequestGroup(suffix=str(n), resources=(("SRIOV_NET_VF", 1),)) for n in range(20))
     query = CandidatesQuery(groups=tuple(asked), group_policy="isolate")
     with database.read() as connection:
-        forest = forest_of(prepare(connection, query))
-        roots = list(connection.scalars(roots_of(forest)))
-        # A step for five with whom somebody shares, and for 20 choices of each different tree.
-        trees = read_trees(connection, forest, roots, Budget(208 * 8 // 5 + 200)).trees
-    assert len(trees) == 208
-    assert len({id(tree) for tree in trees.values()}) == 9
+        search = prepare(connection, query)
+        trees = tree_search(query, search.names)
+        roots = list(connection.scalars(roots_of(trees)))
+        # A step for five trees that are shared with, and for 20 choices of each different tree.
+        loader = TreeLoader(connection, trees, Budget(208 * 8 // 5 + 200))
+        found = loader.read_trees(roots).trees
+    assert len(found) == 208
+    assert len({id(tree) for tree in found.values()}) == 9
 
 
 @pytest.mark.parametrize(("stock", "status"), [({}, 200), ({"SRIOV_NET_VF": 1}, 400)])
@@ -288,7 +299,7 @@ def test_trees_cost_what_they_differ_in(sqlite_settings, make_app, stock, status
 def _member_of(sets):
     """Return how often aggregates are looked up for one who is to be in all these sets."""
     aggregates = {uuid_of(f"a{number}"): number for number in range(100)}
-    names = Names({"VCPU": 0}, {}, aggregates, Topology(nested=True, sharing=False))
+    names = ResolvedNames({"VCPU": 0}, {}, aggregates, Topology(nested=True, sharing=False))
     group = RequestGroup(aggregates=AggregateTerms(tuple(frozenset(one) for one in sets)))
     asked = str(all_of(constraints_of(group, names, OWN_ROOT)))
     return asked.count("FROM resource_provider_aggregates")
@@ -329,10 +340,10 @@ def test_sixty_sets_of_aggregates_are_met_by_itself_or_by_the_root(database, set
     with database.read() as connection:
         search = prepare(connection, CandidatesQuery(groups=(group,)))
         found = find(connection, search, settings, Random(1))
-        told = explain(connection, search, found, settings, View(), Roomy())
+        reported = explain(connection, search, found, settings, View(), CapacityMemory())
     serving = {uuid for request in found.requests for uuid in request.allocations}
     assert serving == {uuid_of(name) for name in ("CN0", "NUMA0", "NUMA2")}
-    left = [step.after for step in told.steps if step.constraint == "member_of"]
+    left = [step.after for step in reported.steps if step.constraint == "member_of"]
     assert left == [4] * 30 + [3] * 29 + [2]
 
 
@@ -344,7 +355,7 @@ def test_more_sets_of_aggregates_than_allowed_are_refused(equal, sets, status):
     answer = _get(app, query, status=status).json
     if status == 400:
         assert answer["errors"][0]["code"] == "placement.query.too_complex"
-        assert "asks 8 times" in answer["errors"][0]["detail"]
+        assert "8 sets of aggregates" in answer["errors"][0]["detail"]
         assert "max_member_of" in answer["errors"][0]["detail"]
 
 
@@ -385,11 +396,11 @@ def test_forty_groups_are_answered_and_explained_in_seconds(database, settings, 
     with database.read() as connection:
         search = prepare(connection, query)
         found = find(connection, search, settings, Random(1))
-        told = explain(connection, search, found, settings, View(), Roomy())
+        reported = explain(connection, search, found, settings, View(), CapacityMemory())
     assert [dict(request.allocations) for request in found.requests] == [
         {uuid_of("CN"): {"VCPU": 40}}
     ]
-    assert told.hosts == 1
+    assert reported.hosts == 1
     assert monotonic() - began < 60
 
 

@@ -1,4 +1,4 @@
-"""What others change between two statements of a search is no fault: some answer comes.
+"""Changes by others between two statements of a search are not errors: there is an answer.
 
 Reads take no transaction, so that each statement sees a state of the cloud of its own.
 """
@@ -10,20 +10,20 @@ import pytest
 from sqlalchemy import delete, event, select, update
 
 from placement_sched.api.microversion import Version
-from placement_sched.api.placement.allocation_requests import render
-from placement_sched.candidates.explain import explain
-from placement_sched.candidates.narrow import whole_trees
-from placement_sched.candidates.roomy import Roomy
+from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.candidates.explain.report import explain
+from placement_sched.candidates.explain.single_provider import CapacityMemory
 from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.summaries import Shape, Summaries
+from placement_sched.candidates.single_provider import whole_trees
+from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.tables import (
     inventories,
     resource_provider_aggregates,
     resource_provider_traits,
     resource_providers,
 )
-from placement_sched.model.query import CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.model.report import View
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.results.stages import View
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
@@ -103,10 +103,10 @@ def _answer(connection, query, options, summaries):
     search = prepare(connection, query)
     found = find(connection, search, options, Random(1))
     shown = whole_trees(connection, found.providers) if found.trees is None else found.trees
-    shape = Shape(classes=None, traits=True, tree=True)
+    shape = SummaryFields(classes=None, traits=True, tree=True)
     summaries.render(connection, shown, search.names.class_names, shape, found.usages)
     render(found.requests, Version(1, 39))
-    return explain(connection, search, found, options, View(), Roomy())
+    return explain(connection, search, found, options, View(), CapacityMemory())
 
 
 def _asked_at_each_moment(database, settings, cloud, change, query):
@@ -123,9 +123,9 @@ def _asked_at_each_moment(database, settings, cloud, change, query):
 
         event.listen(database.reader, "before_cursor_execute", note)
         with database.read() as connection:
-            told = _answer(connection, query, settings, summaries)
+            reported = _answer(connection, query, settings, summaries)
         event.remove(database.reader, "before_cursor_execute", note)
-        stages = [(step.before, step.after) for step in told.steps]
+        stages = [(step.before, step.after) for step in reported.steps]
         assert all(after == before for (_, after), (before, _) in pairwise(stages))
         if len(seen) < number:
             return len(seen)

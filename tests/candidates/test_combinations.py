@@ -30,7 +30,7 @@ def _find(database, query, options, *, one_of_a_tree=False, seed=7):
     return found.requests
 
 
-def _told(requests):
+def _reported(requests):
     return [as_found(request) for request in requests]
 
 
@@ -43,9 +43,9 @@ def test_search_finds_every_combination_once_in_whatever_order(
     every = all_candidates(cloud, query, one_of_a_tree=one_of_a_tree)
     for overrides in ({}, {STRATEGY: "breadth-first"}, {SHUFFLED: True}):
         options = settings.overridden(overrides)
-        told = _told(_find(database, query, options, one_of_a_tree=one_of_a_tree))
-        assert set(told) == every
-        assert len(told) == len(every)
+        reported = _reported(_find(database, query, options, one_of_a_tree=one_of_a_tree))
+        assert set(reported) == every
+        assert len(reported) == len(every)
 
 
 @EXAMPLES
@@ -59,9 +59,9 @@ def test_limit_leaves_as_many_as_it_says_the_same_every_time(
     found = _find(database, query, options, seed=1)
     assert found == _find(database, query, options, seed=2)
     drawn = _find(database, query, options.overridden({SHUFFLED: True}))
-    for told in (_told(found), _told(drawn)):
-        assert set(told) <= every
-        assert len(set(told)) == len(told) == min(limit, len(every))
+    for reported in (_reported(found), _reported(drawn)):
+        assert set(reported) <= every
+        assert len(set(reported)) == len(reported) == min(limit, len(every))
 
 
 @EXAMPLES

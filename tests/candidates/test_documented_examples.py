@@ -20,11 +20,10 @@ from tests.candidates.documented import (
     TWO_STORAGES,
     functions,
     mapped,
-    told,
+    reported,
 )
 from tests.clouds import load, uuid_of
-
-VERSION = {"OpenStack-API-Version": "placement 1.39"}
+from tests.versions import LATEST_HEADERS
 
 WHOLE = "resources=VCPU:1,MEMORY_MB:512,DISK_GB:500"
 LOCAL = {
@@ -120,11 +119,7 @@ EXAMPLES = {
         },
     ),
     "tree of a root": (TWO_STORAGES, f"resources=VCPU:1,DISK_GB:50&in_tree={CN1}", NUMA1_DISK),
-    "tree of a child": (
-        TWO_STORAGES,
-        f"resources=VCPU:1,DISK_GB:50&in_tree={NUMA1_1}",
-        NUMA1_DISK,
-    ),
+    "tree of a child": (TWO_STORAGES, f"resources=VCPU:1,DISK_GB:50&in_tree={NUMA1_1}", NUMA1_DISK),
     "tree of the unsuffixed group only": (
         TWO_STORAGES,
         f"resources=VCPU:1&in_tree={CN1}&resources1=DISK_GB:10",
@@ -310,16 +305,16 @@ EXAMPLES = {
 
 def _ask(app, cloud, query):
     load(app.app.services.database, cloud)
-    return app.get(f"/placement/allocation_candidates?{query}", headers=VERSION).json
+    return app.get(f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS).json
 
 
 @pytest.mark.parametrize(("cloud", "query", "expected"), EXAMPLES.values(), ids=EXAMPLES)
 def test_documented_example_has_its_candidates(sqlite_app, cloud, query, expected):
     answer = _ask(sqlite_app, cloud, query)
-    assert told(answer, cloud) == expected
+    assert reported(answer, cloud) == expected
 
 
-def test_group_that_asks_for_nothing_is_told_in_the_mappings_only(sqlite_app):
+def test_group_that_asks_for_nothing_is_reported_in_the_mappings_only(sqlite_app):
     answer = _ask(sqlite_app, FPGAS, f"{TWO_FPGAS}&same_subtree=_NUMA,_ACCEL1,_ACCEL2")
     assert mapped(answer, FPGAS, "_NUMA") == {"NUMA1"}
     assert mapped(answer, FPGAS, "_ACCEL1") == {"FPGA1_0"}

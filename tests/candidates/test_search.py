@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from placement_sched.candidates.search import find, prepare
 from placement_sched.errors import Invalid
-from placement_sched.model.query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from tests.candidates.reload import reload
 from tests.candidates.strategies import clouds, groups
 from tests.clouds import Cloud, Host, candidates, load, stock

@@ -1,4 +1,4 @@
-"""How many statements a search of trees takes follows its helpings, not the number of trees."""
+"""How many statements a search of trees takes follows its batches, not the number of trees."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.clouds import Cloud, load
 from tests.statements import counted
+from tests.versions import LATEST_HEADERS
 
-LATEST = {"OpenStack-API-Version": "placement 1.39"}
 NESTED = (
     "resources=DISK_GB:1&resources_CPU=VCPU:1&resources_NET=SRIOV_NET_VF:1"
     "&required_NET=CUSTOM_GOLD&same_subtree=_CPU,_NET&group_policy=isolate"
@@ -18,7 +18,7 @@ SHARED = (
 )
 
 #: How many trees are looked at first, and how many answers there are, by trees and limit.
-HELPINGS = {
+BATCHES = {
     (20, "limit=10"): (1, 10),
     (500, "limit=10"): (1, 10),
     (2000, "limit=10"): (1, 10),
@@ -48,7 +48,9 @@ def _sharing(number):
 
 def _filled(app, members, trees):
     load(app.app.services.database, Cloud(tuple(m for n in range(trees) for m in members(n))))
-    app.get("/placement/allocation_candidates?resources=PCPU:1", headers=LATEST)  # gets it going
+    app.get(
+        "/placement/allocation_candidates?resources=PCPU:1", headers=LATEST_HEADERS
+    )  # gets it going
     return app
 
 
@@ -56,25 +58,27 @@ def _statements(app, query):
     """Return how many statements the question takes once it was asked, and its answers."""
     for _ in range(2):
         with counted(app.app.services.database) as seen:
-            answer = app.get(f"/placement/allocation_candidates?{query}", headers=LATEST).json
+            answer = app.get(
+                f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS
+            ).json
     return len(seen), len(answer["allocation_requests"])
 
 
 @pytest.mark.parametrize("trees", [20, 500, 2000])
-def test_nested_trees_take_one_statement_a_helping(app, trees):
+def test_nested_trees_take_one_statement_a_batch(app, trees):
     _filled(app, _nested, trees)
     for limit in ("limit=10", "limit=1000", ""):
-        helpings, answers = HELPINGS[trees, limit]
-        # The ids of names, the helpings, and what is used.
-        assert _statements(app, f"{NESTED}&{limit}".rstrip("&")) == (2 + helpings, answers)
+        batches, answers = BATCHES[trees, limit]
+        # The ids of names, the batches, and what is used.
+        assert _statements(app, f"{NESTED}&{limit}".rstrip("&")) == (2 + batches, answers)
 
 
 @pytest.mark.parametrize("trees", [20, 500, 2000])
-def test_sharing_providers_take_three_more_a_helping(app, trees):
+def test_sharing_providers_take_three_more_a_batch(app, trees):
     _filled(app, _sharing, trees)
     for limit in ("limit=10", "limit=1000", ""):
-        helpings, answers = HELPINGS[trees, limit]
+        batches, answers = BATCHES[trees, limit]
         # A pool is a tree, too, which serves nothing: who shares, with whom, and the traits that
         # they have together are asked each time.
         counts = _statements(app, f"{SHARED}&{limit}".rstrip("&"))
-        assert counts == (2 + 4 * helpings, answers)
+        assert counts == (2 + 4 * batches, answers)

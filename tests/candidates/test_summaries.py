@@ -1,12 +1,12 @@
-"""What is kept of provider summaries never outlives what it tells."""
+"""What is remembered of provider summaries is never shown after a change."""
 
 from uuid import uuid4
 
 import pytest
 
-from placement_sched.model.inventory import MAX_INT
+from placement_sched.model.placement.provider import MAX_INT
+from tests.versions import LATEST_HEADERS
 
-VERSION = {"OpenStack-API-Version": "placement 1.39"}
 BEFORE_CLASS_RENAMES_WENT = {"OpenStack-API-Version": "placement 1.6"}
 BEFORE_ALL_CLASSES = {"OpenStack-API-Version": "placement 1.26"}
 
@@ -14,7 +14,7 @@ BEFORE_ALL_CLASSES = {"OpenStack-API-Version": "placement 1.26"}
 @pytest.fixture
 def provider(app):
     body = {"name": "cn1", "uuid": str(uuid4())}
-    app.post_json("/placement/resource_providers", body, headers=VERSION)
+    app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
     stock(app, body["uuid"], VCPU=8, MEMORY_MB=1024)
     return body["uuid"]
 
@@ -22,10 +22,10 @@ def provider(app):
 def stock(app, uuid, **totals):
     path = f"/placement/resource_providers/{uuid}"
     body = {
-        "resource_provider_generation": app.get(path, headers=VERSION).json["generation"],
+        "resource_provider_generation": app.get(path, headers=LATEST_HEADERS).json["generation"],
         "inventories": {name: {"total": total} for name, total in totals.items()},
     }
-    app.put_json(f"{path}/inventories", body, headers=VERSION)
+    app.put_json(f"{path}/inventories", body, headers=LATEST_HEADERS)
 
 
 def allocate(app, consumer, uuid, amount):
@@ -36,10 +36,10 @@ def allocate(app, consumer, uuid, amount):
         "consumer_generation": None,
         "consumer_type": "INSTANCE",
     }
-    app.put_json(f"/placement/allocations/{consumer}", body, headers=VERSION)
+    app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS)
 
 
-def summary(app, uuid, headers=VERSION, asked="VCPU"):
+def summary(app, uuid, headers=LATEST_HEADERS, asked="VCPU"):
     found = app.get(f"/placement/allocation_candidates?resources={asked}:1", headers=headers)
     return found.json["provider_summaries"][uuid]
 
@@ -52,27 +52,27 @@ def test_usage_is_live_also_after_allocations_are_deleted(app, provider):
     assert used() == 0
     allocate(app, consumer, provider, 3)
     assert used() == 3
-    app.delete(f"/placement/allocations/{consumer}", headers=VERSION)
+    app.delete(f"/placement/allocations/{consumer}", headers=LATEST_HEADERS)
     assert used() == 0
 
 
-def test_a_changed_inventory_is_told_at_once(app, provider):
+def test_a_changed_inventory_is_reported_at_once(app, provider):
     assert summary(app, provider)["resources"]["VCPU"]["capacity"] == 8
     stock(app, provider, VCPU=16)
     assert summary(app, provider)["resources"] == {"VCPU": {"capacity": 16, "used": 0}}
 
 
-def test_changed_traits_are_told_at_once(app, provider):
+def test_changed_traits_are_reported_at_once(app, provider):
     assert summary(app, provider)["traits"] == []
     path = f"/placement/resource_providers/{provider}"
-    generation = app.get(path, headers=VERSION).json["generation"]
+    generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
     body = {"resource_provider_generation": generation, "traits": ["HW_CPU_X86_AVX"]}
-    app.put_json(f"{path}/traits", body, headers=VERSION)
+    app.put_json(f"{path}/traits", body, headers=LATEST_HEADERS)
     assert summary(app, provider)["traits"] == ["HW_CPU_X86_AVX"]
 
 
-def test_a_renamed_class_is_told_by_its_new_name(app, provider):
-    app.post_json("/placement/resource_classes", {"name": "CUSTOM_OLD"}, headers=VERSION)
+def test_a_renamed_class_is_reported_by_its_new_name(app, provider):
+    app.post_json("/placement/resource_classes", {"name": "CUSTOM_OLD"}, headers=LATEST_HEADERS)
     stock(app, provider, VCPU=8, CUSTOM_OLD=1)
     assert summary(app, provider)["resources"].keys() == {"VCPU", "CUSTOM_OLD"}
     renamed = {"name": "CUSTOM_NEW"}
@@ -83,28 +83,28 @@ def test_a_renamed_class_is_told_by_its_new_name(app, provider):
 
 def test_a_new_class_does_not_disturb_what_is_kept(app, provider):
     before = summary(app, provider)
-    app.post_json("/placement/resource_classes", {"name": "CUSTOM_MORE"}, headers=VERSION)
+    app.post_json("/placement/resource_classes", {"name": "CUSTOM_MORE"}, headers=LATEST_HEADERS)
     assert summary(app, provider) == before
 
 
-def test_before_127_only_the_classes_asked_are_told(app, provider):
+def test_before_127_only_the_classes_asked_are_reported(app, provider):
     allocate(app, str(uuid4()), provider, 2)
     expected = {"VCPU": {"capacity": 8, "used": 2}}
     assert summary(app, provider, BEFORE_ALL_CLASSES)["resources"] == expected
 
 
-def test_a_provider_made_anew_is_told_as_it_is_now(app, provider):
+def test_a_provider_made_again_is_reported_as_it_is_now(app, provider):
     assert summary(app, provider)["resources"]["VCPU"]["capacity"] == 8
     path = f"/placement/resource_providers/{provider}"
-    app.delete(path, headers=VERSION)
+    app.delete(path, headers=LATEST_HEADERS)
     app.post_json(
-        "/placement/resource_providers", {"name": "cn1", "uuid": provider}, headers=VERSION
+        "/placement/resource_providers", {"name": "cn1", "uuid": provider}, headers=LATEST_HEADERS
     )
     stock(app, provider, VCPU=4)
     assert summary(app, provider)["resources"] == {"VCPU": {"capacity": 4, "used": 0}}
 
 
-def test_usages_of_classes_that_were_not_asked_for_are_told_too(app, provider):
+def test_usages_of_classes_that_were_not_asked_for_are_reported_too(app, provider):
     consumer = str(uuid4())
     body = {
         "allocations": {provider: {"resources": {"VCPU": 2, "MEMORY_MB": 256}}},
@@ -113,9 +113,9 @@ def test_usages_of_classes_that_were_not_asked_for_are_told_too(app, provider):
         "consumer_generation": None,
         "consumer_type": "INSTANCE",
     }
-    app.put_json(f"/placement/allocations/{consumer}", body, headers=VERSION)
+    app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS)
     lone = {"name": "cn2", "uuid": str(uuid4())}
-    app.post_json("/placement/resource_providers", lone, headers=VERSION)
+    app.post_json("/placement/resource_providers", lone, headers=LATEST_HEADERS)
     stock(app, lone["uuid"], VCPU=4)
     assert {uuid: summary(app, uuid)["resources"] for uuid in (provider, lone["uuid"])} == {
         provider: {
@@ -126,16 +126,16 @@ def test_usages_of_classes_that_were_not_asked_for_are_told_too(app, provider):
     }
 
 
-def test_usage_beyond_the_largest_amount_is_told(app, provider):
+def test_usage_beyond_the_largest_amount_is_reported(app, provider):
     path = f"/placement/resource_providers/{provider}"
     body = {
-        "resource_provider_generation": app.get(path, headers=VERSION).json["generation"],
+        "resource_provider_generation": app.get(path, headers=LATEST_HEADERS).json["generation"],
         "inventories": {
             "VCPU": {"total": MAX_INT, "allocation_ratio": 16.0},
             "MEMORY_MB": {"total": 1},
         },
     }
-    app.put_json(f"{path}/inventories", body, headers=VERSION)
+    app.put_json(f"{path}/inventories", body, headers=LATEST_HEADERS)
     for _ in range(3):
         allocate(app, str(uuid4()), provider, MAX_INT)
     for asked in ("VCPU", "MEMORY_MB"):

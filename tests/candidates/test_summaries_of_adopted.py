@@ -1,21 +1,21 @@
-"""What is told of providers where a database of OpenStack placement was adopted."""
+"""What is reported of providers where a database of OpenStack placement was adopted."""
 
 from uuid import uuid4
 
 import pytest
 from sqlalchemy import select
 
+from placement_sched.db.sql import uses_ids_again
 from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
-from placement_sched.db.used_ids import uses_ids_again
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from tests.conftest import make_settings
 from tests.empty_databases import KINDS, empty_database
 from tests.openstack_databases import make_openstack
+from tests.versions import LATEST_HEADERS
 
 PROVIDERS = "/placement/resource_providers"
-VERSION = {"OpenStack-API-Version": "placement 1.39"}
 
 
 @pytest.fixture(params=KINDS)
@@ -31,26 +31,26 @@ def adopted(request, tmp_path, make_app):
 
 
 def _make(app, uuid, total, trait):
-    app.post_json(PROVIDERS, {"name": "cn1", "uuid": uuid}, headers=VERSION)
+    app.post_json(PROVIDERS, {"name": "cn1", "uuid": uuid}, headers=LATEST_HEADERS)
     path = f"{PROVIDERS}/{uuid}"
     stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": total}}}
-    app.put_json(f"{path}/inventories", stock, headers=VERSION)
+    app.put_json(f"{path}/inventories", stock, headers=LATEST_HEADERS)
     carried = {"resource_provider_generation": 1, "traits": [trait]}
-    app.put_json(f"{path}/traits", carried, headers=VERSION)
+    app.put_json(f"{path}/traits", carried, headers=LATEST_HEADERS)
 
 
 def _summary(app, uuid):
-    found = app.get("/placement/allocation_candidates?resources=VCPU:1", headers=VERSION)
-    told = found.json["provider_summaries"][uuid]
-    return told["resources"]["VCPU"]["capacity"], told["traits"]
+    found = app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST_HEADERS)
+    reported = found.json["provider_summaries"][uuid]
+    return reported["resources"]["VCPU"]["capacity"], reported["traits"]
 
 
-def test_a_provider_made_again_within_a_second_is_told_as_it_is_now(adopted):
+def test_a_provider_made_again_within_a_second_is_reported_as_it_is_now(adopted):
     uuid = str(uuid4())
     for total, trait in ((8, "HW_CPU_X86_AVX"), (4, "HW_CPU_X86_AVX2")):
         _make(adopted, uuid, total, trait)
         assert _summary(adopted, uuid) == (total, [trait])
-        adopted.delete(f"{PROVIDERS}/{uuid}", headers=VERSION)
+        adopted.delete(f"{PROVIDERS}/{uuid}", headers=LATEST_HEADERS)
 
 
 def _asked(database):
@@ -59,7 +59,7 @@ def _asked(database):
         return connection.dialect.name, bool(connection.scalar(statement))
 
 
-def test_whether_ids_are_used_again_is_told_of_the_table(adopted, sqlite_database):
+def test_whether_ids_are_used_again_is_reported_of_the_table(adopted, sqlite_database):
     kind, again = _asked(adopted.app.services.database)
     assert again == (kind == "sqlite")
     assert _asked(sqlite_database) == ("sqlite", False)

@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.summaries import Shape, Summaries
+from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.tables import resource_classes, traits
-from placement_sched.model.query import CandidatesQuery, RequestGroup
-from tests.candidates.documented import provider, told
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from tests.candidates.documented import provider, reported
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.strategies import queries, tree_clouds
 from tests.clouds import Cloud, load, uuid_of
 from tests.exploring import draws
+from tests.versions import LATEST, LATEST_HEADERS
 
 #: A host with a NUMA node and a card; a storage array that shares, with a shelf below it and
 #: beside a controller of its own, which another pool shares with.
@@ -59,17 +60,17 @@ def test_before_129_only_providers_that_serve_are_shown(cloud):
 
 
 def test_before_129_no_two_providers_of_a_tree_serve_together(cloud):
-    assert told(_ask(cloud, "resources=VCPU:4,MEMORY_MB:64", "1.28"), CLOUD) == set()
-    assert told(_ask(cloud, "resources=VCPU:4,MEMORY_MB:64", "1.29"), CLOUD) == {
+    assert reported(_ask(cloud, "resources=VCPU:4,MEMORY_MB:64", "1.28"), CLOUD) == set()
+    assert reported(_ask(cloud, "resources=VCPU:4,MEMORY_MB:64", "1.29"), CLOUD) == {
         "CN MEMORY_MB:64 + NUMA VCPU:4"
     }
     # One of another tree may help.
-    assert told(_ask(cloud, "resources=MEMORY_MB:64,DISK_GB:9", "1.28"), CLOUD) == {
+    assert reported(_ask(cloud, "resources=MEMORY_MB:64,DISK_GB:9", "1.28"), CLOUD) == {
         "CN MEMORY_MB:64 + shelf DISK_GB:9"
     }
 
 
-@pytest.mark.parametrize("version", ["1.29", "1.39"])
+@pytest.mark.parametrize("version", ["1.29", LATEST])
 def test_from_129_whole_trees_are_shown_with_parents_and_roots(cloud, version):
     answer = _ask(cloud, "resources=VCPU:4", version)
     assert _shown(answer) == {"CN", "NUMA", "PF", "other"}
@@ -88,7 +89,7 @@ def test_from_129_whole_trees_are_shown_with_parents_and_roots(cloud, version):
 
 
 @pytest.mark.parametrize(
-    ("version", "classes", "traits_told"),
+    ("version", "classes", "traits_shown"),
     [
         ("1.16", {"VCPU"}, False),
         ("1.17", {"VCPU"}, True),
@@ -97,16 +98,16 @@ def test_from_129_whole_trees_are_shown_with_parents_and_roots(cloud, version):
     ],
 )
 def test_before_127_only_classes_asked_are_shown_and_before_117_no_traits(
-    cloud, version, classes, traits_told
+    cloud, version, classes, traits_shown
 ):
     shown = _ask(cloud, "resources=VCPU:4", version)["provider_summaries"][uuid_of("NUMA")]
     assert shown["resources"].keys() == classes
-    assert ("traits" in shown) == traits_told
+    assert ("traits" in shown) == traits_shown
 
 
 def test_trees_of_those_who_share_are_shown_whole_too(cloud):
-    answer = _ask(cloud, "resources=VCPU:4,DISK_GB:100", "1.39")
-    assert told(answer, CLOUD) == {"NUMA VCPU:4 + shelf DISK_GB:100"}
+    answer = _ask(cloud, "resources=VCPU:4,DISK_GB:100", LATEST)
+    assert reported(answer, CLOUD) == {"NUMA VCPU:4 + shelf DISK_GB:100"}
     assert _shown(answer) == {"CN", "NUMA", "PF", "array", "shelf", "controller"}
     assert {
         NAMES[uuid]: one["root_provider_uuid"] for uuid, one in answer["provider_summaries"].items()
@@ -119,8 +120,8 @@ def test_trees_of_those_who_share_are_shown_whole_too(cloud):
 
 
 def test_a_tree_that_shares_is_served_by_its_own_and_by_others_that_share_with_it(cloud):
-    answer = _ask(cloud, "resources=VCPU:2,DISK_GB:100&required=!CUSTOM_GOLD", "1.39")
-    assert told(answer, CLOUD) == {
+    answer = _ask(cloud, "resources=VCPU:2,DISK_GB:100&required=!CUSTOM_GOLD", LATEST)
+    assert reported(answer, CLOUD) == {
         "NUMA VCPU:2 + shelf DISK_GB:100",
         "controller VCPU:2 + shelf DISK_GB:100",
         "controller VCPU:2 + tape DISK_GB:100",
@@ -133,16 +134,16 @@ def test_same_subtree_may_lie_in_the_tree_of_who_shares_only(cloud):
         "resources_D=DISK_GB:9&resources_C=VCPU:1&required_T=CUSTOM_GOLD"
         "&same_subtree=_C,_T&group_policy=none"
     )
-    answer = _ask(cloud, query, "1.39")
-    assert told(answer, CLOUD) == {"NUMA VCPU:1 + shelf DISK_GB:9"}
+    answer = _ask(cloud, query, LATEST)
+    assert reported(answer, CLOUD) == {"NUMA VCPU:1 + shelf DISK_GB:9"}
 
 
-@pytest.mark.parametrize("traits_told", [True, False])
+@pytest.mark.parametrize("traits_shown", [True, False])
 @pytest.mark.parametrize("tree", [True, False])
 def test_names_with_percent_signs_and_quotes_are_shown_as_they_are(
-    sqlite_database, sqlite_settings, traits_told, tree
+    sqlite_database, sqlite_settings, traits_shown, tree
 ):
-    # No request can make such names; whoever writes to the database can.
+    # No request can make such names; other writers to the database can.
     odd = '100%_%d"%s%%'
 
     def rename(connection):
@@ -157,7 +158,7 @@ def test_names_with_percent_signs_and_quotes_are_shown_as_they_are(
     with sqlite_database.read() as connection:
         search = prepare(connection, query)
         found = find(connection, search, sqlite_settings, Random(1))
-        shape = Shape(classes=None, traits=traits_told, tree=tree)
+        shape = SummaryFields(classes=None, traits=traits_shown, tree=tree)
         for _ in range(2):
             names, providers = search.names.class_names, found.providers
             text = b"".join(summaries.render(connection, providers, names, shape, found.usages))
@@ -166,7 +167,7 @@ def test_names_with_percent_signs_and_quotes_are_shown_as_they_are(
                 "VCPU": {"capacity": 8, "used": 0},
                 odd: {"capacity": 2, "used": 0},
             }
-            assert shown.get("traits", []) == ([odd] if traits_told else [])
+            assert shown.get("traits", []) == ([odd] if traits_shown else [])
             assert ("root_provider_uuid" in shown) == tree
 
 
@@ -180,7 +181,7 @@ def _contradictory(terms):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(cloud=tree_clouds(), query=queries(), limit=st.sampled_from([None, 1, 3]))
-def test_summaries_tell_all_of_the_trees_that_candidates_name(app, cloud, query, limit):
+def test_summaries_show_all_of_the_trees_that_candidates_name(app, cloud, query, limit):
     reload(app.app.services.database, cloud)
     asked = replace(query, limit=limit).querystring()
     # A subtree can be asked of groups with an underscore only, over HTTP.
@@ -189,7 +190,7 @@ def test_summaries_tell_all_of_the_trees_that_candidates_name(app, cloud, query,
     assume(all(group.parameters() for group in query.groups))
     # Nor a trait be required and forbidden at once.
     assume(not any(_contradictory(group.traits) for group in query.groups))
-    answer = _ask(app, asked, "1.39")
+    answer = _ask(app, asked, LATEST)
     named = {
         uuid
         for request in answer["allocation_requests"]
@@ -252,7 +253,6 @@ BARRED = Cloud(
 def test_aggregate_forbidden_to_a_root_bars_who_shares_with_its_tree(app, query, expected):
     load(app.app.services.database, BARRED)
     answer = app.get(
-        f"/placement/allocation_candidates?{query.format(uuid_of('zone'))}",
-        headers={"OpenStack-API-Version": "placement 1.39"},
+        f"/placement/allocation_candidates?{query.format(uuid_of('zone'))}", headers=LATEST_HEADERS
     ).json
-    assert told(answer, BARRED) == expected
+    assert reported(answer, BARRED) == expected

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from placement_sched.cli.main import main
-from placement_sched.operations.sync_aggregates import sync_aggregates
-from placement_sched.operations.sync_traits import sync_traits
+from placement_sched.operations.sync.aggregates import sync_aggregates
+from placement_sched.operations.sync.traits import sync_traits
 from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, here
 from tests.hosts import add_node
 from tests.operations.test_aggregate_check import add_flavor
@@ -33,7 +33,7 @@ def test_who_may_use_it_and_what_is_wrong_are_told(cloud, capsys):
         f"windows is reserved by {LICENSED}",
         "    flavors: open to 1 (m1.windows); forbidden to 1 (m1.small)",
         "    images: open to none; forbidden to none",
-        "value_ignored: windows: trait:X=no says nothing: only the value required does",
+        "value_ignored: windows: trait:X=no has no effect: only the value 'required' has",
     ]
     kinds = ["trait_unknown", "not_in_placement", "trait_lacking", "4 findings"]
     assert [line.partition(":")[0] for line in told[4:]] == kinds
@@ -90,7 +90,7 @@ def test_where_nothing_is_wrong_the_status_is_0(sqlite_url, sqlite_database, mon
     assert main(["aggregate", "check"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "no host aggregate is reserved by traits",
-        "nothing is wrong",
+        "no findings",
     ]
 
 
@@ -100,11 +100,11 @@ def test_an_absent_database_is_status_255(tmp_path, monkeypatch, capsys):
     assert main(["aggregate", "check"]) == 255
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
-    assert line.startswith("placement-sched: there is no database placement_sched.db here")
+    assert line.startswith("placement-sched: there is no database placement_sched.db")
     assert (printed.out, list(tmp_path.glob("*.db*"))) == ("", [])
 
 
 def test_as_a_process_of_its_own_it_checks(run, sqlite_url):
     done = run("aggregate", "check", OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("nothing is wrong\n")
+    assert done.stdout.endswith("no findings\n")

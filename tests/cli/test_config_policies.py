@@ -118,10 +118,7 @@ WRONG = [
             "be imported"
         ),
     ),
-    (
-        f"{LISTED}[dense]\nalias = x\n",
-        "a.conf:4: error: [dense]: [pci] alias",
-    ),
+    (f"{LISTED}[dense]\nalias = x\n", "a.conf:4: error: [dense]: [pci] alias"),
     (
         "[scheduler]\npolicy_selection = hint, tennant\n",
         (

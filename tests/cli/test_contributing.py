@@ -93,7 +93,7 @@ def register():
             name="recipe:salt", description="How salty.", value={"type": int, "min": 0}
         )
     ]
-''',
+'''
     },
     "add a command": {
         "cli/recipe.py": '''
@@ -104,29 +104,74 @@ from placement_sched.cli.arguments import add_command
 
 def register(commands):
     """Add the command."""
-    parser = add_command(commands, "recipe", summary="print the recipe")
-    parser.set_defaults(run=run)
+    add_command(commands, "recipe", "print the recipe", run)
 
 
 def run(arguments):
     """Print it."""
     print("salt")
     return 0
-''',
+'''
+    },
+    "add a column that is kept and shown": {
+        "alembic/versions/0099_recipe.py": '''
+"""Keep the salt of flavors.
+
+Revision: 0099, after {head}.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0099"
+down_revision = "{head}"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    salt = sa.Column("salt", sa.Integer, nullable=False, server_default="0")
+    op.add_column("sched_flavors", salt)
+'''
     },
     "add an option": {},
+    "add a route": {},
+    "add a microversion to the Placement API": {},
 }
-#: What is written into files that are there: the line after which it goes, and the new lines.
-LINES = {
-    "cli/main.py": (
-        "GROUPS = (",
-        '    Group("placement_sched.cli.recipe", {"recipe": "print the recipe"}),',
+#: What is written into files that are there: file, the line after which it goes, the new lines.
+LINES = (
+    (
+        "db/tables.py",
+        '    *integers("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"),',
+        '    *integers("salt", default="0"),',
     ),
-    "config/scheduler.py": (
-        "OPTIONS = (",
-        '    cfg.IntOpt("recipe_salt", default=3, max=9, help="Grams of salt."),',
+    ("model/flavor.py", "    swap: int = 0", "    salt: int = 0"),
+    ("api/compute/routes/flavors.py", '    "swap": ("swap", 0),', '    "salt": ("salt", 0),'),
+    (
+        "cli/main.py",
+        "GROUPS = {",
+        '    "placement_sched.cli.recipe": {"recipe": "print the recipe"},',
     ),
-}
+    (
+        "settings/options/scheduler.py",
+        "SCHEDULER = described(",
+        '    cfg.IntOpt("recipe_salt", default=3, max=9),\n    "Grams of salt.",',
+    ),
+    ("api/placement/policies.py", "RULES = (", '    _rule("recipe", "Show the recipe."),'),
+    ("api/placement/microversions.py", "NEWEST = ANY_TRAITS", "RECIPE = NEWEST = Version(1, 40)"),
+    (
+        "api/placement/routes/usages.py",
+        'blueprint = Blueprint("usages", __name__)',
+        """
+from placement_sched.api.placement.microversions import RECIPE
+
+
+@blueprint.get("/recipe", policy="placement:recipe", since=RECIPE)
+def recipe(call: Call) -> Answer:
+    return Answer(body={"version": str(call.version)})
+""",
+    ),
+)
 CONFIGURATION = """
 [placement_database]
 connection = sqlite:///{folder}/recipe.db
@@ -147,10 +192,12 @@ def copy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recipes")
     shutil.copytree(PACKAGE, folder / PACKAGE.name)
     shutil.copytree(ROOT / "alembic", folder / "alembic")
+    head = max(path.name[:4] for path in (ROOT / "alembic" / "versions").glob("*.py"))
     for files in FILES.values():
         for path, text in files.items():
-            (folder / PACKAGE.name / path).write_text(text.lstrip())
-    for path, (before, lines) in LINES.items():
+            place = folder if path.startswith("alembic/") else folder / PACKAGE.name
+            (place / path).write_text(text.lstrip().replace("{head}", head))
+    for path, before, lines in LINES:
         file = folder / PACKAGE.name / path
         text = file.read_text()
         assert text.count(f"\n{before}\n") == 1
@@ -191,12 +238,12 @@ def test_files_are_added_where_the_recipe_says():
 
 def test_plugins_take_part_in_decisions(follow):
     follow("fleet", "load", "-", stdin=CLOUD)
-    told = json.loads(follow("explain", "--vcpus", "1", "--format", "json"))
-    assert [host["host"] for host in told["hosts"]] == ["cn4", "cn2", "cn1"]
-    assert told["hosts"][0]["weights"]["RecipeWeigher"]
-    text = json.dumps(told["funnel"])
+    shown = json.loads(follow("explain", "--vcpus", "1", "--format", "json"))
+    assert [host["host"] for host in shown["hosts"]] == ["cn4", "cn2", "cn1"]
+    assert shown["hosts"][0]["weights"]["RecipeWeigher"]
+    text = json.dumps(shown["funnel"])
     assert "refused by the recipe" in text
-    names = [one["name"] for one in told["funnel"]["request_filters"]]
+    names = [one["name"] for one in shown["funnel"]["request_filters"]]
     assert names[-2:] == ["AnotherRecipe", "recipe_request_filter"]
 
 
@@ -224,3 +271,20 @@ def test_server_starts_and_knows_the_extra_spec(serve, copy):
         assert server.send("POST", path, body, **version)[0] == status
     body = {"extra_specs": {"recipe:pepper": "3"}}
     assert server.send("POST", path, body, **version)[0] == 400
+
+
+def test_column_is_kept_and_shown(serve, copy):
+    server = serve(PYTHONPATH=str(copy))
+    flavor = {"id": "salted", "name": "m1", "vcpus": 1, "ram": 1, "disk": 1, "salt": 7}
+    assert server.post("/compute/v2.1/flavors", {"flavor": flavor})[0] == 200
+    assert server.ask("GET", "/compute/v2.1/flavors/salted")["flavor"]["salt"] == 7
+
+
+def test_route_of_a_new_microversion_is_served_from_that_on(serve, copy):
+    server = serve(PYTHONPATH=str(copy))
+    assert server.ask("GET", "/placement/")["versions"][0]["max_version"] == "1.40"
+    for version, status in (("1.40", 200), ("latest", 200), ("1.39", 404), ("1.41", 406)):
+        path = "/placement/recipe"
+        headers = {"OpenStack-API-Version": f"placement {version}"}
+        assert server.send("GET", path, None, **headers)[0] == status
+    assert server.ask("GET", "/placement/recipe", version="placement 1.40") == {"version": "1.40"}

@@ -143,14 +143,14 @@ def test_adopt_again_says_that_nothing_was_to_do(train, capsys):
         newest_revision(),
     )
     assert main(["db", "adopt"]) == 0
-    assert "adopted already, nothing was to do" in capsys.readouterr().out
+    assert "already adopted, nothing to do" in capsys.readouterr().out
 
 
 def test_sync_of_a_database_to_be_adopted_names_adopt(train, capsys):
     assert main(["db", "sync"]) == 1
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.endswith("placement-sched db adopt takes it over\n")
+    assert told.err.endswith("placement-sched db adopt to take it over\n")
 
 
 @pytest.fixture(params=KINDS)
@@ -178,9 +178,9 @@ def test_sync_of_a_whole_database_of_openstacks_names_adopt_and_changes_nothing(
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err == (
-        f"placement-sched: the database is OpenStack placement's (revision {NEWEST}, 2023.2 to "
-        "2026.1 (10.0 to 16.0)) and this service has not adopted it; nothing in it was changed. "
-        "placement-sched db adopt takes it over\n"
+        f"placement-sched: the database belongs to OpenStack placement (revision {NEWEST}, "
+        "2023.2 to 2026.1 (10.0 to 16.0)) and is not adopted; nothing was changed. Run "
+        "placement-sched db adopt to take it over\n"
     )
     assert tables(theirs) == before
     assert main(["db", "adopt"]) == 0
@@ -223,7 +223,7 @@ def test_serve_refuses_a_database_that_was_not_adopted(theirs, run, sync):
     )
     assert refused.returncode == 1
     assert refused.stdout == ""
-    assert refused.stderr.endswith("placement-sched db adopt takes it over\n")
+    assert refused.stderr.endswith("placement-sched db adopt to take it over\n")
     assert tables(theirs) == before
 
 

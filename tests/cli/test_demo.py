@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from placement_sched.operations.sample_cloud import (
+from placement_sched.operations.demo.sample_cloud import (
     DISABLED_HOST,
     DISABLED_REASON,
     FULL_RACK,
     SILENT_HOST,
 )
-from tests.cli.conftest import PROGRAM, environment
+from tests.servers import PROGRAM, environment
+from tests.versions import LATEST_HEADERS
 
 LICENSED = re.compile(r"az\d-r06-win\d\d")
 GPU = re.compile(r"az\d-r07-gpu\d\d")
@@ -306,7 +307,7 @@ def test_the_kept_database_can_be_served_and_has_the_claims(kept, serve, told):
     assert "placement-sched serve --config-file 'my cloud/demo.conf'" in printed
     path = re.search(r"http://127.0.0.1:8778(/placement/allocation_candidates[^']*)", printed)[1]
     server = serve("--config-file", str(config))
-    status, _, body = server.get(path, **{"OpenStack-API-Version": "placement 1.39"})
+    status, _, body = server.get(path, **LATEST_HEADERS)
     assert (status, len(json.loads(body)["allocation_requests"])) == (200, 3)
     (plain,) = request(told, "plain")["claimed"]
     _, _, body = server.get(f"/placement/allocations/{plain['instance']}")

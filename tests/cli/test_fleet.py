@@ -28,17 +28,17 @@ def fleet(sqlite_url, tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_load_tells_what_it_changed_by_ranges(fleet, sqlite_url):
-    told = ["+ flavor small", "+ host cn[1-3]", "+ instance web", "+ allocations of web"]
-    told.append(f"{sqlite_url}: 6 changed")
-    assert fleet("load", "f.yaml") == (0, "".join(f"{line}\n" for line in told), "")
+def test_load_prints_what_it_changed_by_ranges(fleet, sqlite_url):
+    message = ["+ flavor small", "+ host cn[1-3]", "+ instance web", "+ allocations of web"]
+    message.append(f"{sqlite_url}: 6 changed")
+    assert fleet("load", "f.yaml") == (0, "".join(f"{line}\n" for line in message), "")
     assert fleet("load", "f.yaml") == (0, f"{sqlite_url}: nothing changed\n", "")
 
 
 def test_a_dry_run_shows_a_diff_and_changes_nothing(fleet, tmp_path, sqlite_url):
     fleet("load", "f.yaml")
     (tmp_path / "g.yaml").write_text(FILE.replace("4096", "8192").replace("512", "600"))
-    told = (
+    message = (
         "~ flavor small\n"
         "    memory_mb: 512 -> 600\n"
         "~ host cn[1-3]\n"
@@ -48,12 +48,12 @@ def test_a_dry_run_shows_a_diff_and_changes_nothing(fleet, tmp_path, sqlite_url)
     for _ in range(2):
         status, printed, _ = fleet("load", "--dry-run", "g.yaml")
         assert status == 0
-        for line in told.splitlines():
+        for line in message.splitlines():
             assert line in printed.splitlines()
         assert printed.endswith("would change\n")
 
 
-def test_load_in_json_tells_every_change(fleet):
+def test_load_in_json_lists_every_change(fleet):
     status, printed, _ = fleet("load", "f.yaml", "--format", "json", "--dry-run")
     document = json.loads(printed)
     assert (status, document["dry_run"]) == (0, True)
@@ -79,19 +79,19 @@ def test_dump_writes_what_load_reads(fleet, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("load", "wrong.yaml"), "wrong.yaml:2:10: 'x' is not an integer (at hosts.0.vcpus)"),
         (("load", "none.yaml"), "none.yaml: No such file or directory"),
-        (("load", "latin.yaml"), "latin.yaml:2:2: the byte 0xE4 is no UTF-8"),
+        (("load", "latin.yaml"), "latin.yaml:2:2: the byte 0xE4 is not UTF-8"),
         (("dump", "no/such/folder"), "no/such/folder: No such file or directory"),
     ],
     ids=["fault", "absent", "no text", "no folder"],
 )
-def test_what_cannot_be_is_one_line(fleet, tmp_path, arguments, told):
+def test_what_cannot_be_is_one_line(fleet, tmp_path, arguments, message):
     (tmp_path / "wrong.yaml").write_text("hosts:\n- vcpus: x\n  host: a\n")
     (tmp_path / "latin.yaml").write_bytes(b"\xef\xbb\xbf# \xc3\xa4\r\n#\xe4")
-    assert fleet(*arguments) == (1, "", f"placement-sched: {told}\n")
+    assert fleet(*arguments) == (1, "", f"placement-sched: {message}\n")
 
 
 def test_a_first_load_makes_the_embedded_database(run, tmp_path):
@@ -108,12 +108,12 @@ def test_a_dry_run_of_a_first_load_shows_all_of_it_and_makes_no_database(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "f.yaml").write_text(FILE)
     assert main(["fleet", "load", "--dry-run", "f.yaml"]) == 0
-    told = capsys.readouterr()
+    message = capsys.readouterr()
     assert [file.name for file in tmp_path.iterdir()] == ["f.yaml"]
     assert main(["fleet", "load", "f.yaml"]) == 0
-    assert told.err == ""
-    assert told.out.replace("would change", "changed") == capsys.readouterr().out
-    assert told.out.endswith("sqlite:///placement_sched.db: 6 would change\n")
+    assert message.err == ""
+    assert message.out.replace("would change", "changed") == capsys.readouterr().out
+    assert message.out.endswith("sqlite:///placement_sched.db: 6 would change\n")
 
 
 def test_a_dry_run_where_no_database_can_be_made_is_refused_as_the_load_is(

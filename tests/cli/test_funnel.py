@@ -114,10 +114,7 @@ def test_stages_that_nobody_reached_are_only_named():
 def test_removed_hosts_that_are_not_listed_are_counted():
     told = lines(
         explanation(
-            steps=[
-                step("resources", "VCPU:1", 9, 6, [("cn1", "full")]),
-                step("limit", "5", 6, 5),
-            ],
+            steps=[step("resources", "VCPU:1", 9, 6, [("cn1", "full")]), step("limit", "5", 6, 5)],
             hosts=[host("cn9", 0.0)],
         )
     )
@@ -161,7 +158,7 @@ def test_hosts_that_are_shown_alone_are_not_called_the_best():
     document["verdicts"] = [{"host": "cn5", "node": "cn5", "rank": 6}]
     told = lines(document)
     assert "7 hosts passed policy default" in told
-    assert "Asked for cn5" in told
+    assert "Requested cn5" in told
     assert "rank 6 of 7" in told
 
 
@@ -245,7 +242,7 @@ def test_the_obstacle_is_the_servers():
 
 
 def test_a_server_that_does_not_tell_the_obstacle_is_shown_all_the_same():
-    assert "No valid host the server does not say" in " ".join(lines(explanation()))
+    assert "No valid host the server did not report" in " ".join(lines(explanation()))
 
 
 def test_a_limit_names_its_option():

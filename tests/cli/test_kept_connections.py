@@ -13,8 +13,9 @@ import pytest
 import requests
 
 from placement_sched.cli.serve import free_port
-from tests.cli.conftest import environment
 from tests.kept_alive import LARGEST, answer, trial
+from tests.servers import environment
+from tests.versions import LATEST, LATEST_HEADERS
 
 #: ``.ci/run`` sends 5000 to each server.
 NUMBER = int(os.environ.get("PLACEMENT_SCHED_TEST_KEPT_REQUESTS", "600"))
@@ -35,10 +36,7 @@ COMMANDS = {
 @pytest.fixture(params=["serve", *COMMANDS])
 def port(request, serve, tmp_path):
     """The port of a server that takes bodies of up to ``LARGEST`` bytes."""
-    options = {
-        "OS_API__MAX_REQUEST_BODY_SIZE": str(LARGEST),
-        "OS_API__AUTH_STRATEGY": "noauth2",
-    }
+    options = {"OS_API__MAX_REQUEST_BODY_SIZE": str(LARGEST), "OS_API__AUTH_STRATEGY": "noauth2"}
     if request.param == "serve":
         yield int(serve(**options).url.rpartition(":")[2])
         return
@@ -87,7 +85,7 @@ def test_every_answer_arrives_and_its_connection_goes_on(port):
 
 def test_a_body_far_above_the_limit_is_413_for_the_client(port):
     address = f"http://127.0.0.1:{port}/placement/resource_providers"
-    headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+    headers = {"X-Auth-Token": "admin", **LATEST_HEADERS}
     with requests.Session() as session:
         body = b"{" * 70_000_000
         asked = {"headers": {**headers, "Content-Type": "application/json"}, "timeout": 60}
@@ -111,7 +109,7 @@ def test_a_body_far_above_the_limit_sent_in_pieces_is_413_too(port):
 def test_a_connection_goes_on_after_a_body_of_chunks_or_is_said_to_close(port):
     lines = (
         "PUT /placement/traits/CUSTOM_A HTTP/1.1",
-        *("Host: a", "X-Auth-Token: admin", "OpenStack-API-Version: placement 1.39"),
+        *("Host: a", "X-Auth-Token: admin", f"OpenStack-API-Version: placement {LATEST}"),
         *("Content-Type: application/json", "Transfer-Encoding: chunked"),
     )
     asked = b"".join(("\r\n".join([*lines, "", ""]).encode(), b"2\r\n{}\r\n0\r\n\r\n"))

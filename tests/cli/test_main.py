@@ -16,7 +16,7 @@ import pytest
 
 from placement_sched.cli import main as program
 from placement_sched.errors import Invalid
-from tests.cli.conftest import PROGRAM, environment
+from tests.servers import PROGRAM, environment
 
 
 def test_version_is_the_packages(run):
@@ -163,7 +163,7 @@ def failing(monkeypatch, capsys):
 
     def fail(failure: BaseException, *arguments: str) -> tuple[int, str]:
         monkeypatch.setitem(sys.modules, "failing", Failing(failure))
-        monkeypatch.setattr(program, "GROUPS", (program.Group("failing", {"fail": "fail"}),))
+        monkeypatch.setattr(program, "GROUPS", {"failing": {"fail": "fail"}})
         status = program.main([*arguments, "fail"])
         return status, capsys.readouterr().err
 
@@ -211,12 +211,8 @@ def test_absent_server_tells_what_the_driver_said(run):
         (["aggregate", "check"], 255, ""),
         (["placement", "audit"], 1, ""),
         (["placement", "heal_allocations"], 255, ""),
-        (["explain", "--vcpus", "1"], 1, "--url asks a server, "),
-        (
-            ["placement", "sync_traits"],
-            255,
-            "--url, --compute-url and --os-cloud ask services, ",
-        ),
+        (["explain", "--vcpus", "1"], 1, "--url uses a server, "),
+        (["placement", "sync_traits"], 255, "--url, --compute-url and --os-cloud use services, "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -226,7 +222,7 @@ def test_an_absent_database_is_not_made_by_who_only_looks(
     monkeypatch.chdir(tmp_path)
     assert program.main(arguments) == status
     assert capsys.readouterr().err == (
-        f"placement-sched: there is no database placement_sched.db here; {instead}--config-file "
-        "names another database, and placement-sched db sync makes it\n"
+        f"placement-sched: there is no database placement_sched.db; {instead}--config-file "
+        "names another database, and placement-sched db sync creates it\n"
     )
     assert list(tmp_path.iterdir()) == []

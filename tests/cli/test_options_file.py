@@ -43,14 +43,14 @@ def test_running_server_heeds_changes_and_keeps_what_was_right(serve, tmp_path, 
     file.write_text('{"ram_weight_multiplier": -1.0')
     assert wait_until(lambda: first_choice(server) and "keeping the" in server.log.read_text())
     assert {first_choice(server) for _ in range(8)} == {"cn2"}
-    assert f"{NAME}: {file}: it is no JSON: " in server.log.read_text()
+    assert f"{NAME}: {file}: it is not JSON: " in server.log.read_text()
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         (None, "No such file or directory"),
-        ("{", "it is no JSON: "),
+        ("{", "it is not JSON: "),
         ('{"ram_weight_multiplier": "x"}', "ram_weight_multiplier: 'x' is not a number"),
     ],
 )
@@ -67,7 +67,7 @@ def test_bad_file_keeps_the_server_from_starting_with_one_line(run, tmp_path, te
     ("text", "status", "told"),
     [
         ("{}", 0, "the configuration is valid"),
-        ("[]", 1, f"error: {NAME}: scheduler.json: it is no JSON object of options and values"),
+        ("[]", 1, f"error: {NAME}: scheduler.json: it is not a JSON object of options and values"),
         ('{"zzz": 1}', 0, f"warning: {NAME}: scheduler.json: there is no option 'zzz'"),
     ],
 )

@@ -196,7 +196,7 @@ def test_comparison_for_machines_has_each_explanation_by_name(answer):
 def test_comparison_wants_two_policies(answer, compare):
     status, _, told = answer("explain", *SIZES, "--compare", compare)
     assert status == 1
-    assert "name two policies or more" in told
+    assert "name at least two policies" in told
 
 
 def test_a_server_is_asked_by_its_address(serve, sqlite_url, config, cloud, capsys):

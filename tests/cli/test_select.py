@@ -54,7 +54,7 @@ def test_an_absent_database_is_told_and_not_made(run, tmp_path, command):
     refused = run(command, *SIZES)
     assert refused.returncode == 1
     (line,) = refused.stderr.splitlines()
-    assert line.startswith("placement-sched: there is no database placement_sched.db here")
+    assert line.startswith("placement-sched: there is no database placement_sched.db")
     assert list(tmp_path.glob("*.db*")) == []
 
 
@@ -151,7 +151,7 @@ def test_explain_gives_the_verdict_on_a_host_first(answer):
     first, *rest = printed.splitlines()
     assert first.startswith("cn2  passed, rank 2 of 3, weight ")
     flat = [" ".join(line.split()) for line in rest]
-    assert "Asked for cn2" in flat
+    assert "Requested cn2" in flat
     assert "rank 2 of 3" in flat
     assert not [line for line in flat if "cn3" in line]
 
@@ -187,7 +187,7 @@ def test_explain_answers_for_known_hosts_beside_unknown_ones(answer):
 def test_a_host_is_called_by_its_own_name_whichever_was_asked_for(answer):
     uuid = "00000002-0000-4000-8000-000000000000"
     _, printed, _ = answer("explain", *SIZES, "--host", uuid)
-    assert printed.startswith(f"cn2, asked for as {uuid}  passed")
+    assert printed.startswith(f"cn2, requested as {uuid}  passed")
 
 
 def test_verdicts_stand_side_by_side_in_a_comparison(answer, tmp_path, monkeypatch):
@@ -256,7 +256,7 @@ def test_request_comes_from_stdin(run):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "name a REQUEST.json"),
+        ((), "give a REQUEST.json"),
         (("absent.json",), "absent.json: No such file or directory"),
         (("absent.json", "--vcpus", "1"), "--vcpus cannot be given with a request file"),
         (("--flavor-json", "absent.json", "--ram", "1"), "--flavor-json gives the sizes"),
@@ -265,7 +265,7 @@ def test_request_comes_from_stdin(run):
         (("--flavor", "absent"), "no stored flavor 'absent'"),
         (("--flavor", "x", "--vcpus", "1"), "--flavor names a flavor"),
         (("--flavor", "x", "--property", "a=b"), "--flavor names a flavor"),
-        (("--property", "nonsense"), "--property nonsense: KEY=VALUE is wanted"),
+        (("--property", "nonsense"), "--property nonsense: expected KEY=VALUE"),
         (("--vcpus", "-1"), "placement-sched: --vcpus: -1 is less than the minimum of 0\n"),
         (("--ram", "-1"), "placement-sched: --ram: -1 is less than the minimum of 0\n"),
         (("--disk", "-1"), "placement-sched: --disk: -1 is less than the minimum of 0\n"),
@@ -281,10 +281,13 @@ def test_request_comes_from_stdin(run):
         (("--vcpus", "1", "--project", "x" * 256), "placement-sched: --project: "),
         (("--flavor", "absent"), "placement-sched: --flavor: there is no stored flavor 'absent'\n"),
         (("--image", "absent"), "placement-sched: --image: there is no stored image 'absent'\n"),
-        (("--vcpus", "1", "--url", "http://[x"), "an http:// or https:// address is wanted"),
-        (("--vcpus", "1", "--url", "http://127.0.0.1:1/ü"), "write it as it is sent, in ASCII"),
-        (("--vcpus", "1", "--url", "http://x", "--token", "ü€"), "that no header carries"),
-        (("--vcpus", "1", "--url", "ftp://x"), "an http:// or https:// address is wanted"),
+        (("--vcpus", "1", "--url", "http://[x"), "expected an http:// or https:// URL"),
+        (("--vcpus", "1", "--url", "http://127.0.0.1:1/ü"), "/ü: not ASCII"),
+        (
+            ("--vcpus", "1", "--url", "http://x", "--token", "ü€"),
+            "that are not allowed in a header",
+        ),
+        (("--vcpus", "1", "--url", "ftp://x"), "expected an http:// or https:// URL"),
         (("--vcpus", "1", "--url", "http://127.0.0.1:1"), "does not answer"),
     ],
 )
@@ -351,7 +354,7 @@ def test_what_a_server_refuses_is_answered_by_option_too(serve, run):
 def test_a_timeout_is_a_number_of_seconds(run, seconds):
     refused = run("explain", "--vcpus", "1", f"--timeout={seconds}")
     assert refused.returncode == 2
-    assert "--timeout: a number of seconds" in refused.stderr
+    assert "--timeout: expected a number of seconds" in refused.stderr
 
 
 def test_unknown_override_is_named(answer):

@@ -16,12 +16,11 @@ import psutil
 import pytest
 
 from placement_sched.cli.serve import SERVED
-
-LATEST = {"OpenStack-API-Version": "placement latest"}
+from tests.versions import LATEST
 
 
 def ask(server, path="/placement/resource_providers"):
-    return server.get(path, **LATEST)
+    return server.get(path, **{"OpenStack-API-Version": "placement latest"})
 
 
 def error_of(body: bytes) -> dict:
@@ -107,7 +106,7 @@ def test_sigterm_lets_a_running_request_finish(serve, tmp_path):
 
 def put_class(server, name="CUSTOM_WAITED") -> int:
     command = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "PUT"]
-    headers = ["-H", "X-Auth-Token: admin", "-H", "OpenStack-API-Version: placement 1.39"]
+    headers = ["-H", "X-Auth-Token: admin", "-H", f"OpenStack-API-Version: placement {LATEST}"]
     url = f"{server.url}/placement/resource_classes/{name}"
     done = subprocess.run(
         [*command, *headers, url], capture_output=True, text=True, check=True, timeout=120
@@ -313,7 +312,7 @@ def test_wsgi_module_serves_both_applications(tmp_path):
         check=True,
         timeout=120,
     )
-    assert done.stdout.split() == ["200", "1.39"]
+    assert done.stdout.split() == ["200", LATEST]
     assert done.stderr.count('"GET /') == 2
 
 
@@ -330,3 +329,25 @@ def test_a_defect_is_500_for_the_client_and_a_traceback_in_the_log(serve, tmp_pa
     assert "Traceback" in log
     assert told["request_id"] in log
     assert ask(server)[0] == 200
+
+
+#: Forks children that would sleep, each stopped before it can have taken its first step.
+FORKS = """
+import os, signal, time
+from placement_sched.cli.serve import let_new_workers_stop
+
+signal.signal(signal.SIGTERM, lambda *arguments: None)
+let_new_workers_stop()
+for _ in range(50):
+    child = os.fork()
+    if not child:
+        time.sleep(5)
+        os._exit(3)
+    os.kill(child, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
+"""
+
+
+def test_worker_that_is_stopped_right_after_its_fork_ends():
+    subprocess.run([sys.executable, "-c", FORKS], check=True, timeout=60)

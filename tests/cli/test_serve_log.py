@@ -15,7 +15,7 @@ import pytest
 
 from tests import identity
 from tests.api.test_auth_keystone import config
-from tests.cli.conftest import PROGRAM, environment
+from tests.servers import PROGRAM, environment
 
 NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+"
@@ -237,7 +237,7 @@ def test_check_of_known_lines_does_not_load_what_only_notifications_need(tmp_pat
     (tmp_path / "a.conf").write_text("[api]\nauth_strategy = noauth2\n")
     code = (
         "import sys; from placement_sched.scheduler.loading import read_settings;"
-        "from placement_sched.operations.start_check import lines_without_effect;"
+        "from placement_sched.operations.config_check import lines_without_effect;"
         "print(lines_without_effect(read_settings(['a.conf'])), 'oslo_messaging' in sys.modules)"
     )
     done = subprocess.run(

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from placement_sched.api.body_reading import PATIENCE
+from tests.versions import LATEST, LATEST_HEADERS
 
 HALF_BODY = (
     b"POST /image/v2/images HTTP/1.1\r\nHost: a\r\nX-Auth-Token: bob:p\r\nX-Roles: member\r\n"
@@ -22,9 +23,9 @@ HALF_CHUNK = (
 )
 HALF_HEAD = b"GET /placement/traits HTTP/1.1\r\nHost: a\r\nX-Auth-Tok"
 READS_NOTHING = (
-    b"GET /placement/traits HTTP/1.1\r\nHost: a\r\nX-Auth-Token: admin\r\n"
-    b"OpenStack-API-Version: placement 1.39\r\n\r\n"
-) * 200
+    "GET /placement/traits HTTP/1.1\r\nHost: a\r\nX-Auth-Token: admin\r\n"
+    f"OpenStack-API-Version: placement {LATEST}\r\n\r\n"
+).encode() * 200
 #: Seconds for a machine that does other things beside the tests.
 GENEROUS = 60
 
@@ -74,7 +75,7 @@ def times_of_others(server, rounds: int = 10) -> list[float]:
         ):
             began = time.perf_counter()
             client = HTTPConnection(server.url.removeprefix("http://"), timeout=GENEROUS)
-            headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+            headers = {"X-Auth-Token": "admin", **LATEST_HEADERS}
             client.request(method, path, headers=headers)
             assert client.getresponse().status in {200, 201}
             client.close()

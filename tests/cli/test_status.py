@@ -9,7 +9,7 @@ from placement_sched.cli.main import main
 from placement_sched.db.openstack_schema import TRAIN
 from placement_sched.db.tables import allocations, resource_providers, traits
 from placement_sched.db.transaction import Database
-from placement_sched.operations.upgrade_check import Code, check_upgrade, worst
+from placement_sched.operations.prepare import CheckCode, check_upgrade, worst
 from tests.conftest import make_settings
 from tests.empty_databases import empty_database
 from tests.openstack_databases import make_openstack
@@ -27,7 +27,7 @@ CHECKS = [
 def check(database, settings):
     """Give a function that returns the code and the details of a check."""
 
-    def check(name: str) -> tuple[Code, str | None]:
+    def check(name: str) -> tuple[CheckCode, str | None]:
         (result,) = [one for one in check_upgrade(database, settings) if one.check == name]
         return result.code, result.details
 
@@ -37,7 +37,7 @@ def check(database, settings):
 def test_a_prepared_database_passes_every_check(database, settings):
     results = check_upgrade(database, settings)
     assert [(result.check, result.code, result.details) for result in results] == [
-        (name, Code.SUCCESS, None) for name in CHECKS
+        (name, CheckCode.SUCCESS, None) for name in CHECKS
     ]
 
 
@@ -48,24 +48,19 @@ def test_a_provider_without_root_is_a_failure(database, check):
         )
     )
     code, details = check("Missing Root Provider IDs")
-    assert code is Code.FAILURE
+    assert code is CheckCode.FAILURE
     assert details.startswith("1 resource providers have no root")
     assert "placement-manage db online_data_migrations" in details
 
 
 def test_allocations_of_a_consumer_without_record_are_a_warning(database, check):
     rows = [
-        {
-            "resource_provider_id": 1,
-            "consumer_id": "c" * 36,
-            "resource_class_id": number,
-            "used": 1,
-        }
+        {"resource_provider_id": 1, "consumer_id": "c" * 36, "resource_class_id": number, "used": 1}
         for number in (0, 1)
     ]
     database.write(lambda connection: connection.execute(insert(allocations), rows))
     code, details = check("Incomplete Consumers")
-    assert code is Code.WARNING
+    assert code is CheckCode.WARNING
     assert details.startswith("1 consumers hold allocations")
 
 
@@ -77,7 +72,7 @@ def test_a_lacking_standard_trait_is_a_warning(sqlite_database, sqlite_settings)
     )
     results = {result.check: result for result in check_upgrade(sqlite_database, sqlite_settings)}
     lacking = results["Standard Traits and Resource Classes"]
-    assert lacking.code is Code.WARNING
+    assert lacking.code is CheckCode.WARNING
     assert lacking.details.startswith("1 standard traits or resource classes")
     assert "HW_CPU_X86_AVX2" in lacking.details
 
@@ -91,10 +86,10 @@ def test_an_older_revision_of_ours_is_a_failure_that_names_db_sync(
         )
     )
     schema, *data, _policy = check_upgrade(sqlite_database, sqlite_settings)
-    assert schema.code is Code.FAILURE
+    assert schema.code is CheckCode.FAILURE
     assert "at revision 0000" in schema.details
     assert '"placement-sched db sync"' in schema.details
-    assert {result.code for result in data} == {Code.FAILURE}
+    assert {result.code for result in data} == {CheckCode.FAILURE}
     assert {result.details.split(",")[0] for result in data} == {"Not checked"}
 
 
@@ -106,16 +101,16 @@ def test_a_database_that_is_not_adopted_is_a_failure_that_names_db_adopt(tmp_pat
         make_openstack(database, revision)
         schema = check_upgrade(database, settings)[0]
         database.dispose()
-    assert schema.code is Code.FAILURE
+    assert schema.code is CheckCode.FAILURE
     assert '"placement-sched db adopt"' in schema.details
 
 
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ('{"placement:usages": "rule:admin"}', Code.FAILURE),
-        ('"placement:usages": "rule:admin"\n', Code.SUCCESS),
-        ("", Code.SUCCESS),
+        ('{"placement:usages": "rule:admin"}', CheckCode.FAILURE),
+        ('"placement:usages": "rule:admin"\n', CheckCode.SUCCESS),
+        ("", CheckCode.SUCCESS),
     ],
     ids=["json", "yaml", "empty"],
 )
@@ -126,11 +121,11 @@ def test_a_policy_file_in_json_is_a_failure_whatever_its_name(
     policy.write_text(text)
     settings = make_settings(sqlite_url)
     first = check_upgrade(sqlite_database, settings)[-1]
-    assert first.code is Code.SUCCESS
+    assert first.code is CheckCode.SUCCESS
     settings.conf.set_override("policy_file", str(policy), "oslo_policy")
     result = check_upgrade(sqlite_database, settings)[-1]
     assert result.code is code
-    assert (str(policy) in (result.details or "")) is (code is Code.FAILURE)
+    assert (str(policy) in (result.details or "")) is (code is CheckCode.FAILURE)
 
 
 def test_a_json_file_in_place_of_the_default_is_found(
@@ -143,7 +138,7 @@ def test_a_json_file_in_place_of_the_default_is_found(
     conf(args=[], project="placement_sched", default_config_files=[str(empty_file(tmp_path))])
     conf.set_override("connection", sqlite_url, "placement_database")
     result = check_upgrade(sqlite_database, settings)[-1]
-    assert result.code is Code.FAILURE
+    assert result.code is CheckCode.FAILURE
     assert "policy.json" in result.details
 
 
@@ -154,8 +149,8 @@ def empty_file(folder):
 
 
 def test_the_worst_result_counts():
-    assert worst([]) is Code.SUCCESS
-    assert list(Code) == [0, 1, 2]
+    assert worst([]) is CheckCode.SUCCESS
+    assert list(CheckCode) == [0, 1, 2]
 
 
 def test_the_table_is_drawn_as_placement_status_draws_it(sqlite_url, monkeypatch, capsys):
@@ -177,12 +172,7 @@ def test_a_warning_is_status_1_and_a_failure_2(sqlite_url, sqlite_database, monk
     sqlite_database.write(
         lambda connection: connection.execute(
             insert(allocations),
-            {
-                "resource_provider_id": 1,
-                "consumer_id": "c" * 36,
-                "resource_class_id": 0,
-                "used": 1,
-            },
+            {"resource_provider_id": 1, "consumer_id": "c" * 36, "resource_class_id": 0, "used": 1},
         )
     )
     assert main(["status", "upgrade", "check", "--format", "json"]) == 1

@@ -5,7 +5,7 @@ import pty
 import subprocess
 import sys
 
-from tests.cli.conftest import environment
+from tests.servers import environment
 
 PROGRAM = """
 from placement_sched.cli.terminal import progressing

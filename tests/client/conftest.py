@@ -1,14 +1,10 @@
 """A running server, a few reported hosts, and the unmodified ``openstack`` client."""
 
 import json
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
-from http.client import HTTPConnection
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +14,8 @@ import yaml
 
 from tests.clouds import uuid_of
 from tests.conftest import server_database
+from tests.servers import BIN, Server, environment, serving_on
 
-BIN = Path(sys.executable).parent
 HOSTS = ("cn1", "cn2", "cn3", "cn4")
 #: The traits of the hosts' providers; cn4 has none.
 TRAITS = {
@@ -29,72 +25,17 @@ TRAITS = {
 }
 
 
-def environment(**variables: str) -> dict[str, str]:
-    """This process's environment without an operator's own OpenStack settings."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
-    return {**kept, **variables}
-
-
-@dataclass(frozen=True)
-class Server:
-    """A running server and how to speak to it directly."""
-
-    url: str
-
-    def ask(self, method: str, path: str, body: Any = None, version: str | None = None) -> Any:
-        headers = {"X-Auth-Token": "admin", "Content-Type": "application/json"}
-        if version is not None:
-            headers["OpenStack-API-Version"] = version
-        data = None if body is None else json.dumps(body).encode()
-        with closing(HTTPConnection(self.url.removeprefix("http://"), timeout=30)) as connection:
-            connection.request(method, path, data, headers)
-            answer = connection.getresponse()
-            text = answer.read()
-        assert answer.status < 300, text
-        return json.loads(text or b"null")
-
-
-@contextmanager
-def serving(folder: Path, connection: str | None = None) -> Iterator[Server]:
-    """Give a server on a free port, stopped at the end; its database is embedded in ``folder``.
-
-    Or it is the one of ``connection``.
-    """
-    config, log = folder / "placement.conf", folder / "server.log"
-    database = connection or f"sqlite:///{folder}/sched.db"
-    config.write_text(
-        # However slow the tests are, a host that reported stays up.
-        "[DEFAULT]\nservice_down_time = 86400\n"
-        f"[placement_database]\nconnection = {database}\nsync_on_startup = true\n"
-    )
-    with (
-        log.open("w") as output,
-        subprocess.Popen(
-            [BIN / "placement-sched", "serve", "--port", "0", "--config-file", config],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-            env=environment(),
-        ) as process,
-    ):
-        try:
-            yield Server(_announced_url(log, process))
-        finally:
-            process.terminate()
-
-
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server, for tests of whole lists of hosts too: use ``hosts``, and make no others."""
-    with serving(tmp_path_factory.mktemp("server")) as server:
+    with serving_on(tmp_path_factory.mktemp("server")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def busy_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Another server, where tests make what they like under names of their own."""
-    with serving(tmp_path_factory.mktemp("busy_server")) as server:
+    with serving_on(tmp_path_factory.mktemp("busy_server")) as server:
         yield server
 
 
@@ -108,7 +49,7 @@ def each_server(
         connection = None
         if request.param != "sqlite":
             connection = stack.enter_context(contextmanager(server_database)(request.param))
-        yield stack.enter_context(serving(folder, connection))
+        yield stack.enter_context(serving_on(folder, connection))
 
 
 @pytest.fixture(scope="session")
@@ -118,25 +59,6 @@ def each_client(
     """The clients of each of these servers, by microversion of the compute API."""
     with Versioned(Client(tmp_path_factory.mktemp("each"), each_server.url)) as clients:
         yield clients
-
-
-def _announced_url(log: Path, process: subprocess.Popen[bytes]) -> str:
-    """Return the address that a server tells in its first line, once it answers there."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end and process.poll() is None:
-        told = [line for line in log.read_text().splitlines() if " serves http" in line]
-        if told and _answers(Server(told[0].split()[2])):
-            return told[0].split()[2]
-        time.sleep(0.05)
-    raise AssertionError(f"the server did not start: {log.read_text()}")
-
-
-def _answers(server: Server) -> bool:
-    try:
-        server.ask("GET", "/placement")
-    except OSError:
-        return False
-    return True
 
 
 @pytest.fixture(scope="session")

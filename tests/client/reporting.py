@@ -2,8 +2,8 @@
 
 from uuid import uuid4
 
-from tests.client.conftest import Server
 from tests.clouds import uuid_of
+from tests.servers import Server
 
 
 def report(server: Server, host: str, **fields: object) -> str:

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.client.conftest import BIN, environment
+from tests.servers import BIN, environment
 
 URL = "/image/v2/images"
 

@@ -6,7 +6,8 @@ import openstack
 import pytest
 from openstack import exceptions
 
-from tests.client.conftest import Server
+from tests.servers import Server
+from tests.versions import LATEST
 
 # What the client says of its own future.
 pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
@@ -21,7 +22,7 @@ def connection(busy_server: Server):
         auth_type="admin_token",
         auth={"endpoint": f"{busy_server.url}/placement", "token": "admin"},
         placement_api_version="1",
-        placement_default_microversion="1.39",
+        placement_default_microversion=LATEST,
     ) as connection:
         yield connection
 
@@ -172,9 +173,9 @@ def test_calls_of_the_adapter_are_answered_at_the_version_they_ask_for(placement
     shown = placement.get(f"/resource_providers/{provider.id}", microversion="1.0")
     assert shown.headers[ASKED] == "placement 1.0"
     assert set(shown.json()) == {"uuid", "name", "generation", "links"}
-    newest = placement.get(f"/resource_providers/{provider.id}", microversion="1.39")
+    newest = placement.get(f"/resource_providers/{provider.id}", microversion=LATEST)
     assert newest.json()["root_provider_uuid"] == provider.id
-    refused = placement.get("/resource_providers", microversion="1.40", raise_exc=False)
+    refused = placement.get("/resource_providers", microversion="1.400", raise_exc=False)
     assert refused.status_code == 406
 
 

@@ -6,7 +6,7 @@ import openstack
 import pytest
 from openstack import exceptions
 
-from tests.client.conftest import Server
+from tests.servers import Server
 
 # What the client says of its own future.
 pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")

@@ -8,14 +8,15 @@ from uuid import uuid4
 
 import pytest
 
-NEWEST = "1.39"
+from tests.versions import LATEST
+
 PROJECT, USER = "6f70656e737461636b", "a2d4c6e8f0b1a3c5"
 
 
 class Placement:
     """The commands as an operator of a certain microversion gives them."""
 
-    def __init__(self, session_of, version=NEWEST):
+    def __init__(self, session_of, version=LATEST):
         self._session_of = session_of
         self._commands = session_of(version)
         self._version = ("--os-placement-api-version", version)

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.clouds import uuid_of
+from tests.versions import LATEST
 
-VERSION = ("--os-placement-api-version", "1.39")
+VERSION = ("--os-placement-api-version", LATEST)
 
 
 def test_reported_hosts_are_listed_and_shown_as_providers(openstack, hosts):

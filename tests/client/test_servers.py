@@ -109,7 +109,7 @@ def test_client_of_former_days_sees_servers(server, each_client):
 
 def test_server_is_not_deleted_here(client):
     told = client.refusal("server", "delete", "life-web")
-    assert "cannot be made, changed or deleted" in told
+    assert "cannot be created, changed or deleted" in told
 
 
 def test_openstacksdk_lists_and_finds_servers(server, sdk_of):

@@ -76,7 +76,7 @@ class Served:
         self._configured = False
         self.rules = None
 
-    def fixture(self, conf_fixture, set_config):  # noqa: ARG002 - the signature of the original
+    def fixture(self, conf_fixture, set_config):
         """Return a fixture that connects the peer's objects to this database."""
         conf_fixture.config(connection=self._url, group="placement_database")
         if not self._configured:  # enginefacade takes a URL once
@@ -84,7 +84,7 @@ class Served:
             self._configured = True
         return fixtures.Fixture()
 
-    def set_rules(self, rules, overwrite=True):  # noqa: ARG002 - the original's
+    def set_rules(self, rules, overwrite=True):
         """Keep the rules for the server instead of setting them in this process."""
         self.rules = dict(rules)
 
@@ -183,7 +183,7 @@ class KeptAlive:
         self._connection.close()
         self._lenient.close()
 
-    def request(self, absolute_uri, method, body, headers, redirect, timeout):  # noqa: ARG002
+    def request(self, absolute_uri, method, body, headers, redirect, timeout):
         """Send a request; return headers, which have the status, and body."""
         assert not redirect, "no file asks for this"
         seen, content = _exchange(self._connection, absolute_uri, method, body, headers)

@@ -9,6 +9,7 @@ import pytest
 from tests.coexistence.conftest import peer_url
 from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer, Side
+from tests.versions import PEER_LATEST
 
 Ask = Callable[..., dict]
 
@@ -16,7 +17,7 @@ Ask = Callable[..., dict]
 ROLES = {"X-Roles": "admin,service"}
 
 
-def asked(method: str, target: str, document: object = ..., version: str = "1.39") -> Request:
+def asked(method: str, target: str, document: object = ..., version: str = PEER_LATEST) -> Request:
     return Request(method, target, version=version, document=document, headers=ROLES)
 
 
@@ -45,7 +46,7 @@ def write(request: pytest.FixtureRequest, sides: tuple[Side, Side]) -> Ask:
 def read(sides: tuple[Side, Side]) -> Ask:
     """Ask both services, which must answer the same."""
 
-    def read(target: str, version: str = "1.39") -> dict:
+    def read(target: str, version: str = PEER_LATEST) -> dict:
         ours, peer = (side.ask(asked("GET", target, version=version)) for side in sides)
         assert (ours.status, peer.status) == (200, 200), target
         assert ordered(ours.document) == ordered(peer.document), target
@@ -109,10 +110,7 @@ def test_names_that_one_makes_the_other_takes(write, read):
         write(
             "PUT",
             f"/resource_providers/{provider}/traits",
-            {
-                "resource_provider_generation": generation,
-                "traits": [custom, "HW_CPU_X86_AVX2"],
-            },
+            {"resource_provider_generation": generation, "traits": [custom, "HW_CPU_X86_AVX2"]},
         )
         write(
             "PUT",

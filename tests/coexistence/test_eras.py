@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.differential.sides import PEER_PYTHON
+from tests.differential.duel import PEER_PYTHON
 from tests.docs.test_eras import eras  # noqa: F401 - a fixture
 
 _ASK = """

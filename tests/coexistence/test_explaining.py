@@ -10,17 +10,18 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.candidates.explain import explain
-from placement_sched.candidates.roomy import Roomy
+from placement_sched.candidates.explain.report import explain
+from placement_sched.candidates.explain.single_provider import CapacityMemory
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.transaction import Database
-from placement_sched.model.candidate import Usages
-from placement_sched.model.query import CandidatesQuery, RequestGroup
-from placement_sched.model.report import EVERYTHING, CandidatesReport
+from placement_sched.model.placement.candidate import Usages
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from placement_sched.model.results.stages import EVERYTHING, CandidatesReport
 from tests.coexistence.conftest import peer_url
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer, Side
+from tests.versions import PEER_LATEST
 
 CAPACITY = 4
 PROVIDERS = 6
@@ -95,7 +96,7 @@ class Cloud:
         return reply.document
 
     def _ask(self, method: str, target: str, document: object):
-        request = Request(method, target, version="1.39", document=document)
+        request = Request(method, target, version=PEER_LATEST, document=document)
         return self._dice.choice(self._sides).ask(request)
 
 
@@ -111,19 +112,21 @@ def sides(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
 def told(shared_url: str) -> Iterator[Callable[..., CandidatesReport]]:
     """Explain the search for so much, of which one candidate is wanted.
 
-    Without ``roomy`` by what is there alone: not even by what the search has just found.
+    Without ``memory`` by what is there alone: not even by what the search has just found.
     """
     settings = make_settings(shared_url)
     database = Database(settings)
 
-    def told(resources: tuple[tuple[str, int], ...], roomy: Roomy | None) -> CandidatesReport:
+    def told(
+        resources: tuple[tuple[str, int], ...], memory: CapacityMemory | None
+    ) -> CandidatesReport:
         query = CandidatesQuery(groups=(RequestGroup(resources=resources),), limit=1)
         with database.read() as connection:
             search = prepare(connection, query)
             found = find(connection, search, settings, Random(1))
-            if roomy is None:
-                roomy, found = Roomy(), replace(found, usages=Usages())
-            return explain(connection, search, found, settings, EVERYTHING, roomy)
+            if memory is None:
+                memory, found = CapacityMemory(), replace(found, usages=Usages())
+            return explain(connection, search, found, settings, EVERYTHING, memory)
 
     yield told
     database.dispose()
@@ -131,13 +134,13 @@ def told(shared_url: str) -> Iterator[Callable[..., CandidatesReport]]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_who_had_room_is_remembered_only_while_it_is_true(sides, told, seed):
-    dice, roomy = Random(seed), Roomy()
+    dice, memory = Random(seed), CapacityMemory()
     cloud = Cloud(sides, dice)
     seen = set()
     for _ in range(CHANGES):
         cloud.change()
         flavor = dice.choice(FLAVORS)
-        remembering = told(flavor, roomy)
+        remembering = told(flavor, memory)
         assert remembering == told(flavor, None)
         seen.add(remembering.steps[0].after)
     assert len(seen) > 2

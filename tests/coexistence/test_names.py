@@ -9,12 +9,13 @@ from tests.coexistence.conftest import OpenStack, peer_url
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer
+from tests.versions import PEER_LATEST
 
 UUID = "5cbe600a-0000-4000-8000-000000000001"
 MADE = [
-    Request("PUT", "/traits/CUSTOM_A", "1.39"),
-    Request("PUT", "/resource_classes/CUSTOM_A", "1.39"),
-    Request("POST", "/resource_providers", "1.39", {"name": "Host", "uuid": UUID}),
+    Request("PUT", "/traits/CUSTOM_A", PEER_LATEST),
+    Request("PUT", "/resource_classes/CUSTOM_A", PEER_LATEST),
+    Request("POST", "/resource_providers", PEER_LATEST, {"name": "Host", "uuid": UUID}),
 ]
 #: Questions with a name in another case, and the databases on which the peer finds it.
 QUESTIONS = {
@@ -46,7 +47,7 @@ def sides(empty_url):
 
 
 def finds(side, target):
-    reply = side.ask(Request("GET", target, "1.39"))
+    reply = side.ask(Request("GET", target, PEER_LATEST))
     return reply.status in {200, 204} and (not reply.body or any(reply.document.values()))
 
 

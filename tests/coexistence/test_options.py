@@ -3,10 +3,10 @@
 import json
 import subprocess
 
-from placement_sched.config.without_meaning import WITHOUT_MEANING
 from placement_sched.operations.option_catalogue import Catalogue
 from placement_sched.scheduler.loading import full_conf
-from tests.differential.sides import PEER_PYTHON
+from placement_sched.settings.options.ignored import WITHOUT_MEANING
+from tests.differential.duel import PEER_PYTHON
 
 
 def test_no_option_of_theirs_is_unknown():

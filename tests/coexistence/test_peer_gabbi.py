@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 from placement_sched.app import create_app
-from tests.cli.conftest import Server, serving
 from tests.coexistence.conftest import peer_url
 from tests.conftest import _empty, make_settings
+from tests.differential.duel import PEER_PYTHON
 from tests.differential.lines import Lines
-from tests.differential.sides import PEER_PYTHON
 from tests.loopback import served
+from tests.servers import Server, serving
 
 RUNNER = Path(__file__).with_name("peer_gabbi.py")
 FOLDERS = "lib/python3*/site-packages/placement/tests/functional/gabbits"

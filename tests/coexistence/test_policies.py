@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from placement_sched.api.placement.policies import RULES
-from tests.differential.sides import PEER_PYTHON
+from tests.differential.duel import PEER_PYTHON
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.db.transaction import Database
-from placement_sched.store import allocations, resource_providers
+from placement_sched.store.placement import allocations, resource_providers
 from tests.coexistence.conftest import peer_url
 from tests.coexistence.ledger import excesses, open_ledger, writes
 from tests.conftest import make_settings
@@ -21,6 +21,7 @@ from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer
 from tests.processes import race
 from tests.providers import make_provider
+from tests.versions import PEER_LATEST
 
 LOG = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ def claim(consumer: str, amounts: dict[str, int], generation: int | None) -> Req
         "consumer_generation": generation,
         "consumer_type": "INSTANCE",
     }
-    return Request("PUT", f"/allocations/{consumer}", version="1.39", document=body)
+    return Request("PUT", f"/allocations/{consumer}", version=PEER_LATEST, document=body)
 
 
 def claim_each_whole(barrier, which, url, providers) -> list[Answer]:
@@ -102,10 +103,7 @@ def test_when_all_claim_a_whole_provider_no_claim_of_ours_is_one_too_many(databa
             for peer, (asked, consumer), status, code in told
             if asked == provider and not peer
         }
-        assert set(ours.values()) <= {
-            (204, None),
-            (409, "placement.undefined_code"),
-        }
+        assert set(ours.values()) <= {(204, None), (409, "placement.undefined_code")}
         won = {consumer for consumer, (status, _code) in ours.items() if status == 204}
         assert len(won) <= 1
         held = holdings(database, provider)

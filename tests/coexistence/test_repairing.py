@@ -25,11 +25,12 @@ from tests.coexistence.test_alternating import asked
 from tests.conftest import make_settings
 from tests.differential.sides import Peer
 from tests.reports import a_report, node_uuid
+from tests.versions import PEER_LATEST_HEADERS
 
 HOSTS = (1, 2)
 #: Instances of each host, as nova makes their allocations: without a consumer type.
 OF_EACH = 3
-ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+ADMIN = {"X-Auth-Token": "admin", **PEER_LATEST_HEADERS}
 FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
 
 
@@ -127,10 +128,7 @@ def _fill(peer, host):
         (
             "PUT",
             f"/resource_providers/{uuid}/traits",
-            {
-                "resource_provider_generation": 1,
-                "traits": ["HW_CPU_X86_AVX2", TRAIT, *disabled],
-            },
+            {"resource_provider_generation": 1, "traits": ["HW_CPU_X86_AVX2", TRAIT, *disabled]},
         ),
         (
             "PUT",

@@ -6,9 +6,9 @@ Nothing but its API is used: neither database is shared.
 import pytest
 
 from placement_sched.errors import ServiceFailed
-from placement_sched.model.sync import Code
-from placement_sched.operations.sync_aggregates import sync_aggregates
-from placement_sched.operations.sync_traits import sync_traits
+from placement_sched.model.placement.sync import SyncCode
+from placement_sched.operations.sync.aggregates import sync_aggregates
+from placement_sched.operations.sync.traits import sync_traits
 from placement_sched.remote.directory import RemoteDirectory
 from placement_sched.remote.placement import RemotePlacement
 from placement_sched.remote.trait_file import TraitFile, opened
@@ -69,7 +69,7 @@ def test_aggregates_are_made_to_match_and_stay_so(other, theirs, directory, sqli
     placement = RemotePlacement(placement_service(theirs, THEIRS))
     placement.join(aggregate_uuid("b"), [node_uuid(3)])
     synced = sync_aggregates(directory, placement)
-    assert [(each.code, each.about) for each in synced.problems] == [(Code.NO_PROVIDER, "cn4")]
+    assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "cn4")]
     a, b = aggregate_uuid("a"), aggregate_uuid("b")
     assert [told(other, number, "aggregates") for number in WITH_PROVIDER] == [{a}, {a, b}, {b}]
     sync_aggregates(directory, placement, remove_stale=True)
@@ -127,7 +127,7 @@ def test_a_provider_that_others_change_is_tried_again(
     add_aggregate(sqlite_database, "windows", ["cn1"], ASKING)
     pauses = []
     placement = RemotePlacement(placement_service(Rival(other, 1), THEIRS), pause=pauses.append)
-    assert synchronise(directory, placement).code is Code.DONE
+    assert synchronise(directory, placement).code is SyncCode.DONE
     assert len(pauses) == 1
     assert "HW_CPU_X86_AVX2" in told(other, 1, "traits")
 
@@ -137,7 +137,7 @@ def test_a_trait_that_is_no_name_is_refused_before_it_is_asked_for(
 ):
     add_aggregate(sqlite_database, "odd", ["cn1"], {"trait:CUSTOM_a,b": "required"})
     synced = sync_traits(directory, RemotePlacement(placement_service(theirs, THEIRS)))
-    assert synced.code is Code.TRAIT_REFUSED
+    assert synced.code is SyncCode.TRAIT_REFUSED
 
 
 def test_a_version_that_it_does_not_have_is_told(theirs):

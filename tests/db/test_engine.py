@@ -8,7 +8,7 @@ import pytest
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Unavailable
-from placement_sched.store import liveness
+from placement_sched.store import change_counters
 from tests.conftest import make_settings
 
 MYSQL = "mysql+pymysql://u:p@db/placement"
@@ -105,8 +105,8 @@ def test_traced_statement_names_who_sent_it(opened, sql_log, request, kind, trac
     url = request.getfixturevalue(kind)
     database = opened(url, connection_trace=traced, connection_debug=50)
     with database.read() as connection:
-        liveness.ask(connection)
-    signed = re.compile(r"SELECT .*/\* store/liveness\.py:\d+ ask \*/", re.DOTALL)
+        change_counters.version(connection, "any")
+    signed = re.compile(r"SELECT .*/\* store/change_counters\.py:\d+ version \*/", re.DOTALL)
     told = [record.getMessage() for record in sql_log.records]
     assert any(signed.search(line) for line in told) == traced
 

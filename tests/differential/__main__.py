@@ -1,141 +1,123 @@
-"""``python -m tests.differential``: random requests to both services; tells what differs."""
+"""``python -m tests.differential``: the same random questions to the peers and to ours.
+
+Each comparison asks as much as its own default, or ``--many``, of each seed, and prints what
+differs without being explained. ``make differential`` runs all of them.
+"""
 
 import argparse
 import json
-import shutil
+import logging
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
-from tests.differential.duel import Duel, Finding, Tally
-from tests.differential.shrink import shrink
-from tests.differential.sides import PEER_PYTHON, Ours, Peer
+from tests.differential.duel import PEER_PYTHON, Duel, Finding, Tally, keep
+from tests.differential.hosts.duel import HostsDuel
+from tests.differential.nova.duel import NovaDuel
+from tests.differential.numa.duel import NumaDuel
+from tests.differential.pci.duel import PciDuel
+from tests.differential.placement import CandidatesDuel, RequestDuel
 
-CASES = Path(__file__).parent / "cases"
+DUELS: dict[str, type[Duel]] = {
+    kind.name: kind
+    for kind in (RequestDuel, CandidatesDuel, NovaDuel, PciDuel, HostsDuel, NumaDuel)
+}
 
 
 def main() -> int:
     """Run, print, and return 1 where anything differs without an explanation."""
     asked = _arguments()
-    folder = Path(tempfile.mkdtemp())
-    ours = Ours(asked.ours or f"sqlite:///{folder / 'ours.db'}")
-    theirs = Peer(asked.theirs or f"sqlite:///{folder / 'theirs.db'}", asked.peer)
-    duel = Duel(ours, theirs)
-    show = _Show(duel, asked)
-    try:
-        requests = _phase("requests", duel.run, asked.seeds, asked.requests, show)
-        questions = _phase("questions", duel.inquire, asked.seeds, asked.questions, show)
-    finally:
-        theirs.close()
-        ours.close()
-        shutil.rmtree(folder)
-    _sum_up("requests", requests)
-    _sum_up("questions", questions)
-    print(f"{questions.served} questions found somebody, {questions.candidates} candidates in all")
-    return 1 if requests.findings or questions.findings else 0
+    # What is ignored in options and metadata is logged as a warning, of which there are thousands.
+    logging.disable()
+    findings = 0
+    for name in asked.comparisons or DUELS:
+        urls = {}
+        if issubclass(DUELS[name], RequestDuel):
+            urls = {"ours": asked.ours, "theirs": asked.theirs}
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            closing(DUELS[name].opened(Path(folder), asked.peer, **urls)) as duel,
+        ):
+            findings += len(_run(duel, asked).findings)
+    return 1 if findings else 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", default=range(1, 11), help="1 to 10")
-    parser.add_argument("--requests", type=int, default=2000, help="of each seed, of every kind")
     parser.add_argument(
-        "--questions", type=int, default=500, help="of each seed, for all candidates of a cloud"
+        "comparisons", nargs="*", metavar="COMPARISON", help=f"of {', '.join(DUELS)}; default: all"
     )
-    parser.add_argument("--peer", type=Path, default=PEER_PYTHON, help="the peer's interpreter")
-    parser.add_argument("--ours", help="database URL of ours; default: SQLite")
-    parser.add_argument("--theirs", help="database URL of the peer; default: SQLite")
-    parser.add_argument(
-        "--shrink",
-        type=float,
-        default=60,
-        help="seconds to cut a history short; 0 shows the last request only",
-    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=range(1, 5), help="1 to 4")
+    parser.add_argument("--many", type=int, help="how much is asked of each seed")
+    parser.add_argument("--peer", type=Path, default=PEER_PYTHON, help="the peers' interpreter")
+    parser.add_argument("--ours", help="database URL of our placement; default: SQLite")
+    parser.add_argument("--theirs", help="database URL of the peer's; default: SQLite")
     parser.add_argument("--most", type=int, default=10, help="how many kinds of findings are shown")
-    parser.add_argument(
-        "--keep", action="store_true", help=f"keep what is shown as a case in {CASES.name}/"
-    )
-    return parser.parse_args()
+    parser.add_argument("--whole", action="store_true", help="do not shorten what is shown")
+    parser.add_argument("--keep", action="store_true", help="keep what is shown as a case")
+    asked = parser.parse_args()
+    if unknown := set(asked.comparisons) - DUELS.keys():
+        parser.error(f"unknown comparison {min(unknown)!r}; known: {', '.join(DUELS)}")
+    return asked
 
 
-class _Show:
-    """Shows the first finding of each kind."""
-
-    def __init__(self, duel: Duel, asked: argparse.Namespace) -> None:
-        self._duel = duel
-        self._asked = asked
-        self._shown: set[tuple[str, ...]] = set()
-
-    def __call__(self, seed: int, finding: Finding) -> None:
-        if finding.kind in self._shown or len(self._shown) >= self._asked.most:
-            return
-        self._shown.add(finding.kind)
-        if self._asked.shrink:
-            finding = shrink(self._duel, finding, self._asked.shrink)
-        _print(finding, whole=bool(self._asked.shrink))
-        if self._asked.keep:
-            _keep(finding, seed, len(self._shown))
-
-
-def _phase(
-    noun: str,
-    run: Callable[[int, int], Tally],
-    seeds: Iterable[int],
-    many: int,
-    show: _Show,
-) -> Tally:
-    total = Tally()
-    for seed in seeds if many else ():
+def _run(duel: Duel, asked: argparse.Namespace) -> Tally:
+    total, shown = Tally(), set()
+    for seed in asked.seeds:
         since = monotonic()
-        tally = run(seed, many)
-        _tell(f"seed {seed}: {tally.requests} {noun}", tally, monotonic() - since)
+        tally = duel.run(
+            seed, asked.many or duel.many, lambda done, seed=seed: _progress(seed, done)
+        )
+        _print_tally(f"{duel.name}, seed {seed}", duel, tally, monotonic() - since)
         for finding in tally.findings:
-            show(seed, finding)
+            if finding.kind in shown or len(shown) >= asked.most:
+                continue
+            shown.add(finding.kind)
+            least = finding if asked.whole else duel.shortened(finding)
+            _print_finding(duel, least)
+            path = keep(duel, least, seed, len(shown)) if asked.keep else None
+            if path:
+                print(f"kept as {path}")
         total.add(tally)
+    print(f"{duel.name}: {total.asked} {duel.noun}, {len(total.findings)} unexplained; explained:")
+    for name, count in total.explained.most_common():
+        print(f"{count:6}  {name}")
     return total
 
 
-def _tell(words: str, tally: Tally, seconds: float) -> None:
-    statuses = ", ".join(f"{status}: {count}" for status, count in sorted(tally.statuses.items()))
+def _progress(seed: int, done: int) -> None:
+    if done % 50 == 0 and sys.stderr.isatty():
+        print(f"seed {seed}: {done}", end="\r", file=sys.stderr, flush=True)
+
+
+def _print_tally(head: str, duel: Duel, tally: Tally, seconds: float) -> None:
+    seen = ", ".join(
+        f"{' '.join(one) if isinstance(one, tuple) else one}: {count}"
+        for one, count in tally.seen.most_common()
+    )
     print(
-        f"{words} in {seconds:.0f} s ({statuses}), "
-        f"{sum(tally.explained.values())} explained, {len(tally.findings)} unexplained",
+        f"{head}: {tally.asked} {duel.noun} in {seconds:.0f} s ({seen}), "
+        f"{tally.explained.total()} explained, {len(tally.findings)} unexplained",
         flush=True,
     )
     for kind, count in Counter(finding.kind for finding in tally.findings).most_common():
         print(f"    {count} x {' '.join(kind)}")
 
 
-def _sum_up(noun: str, total: Tally) -> None:
-    print(f"{total.requests} {noun}, {len(total.findings)} unexplained differences; explained:")
-    for name, count in total.explained.most_common():
-        print(f"{count:6}  {name}")
-
-
-def _print(finding: Finding, *, whole: bool) -> None:
-    print("--- differs after:")
-    for request in finding.history if whole else finding.history[-1:]:
-        print("   ", json.dumps(request.as_json()))
+def _print_finding(duel: Duel, finding: Finding) -> None:
+    print("--- differs for:", _short(duel.kept(finding.asked)))
     for aspect, (ours, theirs) in finding.differences.items():
-        print(f"  {aspect}\n    ours:  {_short(ours)}\n    peer:  {_short(theirs)}")
+        name = " ".join(aspect) if isinstance(aspect, tuple) else aspect
+        print(f"  {name}\n    ours:  {_short(ours)}\n    peer:  {_short(theirs)}")
     sys.stdout.flush()
 
 
 def _short(value: object) -> str:
     text = json.dumps(value, default=str)
-    return text if len(text) < 1500 else f"{text[:1500]} ..."
-
-
-def _keep(finding: Finding, seed: int, number: int) -> None:
-    """Write the history as a case; whoever mends the cause names it better."""
-    CASES.mkdir(exist_ok=True)
-    lines = ",\n".join(f"  {json.dumps(request.as_json())}" for request in finding.history)
-    path = CASES / f"seed-{seed}-{number}.json"
-    path.write_text(f"[\n{lines}\n]\n")
-    print(f"kept as {path}")
+    return text if len(text) < 3000 else f"{text[:3000]} ..."
 
 
 if __name__ == "__main__":

@@ -1,27 +1,26 @@
-"""Both services on empty SQLite databases, compared; needs the virtual environment of the peer."""
+"""Both services on empty SQLite databases; needs the virtual environment of the peers."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
-from tests.differential.duel import Duel
-from tests.differential.sides import PEER_PYTHON, Ours, Peer
+from tests.differential.duel import Duel, running
+from tests.differential.placement import CandidatesDuel, RequestDuel
+from tests.differential.sides import Ours, Peer
 
 
 @pytest.fixture(scope="session")
-def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ours, Peer]]:
-    if not PEER_PYTHON.exists():
-        assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
-        pytest.skip("openstack-placement is not installed: make peer")
-    folder = tmp_path_factory.mktemp("differential")
-    ours = Ours(f"sqlite:///{folder / 'ours.db'}")
-    theirs = Peer(f"sqlite:///{folder / 'theirs.db'}")
-    yield ours, theirs
-    theirs.close()
-    ours.close()
+def duel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Duel]:
+    with running(RequestDuel, tmp_path_factory.mktemp("differential")) as duel:
+        yield duel
 
 
 @pytest.fixture(scope="session")
-def duel(sides: tuple[Ours, Peer]) -> Duel:
-    return Duel(*sides)
+def candidates(duel: Duel) -> Duel:
+    """Questions for candidates to the same two sides."""
+    return CandidatesDuel(duel.ours, duel.theirs)
+
+
+@pytest.fixture(scope="session")
+def sides(duel: Duel) -> tuple[Ours, Peer]:
+    return duel.ours, duel.theirs

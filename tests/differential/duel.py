@@ -1,148 +1,252 @@
-"""Random requests to both sides, and what came of them."""
+"""What every comparison with a peer is: random questions to both sides, and what differs.
 
+``placement`` and ``nova``, ``hosts``, ``numa`` and ``pci`` beside it each say what is asked and how
+two answers are compared; to run, count, print, keep and shorten is the same for all of them.
+"""
+
+import json
+import os
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from pathlib import Path
 from random import Random
+from time import monotonic
+from typing import Any
 
-from tests.differential.cloud import cloud_of
-from tests.differential.compare import Differences
-from tests.differential.episode import Episode, Step
-from tests.differential.exchange import Request
-from tests.differential.generate.candidates import unlimited
-from tests.differential.generate.dice import Dice
-from tests.differential.generate.scene import scene
-from tests.differential.generate.sequence import sequence
-from tests.differential.oracle import told
-from tests.differential.sides import Ours, Peer
+import pytest
 
-#: After so many requests both start anew, so that what led to a difference is never long.
-EPISODE = 200
-#: So many questions are asked of one cloud.
-QUESTIONS = 50
+ROOT = Path(__file__).resolve().parents[2]
+#: The interpreter of the virtual environment that has openstack-placement and nova.
+PEER_PYTHON = Path(
+    os.environ.get("PLACEMENT_SCHED_PEER_PYTHON", ROOT / ".venv-peer" / "bin" / "python")
+)
+
+#: What differs, by aspect: ours, then the peer's.
+Differences = Mapping[Any, tuple[Any, Any]]
+
+
+def needs_peer() -> None:
+    """Skip the test where the peers are not installed; fail where they are required."""
+    if not PEER_PYTHON.exists():
+        assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
+        pytest.skip("OpenStack's placement and nova are not installed: make peer")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one question.
+
+    ``explained`` has the explanations that hold, ``left`` is what none of them explains, ``seen``
+    what the question was good for. ``counted`` is false for what is looked at between two
+    questions.
+    """
+
+    asked: Any
+    left: Differences = field(default_factory=dict)
+    explained: Iterable[str] = ()
+    seen: Iterable[Any] = ()
+    counted: bool = True
 
 
 @dataclass(frozen=True)
 class Finding:
-    """An unexplained difference, and the requests since both were empty; the last one shows it."""
+    """A question to which the answers differ without an explanation."""
 
-    history: tuple[Request, ...]
+    asked: Any
     differences: Differences
-
-    @property
-    def kind(self) -> tuple[str, ...]:
-        """Return what findings of the same cause have in common, more or less."""
-        last = self.history[-1]
-        told = [f"{key}:{value}" for key, value in self.differences.items() if key == "status"]
-        return (
-            last.method,
-            last.path.lstrip("/").partition("/")[0],
-            *sorted(self.differences),
-            *told,
-        )
+    #: What findings of the same cause have in common, more or less.
+    kind: tuple[str, ...]
 
 
 @dataclass
 class Tally:
-    """What came of a run: ``served`` is how many answers have ``candidates``, these all told."""
+    """What came of a run."""
 
-    requests: int = 0
-    served: int = 0
-    candidates: int = 0
-    statuses: Counter[int] = field(default_factory=Counter)
+    asked: int = 0
+    seen: Counter[Any] = field(default_factory=Counter)
     explained: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
-    def take(self, step: Step) -> None:
-        """Count what one request showed."""
-        self.requests += 1
-        self.statuses[step.seen.ours.status] += 1
-        self.explained += step.explained
-
     def add(self, other: "Tally") -> None:
-        """Take in what came of another run."""
-        self.requests += other.requests
-        self.served += other.served
-        self.candidates += other.candidates
-        self.statuses += other.statuses
+        """Add what came of another run."""
+        self.asked += other.asked
+        self.seen += other.seen
         self.explained += other.explained
         self.findings += other.findings
 
 
-class Duel:
-    """Two sides, asked in turn."""
+class Duel(ABC):
+    """Two sides, asked in turn.
 
-    def __init__(self, ours: Ours, theirs: Peer) -> None:
-        self._ours = ours
-        self._theirs = theirs
+    ``name`` is the comparison's on the command line, ``noun`` what it asks, ``many`` how much of it
+    for each seed; ``cases`` is the folder in which findings are kept, None where they are not.
+    """
 
-    def run(self, seed: int, requests: int) -> Tally:
-        """Send random requests, and return how often what differed."""
+    name: str
+    noun: str
+    many: int
+    cases: Path | None = None
+
+    def __init__(self, ours: Any, theirs: Any) -> None:
+        self.ours = ours
+        self.theirs = theirs
+
+    @classmethod
+    @abstractmethod
+    def opened(cls, folder: Path, python: Path = PEER_PYTHON) -> "Duel":
+        """Return both sides, with databases in ``folder`` if they need any."""
+
+    @abstractmethod
+    def outcomes(self, random: Random) -> Iterator[Outcome]:
+        """Ask random questions without end, and yield what comes of each."""
+
+    def kind(self, asked: Any, left: Differences) -> tuple[str, ...]:
+        """Return what findings of the same cause have in common."""
+        return tuple(sorted(map(str, left)))
+
+    def shortened(self, finding: Finding) -> Finding:
+        """Return a finding with as small a question as can be found."""
+        return finding
+
+    def kept(self, asked: Any) -> Any:
+        """Return a question as JSON has it."""
+        return asked
+
+    def run(
+        self, seed: int, many: int, progress: Callable[[int], None] = lambda _done: None
+    ) -> Tally:
+        """Ask ``many`` questions of a seed, and return how often what differed."""
         tally = Tally()
-        random = Random(seed)
-        while tally.requests < requests:
-            many = min(EPISODE, requests - tally.requests)
-            self._episode(islice(sequence(random), many), tally)
+        for outcome in self._first(many, self.outcomes(Random(seed))):
+            tally.asked += outcome.counted
+            tally.seen.update(outcome.seen)
+            tally.explained.update(outcome.explained)
+            if outcome.left:
+                kind = self.kind(outcome.asked, outcome.left)
+                tally.findings.append(Finding(outcome.asked, outcome.left, kind))
+            progress(tally.asked)
         return tally
 
-    def inquire(self, seed: int, questions: int) -> Tally:
-        """Ask for all candidates in random clouds, and compare sets and summaries.
+    @staticmethod
+    def _first(many: int, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+        asked = 0
+        while asked < many:
+            outcome = next(outcomes)
+            asked += outcome.counted
+            yield outcome
 
-        Ours are held to a naive search every time, whether or not the peer agrees.
-        """
-        tally = Tally()
-        dice = Dice(Random(seed))
-        while tally.requests < questions:
-            self._inquiry(dice, min(QUESTIONS, questions - tally.requests), tally)
-        return tally
+    def close(self) -> None:
+        """End both sides."""
+        for side in (self.theirs, self.ours):
+            if hasattr(side, "close"):
+                side.close()
 
-    def episode(self) -> Episode:
-        """Return both sides, empty."""
-        return Episode(self._ours, self._theirs)
 
-    def replay(self, history: Iterable[Request]) -> Iterator[Differences]:
-        """Yield, of each request of a history on empty sides, what differs and is not explained.
+class CaseDuel(Duel):
+    """A duel whose questions stand alone: ``see`` compares the answers to one."""
 
-        What comes last is where their states differ in the end, unless that is explained.
-        """
-        episode = self.episode()
-        parted = False
-        for request in history:
-            step = episode.step(request)
-            parted = parted or step.parted
-            yield step.left
-        yield {} if parted else episode.apart()
+    @abstractmethod
+    def questions(self, random: Random) -> Iterator[Any]:
+        """Yield random questions without end."""
 
-    def _inquiry(self, dice: Dice, questions: int, tally: Tally) -> None:
-        episode = self.episode()
-        made = tuple(scene(dice))
-        for request in made:
-            episode.step(request)
-        episode.know(cloud_of(self._ours))
-        for _ in range(questions):
-            request = unlimited(dice)
-            step = episode.step(request)
-            tally.take(step)
-            left = step.left
-            if step.seen.ours.status == 200:
-                tally.candidates += step.seen.right.total()
-                tally.served += bool(step.seen.right)
-                if not step.seen.is_right:
-                    left = {**left, "naive": (told(step.seen.ours.document), step.seen.right)}
-            if left:
-                tally.findings.append(Finding((*made, request), left))
+    @abstractmethod
+    def see(self, asked: Any) -> tuple[Any, list[str], Differences]:
+        """Return both answers, the names of what explains a difference, and what is left."""
 
-    def _episode(self, requests: Iterable[Request], tally: Tally) -> None:
-        episode = self.episode()
-        history: list[Request] = []
-        for request in requests:
-            history.append(request)
-            step = episode.step(request)
-            tally.take(step)
-            if step.left:
-                tally.findings.append(Finding(tuple(history), step.left))
-            if step.parted:
-                return
-        if left := episode.apart():
-            tally.findings.append(Finding(tuple(history), left))
+    def good_for(self, asked: Any, answers: Any) -> Iterable[Any]:
+        """Return what the question was good for, to be counted."""
+        return ()
+
+    def smaller(self, asked: Any) -> Iterator[Any]:
+        """Yield the question without one of its parts, in each way there is."""
+        return iter(())
+
+    def outcomes(self, random: Random) -> Iterator[Outcome]:
+        """Ask random questions without end, and yield what comes of each."""
+        for asked in self.questions(random):
+            answers, names, left = self.see(asked)
+            yield Outcome(asked, left, names, self.good_for(asked, answers))
+
+    def shortened(self, finding: Finding) -> Finding:
+        """Leave out parts of the question for as long as a finding of the same kind is left."""
+        smaller = True
+        while smaller:
+            smaller = False
+            for asked in self.smaller(finding.asked):
+                left = self.see(asked)[2]
+                if left and self.kind(asked, left) == finding.kind:
+                    finding, smaller = Finding(asked, left, finding.kind), True
+                    break
+        return finding
+
+
+@contextmanager
+def running(kind: type[Duel], folder: Path) -> Iterator[Duel]:
+    """Give a duel with the peer for as long as tests ask for it; skip them where it is missing."""
+    needs_peer()
+    with closing(kind.opened(folder)) as duel:
+        yield duel
+
+
+def least(
+    parts: tuple[Any, ...], shows: Callable[[tuple[Any, ...]], bool], seconds: float
+) -> tuple[Any, ...]:
+    """Return the parts without those that can be left out while it still shows."""
+    until = monotonic() + seconds
+    size = max(len(parts) // 2, 1)
+    while parts and monotonic() < until:
+        start, cut = 0, False
+        while start < len(parts) and monotonic() < until:
+            without = parts[:start] + parts[start + size :]
+            if shows(without):
+                parts, cut = without, True
+            else:
+                start += size
+        if not cut or size > 1:
+            if size == 1:
+                return parts
+            size = max(size // 2, 1)
+    return parts
+
+
+def keep(duel: Duel, finding: Finding, seed: int, number: int) -> Path | None:
+    """Write a finding into the folder of cases; its file is to be given a better name by hand."""
+    if duel.cases is None:
+        return None
+    duel.cases.mkdir(exist_ok=True)
+    path = duel.cases / f"seed-{seed}-{number}.json"
+    path.write_text(json.dumps(duel.kept(finding.asked), indent=2) + "\n")
+    return path
+
+
+def without_a_part(said: Any, needed: frozenset[str], *, lists: bool = True) -> Iterator[Any]:
+    """Yield a document without one key or item, here or in a value; ``needed`` keys stay."""
+    yield from without_an_item(said, needed, lists=lists)
+    if isinstance(said, Mapping):
+        for key, value in said.items():
+            for less in without_a_part(value, needed, lists=lists):
+                yield {**said, key: less}
+    elif lists and isinstance(said, list):
+        for place, value in enumerate(said):
+            for less in without_a_part(value, needed, lists=lists):
+                yield [*said[:place], less, *said[place + 1 :]]
+
+
+def without_an_item(said: Any, needed: frozenset[str], *, lists: bool = True) -> Iterator[Any]:
+    """Yield a document without one key or item of its own."""
+    if isinstance(said, Mapping):
+        for key in said:
+            if key not in needed:
+                yield {name: one for name, one in said.items() if name != key}
+    elif lists and isinstance(said, list):
+        for place in range(len(said)):
+            yield said[:place] + said[place + 1 :]
+
+
+def every(make: Callable[[], Any]) -> Iterator[Any]:
+    """Yield what ``make`` returns, without end."""
+    while True:
+        yield make()

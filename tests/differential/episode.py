@@ -14,6 +14,7 @@ from tests.differential.explained.writes import LEFT_BEHIND, SPELLING
 from tests.differential.sides import Ours, Peer
 from tests.differential.spelling import is_odd, spelled_out
 from tests.differential.state import clear, dump, resolved
+from tests.versions import PEER_LATEST
 
 _READS = {"GET", "HEAD", "OPTIONS"}
 
@@ -121,7 +122,7 @@ class Episode:
             return ours, theirs
         for side, location in zip((self._ours, self._theirs), made, strict=True):
             path = location.removeprefix("http://placement")
-            side.ask(Request("DELETE", path, "1.39"))
+            side.ask(Request("DELETE", path, PEER_LATEST))
         return _blotted(ours, made[0]), _blotted(theirs, made[1])
 
     def _clear(self) -> None:

@@ -1,6 +1,5 @@
 """The two services, each asked in process: ours here, the peer in its own interpreter."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,16 +10,12 @@ from placement_sched.app import make_services, placement_app
 from placement_sched.db.tables import allocations, consumers
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
+from tests.differential.duel import PEER_PYTHON
 from tests.differential.exchange import Reply, Request, reply_from
 from tests.differential.lines import Lines
 from tests.differential.peer.wsgi_call import call
 
-ROOT = Path(__file__).resolve().parents[2]
 SERVE = Path(__file__).parent / "peer" / "serve.py"
-#: The interpreter of the virtual environment that has openstack-placement.
-PEER_PYTHON = Path(
-    os.environ.get("PLACEMENT_SCHED_PEER_PYTHON", ROOT / ".venv-peer" / "bin" / "python")
-)
 
 
 class Side(Protocol):

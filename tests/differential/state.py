@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from tests.differential.exchange import Reply, Request
 from tests.differential.sides import Side
+from tests.versions import PEER_LATEST
 
 _PROVIDER = "generation of"
 _CONSUMER = "consumer generation of"
-NEWEST = "1.39"
 
 
 def generation(uuid: str) -> dict[str, str]:
@@ -50,7 +50,7 @@ def _resolve(side: Side, value: Any) -> Any:
 
 def get(side: Side, target: str) -> Reply:
     """Return what a side shows at the newest version."""
-    return side.ask(Request("GET", target, NEWEST))
+    return side.ask(Request("GET", target, PEER_LATEST))
 
 
 def dump(side: Side) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def dump(side: Side) -> dict[str, Any]:
 def clear(side: Side) -> None:
     """Take everything away that requests have made."""
     for path in _leftovers(side):
-        reply = side.ask(Request("DELETE", path, NEWEST))
+        reply = side.ask(Request("DELETE", path, PEER_LATEST))
         if reply.status not in {204, 404}:
             raise RuntimeError(f"DELETE {path}: {reply.status} {reply.body.decode()}")
 

@@ -22,24 +22,24 @@ def history_of(path):
     return [request_from(kept) for kept in json.loads(path.read_text())]
 
 
-def telling(reply, candidates):
-    """Return a reply that tells other candidates, and is else as it was."""
+def with_candidates(reply, candidates):
+    """Return a reply with other candidates, and else as it was."""
     body = json.dumps({**reply.document, "allocation_requests": candidates}).encode()
     return replace(reply, body=body, headers={**reply.headers, "content-length": str(len(body))})
 
 
 def test_random_requests_are_answered_alike(duel):
     tally = duel.run(SEED, REQUESTS)
-    assert tally.requests == REQUESTS
+    assert tally.asked == REQUESTS
     assert tally.findings == []
-    assert {200, 204, 400, 404, 409} <= tally.statuses.keys()
+    assert {200, 204, 400, 404, 409} <= tally.seen.keys()
 
 
-def test_all_candidates_are_those_of_a_naive_search_and_of_the_peer(duel):
-    tally = duel.inquire(SEED, QUESTIONS)
-    assert tally.requests == QUESTIONS
+def test_all_candidates_are_those_of_a_naive_search_and_of_the_peer(candidates):
+    tally = candidates.run(SEED, QUESTIONS)
+    assert tally.asked == QUESTIONS
     assert tally.findings == []
-    assert tally.served > QUESTIONS / 4
+    assert tally.seen["served"] > QUESTIONS / 4
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
@@ -71,7 +71,7 @@ def test_a_candidate_that_we_lose_is_found_whatever_the_peer_does(duel, monkeypa
         if request.path != "/allocation_candidates" or not reply.document["allocation_requests"]:
             return reply
         dropped.append(request)
-        return telling(reply, reply.document["allocation_requests"][1:])
+        return with_candidates(reply, reply.document["allocation_requests"][1:])
 
     honest = Ours.ask
     monkeypatch.setattr(Ours, "ask", lossy)
@@ -92,7 +92,7 @@ def test_a_candidate_that_the_peer_makes_up_is_found_whomever_it_lets_in(duel, m
         for uuid in candidates[0]["allocations"]:
             text = text.replace(uuid, forbidden)
         made_up.add(request.target)
-        return telling(reply, [*candidates, json.loads(text)])
+        return with_candidates(reply, [*candidates, json.loads(text)])
 
     honest = Peer.ask
     monkeypatch.setattr(Peer, "ask", inventive)

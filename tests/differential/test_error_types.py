@@ -6,6 +6,7 @@ import pytest
 
 from tests.differential.exchange import Request
 from tests.differential.state import clear
+from tests.versions import PEER_LATEST
 
 MISSING = "deaddead-0000-4000-8000-000000000001"
 PROVIDERS = "/resource_providers"
@@ -56,25 +57,25 @@ PREFER_JSON_HERE = [
 ERRORS = {
     "version that is not served": Request("GET", "/", "0.5"),
     "malformed version": Request("GET", "/", "x"),
-    "no token": Request("GET", PROVIDERS, "1.39", headers={"X-Auth-Token": None}),
+    "no token": Request("GET", PROVIDERS, PEER_LATEST, headers={"X-Auth-Token": None}),
     "forbidden": Request(
-        "PUT", "/traits/CUSTOM_A", "1.39", headers={"X-Auth-Token": "joe", "X-Roles": None}
+        "PUT", "/traits/CUSTOM_A", PEER_LATEST, headers={"X-Auth-Token": "joe", "X-Roles": None}
     ),
-    "unknown path": Request("GET", "/nope", "1.39"),
+    "unknown path": Request("GET", "/nope", PEER_LATEST),
     "path of a later version": Request("GET", "/allocation_candidates", "1.0"),
-    "unknown method": Request("DELETE", PROVIDERS, "1.39"),
-    "missing provider": Request("DELETE", f"{PROVIDERS}/{MISSING}", "1.39"),
-    "missing provider of which JSON is read": Request("GET", f"{PROVIDERS}/{MISSING}", "1.39"),
-    "malformed query": Request("GET", "/allocation_candidates?zork=1", "1.39"),
-    "malformed JSON": Request("POST", PROVIDERS, "1.39", text="{"),
-    "body against the schema": Request("POST", PROVIDERS, "1.39", {}),
+    "unknown method": Request("DELETE", PROVIDERS, PEER_LATEST),
+    "missing provider": Request("DELETE", f"{PROVIDERS}/{MISSING}", PEER_LATEST),
+    "missing provider of which JSON is read": Request("GET", f"{PROVIDERS}/{MISSING}", PEER_LATEST),
+    "malformed query": Request("GET", "/allocation_candidates?zork=1", PEER_LATEST),
+    "malformed JSON": Request("POST", PROVIDERS, PEER_LATEST, text="{"),
+    "body against the schema": Request("POST", PROVIDERS, PEER_LATEST, {}),
     "body of no type": Request(
-        "POST", PROVIDERS, "1.39", text="{}", headers={"Content-Type": None}
+        "POST", PROVIDERS, PEER_LATEST, text="{}", headers={"Content-Type": None}
     ),
     "body of another type": Request(
-        "POST", PROVIDERS, "1.39", text="{}", headers={"Content-Type": "text/plain"}
+        "POST", PROVIDERS, PEER_LATEST, text="{}", headers={"Content-Type": "text/plain"}
     ),
-    "duplicate": Request("POST", "/resource_classes", "1.39", {"name": "CUSTOM_A"}),
+    "duplicate": Request("POST", "/resource_classes", PEER_LATEST, {"name": "CUSTOM_A"}),
 }
 
 
@@ -82,7 +83,7 @@ ERRORS = {
 def stocked(sides):
     for side in sides:
         clear(side)
-        assert side.ask(Request("PUT", "/resource_classes/CUSTOM_A", "1.39")).status == 201
+        assert side.ask(Request("PUT", "/resource_classes/CUSTOM_A", PEER_LATEST)).status == 201
     yield sides
     for side in sides:
         clear(side)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.differential.exchange import Request
 from tests.differential.state import clear
+from tests.versions import PEER_LATEST
 
 PROVIDERS = "/resource_providers"
 CONSUMER = "c0ffee00-0000-4000-8000-000000000001"
@@ -32,7 +33,7 @@ def made(sides, parent=None):
     if parent is not None:
         body["parent_provider_uuid"] = parent
     for side in sides:
-        assert side.ask(Request("POST", PROVIDERS, "1.39", body)).status == 200
+        assert side.ask(Request("POST", PROVIDERS, PEER_LATEST, body)).status == 200
     return uuid
 
 
@@ -40,7 +41,9 @@ def dated_puts(sides, uuid, **body):
     """Rename a provider twice; return whether ours and the peer's answers have last-modified."""
     answers = []
     for turn in ("first", "second"):
-        request = Request("PUT", f"{PROVIDERS}/{uuid}", "1.39", {"name": f"{turn} {uuid}", **body})
+        request = Request(
+            "PUT", f"{PROVIDERS}/{uuid}", PEER_LATEST, {"name": f"{turn} {uuid}", **body}
+        )
         replies = [side.ask(request) for side in sides]
         assert [reply.status for reply in replies] == [200, 200]
         assert [reply.headers["cache-control"] for reply in replies] == ["no-cache"] * 2
@@ -63,7 +66,10 @@ def test_peer_has_last_modified_on_the_first_put_of_a_child_that_has_changed(emp
     child = made(empty, made(empty))
     traits = {"resource_provider_generation": 0, "traits": ["HW_CPU_X86_AVX"]}
     for side in empty:
-        assert side.ask(Request("PUT", f"{PROVIDERS}/{child}/traits", "1.39", traits)).status == 200
+        assert (
+            side.ask(Request("PUT", f"{PROVIDERS}/{child}/traits", PEER_LATEST, traits)).status
+            == 200
+        )
     assert dated_puts(empty, child) == [(True, True), (True, True)]
 
 
@@ -75,8 +81,8 @@ NOTHING = {
     "consumer_type": "STRANGE",
 }
 CLAIMS = {
-    "PUT": Request("PUT", f"/allocations/{CONSUMER}", "1.39", NOTHING),
-    "POST": Request("POST", "/allocations", "1.39", {CONSUMER: NOTHING}),
+    "PUT": Request("PUT", f"/allocations/{CONSUMER}", PEER_LATEST, NOTHING),
+    "POST": Request("POST", "/allocations", PEER_LATEST, {CONSUMER: NOTHING}),
 }
 
 

@@ -20,6 +20,7 @@ from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
+from tests.versions import LATEST
 
 FOLDER = Path(__file__).parents[2] / "api-ref" / "source" / "samples"
 
@@ -64,13 +65,7 @@ _WINDOWS = _report(
     stats={"uptime": "12:00:00 up 9 days, 2:51, 1 user, load average: 0.33, 0.36, 0.34"},
 )
 
-_FLAVOR = {
-    "name": "m1.large",
-    "vcpus": 4,
-    "memory_mb": 8192,
-    "root_gb": 40,
-    "extra_specs": {},
-}
+_FLAVOR = {"name": "m1.large", "vcpus": 4, "memory_mb": 8192, "root_gb": 40, "extra_specs": {}}
 _SPEC = {
     "project_id": PROJECT,
     "user_id": USER,
@@ -255,12 +250,7 @@ STORY = (
     ),
     Step("compute/flavors-error", "GET", f"{_F}/m1.huge", status=404),
     # Placement by hand
-    Step(
-        "",
-        "POST",
-        _P,
-        {"uuid": SHARE, "name": "nfs-share"},
-    ),
+    Step("", "POST", _P, {"uuid": SHARE, "name": "nfs-share"}),
     Step(
         "placement/resource_providers-create_child",
         "POST",
@@ -295,10 +285,7 @@ STORY = (
         "placement/inventories-replace",
         "PUT",
         f"{_P}/{GPU}/inventories",
-        {
-            "resource_provider_generation": 0,
-            "inventories": {"VGPU": {"total": 8, "max_unit": 1}},
-        },
+        {"resource_provider_generation": 0, "inventories": {"VGPU": {"total": 8, "max_unit": 1}}},
     ),
     Step(
         "placement/inventories-update",
@@ -562,7 +549,7 @@ def _played(client: TestApp) -> Iterator[tuple[str, Any]]:
     for step in STORY:
         headers = {
             "X-Auth-Token": "admin",
-            "OpenStack-API-Version": f"placement 1.39, compute {step.compute}",
+            "OpenStack-API-Version": f"placement {LATEST}, compute {step.compute}",
             "X-Openstack-Request-Id": GLOBAL_REQUEST_ID,
         }
         arguments: dict[str, Any] = {"headers": headers}

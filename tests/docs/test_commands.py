@@ -15,21 +15,18 @@ import os
 import re
 import sqlite3
 import subprocess
-import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
-from tests.differential.sides import PEER_PYTHON
+from tests.differential.duel import PEER_PYTHON
+from tests.servers import BIN, PROGRAM, started
 
 SOURCE = Path(__file__).parents[2] / "doc" / "source"
-BIN = Path(sys.executable).parent
 #: Where pages say that the server listens.
 ADDRESS = "http://127.0.0.1:8778"
 
@@ -99,7 +96,6 @@ class Console:
         self._stack = stack
         self._address = ADDRESS
         self._files: list[File] = []
-        self._server: subprocess.Popen[bytes] | None = None
         self._environment = {
             "PATH": os.pathsep.join([str(BIN), str(PEER_PYTHON.parent), "/usr/bin", "/bin"]),
             "HOME": str(folder),
@@ -148,51 +144,22 @@ class Console:
         return done.stdout
 
     def _serve(self, line: str) -> str:
-        if self._server is not None:
-            self._server.terminate()
-            self._server.wait(timeout=60)
-        log = self._folder / "server.log"
-        with log.open("w") as output:
-            self._server = self._stack.enter_context(
-                subprocess.Popen(
-                    [BIN / "placement-sched", *line.split()[1:], "--port", "0"],
-                    cwd=self._folder,
-                    env=self._environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                )
+        self._stack.close()  # one server at a time
+        server = self._stack.enter_context(
+            started(
+                *line.split()[2:], folder=self._folder, variables=self._environment, program=PROGRAM
             )
-        self._stack.callback(self._server.terminate)
-        self._address = _announced(log, self._server)
+        )
+        self._address = server.url
         for file in self._files:
             (self._folder / file.name).write_text(self._here(file.content))
-        return log.read_text()
+        return server.log.read_text()
 
     def _here(self, text: str) -> str:
         return text.replace(ADDRESS, self._address)
 
     def _there(self, text: str) -> str:
         return text.replace(self._address, ADDRESS)
-
-
-def _announced(log: Path, server: subprocess.Popen[bytes]) -> str:
-    """Return the address that a server tells, once it answers there."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end and server.poll() is None:
-        told = re.search(r"serves (http://\S+) on", log.read_text())
-        if told and _answers(told[1]):
-            return told[1]
-        time.sleep(0.05)
-    raise AssertionError(log.read_text())
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urlopen(f"{address}/placement", timeout=5):
-            return True
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -206,8 +173,9 @@ def test_commands_of_the_guide_print_what_it_shows(page: str, tmp_path: Path) ->
                 console.play(part)
 
 
-def test_the_guide_has_commands() -> None:
-    assert len(PAGES) >= 4
+def test_every_session_of_the_guide_is_played() -> None:
+    sessions = {path.stem for path in SOURCE.glob("*.rst") if ".. commands::" in path.read_text()}
+    assert sessions == set(PAGES)
 
 
 def test_the_guide_audits_a_database_that_it_adopted() -> None:

@@ -7,7 +7,6 @@ from types import ModuleType
 
 import pytest
 
-from placement_sched.config.not_yet import NOT_YET
 from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.loading import full_conf
@@ -46,7 +45,7 @@ def test_every_option_of_scheduling_is_told_with_its_eras(eras):
     here = {(group, option.dest) for group, option in eras.options_here()}
     assert here - OURS <= set(eras.DEFAULTS)
     assert OURS.isdisjoint(eras.DEFAULTS)
-    assert set(eras.DEFAULTS) - here <= NOT_YET
+    assert set(eras.DEFAULTS) <= here
 
 
 def test_every_option_has_a_default_for_each_era(eras):

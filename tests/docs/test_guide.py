@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from placement_sched.api.rules import RULES
-from placement_sched.config import catalogue
 from placement_sched.db.tables import metadata
 from placement_sched.scheduler import loading
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.policies.selectors import all_selectors
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weights import all_weighers
+from placement_sched.settings import options as core
 from tests.house.tree import PACKAGE, ROOT
 
 DOC = ROOT / "doc"
@@ -96,7 +96,7 @@ def test_questions_and_refusals_of_the_page_are_those_of_the_code(built):
 
 def test_every_option_is_told_of(built):
     text = words(built / "options.html")
-    for listing in (catalogue.list_opts(), loading.list_opts()):
+    for listing in (core.list_opts(), loading.list_opts()):
         for _, options in listing:
             assert [one.dest for one in options if one.dest not in text] == []
 

@@ -39,7 +39,7 @@ def test_help_lists_every_target_in_two_columns_apart_for_users_and_developers()
     assert used == {"clean", "demo", "docs", "help"}
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "bench", "peer"])
+@pytest.mark.parametrize("target", ["demo", "test", "test-fast", "test-system", "bench", "peer"])
 def test_installing_is_announced(target, tmp_path):
     """Of what would be done, the line stands before the first use of pip."""
     lines = make("-n", target, f"VENV={tmp_path / 'run'}", f"PEER={tmp_path / 'peer'}")
@@ -53,4 +53,12 @@ def test_installing_is_announced(target, tmp_path):
 def test_docs_end_with_where_the_pages_are():
     *_, guide, reference = make("-n", "docs")
     assert f"{ROOT}/doc/build/index.html" in guide
-    assert f"{ROOT}/api-ref/build/index.html" in reference
+    assert f"{ROOT}/doc/build/api-ref/index.html" in reference
+
+
+def test_ci_runs_every_test_once():
+    """``make test`` and ``make test-system`` divide the tests between them."""
+    assert make("-n", "test")[-1].endswith("-m 'not system' ")
+    assert make("-n", "test-system")[-1].endswith("-m system ")
+    steps = re.findall(r"^make (.+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert steps == ["lint", "peer", "test", "test-system"]

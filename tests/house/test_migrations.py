@@ -11,12 +11,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, insert, inspect, select, text
 from sqlalchemy.exc import OperationalError
 
-from placement_sched.db.migrate import (
-    VERSION_TABLE,
-    current_revision,
-    newest_revision,
-    sync_schema,
-)
+from placement_sched.db.migrate import VERSION_TABLE, current_revision, newest_revision, sync_schema
 from placement_sched.db.tables import (
     OWN_TABLES,
     PLACEMENT_TABLES,
@@ -117,8 +112,7 @@ def test_tables_of_a_running_placement_are_left_alone(empty):
         connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
         connection.execute(text("INSERT INTO alembic_version VALUES ('b4ed3a175331')"))
         connection.execute(
-            resource_providers.insert(),
-            {"uuid": str(uuid4()), "name": "cn1", "generation": 7},
+            resource_providers.insert(), {"uuid": str(uuid4()), "name": "cn1", "generation": 7}
         )
         connection.execute(text("UPDATE resource_providers SET theirs = 42"))
 

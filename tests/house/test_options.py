@@ -2,12 +2,12 @@
 
 import pytest
 
-from placement_sched.config import catalogue
 from placement_sched.scheduler import loading
+from placement_sched.settings import options as core
 
 OURS = [
     (group, option)
-    for listing in (catalogue.list_opts(), loading.list_opts())
+    for listing in (core.list_opts(), loading.list_opts())
     for group, options in listing
     for option in options
 ]

@@ -5,14 +5,14 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
-from urllib.request import urlopen
 from zipfile import ZipFile
 
 import pytest
 
+from placement_sched.api.placement.microversions import VERSIONING
 from tests.house.tree import PACKAGE, ROOT
+from tests.servers import started
 
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", "*.db*", "out"
@@ -84,27 +84,8 @@ def test_wheel_alone_and_elsewhere_syncs_and_serves(wheel, tmp_path):
         timeout=600,
     )
     assert json.loads(synced.stdout)["revision"]
-    with subprocess.Popen(
-        [program, "serve", "--port", "0"],
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as server:
-        try:
-            address = server.stdout.readline().split()[2]
-            with _answer(f"{address}/placement/") as answer:
-                assert json.load(answer)["versions"][0]["max_version"] == "1.39"
-        finally:
-            server.terminate()
-            server.communicate(timeout=30)
-    assert server.returncode == 0
-
-
-def _answer(url: str):
-    for _ in range(100):
-        try:
-            return urlopen(url, timeout=10)
-        except OSError:
-            time.sleep(0.1)
-    raise AssertionError(f"{url} does not answer")
+    with started(folder=tmp_path, variables=environment, program=program) as server:
+        assert server.ask("GET", "/placement/")["versions"][0]["max_version"] == str(
+            VERSIONING.newest
+        )
+        assert server.stop() == 0

@@ -1,21 +1,18 @@
 """What README.md tells newcomers to do works."""
 
 import re
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
 from placement_sched.cli.main import make_parser
 from tests.house.tree import ROOT
+from tests.servers import BIN, PROGRAM, started
 
 README = (ROOT / "README.md").read_text()
-BIN = Path(sys.executable).parent
 ADDRESS = "http://127.0.0.1:8778"
 
 
@@ -32,37 +29,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     # The page has the client installed beside; the program is not on the path.
     (folder / "client").mkdir()
     (folder / "client" / "openstack").symlink_to(BIN / "openstack")
-    with (
-        (folder / "server.log").open("w") as log,
-        subprocess.Popen(
-            [BIN / "placement-sched", "serve", "--port", "0"],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            # Who reads slowly is to find the hosts up all the same.
-            env={"PATH": "/usr/bin:/bin", "OS_DEFAULT__SERVICE_DOWN_TIME": "1"},
-        ) as server,
-    ):
-        url = wait_for_address(folder / "server.log")
+    # A slow reader is to find the hosts up all the same.
+    variables = {"PATH": "/usr/bin:/bin", "OS_DEFAULT__SERVICE_DOWN_TIME": "1"}
+    with started(folder=folder, variables=variables, program=PROGRAM) as server:
         (clouds,) = blocks("yaml")
-        (folder / "clouds.yaml").write_text(clouds.replace(ADDRESS, url))
-        (folder / "address").write_text(url)
+        (folder / "clouds.yaml").write_text(clouds.replace(ADDRESS, server.url))
+        (folder / "address").write_text(server.url)
         yield folder
-        server.send_signal(signal.SIGTERM)
-
-
-def wait_for_address(log: Path) -> str:
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        found = re.search(r"serves (http://\S+) on", log.read_text())
-        try:
-            if found and urlopen(f"{found[1]}/placement", timeout=5).close() is None:
-                return found[1]
-        except OSError:
-            pass
-        time.sleep(0.05)
-    raise AssertionError(log.read_text())
 
 
 def run(folder: Path, script: str) -> str:

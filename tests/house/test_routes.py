@@ -7,21 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from placement_sched.api.compute.face import ROUTES as COMPUTE
-from placement_sched.api.identity.face import ROUTES as IDENTITY
-from placement_sched.api.image.face import ROUTES as IMAGE
-from placement_sched.api.placement.face import ROUTES as PLACEMENT
-from placement_sched.api.route import Route
+from placement_sched.api.blueprint import Route
+from placement_sched.api.compute.routes import FACE as COMPUTE
+from placement_sched.api.identity.routes import FACE as IDENTITY
+from placement_sched.api.image.routes import FACE as IMAGE
+from placement_sched.api.placement.routes import FACE as PLACEMENT
 from placement_sched.api.rules import RULES
-from placement_sched.api.scheduler.face import ROUTES as SCHEDULER
+from placement_sched.api.scheduler.routes import FACE as SCHEDULER
+from tests.house.requests_sent import Sent, of_gabbi, of_module
 from tests.house.tree import PACKAGE, ROOT
 
 FACES = {
-    "placement": PLACEMENT,
-    "compute": COMPUTE,
-    "image": IMAGE,
-    "identity": IDENTITY,
-    "scheduler": SCHEDULER,
+    "placement": PLACEMENT.routes,
+    "compute": COMPUTE.routes,
+    "image": IMAGE.routes,
+    "identity": IDENTITY.routes,
+    "scheduler": SCHEDULER.routes,
 }
 #: Routes that write, but whose address says all there is to say, or that refuse whatever is said.
 BODYLESS = {
@@ -38,11 +39,8 @@ BODYLESS = {
     ("POST", "/image/v2/images/{}/actions/reactivate"),
 }
 #: Routes that take bytes.
-OF_DATA = {
-    ("PUT", "/image/v2/images/{}/file"),
-}
-#: Addresses answered beside the APIs, by ``root.py``, ``health.py`` and ``metrics.py`` in
-#: ``placement_sched/api``.
+OF_DATA = {("PUT", "/image/v2/images/{}/file")}
+#: Addresses answered beside the APIs, by ``placement_sched/api/root.py``.
 BESIDE = {
     ("GET", "/"),
     ("GET", "/healthz"),
@@ -87,11 +85,12 @@ def documented() -> frozenset[tuple[str, str]]:
 
 
 @cache
-def spoken_to(face: str) -> tuple[str, ...]:
-    """The texts of the tests that speak to a face."""
-    files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "tests").rglob("*.yaml")]
-    texts = [path.read_text() for path in files if "house" not in path.parts]
-    return tuple(text for text in texts if f"/{face}" in text)
+def sent() -> tuple[Sent, ...]:
+    """The requests that the tests send."""
+    tests = ROOT / "tests"
+    modules = [path for path in tests.rglob("*.py") if "house" not in path.parts]
+    stories = [one for path in tests.rglob("gabbits/*.yaml") for one in of_gabbi(path)]
+    return (*stories, *(one for path in modules for one in of_module(path)))
 
 
 @each_route
@@ -122,15 +121,19 @@ def test_the_api_reference_has_no_route_that_is_not_served():
 
 
 @each_route
-def test_route_is_mentioned_by_a_test(served):
-    """Some test that speaks to the face uses the method and every fixed part of the path."""
-    parts = [part for part in served.route.path.split("/") if part and "<" not in part]
-    if served.route.action:
-        parts.append(served.route.action)
-    method = re.compile(rf"\b{served.route.method}\b|\.{served.route.method.lower()}(_json)?\(")
+def test_route_is_asked_by_a_test(served):
+    """A test sends the route's method to its whole path, or to the path below its API."""
+    method = served.route.method
+    path = re.sub(r"<path:[^>]+>", "{...}", f"/{served.face}{served.route.path}")
+    template = re.sub(r"<[^>]+>", "{}", path).rstrip("/")
+    below = template.removeprefix(f"/{served.face}")
     assert any(
-        method.search(text) and all(part in text for part in parts)
-        for text in spoken_to(served.face)
+        (
+            one.matches(method, template)
+            or (f"/{served.face}" in one.text and one.matches(method, below))
+        )
+        and (served.route.action or "") in one.text
+        for one in sent()
     )
 
 
@@ -153,8 +156,6 @@ def test_every_module_of_routes_is_mounted():
         with_routes = {
             name
             for name in modules
-            if re.search(
-                r"^(ROUTES\b|def routes_)", (folder / f"{name}.py").read_text(), re.MULTILINE
-            )
+            if re.search(r"^blueprint = ", (folder / f"{name}.py").read_text(), re.MULTILINE)
         }
         assert with_routes == listed

@@ -1,17 +1,48 @@
-"""Modules, plugins and functions stay small enough to see whole."""
+"""Modules, plugins and functions are small enough to see whole, and modules worth a file.
+
+Maxima alone make a code base fall into splinters, so there are counterweights: a package has few
+modules, and a short module is one that several others use.
+"""
 
 import ast
 
 import pytest
 
-from tests.house.tree import functions, is_plugin, modules, shown
+from tests.house.tree import PACKAGE, functions, imported_by, is_listed, is_plugin, modules, shown
 
 MODULE, PLUGIN, FUNCTION = 400, 160, 60
+#: The most modules of a package, and the fewest lines of a module that only one other imports.
+PACKAGE_MODULES, SHORT = 20, 40
 
 
 @pytest.mark.parametrize("path", modules(), ids=shown)
 def test_module_is_short(path):
     assert len(path.read_text().splitlines()) <= (PLUGIN if is_plugin(path) else MODULE)
+
+
+def test_packages_have_few_modules():
+    crowded = {
+        shown(folder): len(found)
+        for folder in sorted({path.parent for path in modules()})
+        if not is_listed(folder)
+        and len(found := [one for one in folder.glob("*.py") if one.stem != "__init__"])
+        > PACKAGE_MODULES
+    }
+    assert crowded == {}
+
+
+def test_short_modules_are_shared():
+    importers = imported_by()
+    splinters = [
+        shown(path)
+        for path in modules()
+        if len(path.read_text().splitlines()) < SHORT
+        and path.stem != "__init__"
+        and path.parent != PACKAGE
+        and not is_listed(path.parent)
+        and len(importers[path]) < 2
+    ]
+    assert splinters == []
 
 
 def test_functions_are_short():

@@ -7,6 +7,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "placement_sched"
 PLUGIN_FOLDERS = ("filters", "weights", "request_filters")
+#: Packages of which each module is one of a list: a plugin, a noun's routes or schemas, a
+#: namespace's extra specs, a group's options.
+LISTED = (*PLUGIN_FOLDERS, "selectors", "drivers", "extra_specs", "options", "routes", "schemas")
 
 
 def modules() -> list[Path]:
@@ -17,6 +20,29 @@ def modules() -> list[Path]:
 def is_plugin(path: Path) -> bool:
     """Whether a module is a filter, weigher or request filter."""
     return path.parent.name in PLUGIN_FOLDERS and path.stem != "__init__"
+
+
+def is_listed(folder: Path) -> bool:
+    """Whether the modules of a folder are a list, of which the length says nothing."""
+    return folder.name in LISTED
+
+
+def imported_by() -> dict[Path, set[Path]]:
+    """The modules of the package that import each of its modules."""
+    importers: dict[Path, set[Path]] = {path: set() for path in modules()}
+    for path in importers:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+            elif isinstance(node, ast.Import):
+                names = [one.name for one in node.names]
+            else:
+                continue
+            for name in names:
+                imported = ROOT / f"{name.replace('.', '/')}.py"
+                if imported in importers:
+                    importers[imported].add(path)
+    return importers
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.model.server_status import (
+from placement_sched.model.instance import (
     POWER_STATES,
     STATUSES,
     power_state_of,

@@ -1,10 +1,13 @@
 """The request spec: nova's names, from the contract's document."""
 
+from dataclasses import replace
+
 import pytest
 
 from placement_sched.errors import Invalid, NotFound
-from placement_sched.model.destination import Destination
-from placement_sched.model.spec import RequestSpec, TriedHost, request_spec_from
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.requested import Destination, TriedHost
+from placement_sched.model.spec import RequestSpec, request_spec_from
 
 FLAVOR = {"name": "m1", "vcpus": 2, "memory_mb": 512, "root_gb": 10, "ephemeral_gb": 1, "swap": 5}
 
@@ -152,3 +155,11 @@ def test_specs_cannot_be_changed():
     with pytest.raises(AttributeError):
         spec_of().num_instances = 2  # type: ignore[misc]
     assert isinstance(spec_of(), RequestSpec)
+
+
+def test_hardware_is_read_once_for_all_copies_with_this_flavor_and_image():
+    spec = spec_of()
+    hardware = spec.hardware
+    assert replace(spec, user_id="u").hardware is spec.hardware is hardware
+    assert replace(spec, flavor=Flavor()).hardware is not hardware
+    assert spec_of() == spec

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from placement_sched.config.messaging import GROUP
 from placement_sched.notifications.announcer import SILENT, Announcer, announcer_of
 from placement_sched.notifications.event import END, ERROR, START
+from placement_sched.settings.options.notifications import GROUP
 from tests.conftest import make_settings
 from tests.notifications.memory import IN_MEMORY, forget, sent
 from tests.placing import flavor, instance, report, spec
@@ -114,7 +114,7 @@ class Watching(Announcer):
         self.seen = []
         self._database = database
 
-    def _tell(self, event) -> None:
+    def _notify(self, event) -> None:
         with self._database.read() as connection:
             held = connection.exec_driver_sql("SELECT COUNT(*) FROM allocations").scalar()
         self.seen.append((event.phase, held))

@@ -52,9 +52,7 @@ def test_format_says_in_which_forms_each_phase_is_sent(form, publishers, phase, 
 def test_run_instance_is_told_if_wanted_and_never_versioned(form, phase, told):
     event = Event(phase, a_request(WHOLE), REASON if phase == ERROR else None)
     found = messages(
-        event,
-        notifications__notification_format=form,
-        notifications__notify_on_run_instance=True,
+        event, notifications__notification_format=form, notifications__notify_on_run_instance=True
     )
     run = [(PLAIN, f"{RUN}.{phase}", "info")]
     assert [one for one in found if one[1].startswith(RUN)] == (run if told else [])

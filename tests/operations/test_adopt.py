@@ -18,11 +18,11 @@ from placement_sched.db.tables import (
 )
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotAdopted, Unavailable
-from placement_sched.model.allocation import UNKNOWN_TYPE
 from placement_sched.model.clock import utcnow
+from placement_sched.model.placement.allocation import UNKNOWN_TYPE
 from placement_sched.operations.adopt import adopt, notes_on
 from placement_sched.operations.prepare import Preparation, sync
-from placement_sched.store import usages
+from placement_sched.store.placement import usages
 from tests.conftest import make_settings
 from tests.empty_databases import KINDS, empty_database
 from tests.openstack_databases import NEWEST, fill, make_openstack, stamp
@@ -74,8 +74,7 @@ def hashed(database: Database) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
-    ("revision", "theirs"),
-    [(TRAIN, ("consumers_consumer_type_id_idx",)), (NEWEST, ())],
+    ("revision", "theirs"), [(TRAIN, ("consumers_consumer_type_id_idx",)), (NEWEST, ())]
 )
 def test_indexes_on_tables_that_were_there_are_told(empty, revision, theirs):
     make_openstack(empty, revision)
@@ -239,7 +238,7 @@ def test_overfull_inventories_are_told(empty):
     fill(empty, used=9)
     adoption = adopt(empty, utcnow)
     assert adoption.census.overfull_inventories == 1
-    assert any("more allocated than they hold" in note for note in notes_on(adoption))
+    assert any("over-allocated" in note for note in notes_on(adoption))
 
 
 def test_data_that_is_not_whole_is_told(sqlite_empty):
@@ -307,15 +306,15 @@ def ours_alone(database):
 @pytest.mark.parametrize(
     ("prepare", "told"),
     [
-        (no_tables, "no tables of OpenStack placement's"),
+        (no_tables, "no tables of OpenStack placement"),
         (no_revision, "placement-manage db stamp"),
-        (unknown_revision, f"0123456789ab, which is none .*{NEWEST}"),
-        (several_revisions, f"{XENA}, {NEWEST}, which is none"),
+        (unknown_revision, f"0123456789ab, which is not .*{NEWEST}"),
+        (several_revisions, f"{XENA}, {NEWEST}, which is not a revision"),
         (stein, "older than Train"),
         (lacking_a_table, "lacks allocations, inventories, .* and 4 more"),
         (lacking_a_column, r"lacks inventories\.step_size;"),
         (lacking_consumer_types_at_xena, "lacks consumer_types, consumers.consumer_type_id"),
-        (ours_alone, "this service's own already"),
+        (ours_alone, "already belongs to this service"),
     ],
 )
 def test_what_is_not_known_is_refused_and_left_as_it_is(empty, prepare, told):

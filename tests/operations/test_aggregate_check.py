@@ -2,22 +2,23 @@
 
 import pytest
 
-from placement_sched.model.aggregate_check import Kind
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.stored_image import StoredImage
-from placement_sched.operations.aggregate_check import check_aggregates
-from placement_sched.operations.sync_aggregates import sync_aggregates
-from placement_sched.operations.sync_traits import sync_traits
-from placement_sched.store import flavors, host_aggregates, images, resource_providers, traits
-from placement_sched.store.resource_providers import NewProvider
+from placement_sched.model.image import StoredImage
+from placement_sched.operations.aggregate_check import Kind, check_aggregates
+from placement_sched.operations.sync.aggregates import sync_aggregates
+from placement_sched.operations.sync.traits import sync_traits
+from placement_sched.store import images
+from placement_sched.store.compute import flavors, host_aggregates
+from placement_sched.store.placement import resource_providers, traits
+from placement_sched.store.placement.resource_providers import NewProvider
 from tests.clouds import uuid_of
 from tests.conftest import make_settings
 from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, here, tag
 from tests.hosts import NOW, add_node
 from tests.statements import counted
+from tests.versions import LATEST_HEADERS
 
 ASKING = {f"trait:{LICENSED}": "required"}
-NEWEST = {"OpenStack-API-Version": "placement 1.39"}
 ON = {"scheduler__enable_isolated_aggregate_filtering": True}
 
 
@@ -117,7 +118,7 @@ def test_a_trait_that_nobody_asks_for_is_found(cloud):
     sync_traits(*here(cloud))
     (finding,) = check(cloud).findings
     assert (finding.kind, finding.trait) == (Kind.TRAIT_UNASKED, "CUSTOM_OTHER")
-    assert finding.detail.endswith(", so nobody may use the hosts")
+    assert finding.detail.endswith(", so no request may use the hosts")
 
 
 def test_traits_that_are_asked_for_by_different_flavors_only_are_found(cloud):
@@ -128,7 +129,7 @@ def test_traits_that_are_asked_for_by_different_flavors_only_are_found(cloud):
     drop_image(cloud, "windows")
     (finding,) = check(cloud).findings
     assert finding.kind is Kind.OPEN_TO_NOBODY
-    assert finding.detail.endswith(", so nobody may use the hosts")
+    assert finding.detail.endswith(", so no request may use the hosts")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_while_the_filter_is_off_nobody_is_said_to_be_kept_out(cloud, asking, ki
     off, found = check(cloud, scheduler__enable_isolated_aggregate_filtering=False).findings
     assert off.kind is Kind.FILTER_OFF
     assert found.kind is kind
-    assert found.detail.endswith(", so once the filter is on nobody may use the hosts")
+    assert found.detail.endswith(", so once the filter is on no request may use the hosts")
 
 
 def drop_image(database, name):
@@ -217,7 +218,9 @@ def share(app, name, *aggregates):
     uuid = uuid_of(name)
     provider = f"/placement/resource_providers/{uuid}"
     given = [aggregate_uuid(one) for one in aggregates]
-    app.post_json("/placement/resource_providers", {"uuid": uuid, "name": name}, headers=NEWEST)
+    app.post_json(
+        "/placement/resource_providers", {"uuid": uuid, "name": name}, headers=LATEST_HEADERS
+    )
     for noun, value in (
         ("inventories", {"inventories": {"DISK_GB": {"total": 1000}}}),
         ("traits", {"traits": [LICENSED, "MISC_SHARES_VIA_AGGREGATE"]}),
@@ -227,14 +230,14 @@ def share(app, name, *aggregates):
         app.put_json(
             f"{provider}/{noun}",
             {"resource_provider_generation": generation, **value},
-            headers=NEWEST,
+            headers=LATEST_HEADERS,
         )
 
 
 def found_with_the_trait(app):
     """Return the compute nodes on which a request that requires the trait may land."""
     path = f"/placement/allocation_candidates?resources=VCPU:1,DISK_GB:1&required={LICENSED}"
-    summaries = app.get(path, headers=NEWEST).json["provider_summaries"]
+    summaries = app.get(path, headers=LATEST_HEADERS).json["provider_summaries"]
     return {uuid for uuid, one in summaries.items() if "VCPU" in one["resources"]}
 
 

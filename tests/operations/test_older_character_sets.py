@@ -10,8 +10,9 @@ from placement_sched.operations.adopt import adopt
 from tests.conftest import make_settings
 from tests.empty_databases import empty_database
 from tests.openstack_databases import make_openstack
+from tests.versions import LATEST_HEADERS
 
-HEADERS = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
 FACE = "%F0%9F%98%80"
 PROVIDER = "a0000000-0000-4000-8000-000000000001"
 CONSUMER = "c0000000-0000-4000-8000-000000000001"

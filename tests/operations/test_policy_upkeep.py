@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from placement_sched.errors import Unavailable
-from placement_sched.operations import policy_ratios
-from placement_sched.operations.policy_upkeep import PolicyUpkeep
-from tests.operations.test_policy_ratios import EVERYTHING, OWN, Cloud
+from placement_sched.operations import aggregate_policies
+from placement_sched.operations.aggregate_policies import PolicyUpkeep
+from tests.operations.test_aggregate_policies import EVERYTHING, OWN, Cloud
 from tests.policed import policed
 from tests.reports import NOW, a_report
 
@@ -64,7 +64,7 @@ def test_start_is_done_before_the_first_request(small):
 
 def test_what_is_as_it_was_is_not_looked_at_again(small, monkeypatch):
     small.request()
-    monkeypatch.setattr(policy_ratios, "apply", None)
+    monkeypatch.setattr(aggregate_policies, "apply", None)
     small.request()
 
 
@@ -75,7 +75,7 @@ def test_start_without_a_database_is_told_and_tried_again(small, monkeypatch):
         raise Unavailable("the database does not answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(policy_ratios, "apply", absent)
+        patched.setattr(aggregate_policies, "apply", absent)
         with pytest.raises(Unavailable):
             small.upkeep()
     small.upkeep()
@@ -90,7 +90,7 @@ def test_change_that_failed_is_tried_again_with_the_next_request(small, monkeypa
         raise Unavailable("the database does not answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(policy_ratios, "apply", absent)
+        patched.setattr(aggregate_policies, "apply", absent)
         small.request()
     assert "the database does not answer; to be tried again" in caplog.text
     assert small.cloud.ratios() == EVERYTHING

@@ -7,21 +7,20 @@ from threading import Barrier
 import pytest
 
 from placement_sched.errors import Conflict, Duplicate, InUse, Invalid
-from placement_sched.model.allocation import ConsumerClaim
-from placement_sched.model.inventory import Inventory
-from placement_sched.operations import host_aggregates, nodes, reports
-from placement_sched.operations import services as service_operations
-from placement_sched.store import (
+from placement_sched.model.placement.allocation import ConsumerClaim
+from placement_sched.model.placement.provider import Inventory
+from placement_sched.operations import host_aggregates, reports
+from placement_sched.store.compute import compute_nodes, services
+from placement_sched.store.placement import (
     aggregates,
     allocations,
-    compute_nodes,
     inventories,
     resource_providers,
-    services,
     traits,
 )
 from tests.conftest import make_settings
 from tests.reports import NOW, a_report, node_uuid, without
+from tests.service_changes import disable
 from tests.statements import counted
 
 LATER = NOW + timedelta(seconds=30)
@@ -254,9 +253,7 @@ def test_membership_taken_away_by_hand_is_not_forced_again(database, told):
 
 def test_new_node_of_a_disabled_host_is_marked(database, told):
     told(a_report(1))
-    database.write(
-        lambda connection: service_operations.disable(connection, ["cn1"], "broken", NOW)
-    )
+    database.write(lambda connection: disable(connection, "cn1", "broken"))
     told(a_report(2, host="cn1"), a_report(3))
     assert traits_of(database, 2) == {DISABLED}
     assert traits_of(database, 3) == set()
@@ -266,7 +263,7 @@ def test_new_node_of_a_disabled_host_is_marked(database, told):
 
 def test_mark_that_was_lost_comes_back_with_the_next_report(database, told):
     told(a_report())
-    database.write(lambda connection: service_operations.disable(connection, ["cn1"], None, NOW))
+    database.write(lambda connection: disable(connection, "cn1"))
     number = provider(database).id
     database.write(lambda connection: traits.take_off(connection, DISABLED, [number], NOW))
     told(a_report())
@@ -277,10 +274,7 @@ def test_mark_that_was_lost_comes_back_with_the_next_report(database, told):
 
 
 def test_several_nodes_of_a_host_make_one_heartbeat_the_latest(database, told):
-    told(
-        a_report(1, host="rack"),
-        a_report(2, host="rack", last_seen_up="2025-01-01T00:00:00Z"),
-    )
+    told(a_report(1, host="rack"), a_report(2, host="rack", last_seen_up="2025-01-01T00:00:00Z"))
     with database.read() as connection:
         (service,) = services.search(connection)
     assert service.last_seen_up == NOW
@@ -303,10 +297,7 @@ def test_fault_in_a_list_is_told_with_its_place(sqlite_settings, documents, path
 
 
 def test_nodes_without_inventories_may_share_a_name(database, told):
-    told(
-        a_report(1, inventories=False),
-        a_report(2, hypervisor_hostname="cn1", inventories=False),
-    )
+    told(a_report(1, inventories=False), a_report(2, hypervisor_hostname="cn1", inventories=False))
     with database.read() as connection:
         assert len(compute_nodes.search(connection, hypervisor_hostname="cn1")) == 2
 
@@ -379,16 +370,16 @@ def test_node_that_reports_while_its_host_is_disabled_is_marked(database, settin
         report(database, settings, a_report(100 + round_, host=host))
         barrier = Barrier(2)
 
-        def disable(host=host, barrier=barrier):
+        def disable_host(host=host, barrier=barrier):
             barrier.wait(timeout=60)
-            database.write(lambda c: service_operations.disable(c, [host], None, NOW))
+            database.write(lambda c: disable(c, host))
 
         def add_node(host=host, barrier=barrier, number=200 + round_):
             barrier.wait(timeout=60)
             report(database, settings, a_report(number, host=host))
 
         with ThreadPoolExecutor(2) as pool:
-            for done in [pool.submit(disable), pool.submit(add_node)]:
+            for done in [pool.submit(disable_host), pool.submit(add_node)]:
                 done.result()
         assert DISABLED in traits_of(database, 200 + round_)
 
@@ -415,6 +406,6 @@ def test_node_that_reports_while_its_host_joins_an_aggregate_is_in_it(database, 
 
 def test_deleted_node_can_report_again(database, told):
     told(a_report())
-    database.write(lambda connection: nodes.remove(connection, node_uuid(1)))
+    database.write(lambda connection: reports.remove_node(connection, node_uuid(1)))
     assert told(a_report()) == reports.Recorded(created=1)
     assert inventories_of(database)["VCPU"] == (8, 0, 4.0)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import text
 
-from placement_sched.store import resource_providers
+from placement_sched.store.placement import resource_providers
 from tests.providers import make_provider
 from tests.races.journal import Excess, journal, replay
 

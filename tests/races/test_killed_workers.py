@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 from placement_sched.db.tables import allocations as allocations_table
 from placement_sched.db.tables import consumers as consumers_table
 from placement_sched.db.transaction import Database
-from placement_sched.store import allocations, inventories, resource_providers, usages
+from placement_sched.store.placement import allocations, inventories, resource_providers, usages
 from tests.processes import race
 from tests.providers import make_provider
 from tests.races.journal import journal, replay
@@ -55,10 +55,7 @@ class Killer(threading.Thread):
 def tales(database, database_url, serve) -> Iterator[tuple[list[str], list[Tale]]]:
     """What sixteen writers tell of ten providers, having raced against a server in trouble."""
     providers = [make_provider(database, VCPU=TOTALS[-1]) for _ in range(PROVIDERS)]
-    server = serve(
-        *("--workers", str(WORKERS)),
-        OS_PLACEMENT_DATABASE__CONNECTION=database_url,
-    )
+    server = serve(*("--workers", str(WORKERS)), OS_PLACEMENT_DATABASE__CONNECTION=database_url)
     killer = Killer(psutil.Process(server.process.pid))
     with journal(database):
         killer.start()

@@ -6,6 +6,7 @@ import pytest
 import requests
 
 from tests.placing import flavor, report, spec
+from tests.versions import LATEST
 
 WINDOWS = {"trait:CUSTOM_WINDOWS": "required"}
 
@@ -21,7 +22,7 @@ def pair(database_url, serve) -> Callable[..., requests.Response]:
     servers = [serve(**options), serve(**options)]
     with requests.Session() as session:
         session.headers["X-Auth-Token"] = "admin"
-        session.headers["OpenStack-API-Version"] = "placement 1.39"
+        session.headers["OpenStack-API-Version"] = f"placement {LATEST}"
 
         def ask(which: int, method: str, path: str, **body: object) -> requests.Response:
             answer = session.request(

@@ -16,6 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from tests.versions import LATEST
+
 #: The totals that an inventory is given at random: the largest is the room of a provider at most.
 TOTALS = range(24, 41)
 #: Seconds in which a database ends the transaction of a worker that was killed.
@@ -23,7 +25,7 @@ _SETTLED = 0.5
 _HEADERS = {
     "X-Auth-Token": "admin",
     "X-Roles": "admin,service",
-    "OpenStack-API-Version": "placement 1.39",
+    "OpenStack-API-Version": f"placement {LATEST}",
     "Content-Type": "application/json",
 }
 

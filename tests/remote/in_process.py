@@ -13,7 +13,7 @@ from keystoneauth1.token_endpoint import Token
 from requests.adapters import BaseAdapter
 
 from placement_sched.remote import directory, placement
-from placement_sched.remote.service import Service
+from placement_sched.remote.service import RemoteService
 from tests.differential.peer.wsgi_call import call
 from tests.differential.sides import Peer
 
@@ -71,14 +71,16 @@ def adapter(door: InProcess, url: str = "http://elsewhere") -> Adapter:
     return Adapter(Session(auth=Token(url, "admin"), session=session), endpoint_override=url)
 
 
-def placement_service(door: InProcess, url: str = "http://elsewhere") -> Service:
-    return Service(
+def placement_service(door: InProcess, url: str = "http://elsewhere") -> RemoteService:
+    return RemoteService(
         adapter(door, url), "placement", version=placement.VERSION, since=placement.SINCE
     )
 
 
-def compute_service(door: InProcess, url: str = "http://elsewhere") -> Service:
-    return Service(adapter(door, url), "compute", version=directory.VERSION, since=directory.SINCE)
+def compute_service(door: InProcess, url: str = "http://elsewhere") -> RemoteService:
+    return RemoteService(
+        adapter(door, url), "compute", version=directory.VERSION, since=directory.SINCE
+    )
 
 
 def answering(

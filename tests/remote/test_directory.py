@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from placement_sched.errors import ServiceFailed
-from placement_sched.operations.sync_here import DirectoryHere
+from placement_sched.operations.sync.here import DirectoryHere
 from placement_sched.remote.directory import PAGE, RemoteDirectory
 from tests.host_maps import add_aggregate
 from tests.hosts import add_service

@@ -7,10 +7,10 @@ import pytest
 import requests
 
 from placement_sched.errors import Conflict, Invalid, ServiceFailed
-from placement_sched.model.sync import Code
-from placement_sched.operations.sync_aggregates import sync_aggregates
-from placement_sched.operations.sync_here import DirectoryHere
-from placement_sched.operations.sync_traits import sync_traits
+from placement_sched.model.placement.sync import SyncCode
+from placement_sched.operations.sync.aggregates import sync_aggregates
+from placement_sched.operations.sync.here import DirectoryHere
+from placement_sched.operations.sync.traits import sync_traits
 from placement_sched.remote.placement import TRIES, RemotePlacement
 from placement_sched.remote.trait_file import Seen, TraitFile, opened
 from tests.host_maps import (
@@ -52,7 +52,7 @@ def test_aggregates_are_synchronised(door, placement, sqlite_database):
         ("a", {one}),
         ("b", {one, two}),
     ]
-    assert [(each.code, each.about) for each in synced.problems] == [(Code.NO_PROVIDER, "gone")]
+    assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "gone")]
     assert (members(sqlite_database, "a"), members(sqlite_database, "b")) == ({one}, {one, two})
     door.seen.clear()
     sync_aggregates(directory, placement)
@@ -86,7 +86,7 @@ def test_a_dry_run_tells_what_the_run_would(door, placement, sqlite_database):
     add_aggregate(sqlite_database, "a", ["cn1", "gone"], ASKING)
     directory = DirectoryHere(sqlite_database)
     told = sync_traits(directory, placement, dry_run=True)
-    assert (told.code, told.put) == (Code.NO_PROVIDER, {(node, LICENSED)})
+    assert (told.code, told.put) == (SyncCode.NO_PROVIDER, {(node, LICENSED)})
     assert {seen.partition(" ")[0] for seen in door.seen} == {"GET"}
     done = sync_traits(directory, placement)
     assert (done.code, done.put, done.problems) == (told.code, told.put, told.problems)
@@ -228,7 +228,7 @@ def test_a_provider_that_others_change_is_tried_again(sqlite_app, sqlite_databas
         door = Rival(sqlite_app.app, sqlite_database, node, times, prefix)
         pauses: list[float] = []
         placement = RemotePlacement(placement_service(door, URL), pause=pauses.append)
-        assert synchronise(DirectoryHere(sqlite_database), placement).code is Code.DONE
+        assert synchronise(DirectoryHere(sqlite_database), placement).code is SyncCode.DONE
         assert len(pauses) == times
     assert carriers(sqlite_database) == members(sqlite_database, "a") == {node}
     assert carriers(sqlite_database, "CUSTOM_SYNC_TRAITS_0") == {node}
@@ -240,7 +240,9 @@ def test_one_that_never_rests_is_told_and_the_others_are_changed(sqlite_app, sql
     door = Rival(sqlite_app.app, sqlite_database, busy, 1000)
     placement = RemotePlacement(placement_service(door, URL), pause=lambda _: None)
     synced = sync_aggregates(DirectoryHere(sqlite_database), placement)
-    assert [(each.code, each.about) for each in synced.problems] == [(Code.UPDATE_FAILED, "busy")]
+    assert [(each.code, each.about) for each in synced.problems] == [
+        (SyncCode.UPDATE_FAILED, "busy")
+    ]
     assert f"{TRIES} times" in synced.problems[0].detail
     assert members(sqlite_database, "a") == {idle}
 
@@ -262,7 +264,7 @@ def test_two_at_once_leave_what_one_leaves(sqlite_app, sqlite_database):
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    assert set(codes) == {Code.DONE}
+    assert set(codes) == {SyncCode.DONE}
     assert members(sqlite_database, "a") == members(sqlite_database, "b") == nodes
     assert carriers(sqlite_database, "CUSTOM_A") == carriers(sqlite_database, "CUSTOM_B") == nodes
 
@@ -324,12 +326,12 @@ HEAD = '{"format": 1, "placement": "x"}\n'
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "this is no record"),
-        ("\x00\n", "this is no record"),
-        ("[]\n", "this is no record"),
-        ('{"format": 1}\n', "this is no record"),
-        (f'{HEAD}{{"provider": "a"}}\n', "this is no record"),
-        (f"{HEAD}nonsense\n{HEAD}", "this is no record"),
+        ("", "this is not a record"),
+        ("\x00\n", "this is not a record"),
+        ("[]\n", "this is not a record"),
+        ('{"format": 1}\n', "this is not a record"),
+        (f'{HEAD}{{"provider": "a"}}\n', "this is not a record"),
+        (f"{HEAD}nonsense\n{HEAD}", "this is not a record"),
         ('{"format": 2, "placement": "x"}\n', "a record of format 2, not of 1"),
         ('{"format": 1, "placement": "y"}\n', "the record of y, not of x"),
     ],
@@ -389,7 +391,7 @@ def test_what_was_put_before_placement_died_is_told_and_noted(
     service = placement_service(Dying(sqlite_app.app, 2), URL)
     with opened(tmp_path / "put.json", URL) as record:
         synced = sync_traits(DirectoryHere(sqlite_database), RemotePlacement(service, record))
-    assert synced.code is Code.PLACEMENT_FAILED
+    assert synced.code is SyncCode.PLACEMENT_FAILED
     assert synced.put == {(first, LICENSED), (second, LICENSED)}
     assert TraitFile(tmp_path / "put.json", URL).pairs.keys() == synced.put
     assert carriers(sqlite_database) == {first, second}

@@ -4,14 +4,15 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from placement_sched.config import Settings
-from placement_sched.config.process import read_files
+from placement_sched.model.compute_node import Service
 from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.host_instance import HostInstance
-from placement_sched.model.service import Service
+from placement_sched.model.instance import HostInstance
 from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import HostState, ServiceView
 from placement_sched.scheduler.loading import full_conf
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import read_files
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
@@ -91,3 +92,11 @@ def a_spec(
 def instances_on(host: str, *uuids: str, **fields: Any) -> dict[str, HostInstance]:
     """Return instances by uuid, as ``host_state.instances`` has them."""
     return {uuid: HostInstance(uuid=uuid, host=host, node=host, **fields) for uuid in uuids}
+
+
+def refusal_of(plugin: BaseHostFilter, host: HostState, spec: RequestSpec | None = None) -> Any:
+    """Return the reason of a filter's refusal, or None; ``host_passes`` has to say the same."""
+    spec = spec or a_spec()
+    found = plugin.refusal(host, spec)
+    assert plugin.host_passes(host, spec) is (found is None)
+    return found and found.reason

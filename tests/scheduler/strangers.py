@@ -1,13 +1,12 @@
 """Plugins as strangers write them: nova's, with the import lines changed and nothing else."""
-# ruff: noqa: ARG002 - signatures are nova's
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from placement_sched.config import CONF
 from placement_sched.scheduler import filters, weights
 from placement_sched.scheduler.filters import utils
 from placement_sched.scheduler.request_filters import BaseRequestFilter, requiring
+from placement_sched.settings.conf import CONF
 
 LOG = logging.getLogger(__name__)
 

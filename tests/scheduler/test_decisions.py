@@ -7,15 +7,15 @@ import pytest
 from sqlalchemy import text
 
 from placement_sched.errors import NoValidHost, Unavailable
-from placement_sched.model.decision import Decision, DecisionsWanted, Place
-from placement_sched.model.report import (
+from placement_sched.model.results.decision import Decision, DecisionsWanted, PlacedInstance
+from placement_sched.model.results.funnel import Funnel
+from placement_sched.model.results.stages import (
     CandidatesReport,
     FilterReport,
-    Funnel,
     Rejected,
     RequestFilterReport,
 )
-from placement_sched.scheduler.decisions import MOST_BYTES, Retention, bounded
+from placement_sched.scheduler.claims import MOST_BYTES, Retention, bounded
 from placement_sched.store import decisions
 from tests.conftest import make_settings
 from tests.placing import flavor, hosts_of, instance, report, spec
@@ -119,7 +119,7 @@ def made_at(moment, number=0):
         digest="",
         request={},
         answer={},
-        places=(Place(instance(number), "cn1"),),
+        places=(PlacedInstance(instance(number), "cn1"),),
         created_at=moment,
     )
 
@@ -171,7 +171,7 @@ def test_retention_of_0_keeps_them_for_ever(database):
 
 def test_service_keeps_them_as_long_as_configured(make_app, sqlite_url):
     app = make_app(make_settings(sqlite_url, scheduler__decision_retention=3600))
-    assert app.app.services.scheduler.retention._keeping == timedelta(hours=1)
+    assert app.app.services.scheduler.claims.retention._keeping == timedelta(hours=1)
 
 
 def test_listing_takes_two_statements_however_many_there_are(cloud):

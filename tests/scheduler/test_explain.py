@@ -10,6 +10,7 @@ from tests.conftest import make_settings
 from tests.placing import flavor, report, spec
 from tests.scheduler.test_select_destinations import allocations, explain, instance, select
 from tests.statements import counted
+from tests.versions import LATEST_HEADERS
 
 OLD = "2020-01-01T00:00:00Z"
 
@@ -210,13 +211,13 @@ def test_what_a_request_comes_to_under_overrides_is_not_asked_of_the_options_wit
     refused = sqlite_app.post_json(
         "/scheduler/v1/explain", {"request_spec": asked}, status=400
     ).json
-    assert "[pci] alias configures no 'gpu'" in refused["errors"][0]["detail"]
+    assert "[pci] alias does not configure 'gpu'" in refused["errors"][0]["detail"]
 
 
 @pytest.fixture
 def adopted(sqlite_app):
     """Three providers with room, made as OpenStack placement has them; no node was reported."""
-    headers = {"OpenStack-API-Version": "placement 1.39"}
+    headers = LATEST_HEADERS
     for number in (1, 2, 3):
         uuid = str(UUID(int=number))
         provider = {"name": f"cmp{number}.cloud", "uuid": uuid}
@@ -282,7 +283,7 @@ def test_a_limit_of_trees_names_its_option_in_the_running_settings(make_app, sql
     app = make_app(make_settings(sqlite_url, scheduler__max_placement_results=2))
     app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(4)])
     child = {"name": "pci", "parent_provider_uuid": report("cn1")["uuid"]}
-    headers = {"OpenStack-API-Version": "placement 1.39"}
+    headers = LATEST_HEADERS
     app.post_json("/placement/resource_providers", child, headers=headers)
     *_, last = explain(app, spec())["funnel"]["allocation_candidates"]["steps"]
     assert last["detail"] == "2"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placement_sched.model.report import View
+from placement_sched.model.results.stages import View
 from placement_sched.operations import host_aggregates
 from tests.clouds import NOW, Host, give_traits
 from tests.exploring import Dice, draws
@@ -111,8 +111,7 @@ def test_no_forbidden_host_is_a_candidate_and_no_other_is_lost(
 ):
     asked = spec(
         flavor=flavor(
-            memory_mb=memory_mb,
-            extra_specs={f"trait:{name}": "required" for name in by_flavor},
+            memory_mb=memory_mb, extra_specs={f"trait:{name}": "required" for name in by_flavor}
         ),
         image={"properties": {f"trait:{name}": "required" for name in by_image}},
     )

@@ -2,11 +2,10 @@
 
 import pytest
 
-from placement_sched.model.host_numa import NUMACell
-from placement_sched.model.metric import Metric
-from placement_sched.model.node_report import Defaults, parse
-from placement_sched.model.service import Service
+from placement_sched.model.compute_node import Metric, Service
+from placement_sched.model.hardware.numa import NUMACell
 from placement_sched.scheduler.host_state import NO_SERVICE, HostState, make
+from placement_sched.schemas.node_report import Defaults, parse
 from tests.reports import NOW, a_report, node_uuid
 from tests.scheduler.states import a_spec, aggregates
 

@@ -2,22 +2,18 @@
 
 import pytest
 
-from placement_sched.config import CONF, Settings
-from placement_sched.config.process import new_conf, read_files
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler import loading
+from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import all_filters
-from placement_sched.scheduler.loading import (
-    full_conf,
-    list_opts,
-    plugins_for,
-    read_settings,
-)
-from placement_sched.scheduler.overriding import overridden
+from placement_sched.scheduler.live_settings import overridden
+from placement_sched.scheduler.loading import full_conf, list_opts, plugins_for, read_settings
 from placement_sched.scheduler.plugin import register
 from placement_sched.scheduler.request_filters import all_request_filters
-from placement_sched.scheduler.stages import run_filters, run_weighers
+from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights import all_weighers
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import CONF, new_conf, read_files
 from tests.scheduler.states import NOW, a_host, a_spec, aggregates, settings_with
 
 ACME = "tests.scheduler.strangers"
@@ -90,6 +86,13 @@ def test_novas_paths_mean_the_shipped_classes():
     assert names(plugins.weighers) == ["RAMWeigher"]
 
 
+def test_path_of_a_module_that_was_merged_into_another_still_means_its_class():
+    settings = filter_settings(
+        enabled_filters=["placement_sched.scheduler.filters.same_host_filter.SameHostFilter"]
+    )
+    assert names(plugins_for(settings).filters) == ["SameHostFilter"]
+
+
 def test_novas_single_filter_can_be_made_available():
     path = "nova.scheduler.filters.compute_filter.ComputeFilter"
     settings = filter_settings(available_filters=[path], enabled_filters=["ComputeFilter"])
@@ -128,9 +131,9 @@ def test_all_weighers_may_be_named_beside_single_ones(package):
         ),
         ({"available_filters": [f"{ACME}.NoFilter"]}, "NoFilter' cannot be imported"),
         ({"available_filters": ["nodots"]}, "'nodots' cannot be imported"),
-        ({"available_filters": [f"{ACME}.AcmeWeigher"]}, "AcmeWeigher is no BaseHostFilter"),
-        ({"available_filters": [f"{ACME}.broken"]}, "broken is no BaseHostFilter"),
-        ({"available_filters": [f"{ACME}.NOTHING"]}, "NOTHING is no BaseHostFilter"),
+        ({"available_filters": [f"{ACME}.AcmeWeigher"]}, "AcmeWeigher is not a BaseHostFilter"),
+        ({"available_filters": [f"{ACME}.broken"]}, "broken is not a BaseHostFilter"),
+        ({"available_filters": [f"{ACME}.NOTHING"]}, "NOTHING is not a BaseHostFilter"),
         (
             {"weight_classes": ["placement_sched.scheduler.weights.ram.RAMWeigh"]},
             "did you mean 'placement_sched.scheduler.weights.ram.RAMWeigher'",

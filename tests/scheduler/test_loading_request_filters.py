@@ -5,11 +5,11 @@ import sys
 import pytest
 
 from placement_sched.cli.main import main
-from placement_sched.config.process import new_conf
 from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.scheduler.live_settings import overridden
 from placement_sched.scheduler.loading import plugins_for, read_settings
-from placement_sched.scheduler.overriding import overridden
 from placement_sched.scheduler.request_filters import ORDER, all_request_filters
+from placement_sched.settings.conf import new_conf
 from tests.placing import spec
 from tests.scheduler.explained import explained, put_hosts
 from tests.scheduler.states import settings_with
@@ -47,10 +47,7 @@ def test_shipped_order_is_novas_with_ours_behind():
         (["forbidden_aggregates"], ["forbidden_aggregates"]),
         (["isolate_aggregates"], ["forbidden_aggregates"]),
         (["ForbiddenAggregates"], ["forbidden_aggregates"]),
-        (
-            [f"{OURS}.forbidden_aggregates.ForbiddenAggregates"],
-            ["forbidden_aggregates"],
-        ),
+        ([f"{OURS}.forbidden_aggregates.ForbiddenAggregates"], ["forbidden_aggregates"]),
         (
             ["owner_nova_filter", "isolate_aggregates", "RequireTenantAggregate"],
             ["owner_nova_filter", "forbidden_aggregates", "require_tenant_aggregate"],
@@ -77,10 +74,7 @@ def test_those_named_run_last_in_their_order_and_none_goes(named, last):
 
 def test_all_that_are_shipped_may_be_named_at_once():
     assert order(f"{ACME}.AcmeTrait", ALL) == ["acme_trait", *SHIPPED]
-    assert order("owner_nova_filter", ALL) == [
-        "owner_nova_filter",
-        *without("owner_nova_filter"),
-    ]
+    assert order("owner_nova_filter", ALL) == ["owner_nova_filter", *without("owner_nova_filter")]
 
 
 def test_order_of_the_run_is_the_one_configured(sqlite_app):
@@ -166,8 +160,8 @@ def test_announced_one_is_ordered_by_any_of_its_names(installed, name):
             f"did you mean '{OURS}.forbidden_aggregates.ForbiddenAggregates'?",
         ),
         ("no.such.Filter", "'no.such.Filter' cannot be imported"),
-        (f"{ACME}.AcmeFilter", "AcmeFilter is no BaseRequestFilter"),
-        (f"{ACME}.acme_filters", "acme_filters is no BaseRequestFilter"),
+        (f"{ACME}.AcmeFilter", "AcmeFilter is not a BaseRequestFilter"),
+        (f"{ACME}.acme_filters", "acme_filters is not a BaseRequestFilter"),
         (f"{OURS}.confined", "confined returns no classes"),
         (f"{OURS}.BaseRequestFilter", "BaseRequestFilter is the base of all, which does nothing"),
         ("nova.scheduler.filters.compute_filter.ComputeFilter", "there is no "),

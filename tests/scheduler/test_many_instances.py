@@ -6,8 +6,7 @@ import pytest
 
 from placement_sched.model.server_group import ServerGroup
 from placement_sched.scheduler import choose
-from placement_sched.scheduler.stages import run_weighers
-from placement_sched.scheduler.weighing import Weighing
+from placement_sched.scheduler.weighing import Weighing, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
 from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
 from placement_sched.scheduler.weights.num_instances import NumInstancesWeigher

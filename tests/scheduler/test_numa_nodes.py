@@ -76,7 +76,7 @@ def test_why_not_is_told_with_numbers(cloud):
     assert explained(cloud, pinned(1, vcpus=3)) == {
         "cn2": "NUMA node 0 of the instance fits on none of the host: NUMA nodes 0, 1: 3 dedicated "
         "CPUs asked, 2 of 2 dedicated CPUs free",
-        "cn3": "1 NUMA node asked, the host tells of none",
+        "cn3": "1 NUMA node asked, the host reports no NUMA topology",
     }
 
 

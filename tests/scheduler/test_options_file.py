@@ -12,8 +12,9 @@ from placement_sched.app import check_parts
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import utcnow
 from placement_sched.scheduler.live_settings import PAUSE, LiveSettings
+from placement_sched.scheduler.live_settings import with_options_file as read
 from placement_sched.scheduler.loading import full_conf, plugins_for, read_settings
-from placement_sched.scheduler.options_file import read
+from placement_sched.settings.watch import Watch
 from tests.conftest import make_settings
 from tests.placing import hosts_of, report, spec
 from tests.scheduler.test_select_destinations import explain, select
@@ -81,7 +82,7 @@ def write(file: Path, text: str) -> None:
 def test_option_of_the_file_wins_under_every_name(file, document, group, name, value):
     found = read(settings_with(file, json.dumps(document)))
     assert getattr(getattr(found.settings, group), name) == value
-    assert found.passed_over == ()
+    assert found.ignored == ()
 
 
 def test_without_a_file_the_settings_stay_the_very_same():
@@ -111,23 +112,23 @@ def test_without_a_file_the_settings_stay_the_very_same():
 def test_option_that_changes_nothing_is_told_and_the_others_count(file, document, told):
     text = json.dumps({**document, "scheduler_host_subset_size": 3})
     found = read(settings_with(file, text))
-    assert found.passed_over == (f"{NAME}: {file}: {told}",)
+    assert found.ignored == (f"{NAME}: {file}: {told}",)
     assert found.settings.filter_scheduler.host_subset_size == 3
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{", "it is no JSON: .*line 1 column 2"),
-        ("", "it is no JSON: "),
-        ("[1]", "it is no JSON object of options and values"),
+        ("{", "it is not JSON: .*line 1 column 2"),
+        ("", "it is not JSON: "),
+        ("[1]", "it is not a JSON object of options and values"),
         ('{"ram_weight_multiplier": null}', "ram_weight_multiplier: a value is a text, a number"),
         ('{"a": {"b": {"c": 1}}}', "a.b: a value is a text, a number"),
         ('{"ram_weight_multiplier": "much"}', "ram_weight_multiplier: 'much' is not a number"),
         ('{"scheduler_host_subset_size": [1]}', "it takes one value, not a list"),
         ('{"scheduler_host_subset_size": 0}', "scheduler_host_subset_size: "),
         ('{"scheduler_default_filters": "NoFilter"}', "there is no filter 'NoFilter'"),
-        ('{"scheduler_driver": "acme.Driver"}', "'acme.Driver' is not of the shipped classes"),
+        ('{"scheduler_driver": "acme.Driver"}', "'acme.Driver' is not one of the shipped classes"),
         ('{"pci": {"alias": "{"}}', "alias"),
     ],
 )
@@ -195,7 +196,7 @@ def test_option_that_leaves_the_file_has_its_configured_value_again(file, watche
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{", "it is no JSON"),
+        ("{", "it is not JSON"),
         ('{"scheduler_host_subset_size": 0}', "scheduler_host_subset_size"),
         (None, "No such file or directory"),
     ],
@@ -242,24 +243,15 @@ def test_plugins_of_a_reading_are_made_before_a_request_needs_them(watched):
     assert plugins_for.cache_info().misses == made
 
 
-class Counted(LiveSettings):
-    """Counts how often the file is looked at."""
-
-    looks = 0
-
-    def _look(self):
-        self.looks += 1
-        return super()._look()
-
-
-def test_file_is_looked_at_no_more_than_once_in_a_pause(file):
-    elapsed = Elapsed()
-    options = Counted(settings_with(file, "{}"), utcnow, elapsed)
-    before = options.looks
+def test_file_is_looked_at_no_more_than_once_in_a_pause(watched, monkeypatch):
+    options, elapsed = watched
+    looks = []
+    look = Watch.changed
+    monkeypatch.setattr(Watch, "changed", lambda self: looks.append(self) or look(self))
     elapsed.seconds += LATER
     for _ in range(100):
         options.settings()
-    assert options.looks - before == 1
+    assert len(looks) == 1
 
 
 def test_threads_that_come_while_the_file_is_read_go_on_with_what_it_said(watched):
@@ -291,7 +283,7 @@ def cloud(file, sqlite_url, make_app):
 def say(app, file: Path, document: object) -> None:
     """Have the file say this, and the pause be over."""
     write(file, json.dumps(document))
-    app.app.services.scheduler.live._look_again = 0.0
+    app.app.services.scheduler.live._watch._next = 0.0
 
 
 def test_requests_are_placed_as_the_file_says_and_no_longer(cloud, file):

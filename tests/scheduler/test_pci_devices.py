@@ -3,18 +3,17 @@
 import pytest
 
 from placement_sched.app import create_app
-from placement_sched.model.node_report import Defaults, parse
-from placement_sched.model.pci_pools import PciPools
-from placement_sched.scheduler.host_state import make
-from placement_sched.scheduler.pci_devices import assigned, take
+from placement_sched.model.hardware.pci_pools import PciPools
+from placement_sched.scheduler.host_state import assigned, make, take_devices
+from placement_sched.schemas.node_report import Defaults, parse
 from tests.conftest import Client, make_settings
 from tests.placing import flavor, hosts_of, instance, report, spec
 from tests.reports import NOW, a_report
 from tests.scheduler.states import a_host, a_spec
+from tests.versions import LATEST_HEADERS
 
 SELECT = "/scheduler/v1/select_destinations"
 EXPLAIN = "/scheduler/v1/explain"
-PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
 ALIAS = '{"name": "nic", "vendor_id": "8086", "product_id": "1520", "device_type": "type-VF"}'
 
 
@@ -48,7 +47,7 @@ def test_devices_are_taken_of_the_first_candidate():
     assert counts(state) == {"a": 2, "b": 1}
 
 
-def test_devices_are_taken_of_any_pool_where_no_candidate_tells():
+def test_devices_are_taken_of_any_pool_where_no_candidate_names_providers():
     state = a_host(pci_stats=PciPools.of([pool(2, rp_uuid="a"), pool(2, rp_uuid="b")]))
     state.consume_from_request(wanting(3))
     assert counts(state) == {"b": 1}
@@ -65,22 +64,22 @@ def test_too_few_devices_are_logged_and_the_instance_counts(caplog):
     state = a_host("cn7", pci_stats=PciPools.of([pool(1)]))
     state.consume_from_request(wanting(2))
     assert (state.pci_stats.free, state.num_instances) == (1, 1)
-    told = "host cn7 was chosen without enough PCI devices: 2 devices for PCI alias nic asked"
-    assert told in caplog.text
+    warning = "host cn7 was chosen without enough PCI devices: 2 devices for PCI alias nic asked"
+    assert warning in caplog.text
 
 
 def test_cells_of_the_instance_count_where_they_are_known():
     state = a_host(pci_stats=PciPools.of([pool(1, rp_uuid="a"), pool(1, rp_uuid="b", numa_node=1)]))
     asked = a_spec(numa_topology={"cells": [{"id": 1, "cpuset": [0], "memory": 1}]})
     cells = asked.numa_topology.cells
-    take(state, wanting(), cells)
+    take_devices(state, wanting(), cells)
     assert counts(state) == {"a": 1}
 
 
 def test_providers_of_devices_are_written_into_a_request():
     mappings = {"": ["root"], "r-0": ["b"], "r-1": ["a"], "r-2": ["b"]}
-    told = assigned(wanting(3), {"mappings": mappings}).pci_requests.requests
-    assert [one.spec for one in told] == [({"rp_uuids": "b,b,a"},)]
+    requests = assigned(wanting(3), {"mappings": mappings}).pci_requests.requests
+    assert [one.spec for one in requests] == [({"rp_uuids": "b,b,a"},)]
     state = a_host(pci_stats=PciPools.of([pool(2, rp_uuid="a"), pool(3, rp_uuid="b")]))
     state.consume_from_request(assigned(wanting(3), {"mappings": mappings}))
     assert counts(state) == {"a": 1, "b": 1}
@@ -119,7 +118,7 @@ def cloud(database_url):
         pools = [pool(count, rp_uuid=instance(900 + n)) for n, count in enumerate(vfs)][::-1]
         hosts = [report("cn1", pci_device_pools=pools), report("cn2")]
         app.post_json("/scheduler/v1/compute_nodes", hosts)
-        app.put("/placement/resource_classes/CUSTOM_PCI_8086_1520", headers=PLACEMENT)
+        app.put("/placement/resource_classes/CUSTOM_PCI_8086_1520", headers=LATEST_HEADERS)
         for number, total in enumerate(totals):
             nic(app, number, total)
         return app
@@ -133,12 +132,12 @@ def nic(app, number, total):
     """Make a NIC's provider with so many VFs, which the host need not have reported."""
     uuid, root = instance(900 + number), report("cn1")["uuid"]
     body = {"name": f"nic{number}", "uuid": uuid, "parent_provider_uuid": root}
-    app.post_json("/placement/resource_providers", body, headers=PLACEMENT)
+    app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
     stock = {
         "resource_provider_generation": 0,
         "inventories": {"CUSTOM_PCI_8086_1520": {"total": total}},
     }
-    app.put_json(f"/placement/resource_providers/{uuid}/inventories", stock, headers=PLACEMENT)
+    app.put_json(f"/placement/resource_providers/{uuid}/inventories", stock, headers=LATEST_HEADERS)
 
 
 def ask(app, *instances, path=SELECT, count=1, status=200):
@@ -183,12 +182,12 @@ def test_candidate_without_room_is_not_taken_because_the_one_with_room_is_droppe
     assert ask(app, *map(instance, (1, 2, 3)), path=EXPLAIN)["outcome"] == "no_valid_host"
 
 
-def test_refusal_tells_the_numbers(cloud):
+def test_refusal_has_the_numbers(cloud):
     app = cloud(0, 0)
-    (told,) = ask(app, path=EXPLAIN)["funnel"]["filters"]
-    (refused,) = told["rejected"]
-    assert (told["name"], refused["host"]) == ("PciPassthroughFilter", "cn1")
-    assert "none of 2 allocation candidates will do" in refused["reason"]
+    (report_of_filter,) = ask(app, path=EXPLAIN)["funnel"]["filters"]
+    (refused,) = report_of_filter["rejected"]
+    assert (report_of_filter["name"], refused["host"]) == ("PciPassthroughFilter", "cn1")
+    assert "none of 2 allocation candidates fits" in refused["reason"]
     assert "1 device for PCI alias nic asked; 0 free" in refused["reason"]
 
 

@@ -5,22 +5,21 @@ from urllib.parse import parse_qs
 import pytest
 
 from placement_sched.errors import Invalid, TooComplex, UnknownNames
-from placement_sched.model.ignored import Ignored
-from placement_sched.model.report import RequestFilterReport
-from placement_sched.scheduler.question import (
-    Confinement,
-    falls_back,
-    question_from,
-    unknown_in,
-)
+from placement_sched.model.clock import utcnow
+from placement_sched.model.results.funnel import Ignored
+from placement_sched.model.results.stages import RequestFilterReport
+from placement_sched.scheduler.loading import plugins_for
+from placement_sched.scheduler.question import Confinement, falls_back, question_from, unknown_in
 from tests.scheduler.states import a_spec, settings_with
 
 NODES = [f"{number}1111111-1111-1111-1111-111111111111" for number in (1, 2)]
 
 
 def asked(spec, *nodes, named=False, **options):
-    where = Confinement(nodes if named or nodes else None)
-    return question_from(spec, settings_with(**options), where).query.querystring()
+    settings = settings_with(**options)
+    hints = plugins_for(settings, utcnow).unlimited_hints
+    where = Confinement(nodes if named or nodes else None, hints)
+    return question_from(spec, settings, where).query.querystring()
 
 
 def parameters(spec, *nodes, **options):

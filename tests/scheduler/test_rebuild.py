@@ -3,9 +3,9 @@
 import pytest
 
 from tests.placing import flavor, instance, report, spec
+from tests.versions import LATEST_HEADERS
 
 REBUILD = {"_nova_check_type": ["rebuild"]}
-LATEST = {"OpenStack-API-Version": "placement 1.39"}
 WINDOWS = {"properties": {"hypervisor_type": "hyperv"}}
 
 
@@ -31,7 +31,9 @@ def explain(app, **changes):
 
 
 def held(app):
-    return app.get(f"/placement/allocations/{instance(1)}", headers=LATEST).json["allocations"]
+    return app.get(f"/placement/allocations/{instance(1)}", headers=LATEST_HEADERS).json[
+        "allocations"
+    ]
 
 
 @pytest.mark.parametrize(

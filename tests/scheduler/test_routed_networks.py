@@ -4,13 +4,14 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from placement_sched.config import Settings
-from placement_sched.config.process import read_files
 from placement_sched.scheduler.loading import full_conf
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import read_files
 from tests.clouds import uuid_of
 from tests.neutron import nowhere, running
 from tests.placing import instance, report, spec
 from tests.statements import counted
+from tests.versions import LATEST_HEADERS
 
 SOME = "aaaaaaaa-0000-4000-8000-00000000000"
 NET, FLAT, PORT, SMART, SUBNET_1, SUBNET_2, SEGMENT_1, SEGMENT_2 = (
@@ -18,7 +19,6 @@ NET, FLAT, PORT, SMART, SUBNET_1, SUBNET_2, SEGMENT_1, SEGMENT_2 = (
 )
 AGG_1, AGG_2 = "cccccccc-0000-4000-8000-000000000001", "cccccccc-0000-4000-8000-000000000002"
 SWITCH = "scheduler.query_placement_for_routed_network_aggregates"
-LATEST = {"OpenStack-API-Version": "placement 1.39"}
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def make_cloud(database_url, make_app, tmp_path):
         )
         for segment in (SEGMENT_1, SEGMENT_2):
             body = {"uuid": segment, "name": f"segment {segment}"}
-            app.post_json("/placement/resource_providers", body, headers=LATEST)
+            app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
         for aggregate, *providers in ((AGG_1, uuid_of("cn1"), SEGMENT_1), (AGG_2, uuid_of("cn2"))):
             for provider in providers:
                 join(app, provider, aggregate)
@@ -60,9 +60,9 @@ def make_cloud(database_url, make_app, tmp_path):
 
 def join(app, provider, *aggregates):
     path = f"/placement/resource_providers/{provider}"
-    generation = app.get(path, headers=LATEST).json["generation"]
+    generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
     body = {"aggregates": list(aggregates), "resource_provider_generation": generation}
-    app.put_json(f"{path}/aggregates", body, headers=LATEST)
+    app.put_json(f"{path}/aggregates", body, headers=LATEST_HEADERS)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_without_neutron_what_the_caller_does_not_tell_is_refused(make_cloud):
     cloud = make_cloud(None)
     told = explain(cloud, {"network_id": NET})
     refusal = filter_report(told, "routed_networks_filter")["refusal"]
-    assert refusal.startswith(f"nobody tells the segments of network {NET}: set [neutron] ")
+    assert refusal.startswith(f"the segments of network {NET} are not known: set [neutron] ")
     assert hosts(explain(cloud, {"network_id": NET, "segments": [SEGMENT_2]})) == ["cn2"]
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.placing import flavor, hosts_of, instance, report, spec
-
-LATEST = {"OpenStack-API-Version": "placement 1.39"}
+from tests.versions import LATEST, LATEST_HEADERS
 
 
 @pytest.fixture
@@ -27,13 +26,13 @@ def explain(app, request_spec, **more):
 
 
 def allocations(app, uuid):
-    return app.get(f"/placement/allocations/{uuid}", headers=LATEST).json["allocations"]
+    return app.get(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS).json["allocations"]
 
 
 def usages(app):
-    providers = app.get("/placement/resource_providers", headers=LATEST).json
+    providers = app.get("/placement/resource_providers", headers=LATEST_HEADERS).json
     return [
-        app.get(f"/placement/resource_providers/{one['uuid']}/usages", headers=LATEST).json[
+        app.get(f"/placement/resource_providers/{one['uuid']}/usages", headers=LATEST_HEADERS).json[
             "usages"
         ]
         for one in providers["resource_providers"]
@@ -45,7 +44,7 @@ def test_best_host_is_claimed_for_the_instance(cloud):
     ((best,),) = answer["selections"]
     assert best["service_host"] == best["nodename"] == "cn3"
     assert best["availability_zone"] == "nova"
-    assert best["allocation_request_version"] == "1.39"
+    assert best["allocation_request_version"] == LATEST
     held = allocations(cloud, instance(1))
     assert {uuid: part["resources"] for uuid, part in held.items()} == {
         best["compute_node_uuid"]: {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
@@ -105,10 +104,7 @@ def test_whole_numbers_may_be_written_as_floats(cloud):
 
 @pytest.mark.parametrize(
     "other",
-    [
-        spec(instance(1), flavor=flavor(vcpus=2)),
-        spec(instance(1), instance(2)),
-    ],
+    [spec(instance(1), flavor=flavor(vcpus=2)), spec(instance(1), instance(2))],
     ids=["other flavor", "one instance more"],
 )
 def test_another_request_for_a_placed_instance_is_refused_and_changes_nothing(cloud, other):
@@ -121,7 +117,7 @@ def test_another_request_for_a_placed_instance_is_refused_and_changes_nothing(cl
 
 def test_instance_whose_allocations_are_gone_may_be_placed_anew(cloud):
     select(cloud, spec(instance(1)))
-    cloud.delete(f"/placement/allocations/{instance(1)}", headers=LATEST)
+    cloud.delete(f"/placement/allocations/{instance(1)}", headers=LATEST_HEADERS)
     answer = select(cloud, spec(instance(1), flavor=flavor(vcpus=2)))
     assert hosts_of(answer) == ["cn3"]
 
@@ -349,7 +345,7 @@ def test_forced_host_is_not_asked_of_the_filters(cloud):
 
 
 def test_instances_of_one_request_are_given_different_devices_of_a_host(cloud):
-    version = {"OpenStack-API-Version": "placement 1.39"}
+    version = LATEST_HEADERS
     cloud.put("/placement/resource_classes/CUSTOM_GPU", headers=version)
     root = report("cn1")["uuid"]
     for number in range(2):
@@ -370,17 +366,14 @@ def test_instances_of_one_request_are_given_different_devices_of_a_host(cloud):
 
 def test_instances_of_one_request_share_what_a_pool_has_for_several_hosts(cloud):
     """Three hosts use one pool of disk: what is taken of it is missing to the other two."""
-    version = {"OpenStack-API-Version": "placement 1.39"}
+    version = LATEST_HEADERS
     pool, aggregate = instance(800), instance(801)
     cloud.post_json(
         "/placement/resource_providers", {"name": "pool", "uuid": pool}, headers=version
     )
     shares = {"traits": ["MISC_SHARES_VIA_AGGREGATE"], "resource_provider_generation": 0}
     cloud.put_json(f"/placement/resource_providers/{pool}/traits", shares, headers=version)
-    stock = {
-        "resource_provider_generation": 1,
-        "inventories": {"CUSTOM_FAST_DISK": {"total": 5}},
-    }
+    stock = {"resource_provider_generation": 1, "inventories": {"CUSTOM_FAST_DISK": {"total": 5}}}
     cloud.put("/placement/resource_classes/CUSTOM_FAST_DISK", headers=version)
     cloud.put_json(f"/placement/resource_providers/{pool}/inventories", stock, headers=version)
     for uuid in (pool, *(report(name)["uuid"] for name in ("cn1", "cn2", "cn3"))):

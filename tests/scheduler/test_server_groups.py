@@ -20,7 +20,7 @@ UNKNOWN = "11111111-2222-4333-8444-555555555555"
 
 
 def cloud_on(url, make_app, **options):
-    """Three hosts, and no filter but the one that heeds anti-affinity."""
+    """Three hosts, and no filter but the one that enforces anti-affinity."""
     settings = make_settings(
         url, filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"], **options
     )

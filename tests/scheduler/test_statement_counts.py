@@ -4,8 +4,8 @@ import pytest
 
 from tests.placing import flavor, instance, report, spec
 from tests.statements import counted
+from tests.versions import LATEST_HEADERS
 
-LATEST = {"OpenStack-API-Version": "placement 1.39"}
 QUESTION = (
     "/placement/allocation_candidates?resources=VCPU:1,MEMORY_MB:512,DISK_GB:1"
     "&required=!HW_CPU_X86_AVX&member_of=!in:11111111-1111-1111-1111-111111111111&limit=1000"
@@ -32,7 +32,7 @@ def test_allocation_candidates_take_as_many_statements_at_20_and_at_2000_hosts(c
     # Ids of all names, the search; then usages, which PostgreSQL tells with the search, and what is
     # not kept yet: inventories and traits of the providers found, and the names of all traits.
     usages = cloud.app.services.database.url.get_backend_name() != "postgresql"
-    seen = statements(cloud, lambda _: cloud.get(QUESTION, headers=LATEST))
+    seen = statements(cloud, lambda _: cloud.get(QUESTION, headers=LATEST_HEADERS))
     assert seen == [5 + usages, 2 + usages]
 
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from placement_sched.cli.main import main
-from placement_sched.scheduler.extra_specs import known
-from tests.cli.conftest import PROGRAM, environment
+from placement_sched.scheduler.extra_specs import all_validators
+from tests.servers import PROGRAM, environment
 
 #: What is wrong with a module, and what is told of it.
 MODULES = {
@@ -71,9 +71,9 @@ def package(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", f"sqlite:///{tmp_path / 'x.db'}")
     before = set(sys.modules)
-    known.all_validators.cache_clear()
+    all_validators.cache_clear()
     yield
-    known.all_validators.cache_clear()
+    all_validators.cache_clear()
     for name in set(sys.modules) - before:
         if name.startswith(("acme_", "nova")):
             del sys.modules[name]
@@ -132,12 +132,9 @@ def test_class_that_is_misspelt_is_told_with_the_one_that_is_meant(told, tmp_pat
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("Nothing", "acme_good.Nothing is no {base}"),
+        ("Nothing", "acme_good.Nothing is not a {base}"),
         ("Demanding", "acme_good.Demanding cannot be made with no arguments: "),
-        (
-            "Failing",
-            "acme_good.Failing cannot be made with no arguments: first line second line",
-        ),
+        ("Failing", "acme_good.Failing cannot be made with no arguments: first line second line"),
         ("{base}", "acme_good.{base} is the base of all, which does nothing"),
     ],
 )
@@ -221,7 +218,7 @@ def test_announced_class_of_the_wrong_kind(told, installed, tmp_path):
     (tmp_path / "acme_good.py").write_text(GOOD)
     installed("[placement_sched.weighers]\nrack = acme_good:RackFilter\n")
     where = "entry point rack (acme_good:RackFilter) of placement_sched.weighers"
-    assert told() == f"{where} is no BaseHostWeigher"
+    assert told() == f"{where} is not a BaseHostWeigher"
 
 
 def test_broken_package_is_told_beside_faults_of_lines(installed, tmp_path, capsys):
@@ -304,7 +301,7 @@ def test_base_of_an_installed_nova_is_told_with_the_line_to_change(told, tmp_pat
     )
     line = told(setting("[filter_scheduler] enabled_filters", "acme_rack.Rack"))
     change = NOVAS["from nova.scheduler import filters"]
-    assert f"acme_rack.Rack is no BaseHostFilter: its base is nova's; {file}:1: {change}" in line
+    assert f"acme_rack.Rack is not a BaseHostFilter: its base is nova's; {file}:1: {change}" in line
 
 
 def test_sample_leaves_out_a_broken_package_with_a_warning(installed, tmp_path):

@@ -8,8 +8,7 @@ from sqlalchemy import func, select
 from placement_sched.db.tables import image_members as members_table
 from placement_sched.db.tables import image_properties, image_tags
 from placement_sched.errors import Duplicate
-from placement_sched.model.stored_image import StoredImage
-from placement_sched.store import image_members
+from placement_sched.model.image import StoredImage
 from placement_sched.store import images as store
 from tests.clouds import uuid_of
 from tests.hosts import NOW
@@ -105,7 +104,7 @@ def test_removal_leaves_nothing_of_it(database):
 
     def work(connection):
         found = store.by_uuid(connection, FULL.uuid, lock=True)
-        image_members.add(connection, found, "bank", NOW)
+        store.add_member(connection, found, "bank", NOW)
         store.remove(connection, found)
 
     database.write(work)
@@ -123,18 +122,18 @@ def test_image_that_was_not_read_cannot_be_changed(sqlite_database):
 def test_member_is_kept_with_its_status(database):
     add(database, FULL)
     found = ask(database, store.by_uuid, FULL.uuid)
-    database.write(lambda connection: image_members.add(connection, found, "bank", NOW))
+    database.write(lambda connection: store.add_member(connection, found, "bank", NOW))
     with pytest.raises(Duplicate):
-        database.write(lambda connection: image_members.add(connection, found, "bank", NOW))
-    database.write(lambda connection: image_members.add(connection, found, "Bank", NOW))
+        database.write(lambda connection: store.add_member(connection, found, "bank", NOW))
+    database.write(lambda connection: store.add_member(connection, found, "Bank", NOW))
     later = NOW.replace(hour=13)
     database.write(
-        lambda connection: image_members.set_status(connection, found, "bank", "accepted", later)
+        lambda connection: store.set_member_status(connection, found, "bank", "accepted", later)
     )
-    shared = {each.member: each for each in ask(database, image_members.of_image, found)}
+    shared = {each.member: each for each in ask(database, store.members_of, found)}
     assert (shared["bank"].status, shared["bank"].updated_at) == ("accepted", later)
     assert (shared["Bank"].status, shared["Bank"].updated_at) == ("pending", NOW)
     assert shared["bank"].image == FULL.uuid
-    assert database.write(lambda connection: image_members.remove(connection, found, "bank"))
-    assert ask(database, image_members.one, found, "bank") is None
-    assert not database.write(lambda connection: image_members.remove(connection, found, "bank"))
+    assert database.write(lambda connection: store.remove_member(connection, found, "bank"))
+    assert ask(database, store.members_of, found, "bank") == ()
+    assert not database.write(lambda connection: store.remove_member(connection, found, "bank"))

@@ -1,6 +1,6 @@
 """``era-*``: what nova's releases had, beside what is here now.
 
-What this service has comes from its code. What nova had is told below, of Icehouse (2014.1), Stein
+What this service has comes from its code. What nova had is below, for Icehouse (2014.1), Stein
 (19), Train (20) and nova 34; ``tests/coexistence/test_eras.py`` asks a nova 34 whether its column
 is true. Sources: "Description of scheduler configuration options" of the OpenStack Configuration
 Reference, nova's "Filter Scheduler" of Stein and Train, its "Configuration Options" and its release
@@ -15,11 +15,11 @@ from generated import Generated, older_names, table
 from oslo_config import cfg
 from sphinx.application import Sphinx
 
-from placement_sched.config import default, filter_scheduler, metrics, scheduler
 from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.loading import list_opts
 from placement_sched.scheduler.weights import all_weighers
+from placement_sched.settings.options import GROUPS
 
 ERAS = ("Icehouse", "Stein", "Train", "nova 34")
 
@@ -128,7 +128,7 @@ _TODAY_FILTERS = (
     "ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter"
 )
 _ENABLED = ("filter_scheduler", "enabled_filters")
-#: Told apart from the other options: their values are long.
+#: Shown apart from the other options: their values are long.
 _NAMING_CLASSES = {
     _ENABLED,
     ("filter_scheduler", "available_filters"),
@@ -219,10 +219,10 @@ DEFAULTS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
 
 def options_here() -> Iterator[tuple[str, cfg.Opt]]:
     """Yield group and option of all that says how requests are placed, in order of the groups."""
-    for module in (default, scheduler, filter_scheduler, metrics):
-        yield from ((module.GROUP, option) for option in module.OPTIONS)
+    for name in ("DEFAULT", "scheduler", "filter_scheduler", "metrics"):
+        yield from ((name, option) for option in GROUPS[name])
         for group, options in list_opts():
-            if group == module.GROUP:
+            if group == name:
                 yield from ((group, option) for option in options)
 
 

@@ -1,4 +1,4 @@
-"""Directives whose content comes from the code, so that these pages cannot fall behind it.
+"""Directives whose content comes from the code, so that these pages cannot become outdated.
 
 ``plugins``, ``request-filter-order``, ``error-classes``, ``error-codes``, ``policies``, ``tables``,
 ``without-meaning`` and ``decisions`` write what is in the tree now. ``commands`` is a console
@@ -21,11 +21,8 @@ from sphinx.application import Sphinx
 import placement_sched
 from placement_sched.api.errors import status_of
 from placement_sched.api.rules import RULES
-from placement_sched.api.scheduler.dialect import ALSO_HERE
-from placement_sched.api.scheduler.dialect import CODES as SCHEDULER_CODES
-from placement_sched.config.aliased import AliasedBoolOpt
-from placement_sched.config.process import new_conf
-from placement_sched.config.without_meaning import OF_NOVA, OF_PLACEMENT
+from placement_sched.api.scheduler.routes import ALSO_HERE
+from placement_sched.api.scheduler.routes import CODES as SCHEDULER_CODES
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.errors import Error
 from placement_sched.scheduler.drivers import all_drivers
@@ -35,6 +32,9 @@ from placement_sched.scheduler.plugin import SchedulerPlugin
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
 from placement_sched.scheduler.weights import all_weighers
+from placement_sched.settings.conf import new_conf
+from placement_sched.settings.options.ignored import OF_NOVA, OF_PLACEMENT
+from placement_sched.settings.opts import AliasedBoolOpt
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -148,13 +148,13 @@ def _option(group: str, option: cfg.Opt) -> Iterator[str]:
     default = "unset" if option.default is None else f"``{option.default}``"
     yield f"``[{group}] {option.dest}`` (default {default}{older})"
     yield f"    {' '.join((option.help or '').split())}"
-    for choice, told in (getattr(option.type, "choices", None) or {}).items():
-        yield from ("", f"    ``{choice}``: {told}" if told else f"    ``{choice}``")
+    for choice, text in (getattr(option.type, "choices", None) or {}).items():
+        yield from ("", f"    ``{choice}``: {text}" if text else f"    ``{choice}``")
     yield ""
 
 
 class ErrorClasses(Generated):
-    """Every error class that callers are told of, with its status and code."""
+    """Every error class that callers see, with its status and code."""
 
     def lines(self) -> Iterator[str]:
         """Yield a table."""

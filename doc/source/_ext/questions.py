@@ -1,6 +1,6 @@
 """``asks``: what placement is asked for flavors and images, as the code asks it now.
 
-Each line has extra specs as ``key=value`` and, after ``|``, image properties. The parameters told
+Each line has extra specs as ``key=value`` and, after ``|``, image properties. The parameters shown
 are those that differ from the question of a flavor without extra specs.
 """
 
@@ -12,12 +12,12 @@ from docutils.statemachine import StringList
 from generated import Generated, table
 from sphinx.application import Sphinx
 
-from placement_sched.config.process import new_conf
-from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
 from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.scheduler.question import Confinement, RequestQuestion, question_from
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import new_conf
 
 FLAVOR = {"name": "m1.medium", "vcpus": 4, "memory_mb": 4096, "root_gb": 40}
 
@@ -42,11 +42,11 @@ class Asks(Generated):
         try:
             question = made(line, settings)
             asked = [pair for pair in parameters(question) if pair not in plain]
-            told = _listed([f"{name}={value}" for name, value in asked])
-            told += "; ".join(_plain(one.detail) for one in question.ignored)
+            shown = _listed([f"{name}={value}" for name, value in asked])
+            shown += "; ".join(_plain(one.detail) for one in question.ignored)
         except Invalid as refused:
-            told = f"400: {_plain(refused.detail)}"
-        return _listed(by_flavor.split()), _listed(by_image.split()), told
+            shown = f"400: {_plain(refused.detail)}"
+        return _listed(by_flavor.split()), _listed(by_image.split()), shown
 
 
 def _plain(text: str) -> str:
@@ -59,7 +59,7 @@ def _listed(texts: list[str]) -> str:
 
 
 def spec_of(line: str) -> RequestSpec:
-    """Return the request for a flavor and an image as a line tells them."""
+    """Return the request for a flavor and an image as a line gives them."""
     extra_specs, properties = (
         dict(part.split("=", 1) for part in half.split()) for half in (*line.split("|"), "")[:2]
     )

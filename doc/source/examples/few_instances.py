@@ -1,5 +1,7 @@
 """FewInstancesWeigher: prefer hosts with few instances."""
 
+from collections.abc import Sequence
+
 from oslo_config import cfg
 
 from placement_sched.model.spec import RequestSpec
@@ -22,5 +24,6 @@ class FewInstancesWeigher(BaseHostWeigher):
         ),
     )
 
-    def _weigh_object(self, host_state: HostState, weight_properties: RequestSpec) -> float:
-        return -host_state.num_instances
+    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+        """Return the number of instances on each host, negative."""
+        return [-host.num_instances for host in hosts]

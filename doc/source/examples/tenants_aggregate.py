@@ -2,12 +2,7 @@
 
 from placement_sched.config import Settings
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.request_filters import (
-    BaseRequestFilter,
-    Outcome,
-    World,
-    narrowed,
-)
+from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, narrowed
 
 
 class TenantsAggregate(BaseRequestFilter):
@@ -16,7 +11,7 @@ class TenantsAggregate(BaseRequestFilter):
     name = "tenants_aggregate"
 
     def enabled(self, settings: Settings) -> bool:
-        """Return True: whoever installs it wants it."""
+        """Return True: installing it enables it."""
         return True
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome | None:

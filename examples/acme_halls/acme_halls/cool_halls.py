@@ -11,7 +11,7 @@ from placement_sched.scheduler.weights import BaseHostWeigher
 class CoolHallsWeigher(BaseHostWeigher):
     """Prefers hosts of cool halls, by the metadata ``acme:degrees`` of their aggregates.
 
-    A hall that does not tell counts as warm as ``[acme_halls] assumed_degrees``. How much all this
+    A hall that does not say counts as warm as ``[acme_halls] assumed_degrees``. How much all this
     counts is ``[acme_halls] cool_halls_weight_multiplier``.
     """
 
@@ -30,7 +30,7 @@ class CoolHallsWeigher(BaseHostWeigher):
             cfg.FloatOpt(
                 "assumed_degrees",
                 default=25.0,
-                help="How warm CoolHallsWeigher takes a hall to be that does not tell.",
+                help="How warm CoolHallsWeigher takes a hall to be that does not say.",
             ),
         ),
     )

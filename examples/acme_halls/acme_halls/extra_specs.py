@@ -1,4 +1,4 @@
-"""The extra specs that our plugins heed."""
+"""The extra specs that our plugins use."""
 
 from placement_sched.scheduler.extra_specs import ExtraSpecValidator
 

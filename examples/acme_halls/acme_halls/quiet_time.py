@@ -16,7 +16,7 @@ LOG = log.getLogger(__name__)
 class QuietTimeFilter(BaseHostFilter):
     """Refuses hosts of halls that are maintained soon, unless the flavor bears it.
 
-    A hall tells by its metadata ``acme:maintenance``, a time (UTC) such as ``2026-05-01T22:00``.
+    A hall says by its metadata ``acme:maintenance``, a time (UTC) such as ``2026-05-01T22:00``.
     Soon is within ``[acme_halls] quiet_hours``. A flavor bears it whose extra spec
     ``acme:bears_maintenance`` is ``true``.
     """
@@ -41,8 +41,8 @@ class QuietTimeFilter(BaseHostFilter):
         if spec_obj.flavor.extra_specs.get("acme:bears_maintenance", "").lower() == "true":
             return None
         quiet = self.settings.acme_halls.quiet_hours
-        for told in sorted(utils.aggregate_values_from_key(host_state, "acme:maintenance")):
-            time = _time(told)
+        for text in sorted(utils.aggregate_values_from_key(host_state, "acme:maintenance")):
+            time = _time(text)
             if time is None:
                 continue
             hours = (time - self.now()).total_seconds() / 3600
@@ -55,11 +55,11 @@ class QuietTimeFilter(BaseHostFilter):
         return None
 
 
-def _time(told: str) -> datetime | None:
-    """Return the time that metadata tell; a slip in them is logged, and closes nothing."""
+def _time(text: str) -> datetime | None:
+    """Return the time that metadata give; a slip in them is logged, and closes nothing."""
     try:
-        time = datetime.fromisoformat(told)
+        time = datetime.fromisoformat(text)
     except ValueError:
-        LOG.warning("acme:maintenance is no time: %r", told)
+        LOG.warning("acme:maintenance is not a time: %r", text)
         return None
     return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)

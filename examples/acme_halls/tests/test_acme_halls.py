@@ -35,8 +35,8 @@ def a_host(**metadata):
 
 
 def a_spec(**extra_specs):
-    told = {f"acme:{key}": value for key, value in extra_specs.items()}
-    return RequestSpec(flavor=Flavor(vcpus=1, memory_mb=512, extra_specs=told))
+    given = {f"acme:{key}": value for key, value in extra_specs.items()}
+    return RequestSpec(flavor=Flavor(vcpus=1, memory_mb=512, extra_specs=given))
 
 
 def at_noon(kind):

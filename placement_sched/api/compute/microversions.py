@@ -1,17 +1,17 @@
-"""The microversions of the compute API and what each brought, by name.
+"""The microversions of the compute API, named for what each added.
 
 Source: "REST API Version History" of the nova documentation.
 """
 
 from placement_sched.api.microversion import Version, Versioning
 
-VERSIONING = Versioning("compute", Version(2, 1), Version(2, 96), plain=True)
-
+OLDEST = Version(2, 1)
 SERVER_ATTRIBUTES = Version(2, 3)
 NO_ACCESS_TO_PUBLIC_FLAVORS = Version(2, 7)
 SERVER_LOCKED = Version(2, 9)
 FORCED_DOWN = Version(2, 11)
 SERVER_GROUP_OWNERS = Version(2, 13)
+SOFT_AFFINITY = Version(2, 15)
 HOST_STATUS = Version(2, 16)
 SERVER_DESCRIPTION = Version(2, 19)
 SERVER_TAGS = Version(2, 26)
@@ -19,7 +19,7 @@ CPU_INFO_OBJECT = Version(2, 28)
 HYPERVISOR_PAGES = Version(2, 33)
 AGGREGATE_UUIDS = Version(2, 41)
 EMBEDDED_FLAVOR = Version(2, 47)
-#: Services and hypervisors are named by uuid, and each has one address for all its changes.
+#: Services and hypervisors are identified by uuid, and one address updates a service.
 UUIDS = Version(2, 53)
 FLAVOR_DESCRIPTION = Version(2, 55)
 FLAVOR_EXTRA_SPECS = Version(2, 61)
@@ -29,13 +29,17 @@ SERVER_GROUP_RULES = Version(2, 64)
 CHANGES_BEFORE = Version(2, 66)
 SERVER_GROUPS_OF_SERVER = Version(2, 71)
 LOCKED_REASON = Version(2, 73)
-#: Unknown query parameters are refused, and no swap of a flavor is 0 rather than "".
+#: Unknown query parameters are rejected, and a flavor without swap has 0 rather than "".
 CONSISTENT = Version(2, 75)
 IMAGE_CACHING = Version(2, 81)
-#: Who is no administrator may narrow lists of servers by more than before.
+#: Callers who are not administrators may filter lists of servers by more fields.
 MORE_FILTERS = Version(2, 83)
 EXTRA_SPEC_VALIDATION = Version(2, 86)
-#: Of hypervisors, what placement knows better is told no more, and the uptime with the rest.
+#: Hypervisors no longer have the fields that placement has, and show their uptime.
 LEAN_HYPERVISORS = Version(2, 88)
 HOSTNAME_FOR_ALL = Version(2, 90)
 PINNED_ZONE = Version(2, 96)
+
+NEWEST = PINNED_ZONE
+
+VERSIONING = Versioning("compute", OLDEST, NEWEST, plain=True)

@@ -1,4 +1,4 @@
-"""Who may do what with the compute API: rule names and defaults are nova's."""
+"""Policy rules of the compute API, with nova's names and defaults."""
 
 from placement_sched.api.policies import Rule
 

@@ -1,186 +1,123 @@
-"""What the query string of a list of servers asks for."""
+"""Query strings of server lists (compute API reference, "List Servers")."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import zip_longest
-from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlencode
 
-from placement_sched.api.addressed import usual
 from placement_sched.api.call import Call
-from placement_sched.api.compute.booleans import yes_or_no
-from placement_sched.api.compute.callers import may, require
-from placement_sched.api.compute.microversions import (
-    CHANGES_BEFORE,
-    LOCKED_REASON,
-    MORE_FILTERS,
-    SERVER_TAGS,
-)
-from placement_sched.api.compute.paging import at_most
+from placement_sched.api.compute import microversions as mv
+from placement_sched.api.compute.conventions import boolean, read_boolean, require
+from placement_sched.api.paging import at_most
 from placement_sched.errors import Forbidden, Invalid
-from placement_sched.model import shape
-from placement_sched.model.instance import Instance
-from placement_sched.store.server_list import NEWEST_FIRST, SORT_KEYS, Wanted
+from placement_sched.model.naming import usual_uuid
+from placement_sched.schemas import formats
+from placement_sched.store.compute.server_list import NEWEST_FIRST, SORT_KEYS, ServersWanted
 
 _POLICY = "os_compute_api:servers"
+_ALL_FILTERS = f"{_POLICY}:allow_all_filters"
 
-#: The parameters that compare with what is recorded, and the column of each.
-_EQUAL: Mapping[str, str] = MappingProxyType(
-    {
-        "flavor": "flavorid",
-        "host": "host",
-        "hostname": "display_name",
-        "image": "image_id",
-        "image_ref": "image_id",
-        "node": "node",
-        "task_state": "task_state",
-        "user_id": "user_id",
-        "uuid": "uuid",
-        "vm_state": "vm_state",
-    }
-)
-#: What no recorded server has: whoever asks for servers with one is told of none.
+#: The parameters that compare with a column.
+_EQUAL: Mapping[str, str] = {
+    **{name: name for name in ("host", "node", "task_state", "user_id", "uuid", "vm_state")},
+    "flavor": "flavorid",
+    "hostname": "display_name",
+    "image": "image_id",
+    "image_ref": "image_id",
+}
+_ADDRESSES = ("access_ip_v4", "access_ip_v6", "ip", "ip6")
+_BOOTED_FROM = ("kernel_id", "ramdisk_id", "root_device_name")
+_STARTED = ("key_name", "launched_at", "terminated_at")
+_WORDS = ("description", "display_description", "instance_name", "locked_by", "reservation_id")
+TAGS = ("tags", "tags-any", "not-tags", "not-tags-any")
+#: What no recorded server has: a list filtered by one of these is empty.
 _NEVER = frozenset(
-    (
-        "access_ip_v4",
-        "access_ip_v6",
-        "description",
-        "display_description",
-        "instance_name",
-        "ip",
-        "ip6",
-        "kernel_id",
-        "key_name",
-        "launched_at",
-        "locked_by",
-        "pinned_availability_zone",
-        "ramdisk_id",
-        "reservation_id",
-        "root_device_name",
-        "tags",
-        "tags-any",
-        "terminated_at",
-    )
+    (*_ADDRESSES, *_BOOTED_FROM, *_STARTED, *_WORDS, *TAGS[:2], "pinned_availability_zone")
 )
-#: What is said of every recorded server, and with these words alone.
+#: What is false, or 0, for every recorded server.
 _ALWAYS_NO = frozenset(
     ("auto_disk_config", "config_drive", "deleted", "is_public", "locked", "soft_deleted")
 )
 _ALWAYS_ZERO = frozenset(("launch_index", "progress"))
 
-#: The parameters that narrow lists for whoever may not narrow them by all; others they may give
-#: have no effect, as in nova.
+#: The filters of callers who may not use all of them; the others have no effect, as in nova.
 _FOR_ALL = frozenset(("all_tenants", "changes-since", "flavor", "image", "ip", "name", "status"))
+_STORED = ("availability_zone", "created_at", "power_state")
+_STATES = ("config_drive", "progress", "task_state", "user_id", "vm_state")
 _SINCE = (
-    (SERVER_TAGS, frozenset(("tags", "tags-any", "not-tags", "not-tags-any"))),
-    (CHANGES_BEFORE, frozenset(("changes-before",))),
-    (LOCKED_REASON, frozenset(("locked",))),
-    (
-        MORE_FILTERS,
-        frozenset(
-            (
-                "availability_zone",
-                "config_drive",
-                "created_at",
-                "key_name",
-                "launched_at",
-                "power_state",
-                "progress",
-                "task_state",
-                "terminated_at",
-                "user_id",
-                "vm_state",
-            )
-        ),
-    ),
+    (mv.SERVER_TAGS, TAGS),
+    (mv.CHANGES_BEFORE, ("changes-before",)),
+    (mv.LOCKED_REASON, ("locked",)),
+    (mv.MORE_FILTERS, (*_STORED, *_STATES, *_STARTED)),
 )
-#: Sets in sets, which some read as classes, some as operations, and some not at all.
+_OTHERS = (*_STORED, "display_name", "project_id", "tenant_id")
+#: The filters of every microversion.
+FILTERS = _FOR_ALL.union(_EQUAL, _NEVER, _ALWAYS_NO, _ALWAYS_ZERO, _OTHERS) - {
+    *TAGS,
+    "locked",
+    "pinned_availability_zone",
+}
+#: Nested character sets, which databases read differently.
 _NESTED = re.compile(r"\[[^\]]*(\[|--|&&|~~|\|\|)")
-#: What sorts by hosts is the administrator's to know.
-_HOSTS = ("host", "node")
 
 
-def wanted(call: Call, kind: str) -> Wanted | None:
-    """Return which servers are asked for; None where none can be.
+def wanted(call: Call, kind: str) -> ServersWanted | None:
+    """Return which servers a list asks for; None where no server can match.
 
-    ``kind`` is ``index`` or ``detail``, which have rules of their own. Raises :class:`Invalid` for
-    a filter that cannot be, and :class:`Forbidden` for what is not the caller's to ask.
+    ``kind`` is ``index`` or ``detail``, which have their own policy rules. Raises
+    :class:`Invalid` for an invalid filter, :class:`Forbidden` for one the caller may not use.
     """
-    given = _heeded(call)
-    everybodys = _all_tenants(call, kind)
+    given = dict(call.query)  # of a repeated one, the last value
+    if not call.may(_ALL_FILTERS):
+        allowed = _FOR_ALL.union(*(names for since, names in _SINCE if call.version.has(since)))
+        given = {key: value for key, value in given.items() if key in allowed}
+    every_project = _all_tenants(call, kind)
     if not all(_can_be(key, value) for key, value in given.items()):
         return None
     since, before = (_moment(given, key) for key in ("changes-since", "changes-before"))
     if since is not None and before is not None and since > before:
         raise Invalid("The value of changes-since must be less than or equal to changes-before.")
-    return Wanted(
-        project_id=_project(given) if everybodys else call.identity.project_id,
+    marker, power = call.value("marker"), given.get("power_state")
+    named = given.get("project_id", given.get("tenant_id"))
+    return ServersWanted(
+        project_id=named if every_project else call.identity.project_id,
         name=_expression(given.get("name", given.get("display_name"))),
         statuses=tuple(status.upper() for status in call.values("status")) or None,
-        power_state=_number(given, "power_state"),
+        power_state=None if power is None else _read(power, int, "power_state must be a number"),
         zone=given.get("availability_zone"),
         default_zone=call.settings.DEFAULT.default_availability_zone,
         equal=_equal(given),
         changed_since=since,
         changed_before=before,
         sort=_sort(call),
-        marker=None if call.value("marker") is None else usual(str(call.value("marker"))),
+        marker=None if marker is None else usual_uuid(marker),
         limit=at_most(call),
     )
 
 
-def next_page(call: Call, path: str, found: Sequence[Instance]) -> dict[str, Any]:
-    """Return the link to what comes behind a full page, or nothing behind one that is not."""
-    if not found or len(found) < at_most(call):
-        return {}
-    rest = [pair for pair in call.query if pair[0] != "marker"]
-    query = urlencode([*rest, ("marker", found[-1].uuid)])
-    return {"servers_links": [{"rel": "next", "href": f"{call.url}/v2.1/{path}?{query}"}]}
-
-
-def _heeded(call: Call) -> dict[str, str]:
-    """Return the parameters that narrow the list for this caller; of several, the last."""
-    given = dict(call.query)
-    if may(call, f"{_POLICY}:allow_all_filters"):
-        return given
-    heeded = _FOR_ALL.union(*(names for since, names in _SINCE if call.version.has(since)))
-    return {key: value for key, value in given.items() if key in heeded}
-
-
 def _all_tenants(call: Call, kind: str) -> bool:
-    """Return whether the servers of all projects are asked for, which takes a rule of its own."""
+    """Return whether the servers of all projects are requested, which has its own policy rule."""
     given = call.value("all_tenants")
-    if given is None:
+    if given is None or not boolean(given or True, f"all_tenants must be a boolean, not {given!r}"):
         return False
-    told = yes_or_no(given) if given else True
-    if told is None:
-        raise Invalid(f"all_tenants must be a boolean, not {given!r}")
-    if told:
-        require(call, f"{_POLICY}:{kind}:get_all_tenants", None)
-    return told
-
-
-def _project(given: Mapping[str, str]) -> str | None:
-    return given.get("project_id", given.get("tenant_id"))
+    require(call, f"{_POLICY}:{kind}:get_all_tenants", None)
+    return True
 
 
 def _can_be(key: str, value: str) -> bool:
-    """Return whether a server may be recorded of which this is true."""
     if key in _NEVER:
         return not value
+    if key == "locked":
+        return not boolean(value, f"locked must be a boolean, not {value!r}")
     if key in _ALWAYS_NO:
-        told = yes_or_no(value)
-        if told is None and key == "locked":
-            raise Invalid(f"locked must be a boolean, not {value!r}")
-        return not told
+        return not read_boolean(value)
     return value == "0" if key in _ALWAYS_ZERO else True
 
 
 def _equal(given: Mapping[str, str]) -> dict[str, str | datetime]:
     equal: dict[str, str | datetime] = {
-        column: usual(given[key]) if key == "uuid" else given[key]
+        column: usual_uuid(given[key]) if key == "uuid" else given[key]
         for key, column in _EQUAL.items()
         if key in given
     }
@@ -189,41 +126,36 @@ def _equal(given: Mapping[str, str]) -> dict[str, str | datetime]:
 
 
 def _expression(given: str | None) -> str | None:
-    """Return what names must meet; raises :class:`Invalid` for no regular expression."""
+    """Return the regular expression of a name; raises :class:`Invalid` for an invalid one."""
     if given is None:
         return None
-    told = f"{given!r} is no regular expression"
     if _NESTED.search(given):
-        raise Invalid(f"{told} that every database reads alike")
-    _read(given, re.compile, told)
+        raise Invalid(f"{given!r}: nested character sets are not supported")
+    _read(given, re.compile, f"{given!r} is not a regular expression")
     return given
 
 
 def _moment(given: Mapping[str, str], key: str) -> datetime | None:
-    return shape.read(shape.moment, given[key], key) if key in given else None
+    return formats.read(formats.moment, given[key], key) if key in given else None
 
 
-def _number(given: Mapping[str, str], key: str) -> int | None:
-    return _read(given[key], int, f"{key} must be a number") if key in given else None
-
-
-def _read(given: str, reader: Callable[[str], Any], told: str) -> Any:
+def _read(given: str, reader: Callable[[str], Any], fault: str) -> Any:
     try:
         return reader(given)
     except (ValueError, re.error, OverflowError, RecursionError):
-        raise Invalid(told) from None
+        raise Invalid(fault) from None
 
 
 def _sort(call: Call) -> tuple[tuple[str, bool], ...]:
-    """Return the columns to sort by; a key without a direction has that of the last, as in nova."""
+    """Return the columns to sort by; as in nova, further keys have the last direction."""
     keys, directions = call.values("sort_key"), call.values("sort_dir")
-    if set(keys).intersection(_HOSTS) and not may(call, f"{_POLICY}:allow_all_filters"):
+    if {"host", "node"}.intersection(keys) and not call.may(_ALL_FILTERS):
         raise Forbidden("Only administrators can sort servers by host or node.")
     last = directions[-1] if directions else "desc"
     pairs = zip_longest(keys or ("created_at",), directions[: len(keys or (1,))], fillvalue=last)
     found: dict[str, bool] = {}
     for key, direction in pairs:
-        # A column that comes again orders nothing more, and databases take only so many.
+        # A repeated column has no effect, and databases limit how many there may be.
         if column := SORT_KEYS[key]:
             found.setdefault(column, direction == "desc")
     return tuple(found.items()) or NEWEST_FIRST

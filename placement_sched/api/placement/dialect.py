@@ -1,4 +1,4 @@
-"""How the Placement API asks for versions and tells errors."""
+"""How the Placement API negotiates versions and reports errors."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -6,13 +6,12 @@ from typing import Any
 
 from webob.acceptparse import create_accept_header
 
+from placement_sched.api.blueprint import Seen
 from placement_sched.api.call import Answer
-from placement_sched.api.error_pages import HTML, TEXT, page
-from placement_sched.api.face import Seen
+from placement_sched.api.errors import NOT_FOUND
 from placement_sched.api.microversion import Headers, Version, Versioning
 from placement_sched.api.placement.microversions import ERROR_CODES
-from placement_sched.api.response import JSON
-from placement_sched.api.routing import NOT_FOUND
+from placement_sched.api.response import HTML, JSON, TEXT, page
 from placement_sched.errors import Error
 
 
@@ -24,7 +23,7 @@ class PlacementDialect:
     code; None is always.
     """
 
-    heeds_accept = True
+    refuses_other_types = True
     checks_every_value = False
 
     def __init__(self, versioning: Versioning, codes_since: Version | None = ERROR_CODES) -> None:
@@ -54,18 +53,18 @@ class PlacementDialect:
 
     def in_json(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
         """Return the error in placement's shape."""
-        told: dict[str, Any] = {"status": status, "title": title, "detail": error.detail}
+        shown: dict[str, Any] = {"status": status, "title": title, "detail": error.detail}
         if self._codes_since is None or (seen.version and seen.version.has(self._codes_since)):
-            told["code"] = error.code
-        told.update(seen.ids.as_json())
-        told.update(error.extra)
-        return Answer(status=status, body={"errors": [told]})
+            shown["code"] = error.code
+        shown.update(seen.ids.as_json())
+        shown.update(error.extra)
+        return Answer(status=status, body={"errors": [shown]})
 
 
 def _accepted(accept: str) -> str:
     """Return the type in which a client with this ``Accept`` header gets an error.
 
-    A header that cannot be parsed says nothing, as one that is missing.
+    A header that cannot be parsed is ignored.
     """
     if not accept:
         return JSON

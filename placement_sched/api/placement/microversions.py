@@ -5,8 +5,7 @@ Source: "REST API Version History" of the Placement documentation.
 
 from placement_sched.api.microversion import Version, Versioning
 
-VERSIONING = Versioning("placement", Version(1, 0), Version(1, 39))
-
+OLDEST = Version(1, 0)
 PROVIDER_AGGREGATES = Version(1, 1)
 CUSTOM_RESOURCE_CLASSES = Version(1, 2)
 MEMBER_OF_ON_PROVIDERS = Version(1, 3)
@@ -46,3 +45,8 @@ SAME_SUBTREE = Version(1, 36)
 REPARENTING = Version(1, 37)
 CONSUMER_TYPES = Version(1, 38)
 ANY_TRAITS = Version(1, 39)
+
+#: What "latest" means. Everything else that names the newest version derives it from here.
+NEWEST = ANY_TRAITS
+
+VERSIONING = Versioning("placement", OLDEST, NEWEST)

@@ -1,31 +1,35 @@
-"""Query values that several routes share: ``resources``, ``required`` and ``member_of``.
+"""What query strings ask for: ``resources``, ``required``, ``member_of``, and request groups.
 
-Source: Placement API reference, the parameters of these names of "List resource providers" and
-"List allocation candidates".
+Sources: Placement API reference, the parameters of these names of "List resource providers" and
+"List allocation candidates"; Placement documentation, "Granular Resource Requests"; the specs on
+string suffixes, ``same_subtree`` and ``root_required``.
 """
 
 import re
-from collections.abc import Sequence
-from uuid import UUID
+from collections.abc import Iterable, Sequence
 
+from placement_sched.api.call import Call
 from placement_sched.api.microversion import Version
-from placement_sched.api.placement.microversions import (
-    ANY_TRAITS,
-    FORBIDDEN_AGGREGATES,
-    FORBIDDEN_TRAITS,
-    REPEATED_MEMBER_OF,
+from placement_sched.api.placement import microversions as mv
+from placement_sched.errors import BadValue, Invalid, TooComplex
+from placement_sched.model.naming import read_uuid
+from placement_sched.model.placement.provider import MAX_INT
+from placement_sched.model.placement.query import (
+    AggregateTerms,
+    CandidatesQuery,
+    RequestGroup,
+    TraitTerms,
 )
-from placement_sched.api.schema import is_uuid
-from placement_sched.errors import Invalid
-from placement_sched.model.inventory import MAX_INT
-from placement_sched.model.query import AggregateTerms, TraitTerms
 
 # Around it Python's int(), and so OpenStack placement, takes white space, but no separators.
 _SPACE = r"[^\S\x1c-\x1f]*"
 _AMOUNT = re.compile(rf"{_SPACE}[+-]?[0-9]{{1,4000}}{_SPACE}")
+_KEY = re.compile(r"^(?:resources|required|member_of|in_tree)(?P<suffix>[a-zA-Z0-9_-]*)$")
+_LIMIT = re.compile("[1-9][0-9]*")
 _ANY = "in:"
 _NOT = "!"
-_ANY_FORMAT = "Invalid query string parameters: The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
+_FAULT = "Invalid query string parameters"
+_ANY_FORMAT = f"{_FAULT}: The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
 
 
 def parse_resources(text: str) -> dict[str, int]:
@@ -35,25 +39,23 @@ def parse_resources(text: str) -> dict[str, int]:
     """
     amounts = {}
     for part in text.split(","):
-        name, colon, amount = part.partition(":")
-        if not colon or ":" in amount:
+        name, colon, given = part.partition(":")
+        if not colon or ":" in given:
             got = part if text else "empty string"
             of = "" if part == text else f" This is a part of {text}"
             raise Invalid(
                 "Badly formed resources parameter. Expected resources query string parameter in "
                 f"form: ?resources=VCPU:2,MEMORY_MB:1024. Got: {got}.{of}"
             )
-        amounts[name] = _amount(name, amount)
+        if not _AMOUNT.fullmatch(given):
+            raise Invalid(
+                f"Requested resource {name} expected positive integer amount. Got: {given}."
+            )
+        amount = int(given)
+        if amount < 1:
+            raise Invalid(f"Requested resource {name} requires amount >= 1. Got: {amount}.")
+        amounts[name] = min(amount, MAX_INT + 1)
     return amounts
-
-
-def _amount(name: str, text: str) -> int:
-    if not _AMOUNT.fullmatch(text):
-        raise Invalid(f"Requested resource {name} expected positive integer amount. Got: {text}.")
-    amount = int(text)
-    if amount < 1:
-        raise Invalid(f"Requested resource {name} requires amount >= 1. Got: {amount}.")
-    return min(amount, MAX_INT + 1)
 
 
 def parse_traits(values: Sequence[str], version: Version, key: str = "required") -> TraitTerms:
@@ -62,7 +64,7 @@ def parse_traits(values: Sequence[str], version: Version, key: str = "required")
     ``A,!B`` from 1.22, ``in:A,B`` and repetition from 1.39; before, the last value counts.
     Whether the traits exist is not looked at. Raises :class:`Invalid`.
     """
-    if not version.has(ANY_TRAITS):
+    if not version.has(mv.ANY_TRAITS):
         values = values[-1:]
     required: list[frozenset[str]] = []
     forbidden: set[str] = set()
@@ -70,10 +72,10 @@ def parse_traits(values: Sequence[str], version: Version, key: str = "required")
         if value.startswith(_ANY):
             required.append(_any_of(value, version, key))
             continue
-        for name in _trait_names(value, value, version, key):
+        for name in _trait_names(value, version, key):
             if not name.startswith(_NOT):
                 required.append(frozenset({name}))
-            elif version.has(FORBIDDEN_TRAITS):
+            elif version.has(mv.FORBIDDEN_TRAITS):
                 # As in OpenStack placement, a mark too many forbids all the same.
                 forbidden.add(name.lstrip(_NOT))
             else:
@@ -83,18 +85,17 @@ def parse_traits(values: Sequence[str], version: Version, key: str = "required")
 
 
 def _any_of(value: str, version: Version, key: str) -> frozenset[str]:
-    if not version.has(ANY_TRAITS):
-        raise Invalid(
-            f"{_ANY_FORMAT} only supported since microversion 1.39. Got: {value} in '{key}'"
-        )
-    names = _trait_names(value.removeprefix(_ANY), value, version, key)
+    got = f"Got: {value} in '{key}'"
+    if not version.has(mv.ANY_TRAITS):
+        raise Invalid(f"{_ANY_FORMAT} only supported since microversion {mv.ANY_TRAITS}. {got}")
+    names = _trait_names(value, version, key)
     if any(name.startswith(_NOT) for name in names):
-        raise Invalid(f"{_ANY_FORMAT} does not support forbidden traits. Got: {value} in '{key}'")
+        raise Invalid(f"{_ANY_FORMAT} does not support forbidden traits. {got}")
     return frozenset(names)
 
 
-def _trait_names(text: str, value: str, version: Version, key: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
+def _trait_names(value: str, version: Version, key: str) -> list[str]:
+    names = [name.strip() for name in value.removeprefix(_ANY).split(",")]
     if not all(name.lstrip(_NOT) for name in names):
         raise _bad_traits(key, version, value, f"Got an empty trait in: {value}")
     return names
@@ -102,9 +103,9 @@ def _trait_names(text: str, value: str, version: Version, key: str) -> tuple[str
 
 def _bad_traits(key: str, version: Version, value: str, reason: str) -> Invalid:
     any_of = _ANY if value.startswith(_ANY) else ""
-    mark = _NOT if version.has(FORBIDDEN_TRAITS) and not any_of else ""
+    mark = _NOT if version.has(mv.FORBIDDEN_TRAITS) and not any_of else ""
     return Invalid(
-        f"Invalid query string parameters: Expected '{key}' parameter value of the form: "
+        f"{_FAULT}: Expected '{key}' parameter value of the form: "
         f"{any_of}HW_CPU_X86_VMX,{mark}CUSTOM_MAGIC. {reason}"
     )
 
@@ -117,16 +118,15 @@ def parse_member_of(
     ``uuid`` or ``in:uuid,uuid``; repeated from 1.24; ``!uuid`` and ``!in:uuid,uuid`` from 1.32.
     Raises :class:`Invalid`.
     """
-    if len(values) > 1 and not version.has(REPEATED_MEMBER_OF):
+    if len(values) > 1 and not version.has(mv.REPEATED_MEMBER_OF):
         raise Invalid(f"Multiple {key} parameters are not supported before 1.24")
     member_of: list[frozenset[str]] = []
     forbidden: set[str] = set()
     for value in values:
-        negated = value.startswith(_NOT)
         uuids = _uuids(value.removeprefix(_NOT), key)
-        if not negated:
+        if not value.startswith(_NOT):
             member_of.append(uuids)
-        elif version.has(FORBIDDEN_AGGREGATES):
+        elif version.has(mv.FORBIDDEN_AGGREGATES):
             forbidden |= uuids
         else:
             raise Invalid(
@@ -142,21 +142,148 @@ def _uuids(text: str, key: str) -> frozenset[str]:
             f"Multiple values for '{key}' must be prefixed with the 'in:' or '!in:' keyword using "
             f"the valid microversion. Got: {text}"
         )
-    return frozenset(_uuid(part, key) for part in text.removeprefix(_ANY).split(","))
+    uuids = set()
+    for part in text.removeprefix(_ANY).split(","):
+        uuid = read_uuid(part)
+        if uuid is None:
+            raise Invalid(
+                f"{_FAULT}: Expected '{key}' parameter to contain valid UUID(s). Got: {part}"
+            )
+        uuids.add(uuid)
+    return frozenset(uuids)
 
 
-def _uuid(text: str, key: str) -> str:
-    try:
-        return normal_uuid(text)
-    except ValueError:
+def query_of(call: Call) -> CandidatesQuery:
+    """Return the question that a query string, already of its schema, asks.
+
+    Raises :class:`Invalid` for what is malformed or contradicts itself, naming the parameter.
+    """
+    # Of several faults the one is reported that OpenStack placement reports.
+    root = _root(call)
+    ties = tuple(_tie(text) for text in call.values("same_subtree"))
+    suffixes = dict.fromkeys(match["suffix"] for key, _ in call.query if (match := _KEY.match(key)))
+    most = call.services.settings.placement.max_request_groups
+    if len(suffixes) > most:
+        raise TooComplex(
+            f"{_FAULT}: {len(suffixes)} request groups, where [placement] max_request_groups "
+            f"allows {most}."
+        )
+    groups = tuple(_group(call, suffix) for suffix in suffixes)
+    if not call.version.has(mv.SAME_SUBTREE):
+        _check_resourceless(call, groups, set())
+    _check_resources(call, groups)
+    for tie in ties:
+        if unknown := sorted(set(tie).difference(suffixes)):
+            raise BadValue(
+                f"Real suffixes should be specified in `same_subtree`: {unknown} not found in "
+                f"{sorted(suffixes)}."
+            )
+    _check_resourceless(call, groups, {suffix for tie in ties for suffix in tie})
+    _check_conflicts(groups)
+    # Of these two the first value counts, of all others the last: as in OpenStack placement.
+    policy, limit = call.first("group_policy"), call.first("limit")
+    if not policy and sum(1 for suffix in suffixes if suffix) > 1:
         raise Invalid(
-            f"Invalid query string parameters: Expected '{key}' parameter to contain valid "
-            f"UUID(s). Got: {text}"
-        ) from None
+            'The "group_policy" parameter is required when specifying more than one '
+            '"resources{N}" parameter.'
+        )
+    if limit is not None and not _LIMIT.fullmatch(limit):
+        raise Invalid(f"{_FAULT}: the first limit is not an amount: {limit}")
+    return CandidatesQuery(
+        groups=groups,
+        group_policy=policy if policy in {None, "isolate"} else "none",
+        root=root,
+        same_subtrees=ties,
+        limit=None if limit is None else min(int(limit[:12]), MAX_INT),
+    )
 
 
-def normal_uuid(text: str) -> str:
-    """Return a uuid in lower case with hyphens; raises :class:`ValueError` for what is none."""
-    if not is_uuid(text):
-        raise ValueError(text)
-    return str(UUID(text))
+def _root(call: Call) -> TraitTerms:
+    values = call.values("root_required")
+    if len(values) > 1:
+        raise Invalid(
+            "Query parameter 'root_required' may be specified only once.",
+            code="placement.query.duplicate_key",
+        )
+    if values and values[0].startswith(_ANY):
+        raise Invalid(f"{_FAULT}: 'root_required' takes no any-traits. Got: {values[0]}")
+    terms = parse_traits(values, call.version, "root_required")
+    if both := _both(terms):
+        raise BadValue(f"Conflicting required and forbidden traits found in root_required: {both}")
+    return terms
+
+
+def _tie(text: str) -> tuple[str, ...]:
+    """Return the suffixes of the groups whose providers shall be of one subtree."""
+    named = tuple(dict.fromkeys(suffix.strip() for suffix in text.split(",")))
+    if "" in named:
+        raise BadValue("Empty string (unsuffixed group) can not be specified in `same_subtree`")
+    return named
+
+
+def _group(call: Call, suffix: str) -> RequestGroup:
+    # Each value has to be well formed, the last one counts.
+    amounts = [parse_resources(text) for text in call.values(f"resources{suffix}")]
+    required, member_of, in_tree = f"required{suffix}", f"member_of{suffix}", f"in_tree{suffix}"
+    traits = parse_traits(call.values(required), call.version, required)
+    aggregates = parse_member_of(call.values(member_of), call.version, member_of)
+    tree = None
+    for text in call.values(in_tree):
+        tree = read_uuid(text.strip())
+        if tree is None:
+            raise Invalid(
+                f"{_FAULT}: Expected '{in_tree}' parameter to be a format of uuid. Got: {text}"
+            )
+    resources = tuple(amounts[-1].items()) if amounts else ()
+    return RequestGroup(
+        suffix=suffix, resources=resources, traits=traits, aggregates=aggregates, in_tree=tree
+    )
+
+
+def _check_resources(call: Call, groups: Iterable[RequestGroup]) -> None:
+    if any(group.resources for group in groups):
+        return
+    given = f"Got: {', '.join(sorted({key for key, _ in call.query})) or 'no parameters'}"
+    if call.version.has(mv.SAME_SUBTREE):
+        raise Invalid(
+            f"There must be at least one resources or resources[$S] parameter. {given}",
+            code="placement.query.missing_value",
+        )
+    raise Invalid(
+        f"At least one request group (`resources` or `resources{{$S}}`) is required. {given}"
+    )
+
+
+def _check_resourceless(call: Call, groups: Iterable[RequestGroup], tied: set[str]) -> None:
+    """Raise for a group without resources, unless a subtree ties it to others (from 1.36)."""
+    bare = [group.suffix for group in groups if not group.resources and group.suffix not in tied]
+    if bare and call.version.has(mv.SAME_SUBTREE):
+        raise BadValue(
+            "Resourceless suffixed group request should be specified in `same_subtree` query "
+            f"param: bad group(s) - {bare}."
+        )
+    keys = {key for key, _ in call.query}
+    for name, words in (("required", "traits"), ("member_of", "member_of"), ("in_tree", "in_tree")):
+        if orphans := [f"{name}{suffix}" for suffix in bare if f"{name}{suffix}" in keys]:
+            raise Invalid(
+                f"All request groups must specify resources. All {words} parameters must be "
+                "associated with resources. Found the following "
+                f"orphaned {words} keys: {', '.join(orphans)}"
+            )
+
+
+def _check_conflicts(groups: Iterable[RequestGroup]) -> None:
+    found = [
+        f"required{group.suffix}: ({both})" for group in groups if (both := _both(group.traits))
+    ]
+    if found:
+        raise Invalid(
+            "Conflicting required and forbidden traits found in the following traits keys: "
+            + ", ".join(found)
+        )
+
+
+def _both(terms: TraitTerms) -> str:
+    """Return the traits that are forbidden, and of which one is required."""
+    impossible = (any_of for any_of in terms.required if any_of <= terms.forbidden)
+    return ", ".join(sorted(set().union(*impossible)))

@@ -1,16 +1,30 @@
-"""Requests to place and to explain, as their JSON bodies ask the scheduler.
+"""The JSON bodies of select_destinations and explain, for the routes and the command line."""
 
-The routes and the command line without a server come in here alike, with a body of its schema.
-"""
-
-from typing import Any
-
-from placement_sched.model.report import View
+from placement_sched.api.call import Call
+from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
+from placement_sched.api.schema import Schemas
+from placement_sched.model.document import Json, with_whole_numbers
+from placement_sched.model.host_aggregate import POLICY_KEY
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
-from placement_sched.model.whole_numbers import with_whole_numbers
-from placement_sched.scheduler.service import Scheduler
+from placement_sched.model.results.stages import View
+from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.schemas.parts import AMOUNT, BOOLEAN, NAME, a_list, an_object, or_null
 
-Json = dict[str, Any]
+_PLACING: Json = {"request_spec": REQUEST_SPEC, "return_alternates": BOOLEAN, "claim": BOOLEAN}
+#: An option's value in JSON; the settings check whether it is of the option's type.
+_VALUE: Json = {
+    "type": ["string", "number", "boolean", "array"],
+    "items": {"type": ["string", "number", "boolean"]},
+}
+_EXPLAINING: Json = {
+    **_PLACING,
+    "overrides": or_null({"type": "object", "additionalProperties": _VALUE}),
+    "hosts": or_null(a_list(NAME)),
+    "max_rejected": AMOUNT,
+    "policy": or_null(NAME),
+}
+SELECT = Schemas(an_object(_PLACING, "request_spec"))
+EXPLAIN = Schemas(an_object(_EXPLAINING, "request_spec"))
 
 
 def select(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
@@ -38,3 +52,10 @@ def explain(scheduler: Scheduler, body: Json) -> Json:
         alternates=body.get("return_alternates", False),
         policy=body.get("policy"),
     )
+
+
+def check_policy_hint(call: Call) -> None:
+    """Raise :class:`Forbidden` where the body names a scheduling policy and the caller may not."""
+    given = call.body["request_spec"].get("scheduler_hints") or {}
+    if POLICY_KEY in given or call.body.get("policy"):
+        call.check("scheduler:policies:hint")

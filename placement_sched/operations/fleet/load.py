@@ -1,83 +1,190 @@
-"""Loads a fleet file into a database, wholly or not at all, and writes one from it."""
+"""Loads a fleet file into a database, wholly or not at all; dumps one; says what a load changes."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from typing import Any, TypeVar
 
-from placement_sched.config.settings import Settings
-from placement_sched.db.connection import Connection
-from placement_sched.db.transaction import Database
+from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
-from placement_sched.operations.fleet.applying import Told, apply
-from placement_sched.operations.fleet.blame import AgainstError
-from placement_sched.operations.fleet.changes import Change, changes
-from placement_sched.operations.fleet.laying import laid, terms_of
-from placement_sched.operations.fleet.marked import Marked
-from placement_sched.operations.fleet.reading import read
-from placement_sched.operations.fleet.showing import show, text_of
+from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode
+from placement_sched.model.retrying import retrying
+from placement_sched.operations.fleet.apply import Progress, apply
+from placement_sched.operations.fleet.apply_providers import EntryError
+from placement_sched.operations.fleet.cloud import ConsumerState, State, changed, read_state
+from placement_sched.operations.fleet.dump import document_of, to_yaml
+from placement_sched.operations.fleet.merge import merge, terms_of
+from placement_sched.operations.fleet.yaml_file import YamlFile
+from placement_sched.settings import Settings
 from placement_sched.store import change_counters
 
-#: The change counter whose row lets two loads take turns.
+V = TypeVar("V")
+
+NEW, CHANGED, GONE = "new", "changed", "gone"
+
+#: Fields of a thing that are not shown.
+_HIDDEN = frozenset({"uuid", "generation", "version", "created_at", "updated_at", "id"})
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is new, changed or gone; of a changed one, what was and what will be.
+
+    ``kind`` is the noun, ``name`` what people call it, ``details`` old and new value by field.
+    """
+
+    what: str
+    kind: str
+    name: str
+    details: tuple[tuple[str, Any, Any], ...] = ()
+
+
+def _node_name(node: ComputeNode) -> str:
+    host, name = node.host, node.hypervisor_hostname
+    return host if host == name else f"{host} {name}"
+
+
+#: The things of a cloud in the order of a file's sections: field of the state, noun, and name.
+_KINDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "flavors": ("flavor", lambda one: one.flavor.name),
+    "images": ("image", lambda one: one.image.name or one.image.uuid),
+    "server_groups": ("server group", lambda one: one.name),
+    "nodes": ("host", _node_name),
+    "services": ("service", lambda one: f"{one.binary} of {one.host}"),
+    "providers": ("provider", lambda one: one.name),
+    "aggregates": ("aggregate", lambda one: one.name),
+    "instances": ("instance", lambda one: one.display_name),
+}
+
+
+def differences(before: State, after: State) -> tuple[Difference, ...]:
+    """Return how two clouds differ, in a file's order, but for what comes with new hosts."""
+    classes = sorted(after.resource_classes - before.resource_classes)
+    found = [Difference(NEW, "resource class", name) for name in classes]
+    found += [Difference(NEW, "trait", name) for name in sorted(after.traits - before.traits)]
+    implied = _implied(before, after)
+    for field, (kind, name_of) in _KINDS.items():
+        things = getattr(after, field)
+        shown = {key: one for key, one in things.items() if (field, key) not in implied}
+        found += _things(kind, getattr(before, field), shown, name_of)
+
+    def consumer_name(consumer: ConsumerState) -> str:
+        instance = after.instances.get(consumer.uuid)
+        return consumer.uuid if instance is None else instance.display_name
+
+    kind = "allocations of"
+    found += _things(kind, before.consumers, after.consumers, consumer_name)
+    gone = [one for uuid, one in before.consumers.items() if uuid not in after.consumers]
+    return (*found, *(Difference(GONE, kind, consumer_name(one)) for one in gone))
+
+
+def _implied(before: State, after: State) -> set[tuple[str, Any]]:
+    """Return the services and root providers that are new because their hosts are."""
+    new = {uuid: one for uuid, one in after.nodes.items() if uuid not in before.nodes}
+    services = {(one.host, COMPUTE_BINARY) for one in new.values()} - before.services.keys()
+    plain = {
+        ("services", key)
+        for key in services
+        if (one := after.services.get(key)) and not (one.disabled or one.forced_down)
+    }
+    return plain | {("providers", uuid) for uuid in new if uuid not in before.providers}
+
+
+def _things(
+    kind: str, before: Mapping[Any, V], after: Mapping[Any, V], name_of: Callable[[V], str]
+) -> Iterator[Difference]:
+    for key, one in changed(before, after).items():
+        if (old := before.get(key)) is None:
+            yield Difference(NEW, kind, name_of(one))
+        else:
+            yield Difference(CHANGED, kind, name_of(one), tuple(_details("", old, one)))
+
+
+def _details(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    if old == new:
+        return
+    if is_dataclass(old) and is_dataclass(new):
+        for field in fields(old):
+            if field.name not in _HIDDEN or not place:
+                under = field.name if not place else f"{place}.{field.name}"
+                shown = "" if field.name in {"flavor", "image"} and not place else under
+                yield from _details(shown, getattr(old, field.name), getattr(new, field.name))
+    elif isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}, key=str):
+            yield from _details(f"{place}.{key}".lstrip("."), old.get(key), new.get(key))
+    else:
+        yield place, _as_json(old), _as_json(new)
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, frozenset | set | tuple):
+        return [_as_json(one) for one in (value if isinstance(value, tuple) else sorted(value))]
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(one) for key, one in value.items()}
+    if is_dataclass(value):
+        names = [one.name for one in fields(value) if one.name not in {"created_at", "updated_at"}]
+        return {name: _as_json(getattr(value, name)) for name in names}
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+#: The change counter whose row makes two loads take turns.
 SUBJECT = "fleet"
-#: How many steps a load is told of.
+#: How often a load reports its progress.
 STEPS = 9
-#: How often a load starts again where others changed something of it meanwhile.
+#: How often a load starts again after concurrent updates.
 _ATTEMPTS = 10
 
 
-class _UndoneError(Exception):
-    """Ends the transaction of a dry run, which tells what would have changed."""
-
-    def __init__(self, found: tuple[Change, ...]) -> None:
-        super().__init__("a dry run")
-        self.changes = found
+class _DryRunError(Exception):
+    """Ends the transaction of a dry run; its arguments are what would have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """Loads and dumps a database's cloud, by the settings' ratios where a file tells none."""
+    """Loads and dumps the cloud of a database; ratios that a file omits are the settings'."""
 
     database: Database
     settings: Settings
     clock: Clock
 
-    def load(self, text: str, name: str, *, dry_run: bool, told: Told) -> tuple[Change, ...]:
-        """Make of the cloud what a file (``text``, called ``name``) says; return what changes.
+    def load(
+        self, text: str, name: str, *, dry_run: bool, progress: Progress
+    ) -> tuple[Difference, ...]:
+        """Make the cloud what a file (``text``, called ``name``) says; return what changes.
 
-        One transaction: all of it, or (by an error) nothing. A dry run is the same, but undone at
-        the end, so that what it tells a load can do. Raises :class:`Invalid` with line and
-        column for a file that cannot be, and :class:`Conflict` where the cloud is against it.
+        It is one transaction, which a dry run undoes at its end. Raises :class:`Invalid` with line
+        and column for a wrong file, and :class:`Conflict` where the cloud does not allow it.
         """
-        told("the file")
-        work = partial(self._load, file=Marked(text, name), dry_run=dry_run, told=told)
-        for _ in range(_ATTEMPTS):
-            try:
-                return self.database.write(work)
-            except _UndoneError as undone:
-                return undone.changes
-            except ConcurrentUpdate:
-                continue
-        raise ConcurrentUpdate("others changed the same things again and again; try again")
+        progress("the file")
+        work = partial(self._load, file=YamlFile(text, name), dry_run=dry_run, progress=progress)
+        try:
+            return retrying(lambda: self.database.write(work), _ATTEMPTS)
+        except _DryRunError as done:
+            return done.args
+        except ConcurrentUpdate:
+            what = f"concurrent updates; gave up after {_ATTEMPTS} attempts"
+            raise ConcurrentUpdate(what) from None
 
     def dump(self) -> str:
         """Return the file that, loaded into an empty database, makes this cloud."""
         terms = terms_of(self.settings, self.clock())
         with self.database.snapshot() as connection:
-            return text_of(show(read(connection, terms.nobody), terms))
+            return to_yaml(document_of(read_state(connection, terms.unknown_owner), terms))
 
     def _load(
-        self, connection: Connection, file: Marked, *, dry_run: bool, told: Told
-    ) -> tuple[Change, ...]:
+        self, connection: Connection, file: YamlFile, *, dry_run: bool, progress: Progress
+    ) -> tuple[Difference, ...]:
         change_counters.bump(connection, SUBJECT)
-        told("what there is")
+        progress("the present cloud")
         now = self.clock()
         terms = terms_of(self.settings, now)
-        before, after = file.read(lambda document: laid(connection, document, terms))
+        before, after = file.read(lambda document: merge(connection, document, terms))
         try:
-            apply(connection, before, after, now, told, terms.policies)
-        except AgainstError as against:
-            raise file.told_at(against.cause, against.keys) from None
-        found = changes(before, after)
+            apply(connection, before, after, now, progress, terms.policies)
+        except EntryError as refused:
+            raise file.at_entry(refused.cause, refused.keys) from None
+        found = differences(before, after)
         if dry_run:
-            raise _UndoneError(found)
+            raise _DryRunError(*found)
         return found

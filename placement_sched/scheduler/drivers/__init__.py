@@ -10,8 +10,7 @@ from random import Random
 from typing import ClassVar
 
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.folder import classes_in
-from placement_sched.scheduler.plugin import SchedulerPlugin
+from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost
 
 

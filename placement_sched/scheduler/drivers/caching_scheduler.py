@@ -11,7 +11,7 @@ class CachingScheduler(FilterScheduler):
     What hosts reported is read again when ``[scheduler] periodic_task_interval`` seconds have gone
     by; until then each process goes by what it read, less what it placed itself. Which candidates
     there are, whether hosts are up and what is claimed is never kept, so that a claim cannot go
-    wrong by it. An explanation tells the age under ``host_states``. Was removed in nova 19 (Stein).
+    wrong by it. An explanation shows the age under ``host_states``. Was removed in nova 19 (Stein).
     """
 
     name = "caching_scheduler"

@@ -13,7 +13,7 @@ class ChanceScheduler(BaseDriver):
     """Takes any host that is up and enabled, whatever filters and weighers are enabled.
 
     Only hosts that the candidates search finds come into question, so that what is chosen can be
-    claimed; ``ignore_hosts`` and the like are heeded. Instances of one request go to different
+    claimed; ``ignore_hosts`` and the like hold. Instances of one request go to different
     hosts while there are enough. Was removed in nova 19 (Stein).
     """
 

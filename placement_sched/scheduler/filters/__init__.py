@@ -1,23 +1,47 @@
-"""Host filters: each refuses hosts that a request cannot go to.
+"""Host filters: each rejects hosts that a request cannot go to.
 
-A filter has nova's interface. Write :meth:`~BaseHostFilter.host_passes`, as nova's filters do, or,
-better, :meth:`~BaseHostFilter.refusal`, so that the explanation can say why. One that works out
-the same for every host, or has nothing to say about most requests, adds
-:meth:`~BaseHostFilter.for_request`.
+Write :meth:`~BaseHostFilter.refusal`, which says why a host is rejected; or
+:meth:`~BaseHostFilter.for_request`, where something is the same for every host, most requests pass,
+or limits are to be handed on with a host. Neither changes the host state. ``host_passes``,
+``_filter_one`` and ``filter_all`` work as in nova (see ``scheduler/filtering.py``).
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.folder import classes_in
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugin import SchedulerPlugin
+from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 
-#: What a filter asks of one host: why the request may not go there, or None where it may.
-Question = Callable[[HostState], Refusal | None]
+__all__ = ["BaseHostFilter", "CandidateFilterMixin", "HostState", "Passed", "Question"]
+__all__ += ["Refusal", "RequestSpec", "Verdict", "all_filters"]
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A host passes: ``limits`` are handed on in the selection, ``candidates`` are those left.
+
+    None leaves the host's allocation candidates as they are.
+    """
+
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    candidates: Sequence[Any] | None = None
+
+    def hand_on(self, host_state: HostState) -> None:
+        """Write the result to the host state, for the filters and weighers that come after."""
+        host_state.limits.update(self.limits)
+        if self.candidates is not None:
+            host_state.allocation_candidates = self.candidates
+
+
+#: Why a request may not go to a host; else what is handed on with the host, or None for nothing.
+Verdict = Refusal | Passed | None
+
+#: What a filter asks of one host for a request.
+Question = Callable[[HostState], Verdict]
 
 
 class BaseHostFilter(SchedulerPlugin):
@@ -30,34 +54,35 @@ class BaseHostFilter(SchedulerPlugin):
     #: Whether the filter also runs when an instance is rebuilt on the host it is on.
     RUN_ON_REBUILD = False
 
-    def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
-        """Return whether the request may go to this host."""
-        kind = type(self)
-        if kind.refusal is BaseHostFilter.refusal and not kind.prepares():
-            raise NotImplementedError(f"{type(self).__name__} has neither host_passes nor refusal")
-        return self.refusal(host_state, spec_obj) is None
+    #: The scheduler hints that name hosts or instances which a limit on candidates might cut away.
+    unlimited_hints: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Let a class that writes one of ``refusal`` and ``for_request`` answer the other by it."""
+        super().__init_subclass__(**arguments)
+        own = vars(cls).keys() & {"refusal", "for_request"}
+        if own == {"refusal"}:
+            cls.for_request = BaseHostFilter.for_request  # type: ignore[method-assign]
+        elif own == {"for_request"}:
+            cls.refusal = _by_question(cls.for_request)  # type: ignore[method-assign]
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return why the request may not go to this host, or None where it may."""
-        if self.prepares():
-            ask = self.for_request(spec_obj)
-            return None if ask is None else ask(host_state)
-        if self.host_passes(host_state, spec_obj):
-            return None
-        return Refusal(f"refused by {type(self).__name__}")
+        raise NotImplementedError(f"{type(self).__name__} has neither host_passes nor refusal")
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
         """Return what to ask of each host for this request; None where every host passes.
 
-        It takes the place of ``refusal``, and is called once per instance. A class that overrides
-        how its parent decides in another way is asked in that way.
+        It is called once per instance.
         """
         return lambda host_state: self.refusal(host_state, spec_obj)
 
-    @classmethod
-    def prepares(cls) -> bool:
-        """Return whether the class has a ``for_request`` of its own."""
-        return cls.for_request is not BaseHostFilter.for_request
+    def verdicts(
+        self, hosts: Sequence[HostState], spec_obj: RequestSpec
+    ) -> Sequence[Verdict] | None:
+        """Return the verdict on each host, in their order; None where every host passes."""
+        ask = self.for_request(spec_obj)
+        return None if ask is None else [ask(host) for host in hosts]
 
     def check(self, spec_obj: RequestSpec) -> None:
         """Raise :class:`~placement_sched.errors.Invalid` where no host could make sense of this.
@@ -65,33 +90,50 @@ class BaseHostFilter(SchedulerPlugin):
         Asked once per request, before any host is looked at.
         """
 
+    def run_filter_for_index(self, index: int) -> bool:
+        """Return whether to run for the instance of this index (from 0) of a request."""
+        return index == 0 or not self.run_filter_once_per_request
+
+    # nova's names, which third-party filters override or call
+
+    def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
+        """Return whether the request may go to this host; as in nova, write limits to its state."""
+        ask = self.for_request(spec_obj)
+        verdict = None if ask is None else ask(host_state)
+        if isinstance(verdict, Passed):
+            verdict.hand_on(host_state)
+        return not isinstance(verdict, Refusal)
+
     def _filter_one(self, obj: HostState, spec_obj: RequestSpec) -> bool:
-        """Return whether one host passes; the seam that nova's filters have for doing more."""
         return self.host_passes(obj, spec_obj)
 
     def filter_all(
         self, filter_obj_list: Iterable[HostState], spec_obj: RequestSpec
     ) -> Iterable[HostState] | None:
-        """Return the hosts that pass; None refuses all of them."""
-        return self._passing(filter_obj_list, spec_obj)
+        """Return the hosts that pass; None rejects all of them."""
+        return (host for host in filter_obj_list if self._filter_one(host, spec_obj))
 
-    def _passing(self, hosts: Iterable[HostState], spec_obj: RequestSpec) -> Iterator[HostState]:
-        return (host for host in hosts if self._filter_one(host, spec_obj))
 
-    def run_filter_for_index(self, index: int) -> bool:
-        """Return whether to run for the instance of this index (from 0) of a request."""
-        return index == 0 or not self.run_filter_once_per_request
+def _by_question(for_request: Callable[[Any, RequestSpec], Question | None]) -> Any:
+    """Return the ``refusal`` that asks what a class's own ``for_request`` returns."""
+
+    def refusal(plugin: Any, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+        ask = for_request(plugin, spec_obj)
+        verdict = None if ask is None else ask(host_state)
+        return verdict if isinstance(verdict, Refusal) else None
+
+    return refusal
 
 
 class CandidateFilterMixin:
-    """For filters that judge the ways to allocate on a host, not only the host."""
+    """For nova's filters that judge the ways to allocate on a host, not only the host."""
 
     def filter_candidates(
         self, host_state: HostState, filter_func: Callable[[Any], object]
     ) -> list[Any]:
-        """Return the host's allocation candidates that pass, and leave only them on the host.
+        """Leave only the allocation candidates that pass on the host, and return them.
 
-        Where none is returned the filter is to refuse the host.
+        Where none is returned the filter is to reject the host.
         """
         good = [one for one in host_state.allocation_candidates if filter_func(one)]
         host_state.allocation_candidates = good

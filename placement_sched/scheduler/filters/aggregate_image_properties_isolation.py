@@ -2,11 +2,9 @@
 
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
 from placement_sched.scheduler.filters.utils import aggregate_metadata_get_by_host
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.plugin import in_group
 
 
 class AggregateImagePropertiesIsolation(BaseHostFilter):
@@ -25,31 +23,24 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
 
-    options = (
-        (
-            "filter_scheduler",
-            cfg.StrOpt(
-                "aggregate_image_properties_isolation_namespace",
-                deprecated_group="DEFAULT",
-                help="What keys of aggregate metadata begin with, before the separator, that "
-                "AggregateImagePropertiesIsolation heeds. Unset: it heeds all.",
-            ),
+    options = in_group(
+        "filter_scheduler",
+        cfg.StrOpt("aggregate_image_properties_isolation_namespace", deprecated_group="DEFAULT"),
+        "What keys of aggregate metadata begin with, before the separator, that "
+        "AggregateImagePropertiesIsolation compares. Unset: it compares all.",
+        cfg.StrOpt(
+            "aggregate_image_properties_isolation_separator",
+            default=".",
+            deprecated_group="DEFAULT",
         ),
-        (
-            "filter_scheduler",
-            cfg.StrOpt(
-                "aggregate_image_properties_isolation_separator",
-                default=".",
-                deprecated_group="DEFAULT",
-                help="What separates aggregate_image_properties_isolation_namespace from the rest "
-                "of the key.",
-            ),
-        ),
+        "What separates aggregate_image_properties_isolation_namespace from the rest of the key.",
     )
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return the first property, by name, whose value the aggregates do not have."""
-        prefix = self._prefix()
+        options = self.settings.filter_scheduler
+        prefix = options.aggregate_image_properties_isolation_namespace or ""
+        prefix += (options.aggregate_image_properties_isolation_separator or "") if prefix else ""
         properties = spec_obj.image.properties
         for key, allowed in sorted(aggregate_metadata_get_by_host(host_state).items()):
             value = properties.get(key) if key.startswith(prefix) else None
@@ -59,9 +50,3 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
                 reason = f"{key}: the image has {value}, the aggregates {', '.join(found)}"
                 return Refusal(reason, value, found)
         return None
-
-    def _prefix(self) -> str:
-        options = self.settings.filter_scheduler
-        namespace = options.aggregate_image_properties_isolation_namespace
-        separator = options.aggregate_image_properties_isolation_separator or ""
-        return f"{namespace}{separator}" if namespace else ""

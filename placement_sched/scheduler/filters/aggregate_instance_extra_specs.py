@@ -3,12 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter, extra_specs_ops
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, extra_specs_ops
 from placement_sched.scheduler.filters.utils import aggregate_metadata_get_by_host
-from placement_sched.scheduler.host_state import HostState
-
-_SCOPE = "aggregate_instance_extra_specs"
 
 
 class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
@@ -29,10 +25,9 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return the first extra spec that the aggregates do not satisfy, with what they say."""
-        metadata: dict[str, set[str]] | None = None
-        for key, name, wanted in asked_of_aggregates(spec_obj):
-            if metadata is None:
-                metadata = aggregate_metadata_get_by_host(host_state)
+        asked = list(asked_of_aggregates(spec_obj))
+        metadata = aggregate_metadata_get_by_host(host_state) if asked else {}
+        for key, name, wanted in asked:
             values = sorted(metadata.get(name, ()))
             if not values:
                 return Refusal(f"{key}: {wanted!r} asked, no aggregate of the host has it", wanted)
@@ -45,10 +40,8 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
 def asked_of_aggregates(spec_obj: RequestSpec) -> Iterator[tuple[str, str, str]]:
     """Yield extra spec, metadata key and wanted value of what the flavor asks of aggregates."""
     for key, wanted in spec_obj.flavor.extra_specs.items():
-        scope, colon, name = key.partition(":")
-        if not colon:
-            yield key, key, wanted
-        elif scope == _SCOPE:
+        name = key.removeprefix("aggregate_instance_extra_specs:")
+        if ":" not in key or name != key:
             yield key, name, wanted
 
 
@@ -57,13 +50,13 @@ def any_matches(values: Iterable[str], wanted: str) -> bool:
 
     Raises :class:`ValueError` where none does and one is not comparable.
     """
-    incomparable: ValueError | None = None
+    incomparable = []
     for value in values:
         try:
             if extra_specs_ops.match(value, wanted):
                 return True
         except ValueError as wrong:
-            incomparable = wrong
-    if incomparable is not None:
-        raise incomparable
+            incomparable.append(wrong)
+    if incomparable:
+        raise incomparable[-1]
     return False

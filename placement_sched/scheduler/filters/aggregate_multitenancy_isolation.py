@@ -1,15 +1,13 @@
 """AggregateMultiTenancyIsolation: keep projects out of aggregates that are others'."""
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.model.naming import in_short
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
 from placement_sched.scheduler.filters.utils import aggregate_metadata_get_by_host
-from placement_sched.scheduler.host_state import HostState
 
 #: What metadata keys begin with that name a project.
 _KEY = "filter_tenant_id"
 #: Projects that a reason names; there may be hundreds.
-_TOLD = 3
+_SHOWN = 3
 
 
 class AggregateMultiTenancyIsolation(BaseHostFilter):
@@ -25,12 +23,10 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return the request's project and those that the host is for."""
-        metadata = aggregate_metadata_get_by_host(host_state)
-        tags = [values for key, values in metadata.items() if key.startswith(_KEY)]
-        allowed = set[str]().union(*tags)
+        metadata = aggregate_metadata_get_by_host(host_state).items()
+        allowed = set[str]().union(*(values for key, values in metadata if key.startswith(_KEY)))
         if not allowed or spec_obj.project_id in allowed:
             return None
         asked, names = spec_obj.project_id, sorted(allowed)
-        more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
-        reason = f"project {asked} asked, the host is for {', '.join(names[:_TOLD])}{more}"
+        reason = f"project {asked} asked, the host is for {in_short(names, _SHOWN)}"
         return Refusal(reason, asked, names)

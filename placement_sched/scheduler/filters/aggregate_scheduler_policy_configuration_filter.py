@@ -2,9 +2,7 @@
 
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter, Question
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal
 from placement_sched.scheduler.policies.selectors.hint import policy_hint
 
 
@@ -19,7 +17,7 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what tells the policies that a host is under, where the hint's is none of them."""
+        """Return what compares the policies that a host is under with the hint's."""
         asked = policy_hint(spec_obj)
         if asked is None:
             return None

@@ -1,9 +1,6 @@
 """AllHostsFilter: refuses no host."""
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
 
 
 class AllHostsFilter(BaseHostFilter):

@@ -1,12 +1,8 @@
 """AvailabilityZoneFilter: only hosts of the availability zone that is asked for."""
 
-from placement_sched.model.host_aggregate import ZONE_KEY
-from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.model.zones import zones
-from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.model.host_aggregate import ZONE_KEY, zones
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
-from placement_sched.scheduler.host_state import HostState
 
 
 class AvailabilityZoneFilter(BaseHostFilter):
@@ -26,7 +22,7 @@ class AvailabilityZoneFilter(BaseHostFilter):
         if not wanted:
             return None
         named = zones(",".join(aggregate_values_from_key(host_state, ZONE_KEY)))
-        has = named or frozenset({self.settings.DEFAULT.default_availability_zone})
+        has = named or {self.settings.DEFAULT.default_availability_zone}
         if wanted & has:
             return None
         asked, found = sorted(wanted), sorted(has)

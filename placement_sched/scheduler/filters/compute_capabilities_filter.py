@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter, Question, extra_specs_ops
-from placement_sched.scheduler.filters.host_values import ADDRESS_BITS, value_at
+from placement_sched.scheduler.filters import BaseHostFilter, Question, Refusal, extra_specs_ops
+from placement_sched.scheduler.filters.utils import ADDRESS_BITS, value_at
 from placement_sched.scheduler.host_state import HostState
 
-_SCOPE = "capabilities"
 _BITS_ASKED = "hw:maxphysaddr_bits"
+#: An extra spec, the names to walk down for it, and the value wanted there. There are no names for
+#: a key without a scope, which may be meant for others.
+_Asked = tuple[str, Sequence[str], str]
 
 
 class ComputeCapabilitiesFilter(BaseHostFilter):
@@ -35,16 +36,14 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
                 extra_specs_ops.check(key, wanted)
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what tells of the first extra spec that a host does not satisfy."""
+        """Return what looks for the first extra spec that a host does not satisfy."""
         asked = tuple(_asked(spec_obj))
         return partial(_refusal, asked) if asked else None
 
 
-def _refusal(
-    asked: Iterable[tuple[str, Sequence[str], str]], host_state: HostState
-) -> Refusal | None:
+def _refusal(asked: Iterable[_Asked], host_state: HostState) -> Refusal | None:
     for key, path, wanted in asked:
-        if not path and not _has(host_state, key):
+        if not path and not hasattr(host_state, key) and key not in host_state.stats:
             continue
         value = value_at(host_state, path or [key])
         if value is None:
@@ -54,20 +53,12 @@ def _refusal(
     return None
 
 
-def _asked(spec_obj: RequestSpec) -> Iterator[tuple[str, Sequence[str], str]]:
-    """Yield extra spec, the names to walk down for it, and the value wanted there.
-
-    There are no names to walk down for a key without a scope, which may be meant for others. As in
-    nova, the bits of addresses come last.
-    """
+def _asked(spec_obj: RequestSpec) -> Iterator[_Asked]:
+    """Yield what the flavor asks; as in nova, the bits of addresses come last."""
     extra_specs = spec_obj.flavor.extra_specs
     for key, wanted in extra_specs.items():
         scope, *path = key.split(":")
-        if scope == _SCOPE or not path:
+        if scope == "capabilities" or not path:
             yield key, path, wanted
     if bits := extra_specs.get(_BITS_ASKED):
         yield _BITS_ASKED, ADDRESS_BITS, f">= {bits}"
-
-
-def _has(host_state: HostState, name: str) -> bool:
-    return hasattr(host_state, name) or name in host_state.stats

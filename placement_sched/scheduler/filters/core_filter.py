@@ -1,12 +1,10 @@
-"""CoreFilter: only hosts with enough virtual CPUs left."""
+"""CoreFilter and AggregateCoreFilter: only hosts with enough virtual CPUs left."""
 
 from oslo_log import log
 
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.filters.room import Room, reported_ratio
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Passed, Question, Verdict
+from placement_sched.scheduler.filters.room import HostRoom, aggregate_ratio, reported_ratio
 
 LOG = log.getLogger(__name__)
 
@@ -16,7 +14,7 @@ class CoreFilter(BaseHostFilter):
 
     A host may give away its CPUs times the ``cpu_allocation_ratio`` that it reports, or, where it
     reports none, that of ``[DEFAULT] cpu_allocation_ratio`` or ``initial_cpu_allocation_ratio``.
-    One instance never gets more CPUs than the host really has. A host that does not tell how many
+    One instance never gets more CPUs than the host really has. A host that does not report how many
     it has passes, with a warning in the log. The limit, in virtual CPUs, is handed on as ``vcpu``
     in the selection's ``limits``.
 
@@ -28,13 +26,34 @@ class CoreFilter(BaseHostFilter):
         """Return how many virtual CPUs the host may give away for each that it has."""
         return reported_ratio(host_state, "cpu_allocation_ratio", self.settings)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return how many virtual CPUs are asked for and how many are free."""
-        if not host_state.vcpus_total:
-            LOG.warning("host %s does not tell how many CPUs it has", host_state.host)
-            return None
-        ratio = self.allocation_ratio(host_state)
-        room = Room(host_state.vcpus_total, host_state.vcpus_used, ratio)
-        if room.limit > 0:
-            host_state.limits["vcpu"] = room.limit
-        return room.refusal(spec_obj.vcpus, "VCPU")
+    def for_request(self, spec_obj: RequestSpec) -> Question:
+        """Return what compares the virtual CPUs that are asked for with those that are free."""
+
+        def verdict(host_state: HostState) -> Verdict:
+            if not host_state.vcpus_total:
+                LOG.warning("host %s does not report how many CPUs it has", host_state.host)
+                return None
+            ratio = self.allocation_ratio(host_state)
+            room = HostRoom(host_state.vcpus_total, host_state.vcpus_used, ratio)
+            limits = {"vcpu": room.limit} if room.limit > 0 else {}
+            return room.refusal(spec_obj.vcpus, "VCPU") or Passed(limits)
+
+        return verdict
+
+
+class AggregateCoreFilter(CoreFilter):
+    """Lets hosts pass that have enough virtual CPUs left by the ratio of their aggregates.
+
+    The ratio is ``cpu_allocation_ratio`` in the metadata of an aggregate; of several the smallest
+    counts. Where none of the host's aggregates has one, or one is not a number, which is logged, it
+    is the ratio that CoreFilter goes by. All else is as there.
+
+    The ratio can only narrow: what a host's inventory does not have, placement does not offer. So
+    give hosts the largest ratio that is meant, and aggregates the smaller ones. nova had this
+    filter until Ussuri.
+    """
+
+    def allocation_ratio(self, host_state: HostState) -> float:
+        """Return the smallest ratio of the aggregates, or the host's own."""
+        own = super().allocation_ratio(host_state)
+        return aggregate_ratio(host_state, "cpu_allocation_ratio", own)

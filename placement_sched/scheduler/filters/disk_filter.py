@@ -1,10 +1,8 @@
-"""DiskFilter: only hosts with enough disk left."""
+"""DiskFilter and AggregateDiskFilter: only hosts with enough disk left."""
 
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.filters.room import Room, reported_ratio
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Passed, Question, Verdict
+from placement_sched.scheduler.filters.room import HostRoom, aggregate_ratio, reported_ratio
 
 
 class DiskFilter(BaseHostFilter):
@@ -23,13 +21,32 @@ class DiskFilter(BaseHostFilter):
         """Return how much disk the host may give away for each GB that it has."""
         return reported_ratio(host_state, "disk_allocation_ratio", self.settings)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return how much disk is asked for and how much is free, in MB."""
-        total = host_state.total_usable_disk_gb * 1024
-        room = Room(total, total - host_state.free_disk_mb, self.allocation_ratio(host_state))
+    def for_request(self, spec_obj: RequestSpec) -> Question:
+        """Return what compares the disk that is asked for with what is free, in MB."""
         # Swap is in MB already.
         asked = (spec_obj.root_gb + spec_obj.ephemeral_gb) * 1024 + spec_obj.swap
-        refusal = room.refusal(asked, "MB of disk")
-        if refusal is None:
-            host_state.limits["disk_gb"] = room.limit / 1024
-        return refusal
+
+        def verdict(host_state: HostState) -> Verdict:
+            total, ratio = host_state.total_usable_disk_gb * 1024, self.allocation_ratio(host_state)
+            room = HostRoom(total, total - host_state.free_disk_mb, ratio)
+            return room.refusal(asked, "MB of disk") or Passed({"disk_gb": room.limit / 1024})
+
+        return verdict
+
+
+class AggregateDiskFilter(DiskFilter):
+    """Lets hosts pass that have enough disk left by the ratio of their aggregates.
+
+    The ratio is ``disk_allocation_ratio`` in the metadata of an aggregate; of several the smallest
+    counts. Where none of the host's aggregates has one, or one is not a number, which is logged, it
+    is the ratio that DiskFilter goes by. All else is as there.
+
+    The ratio can only narrow: what a host's inventory does not have, placement does not offer. So
+    give hosts the largest ratio that is meant, and aggregates the smaller ones. nova had this
+    filter from Juno until Ussuri.
+    """
+
+    def allocation_ratio(self, host_state: HostState) -> float:
+        """Return the smallest ratio of the aggregates, or the host's own."""
+        own = super().allocation_ratio(host_state)
+        return aggregate_ratio(host_state, "disk_allocation_ratio", own)

@@ -10,7 +10,7 @@
     <or> a <or> b   equal to one of them        <all-in>  all words are part of the text
 
 A value that begins with none of them is compared as a whole, as text. An operator with nothing
-behind it never matches. Source: nova's documentation of ComputeCapabilitiesFilter, and nova 34
+after it never matches. Source: nova's documentation of ComputeCapabilitiesFilter, and nova 34
 observed for what it leaves open.
 """
 
@@ -24,13 +24,7 @@ from placement_sched.errors import Invalid
 _Compare = Callable[[Any, Any], bool]
 
 _NUMBERS: Mapping[str, _Compare] = MappingProxyType(
-    {
-        "=": operator.ge,
-        "==": operator.eq,
-        "!=": operator.ne,
-        ">=": operator.ge,
-        "<=": operator.le,
-    }
+    {"=": operator.ge, "==": operator.eq, "!=": operator.ne, ">=": operator.ge, "<=": operator.le}
 )
 _TEXTS: Mapping[str, _Compare] = MappingProxyType(
     {
@@ -57,11 +51,9 @@ def match(value: Any, wanted: str) -> bool:
         return value in _alternatives(wanted, words)
     if first == "<all-in>":
         return bool(words) and all(word in str(value) for word in words)
-    compare = _NUMBERS.get(first)
-    if compare is not None:
+    if compare := _NUMBERS.get(first):
         return bool(words) and compare(float(value), _number(wanted, words[0]))
-    compare = _TEXTS.get(first)
-    if compare is not None:
+    if compare := _TEXTS.get(first):
         return bool(words) and compare(value, words[0])
     return bool(value == wanted)
 

@@ -3,12 +3,11 @@
 from oslo_config import cfg
 from oslo_utils.versionutils import VersionPredicate, convert_version_to_str
 
-from placement_sched.model.hypervisor_names import ARCHITECTURES
+from placement_sched.model.naming import ARCHITECTURES
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter, Question
-from placement_sched.scheduler.filters.host_values import ADDRESS_BITS, value_at
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal
+from placement_sched.scheduler.filters.utils import ADDRESS_BITS, value_at
+from placement_sched.scheduler.plugin import in_group
 
 
 class ImagePropertiesFilter(BaseHostFilter):
@@ -17,7 +16,7 @@ class ImagePropertiesFilter(BaseHostFilter):
     These are the image properties ``hw_architecture``, ``img_hv_type`` and ``hw_vm_mode``; one
     of the host's supported combinations must have all that are set. Where any is set,
     ``img_hv_requested_version`` (like ``>=4.2,<6``) is compared with the hypervisor's version, if
-    the host tells it, and ``hw_maxphysaddr_bits`` with the bits of physical addresses in its
+    the host reports it, and ``hw_maxphysaddr_bits`` with the bits of physical addresses in its
     ``cpu_info``. ``[filter_scheduler] image_properties_default_architecture`` is the architecture
     of images that name none.
     """
@@ -25,26 +24,18 @@ class ImagePropertiesFilter(BaseHostFilter):
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
 
-    options = (
-        (
-            "filter_scheduler",
-            cfg.StrOpt(
-                "image_properties_default_architecture",
-                choices=sorted(ARCHITECTURES),
-                help="The architecture that ImagePropertiesFilter takes images for that name none.",
-            ),
-        ),
+    options = in_group(
+        "filter_scheduler",
+        cfg.StrOpt("image_properties_default_architecture", choices=sorted(ARCHITECTURES)),
+        "The architecture that ImagePropertiesFilter takes images for that name none.",
     )
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what tells what the image asks for, and what a host supports."""
+        """Return what compares what the image asks for with what a host supports."""
         properties = spec_obj.image.properties
         default = self.settings.filter_scheduler.image_properties_default_architecture
-        wanted = (
-            properties.get("hw_architecture", default),
-            properties.get("img_hv_type"),
-            properties.get("hw_vm_mode"),
-        )
+        arch = properties.get("hw_architecture", default)
+        wanted = (arch, properties.get("img_hv_type"), properties.get("hw_vm_mode"))
         if not any(wanted):
             return None
         version = properties.get("img_hv_requested_version")
@@ -54,7 +45,8 @@ class ImagePropertiesFilter(BaseHostFilter):
             supported = host_state.supported_instances or ()
             if not any(_fits(wanted, combination) for combination in supported):
                 has = [tuple(combination) for combination in supported]
-                return Refusal(f"{_told(wanted)} asked, {_all_told(has)} supported", wanted, has)
+                found = ", ".join(map(_shown, has)) or "nothing"
+                return Refusal(f"{_shown(wanted)} asked, {found} supported", wanted, has)
             refused = _version_refusal(version, host_state) if version else None
             return refused or (_address_refusal(bits, host_state) if bits else None)
 
@@ -74,8 +66,7 @@ def _version_refusal(predicate: str, host_state: HostState) -> Refusal | None:
     version = convert_version_to_str(host_state.hypervisor_version)
     if VersionPredicate(predicate).satisfied_by(version):
         return None
-    reason = f"hypervisor version {predicate} asked, {version} found"
-    return Refusal(reason, asked=predicate, has=version)
+    return Refusal(f"hypervisor version {predicate} asked, {version} found", predicate, version)
 
 
 def _address_refusal(bits: int, host_state: HostState) -> Refusal | None:
@@ -85,9 +76,5 @@ def _address_refusal(bits: int, host_state: HostState) -> Refusal | None:
     return Refusal(f"{bits} bits of physical addresses asked, {found} found", bits, found)
 
 
-def _told(combination: tuple[str | None, ...]) -> str:
+def _shown(combination: tuple[str | None, ...]) -> str:
     return "/".join(part or "any" for part in combination)
-
-
-def _all_told(combinations: list[tuple[str, ...]]) -> str:
-    return ", ".join(_told(combination) for combination in combinations) or "nothing"

@@ -1,11 +1,10 @@
-"""IoOpsFilter: only hosts that are not busy with disks already."""
+"""IoOpsFilter and AggregateIoOpsFilter: only hosts that are not busy with disks already."""
 
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
+from placement_sched.scheduler.filters.room import smallest_of_aggregates
+from placement_sched.scheduler.plugin import in_group
 
 
 class IoOpsFilter(BaseHostFilter):
@@ -17,18 +16,11 @@ class IoOpsFilter(BaseHostFilter):
     has reached it is refused.
     """
 
-    options = (
-        (
-            "filter_scheduler",
-            cfg.IntOpt(
-                "max_io_ops_per_host",
-                default=8,
-                min=0,
-                deprecated_group="DEFAULT",
-                help="How many instances may be built, resized, rescued, migrated, snapshotted or "
-                "unshelved at once on a host, for IoOpsFilter and AggregateIoOpsFilter.",
-            ),
-        ),
+    options = in_group(
+        "filter_scheduler",
+        cfg.IntOpt("max_io_ops_per_host", default=8, min=0, deprecated_group="DEFAULT"),
+        "How many instances may be built, resized, rescued, migrated, snapshotted or unshelved at "
+        "once on a host, for IoOpsFilter and AggregateIoOpsFilter.",
     )
 
     def maximum(self, host_state: HostState) -> int:
@@ -41,3 +33,17 @@ class IoOpsFilter(BaseHostFilter):
         if busy < most:
             return None
         return Refusal(f"{busy} instances busy with disks, the maximum is {most}", most, busy)
+
+
+class AggregateIoOpsFilter(IoOpsFilter):
+    """Lets hosts pass on which fewer instances are busy with disks than their aggregates allow.
+
+    The maximum is ``max_io_ops_per_host`` in the metadata of an aggregate; of several the smallest
+    counts. Where none of the host's aggregates has one, or one is not a whole number, which is
+    logged, it is ``[filter_scheduler] max_io_ops_per_host``. All else is as for IoOpsFilter.
+    """
+
+    def maximum(self, host_state: HostState) -> int:
+        """Return the smallest maximum of the aggregates, or that of the options."""
+        configured = super().maximum(host_state)
+        return smallest_of_aggregates(host_state, "max_io_ops_per_host", int, configured)

@@ -2,10 +2,8 @@
 
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
+from placement_sched.scheduler.plugin import in_group
 
 
 class IsolatedHostsFilter(BaseHostFilter):
@@ -13,51 +11,32 @@ class IsolatedHostsFilter(BaseHostFilter):
 
     ``[filter_scheduler] isolated_images`` lists ids of images, ``isolated_hosts`` names of hosts.
     With ``restrict_isolated_hosts_to_isolated_images = false`` isolated hosts take other images
-    too. ``placement-sched`` has to be told of each new host: forbidden aggregates need not be.
+    too. Each new host has to be added to the option, which forbidden aggregates do not need.
     """
 
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
 
-    options = (
-        (
-            "filter_scheduler",
-            cfg.ListOpt(
-                "isolated_images",
-                default=[],
-                deprecated_group="DEFAULT",
-                help="Ids of the images that IsolatedHostsFilter keeps on isolated_hosts.",
-            ),
+    options = in_group(
+        "filter_scheduler",
+        cfg.ListOpt("isolated_images", default=[], deprecated_group="DEFAULT"),
+        "Ids of the images that IsolatedHostsFilter keeps on isolated_hosts.",
+        cfg.ListOpt("isolated_hosts", default=[], deprecated_group="DEFAULT"),
+        "Names of the hosts that IsolatedHostsFilter keeps for isolated_images.",
+        cfg.BoolOpt(
+            "restrict_isolated_hosts_to_isolated_images", default=True, deprecated_group="DEFAULT"
         ),
-        (
-            "filter_scheduler",
-            cfg.ListOpt(
-                "isolated_hosts",
-                default=[],
-                deprecated_group="DEFAULT",
-                help="Names of the hosts that IsolatedHostsFilter keeps for isolated_images.",
-            ),
-        ),
-        (
-            "filter_scheduler",
-            cfg.BoolOpt(
-                "restrict_isolated_hosts_to_isolated_images",
-                default=True,
-                deprecated_group="DEFAULT",
-                help="Whether IsolatedHostsFilter keeps other images off isolated_hosts.",
-            ),
-        ),
+        "Whether IsolatedHostsFilter keeps other images off isolated_hosts.",
     )
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return which of host and image is isolated, where the other is not."""
-        options = self.settings.filter_scheduler
-        image = spec_obj.image.id
+        options, image = self.settings.filter_scheduler, spec_obj.image.id
         image_is = image in options.isolated_images
         host_is = host_state.host in options.isolated_hosts
         if image_is and not host_is:
             return Refusal(f"image {image} is isolated, the host is not", image)
         if host_is and not image_is and options.restrict_isolated_hosts_to_isolated_images:
-            told = f"image {image}" if image else "a request without image"
-            return Refusal(f"the host is isolated, {told} is not", image)
+            requested = f"image {image}" if image else "a request without image"
+            return Refusal(f"the host is isolated, {requested} is not", image)
         return None

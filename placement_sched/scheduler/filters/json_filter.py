@@ -9,10 +9,7 @@ from typing import Any
 import orjson
 
 from placement_sched.errors import Invalid
-from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
 
 _HINT = "$.request_spec.scheduler_hints.query"
 _DEEPEST = 50
@@ -35,7 +32,7 @@ class JsonFilter(BaseHostFilter):
     """
 
     def check(self, spec_obj: RequestSpec) -> None:
-        """Raise :class:`Invalid` for a query that cannot be read, telling where in it."""
+        """Raise :class:`Invalid` for a query that cannot be read, with the place in it."""
         _check(_query(spec_obj), "query", 0)
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
@@ -45,9 +42,9 @@ class JsonFilter(BaseHostFilter):
         if any(result) if isinstance(result, list) else result:
             return None
         found = {name: _value(host_state, name) for name in sorted(set(_variables(query)))}
-        told = ", ".join(f"{name} is {_shown(value)}" for name, value in found.items())
+        values = ", ".join(f"{name} is {_shown(value)}" for name, value in found.items())
         asked = orjson.dumps(query).decode()
-        return Refusal(f"{asked} does not hold{': ' if told else ''}{told}", asked, found)
+        return Refusal(f"{asked} does not hold: {values}".rstrip(": "), asked, found)
 
 
 def _compares(operator: Callable[[Any, Any], bool]) -> Callable[[Sequence[Any]], bool]:
@@ -58,23 +55,15 @@ def _compares(operator: Callable[[Any, Any], bool]) -> Callable[[Sequence[Any]],
     return holds
 
 
-def _among(values: Sequence[Any]) -> bool:
-    return len(values) > 1 and values[0] in values[1:]
-
-
-def _turned(values: Sequence[Any]) -> list[bool]:
-    return [not value for value in values]
-
-
 _OPERATORS: Mapping[str, Callable[[Sequence[Any]], Any]] = MappingProxyType(
     {
         "=": _compares(eq),
         "<": _compares(lt),
         ">": _compares(gt),
-        "in": _among,
+        "in": lambda values: len(values) > 1 and values[0] in values[1:],
         "<=": _compares(le),
         ">=": _compares(ge),
-        "not": _turned,
+        "not": lambda values: [not value for value in values],
         "or": any,
         "and": all,
     }
@@ -83,12 +72,8 @@ _OPERATORS: Mapping[str, Callable[[Sequence[Any]], Any]] = MappingProxyType(
 
 def _query(spec_obj: RequestSpec) -> Any:
     """Return the condition, given as JSON text or as the list itself; None without one."""
-    given = spec_obj.scheduler_hints.get("query")
-    if not given:
-        return None
-    if len(given) > 1 or not isinstance(given[0], str):
-        return given
-    return _read(given[0])
+    given = spec_obj.scheduler_hints.get("query") or None
+    return _read(given[0]) if given and len(given) == 1 and isinstance(given[0], str) else given
 
 
 @lru_cache
@@ -96,7 +81,7 @@ def _read(text: str) -> Any:
     try:
         return orjson.loads(text) if text else None
     except orjson.JSONDecodeError as wrong:
-        raise Invalid(f"the query is no JSON: {wrong} (at {_HINT})") from None
+        raise Invalid(f"the query is not JSON: {wrong} (at {_HINT})") from None
 
 
 def _check(query: Any, place: str, depth: int) -> None:
@@ -105,11 +90,11 @@ def _check(query: Any, place: str, depth: int) -> None:
     if depth > _DEEPEST:
         raise Invalid(f"the query is more than {_DEEPEST} lists deep (at {_HINT})")
     if not isinstance(query, list):
-        raise Invalid(f"{place} is no list of an operator and what it is about (at {_HINT})")
+        raise Invalid(f"{place} is not a list of an operator and its operands (at {_HINT})")
     operator, *values = query
     if not isinstance(operator, str) or operator not in _OPERATORS:
         known = " ".join(_OPERATORS)
-        raise Invalid(f"{place}[0]: {operator!r} is no operator ({known}) (at {_HINT})")
+        raise Invalid(f"{place}[0]: {operator!r} is not an operator ({known}) (at {_HINT})")
     for position, value in enumerate(values, start=1):
         if isinstance(value, list):
             _check(value, f"{place}[{position}]", depth + 1)
@@ -127,9 +112,9 @@ def _evaluate(query: Any, host_state: HostState) -> Any:
 def _cooked(value: Any, host_state: HostState) -> Any:
     if isinstance(value, list):
         return _evaluate(value, host_state)
-    if isinstance(value, str):
-        return _value(host_state, value) if value.startswith("$") else value or None
-    return value
+    if isinstance(value, str) and value.startswith("$"):
+        return _value(host_state, value)
+    return None if value == "" else value
 
 
 def _value(host_state: HostState, variable: str) -> Any:
@@ -147,7 +132,7 @@ def _value(host_state: HostState, variable: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as a reason tells it: of what is no text, number or list, its kind."""
+    """Return a value as a reason shows it: the kind of what is neither text, number nor list."""
     plain = value is None or isinstance(value, str | int | float | list | tuple | dict)
     return repr(value) if plain else f"a {type(value).__name__}"
 
@@ -155,6 +140,5 @@ def _shown(value: Any) -> str:
 def _variables(query: Any) -> Iterator[str]:
     if isinstance(query, str) and query.startswith("$"):
         yield query
-    if isinstance(query, list):
-        for one in query[1:]:
-            yield from _variables(one)
+    for one in query[1:] if isinstance(query, list) else ():
+        yield from _variables(one)

@@ -1,10 +1,7 @@
 """MetricsFilter: only hosts that report the metrics by which they are to be weighed."""
 
-from placement_sched.config import metrics
-from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
+from placement_sched.settings.options.filter_scheduler import ratios
 
 
 class MetricsFilter(BaseHostFilter):
@@ -17,7 +14,7 @@ class MetricsFilter(BaseHostFilter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._names = tuple(dict(metrics.ratios(self.settings.metrics.weight_setting)))
+        self._names = tuple(dict(ratios(self.settings.metrics.weight_setting)))
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return the metrics that the host does not report."""

@@ -1,11 +1,10 @@
-"""NumInstancesFilter: only hosts that do not have too many instances."""
+"""NumInstancesFilter and AggregateNumInstancesFilter: only hosts with few enough instances."""
 
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
+from placement_sched.scheduler.filters.room import smallest_of_aggregates
+from placement_sched.scheduler.plugin import in_group
 
 
 class NumInstancesFilter(BaseHostFilter):
@@ -16,18 +15,11 @@ class NumInstancesFilter(BaseHostFilter):
     host that has reached it is refused.
     """
 
-    options = (
-        (
-            "filter_scheduler",
-            cfg.IntOpt(
-                "max_instances_per_host",
-                default=50,
-                min=1,
-                deprecated_group="DEFAULT",
-                help="How many instances a host may have, for NumInstancesFilter and "
-                "AggregateNumInstancesFilter.",
-            ),
-        ),
+    options = in_group(
+        "filter_scheduler",
+        cfg.IntOpt("max_instances_per_host", default=50, min=1, deprecated_group="DEFAULT"),
+        "How many instances a host may have, for NumInstancesFilter and "
+        "AggregateNumInstancesFilter.",
     )
 
     def maximum(self, host_state: HostState) -> int:
@@ -40,3 +32,18 @@ class NumInstancesFilter(BaseHostFilter):
         if there < most:
             return None
         return Refusal(f"{there} instances there, the maximum is {most}", most, there)
+
+
+class AggregateNumInstancesFilter(NumInstancesFilter):
+    """Lets hosts pass that have fewer instances than their aggregates allow.
+
+    The maximum is ``max_instances_per_host`` in the metadata of an aggregate; of several the
+    smallest counts. Where no aggregate of the host has one, or one is not a whole number (which
+    is logged), it is ``[filter_scheduler] max_instances_per_host``. All else is as for
+    NumInstancesFilter.
+    """
+
+    def maximum(self, host_state: HostState) -> int:
+        """Return the smallest maximum of the aggregates, or that of the options."""
+        configured = super().maximum(host_state)
+        return smallest_of_aggregates(host_state, "max_instances_per_host", int, configured)

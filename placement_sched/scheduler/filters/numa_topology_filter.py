@@ -1,20 +1,17 @@
 """NUMATopologyFilter: only hosts whose NUMA nodes have room for those of the instance."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from oslo_config import cfg
 
-from placement_sched.model.host_numa import NetworkMetadata, NUMATopologyLimits
+from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
+from placement_sched.model.hardware.numa_fit import fit_candidates
+from placement_sched.model.hardware.pci_pools import devices_of
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.filters import BaseHostFilter, Passed, Question, Refusal, Verdict
 from placement_sched.scheduler.filters.room import reported_ratio
-from placement_sched.scheduler.hardware.cpus import DEDICATED, REQUIRE
-from placement_sched.scheduler.hardware.host_fit import Ways, ways_on
-from placement_sched.scheduler.hardware.host_fit_devices import Devices, devices_of
-from placement_sched.scheduler.hardware.host_fit_reasons import no_nodes
 from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.plugin import in_group
 
 
 class NUMATopologyFilter(BaseHostFilter):
@@ -40,71 +37,45 @@ class NUMATopologyFilter(BaseHostFilter):
     ``numa_topology``; one that does not is refused where NUMA nodes are asked for.
     """
 
-    options = (
-        (
-            "compute",
-            cfg.BoolOpt(
-                "packing_host_numa_cells_allocation_strategy",
-                default=False,
-                help="Whether NUMATopologyFilter takes the most used NUMA nodes of a host first, "
-                "not the least used.",
-            ),
-        ),
+    options = in_group(
+        "compute",
+        cfg.BoolOpt("packing_host_numa_cells_allocation_strategy", default=False),
+        "Whether NUMATopologyFilter takes the most used NUMA nodes of a host first, not the least "
+        "used.",
     )
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return what is missing at each NUMA node of the host."""
-        host, asked = host_state.numa_topology, spec_obj.numa_topology
-        if _needs_threads(spec_obj) and host and not host.has_threads:
-            return Refusal("thread policy require asked, no core of the host has several threads")
-        if not asked:
-            return None
-        if not host:
-            return no_nodes(asked)
-        limits = self._limits(host_state, spec_obj)
-        devices = devices_of(host_state.pci_stats, spec_obj.pci_requests, None)
-        ways = ways_on(host, asked, limits, devices)
-        refusal = ways if isinstance(ways, Refusal) else _refusal(host_state, ways, devices)
-        if refusal is None:
-            host_state.limits["numa_topology"] = limits
-        return refusal
+    def for_request(self, spec_obj: RequestSpec) -> Question:
+        """Return what looks for room at the NUMA nodes of a host."""
+        needs_threads = spec_obj.hardware.cpus.needs_sibling_threads
+        asked = spec_obj.numa_topology
+
+        def verdict(host_state: HostState) -> Verdict:
+            host = host_state.numa_topology
+            if needs_threads and host and not host.has_threads:
+                why = "thread policy require asked, no core of the host has several threads"
+                return Refusal(why)
+            if not asked:
+                return None
+            limits = self._limits(host_state, spec_obj)
+            devices = devices_of(host_state.pci_stats, spec_obj.pci_requests, None)
+            # Without devices one answer is that of all candidates.
+            with_devices = devices is not None and devices.requests
+            candidates = host_state.allocation_candidates if with_devices else None
+            fit = fit_candidates(host or NUMATopology(), asked, limits, devices, candidates)
+            if isinstance(fit, Refusal):
+                return fit
+            return Passed({"numa_topology": limits}, fit)
+
+        return verdict
 
     def _limits(self, host_state: HostState, spec_obj: RequestSpec) -> NUMATopologyLimits:
         """Return what the nodes of a host may give away, and the networks that they must have."""
+        networks, settings = spec_obj.network_metadata, self.settings
+        if isinstance(networks, Mapping):
+            networks = NetworkMetadata.from_document(networks)
         return NUMATopologyLimits(
-            cpu_allocation_ratio=reported_ratio(host_state, "cpu_allocation_ratio", self.settings),
-            ram_allocation_ratio=reported_ratio(host_state, "ram_allocation_ratio", self.settings),
-            network_metadata=_networks(spec_obj.network_metadata),
-            packing=self.settings.compute.packing_host_numa_cells_allocation_strategy,
+            cpu_allocation_ratio=reported_ratio(host_state, "cpu_allocation_ratio", settings),
+            ram_allocation_ratio=reported_ratio(host_state, "ram_allocation_ratio", settings),
+            network_metadata=networks,
+            packing=settings.compute.packing_host_numa_cells_allocation_strategy,
         )
-
-
-def _needs_threads(spec_obj: RequestSpec) -> bool:
-    """Return whether CPUs are pinned and must be siblings, whoever of flavor and image says so."""
-    flavor, image = spec_obj.flavor.extra_specs, spec_obj.image.properties
-    policies = (flavor.get("hw:cpu_policy"), image.get("hw_cpu_policy"))
-    threads = (flavor.get("hw:cpu_thread_policy"), image.get("hw_cpu_thread_policy"))
-    return DEDICATED in policies and REQUIRE in threads
-
-
-def _networks(told: Any) -> NetworkMetadata | None:
-    return NetworkMetadata.from_document(told) if isinstance(told, Mapping) else told
-
-
-def _refusal(host_state: HostState, ways: Ways, devices: Devices | None) -> Refusal | None:
-    """Return why no allocation candidate will do; those that will not are struck off the host.
-
-    They differ by who provides PCI devices: without devices one answer serves all.
-    """
-    if devices is None or not devices.requests:
-        found = ways.first(devices)
-        return found if isinstance(found, Refusal) else None
-    refusal, left = Refusal("no allocation candidate is left"), []
-    for candidate in host_state.allocation_candidates:
-        found = ways.first(devices.provided_by(candidate["mappings"]))
-        if isinstance(found, Refusal):
-            refusal = found
-        else:
-            left.append(candidate)
-    host_state.allocation_candidates = left
-    return None if left else refusal

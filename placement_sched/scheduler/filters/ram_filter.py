@@ -1,10 +1,8 @@
-"""RamFilter: only hosts with enough memory left."""
+"""RamFilter and AggregateRamFilter: only hosts with enough memory left."""
 
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.filters.room import Room, reported_ratio
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Passed, Question, Verdict
+from placement_sched.scheduler.filters.room import HostRoom, aggregate_ratio, reported_ratio
 
 
 class RamFilter(BaseHostFilter):
@@ -23,11 +21,30 @@ class RamFilter(BaseHostFilter):
         """Return how much memory the host may give away for each MB that it has."""
         return reported_ratio(host_state, "ram_allocation_ratio", self.settings)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return how much memory is asked for and how much is free."""
-        total = host_state.total_usable_ram_mb
-        room = Room(total, total - host_state.free_ram_mb, self.allocation_ratio(host_state))
-        refusal = room.refusal(spec_obj.memory_mb, "MB")
-        if refusal is None:
-            host_state.limits["memory_mb"] = room.limit
-        return refusal
+    def for_request(self, spec_obj: RequestSpec) -> Question:
+        """Return what compares the memory that is asked for with what is free."""
+
+        def verdict(host_state: HostState) -> Verdict:
+            total, ratio = host_state.total_usable_ram_mb, self.allocation_ratio(host_state)
+            room = HostRoom(total, total - host_state.free_ram_mb, ratio)
+            return room.refusal(spec_obj.memory_mb, "MB") or Passed({"memory_mb": room.limit})
+
+        return verdict
+
+
+class AggregateRamFilter(RamFilter):
+    """Lets hosts pass that have enough memory left by the ratio of their aggregates.
+
+    The ratio is ``ram_allocation_ratio`` in the metadata of an aggregate; of several the smallest
+    counts. Where none of the host's aggregates has one, or one is not a number, which is logged, it
+    is the ratio that RamFilter goes by. All else is as there.
+
+    The ratio can only narrow: what a host's inventory does not have, placement does not offer. So
+    give hosts the largest ratio that is meant, and aggregates the smaller ones. nova had this
+    filter until Ussuri.
+    """
+
+    def allocation_ratio(self, host_state: HostState) -> float:
+        """Return the smallest ratio of the aggregates, or the host's own."""
+        own = super().allocation_ratio(host_state)
+        return aggregate_ratio(host_state, "ram_allocation_ratio", own)

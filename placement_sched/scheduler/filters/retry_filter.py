@@ -1,9 +1,6 @@
 """RetryFilter: not where it was tried before."""
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
 
 
 class RetryFilter(BaseHostFilter):
@@ -16,8 +13,7 @@ class RetryFilter(BaseHostFilter):
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return the try that ended on this node."""
         tried = spec_obj.retry.hosts if spec_obj.retry else ()
-        this = (host_state.host, host_state.nodename)
         places = [(one.host, one.hypervisor_hostname) for one in tried]
-        if this not in places:
+        if (host_state.host, host_state.nodename) not in places:
             return None
         return Refusal(f"tried before, one of {len(places)} tried in all")

@@ -1,21 +1,46 @@
-"""What a host has of one thing, how much of it is taken, and how often it may be given away.
+"""What a host has of one thing, how much of it is used, and how often it may be given away.
 
-Used by the filters of CPUs, memory and disk, and by their fellows that heed aggregates. Sources:
-nova's "Filter Scheduler" of Icehouse to Victoria, and the release notes of Liberty on ratios.
+Sources: nova's "Filter Scheduler" of Icehouse to Victoria, and Liberty's release notes on ratios.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
+from typing import TypeVar
 
-from placement_sched.config import Settings
+from oslo_log import log
+
 from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.filters.aggregate_numbers import smallest_of_aggregates
+from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 from placement_sched.scheduler.host_state import HostState
+from placement_sched.settings import Settings
+
+LOG = log.getLogger(__name__)
+
+Number = TypeVar("Number", int, float)
+
+
+def smallest_of_aggregates(
+    host_state: HostState, key: str, cast_to: Callable[[str], Number], otherwise: Number
+) -> Number:
+    """Return the smallest value of ``key`` in the metadata of the host's aggregates.
+
+    ``otherwise`` where none of them has the key, or one value is not a number, which is logged: it
+    is not known which of the others it was to be below. Values are not split at commas. Source:
+    nova's "Filter Scheduler", Stein, and nova 34 observed.
+    """
+    values = aggregate_values_from_key(host_state, key)
+    try:
+        return min(map(cast_to, values), default=otherwise)
+    except ValueError as wrong:
+        text = "host %s: %s of its aggregates is not a number (%s): %s is taken instead"
+        LOG.warning(text, host_state.host, key, wrong, otherwise)
+        return otherwise
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """``total`` and ``used`` are in the same unit; up to ``total * ratio`` may be used."""
+class HostRoom:
+    """``total`` and ``used`` of a host, in one unit; up to ``total * ratio`` may be used."""
 
     total: int
     used: int
@@ -31,24 +56,24 @@ class Room:
 
         One instance never gets more than there really is, whatever the ratio.
         """
-        if asked > self.total:
-            reason = f"{asked} {unit} asked, the host has {self.total} in all"
-            return Refusal(reason, asked, self.total)
-        free = self.limit - self.used
+        total, free = self.total, self.limit - self.used
+        if asked > total:
+            return Refusal(f"{asked} {unit} asked, the host has {total} in all", asked, total)
         if free >= asked:
             return None
-        reason = f"{asked} {unit} asked, {_told(free)} free of {self.total} x {_told(self.ratio)}"
+        # Without what floating point adds.
+        reason = f"{asked} {unit} asked, {free:.12g} free of {total} x {self.ratio:.12g}"
         return Refusal(reason, asked, free)
 
 
 def reported_ratio(host_state: HostState, name: str, settings: Settings) -> float:
     """Return the host's ratio of this name, like ``ram_allocation_ratio``.
 
-    Where the host tells none, or 0.0, the options in ``[DEFAULT]`` apply as to reports.
+    Where the host reports none, or 0.0, the options in ``[DEFAULT]`` apply as to reports.
     """
     options = settings.DEFAULT
-    told = getattr(host_state, name)
-    return float(told or getattr(options, name) or getattr(options, f"initial_{name}"))
+    ratio = getattr(host_state, name)
+    return float(ratio or getattr(options, name) or getattr(options, f"initial_{name}"))
 
 
 def aggregate_ratio(host_state: HostState, name: str, otherwise: float) -> float:
@@ -61,8 +86,3 @@ def _ratio(text: str) -> float:
     if not isfinite(ratio):
         raise ValueError(f"not a finite number: {text!r}")
     return ratio
-
-
-def _told(number: float) -> str:
-    """Return the number as operators write it: what floating point adds is left out."""
-    return f"{number:.12g}"

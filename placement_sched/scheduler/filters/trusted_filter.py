@@ -1,14 +1,10 @@
 """TrustedFilter: hosts whose integrity an attestation service vouches for."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 
-from placement_sched.config import trusted_computing
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.remote.attestation import Attestation
-from placement_sched.remote.attested_hosts import Attested, AttestedHosts
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.remote.attestation import Attestation, Attested, AttestedHosts
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, Verdict
 
 _KEY = "trust:trusted_host"
 
@@ -19,11 +15,11 @@ class TrustedFilter(BaseHostFilter):
     Its values are ``trusted``, ``untrusted`` and ``unknown``; without it every host passes. The
     service at ``[trusted_computing] attestation_server`` is asked of all hosts of a request at once
     (OpenAttestation's ``POST PollHosts``), by the names of their nodes. What it says of a host
-    holds for ``attestation_auth_timeout`` seconds from the time that it tells with it. A host that
-    it does not know, or tells no sound time of, is unknown, and so is every host when it does not
+    holds for ``attestation_auth_timeout`` seconds from the time that it gives with it. A host that
+    it does not know, or gives no valid time of, is unknown, and so is every host when it does not
     answer: then it is asked again 5 seconds later. It may take 10 seconds to answer, for which the
     request waits. As it was in nova until Pike, but for these limits; enable it last. All options
-    of ``[trusted_computing]`` are told in :doc:`options`.
+    of ``[trusted_computing]`` are listed in :doc:`options`.
     """
 
     run_filter_once_per_request = True
@@ -32,8 +28,7 @@ class TrustedFilter(BaseHostFilter):
         super().__init__()
         given = self.settings.trusted_computing
         self._attested: AttestedHosts | None = None
-        if given.attestation_server:
-            host = given.attestation_server
+        if host := given.attestation_server:
             place = f"[{host}]" if ":" in host else host
             service = Attestation(
                 f"https://{place}:{given.attestation_port}/{given.attestation_api_url.strip('/')}",
@@ -42,16 +37,15 @@ class TrustedFilter(BaseHostFilter):
                 blob=given.attestation_auth_blob,
             )
             lifetime = given.attestation_auth_timeout
-            self._attested = AttestedHosts(service, lifetime=lifetime, clock=self._clock)
+            self._attested = AttestedHosts(service.poll, lifetime=lifetime, clock=self._clock)
 
-    def filter_all(
-        self, filter_obj_list: Iterable[HostState], spec_obj: RequestSpec
-    ) -> Iterable[HostState]:
-        """Return the hosts that pass, once the service was asked of all of them."""
-        hosts = list(filter_obj_list)
+    def verdicts(
+        self, hosts: Sequence[HostState], spec_obj: RequestSpec
+    ) -> Sequence[Verdict] | None:
+        """Return the verdict on each host, once the service was asked about all of them."""
         if self._attested is not None and spec_obj.flavor.extra_specs.get(_KEY):
             self._attested.levels([host.nodename for host in hosts])
-        return self._passing(hosts, spec_obj)
+        return super().verdicts(hosts, spec_obj)
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return how far the host is trusted, where that is not what is asked."""
@@ -59,20 +53,19 @@ class TrustedFilter(BaseHostFilter):
         if not wanted:
             return None
         if self._attested is None:
-            trust, why = "unknown", f": [{trusted_computing.GROUP}] attestation_server is not set"
+            trust, why = "unknown", ": [trusted_computing] attestation_server is not set"
         else:
             known = self._attested.levels([host_state.nodename])[host_state.nodename]
-            trust, why = known.level.trust, "".join(_reasons(known))
+            trust, why = known.level.trust, _reason(known)
         if trust == wanted:
             return None
         return Refusal(f"{wanted} is asked, the host is {trust}{why}", wanted, trust)
 
 
-def _reasons(known: Attested) -> Iterator[str]:
-    """Yield what an operator may want to know of a level."""
+def _reason(known: Attested) -> str:
+    """Return what an operator may want to know of a level."""
     if known.failure is not None:
-        yield f": {known.failure}"
-    elif known.level.since is None:
-        yield ": the attestation service tells nothing of it"
-    else:
-        yield f" since {known.level.since:%Y-%m-%dT%H:%M:%SZ}"
+        return f": {known.failure}"
+    if known.level.since is None:
+        return ": the attestation service does not know it"
+    return f" since {known.level.since:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,12 +1,17 @@
-"""What filters read of a host, its aggregates and its instances, under nova's names."""
+"""What filters read of a host, its aggregates and its instances, most under nova's names."""
 
+import json
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from placement_sched.model.allocation import canonical
+from placement_sched.model.placement.allocation import canonical
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
+
+#: Where a host reports how many bits a physical address has.
+ADDRESS_BITS = ("cpu_info", "maxphysaddr", "bits")
 
 
 def aggregate_values_from_key(host_state: HostState, key_name: str) -> set[str]:
@@ -41,11 +46,9 @@ def validate_num_values(
 ) -> Any:
     """Return the one number that counts among several: by default the smallest.
 
-    Without any it is ``default``, as it is. Raises :class:`ValueError` where one is no number.
+    Without any it is ``default``, as it is. Raises :class:`ValueError` where one is not a number.
     """
-    if not vals:
-        return default
-    return based_on(cast_to(value) for value in vals)
+    return based_on(map(cast_to, vals)) if vals else default
 
 
 def instance_uuids_overlap(host_state: HostState, uuids: str | Collection[str]) -> bool:
@@ -61,3 +64,21 @@ def hinted_instances_on(
     if not asked:
         return [], []
     return asked, sorted(host_state.instances.keys() & set(asked))
+
+
+def value_at(host_state: HostState, path: Sequence[str]) -> Any:
+    """Return what lies at the end of the path, or None where it ends early.
+
+    It begins at an attribute of the host, or at a key of its ``stats``; what is on the way may be
+    written as JSON.
+    """
+    first, *rest = path
+    value = getattr(host_state, first, None)
+    if value is None:
+        value = host_state.stats.get(first)
+    for name in rest:
+        if isinstance(value, str):
+            with suppress(ValueError):
+                value = json.loads(value)
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value

@@ -5,5 +5,5 @@ A policy is a section of the configuration that overrides options. Aggregates na
 confined to them. Source: "Multiple Active Scheduler Configurations/Drivers/Policies", nova
 blueprint multiple-scheduler-drivers.
 
-    sections -> registry (which policies there are) -> selection (which is the request's)
+    sections (of the configuration) -> registry (which policies there are, which is the request's)
 """

@@ -1,100 +1,115 @@
-"""Which policies there are, and under which settings each puts a request."""
+"""Which policies there are, which settings each stands for, and which is a request's."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 
-from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.host_aggregate import DEFAULT_POLICY
-from placement_sched.scheduler.completion import check_aliases
-from placement_sched.scheduler.loading import plugins_for
-from placement_sched.scheduler.policies.sections import (
-    MOST_RATIO,
-    RATIOS,
-    Names,
-    Override,
-    lines_of,
-    overrides_of,
-    says_something,
-    settings_under,
-)
+from placement_sched.model.hardware.requested_pci import Alias, aliases_of
+from placement_sched.model.host_aggregate import DEFAULT_POLICY, HostAggregate
+from placement_sched.model.results.funnel import PolicyReport, SelectorReport
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.loading import Plugins, plugins_for
+from placement_sched.scheduler.plugin import calling
+from placement_sched.scheduler.policies import sections
+from placement_sched.scheduler.policies.selectors import BasePolicySelector
+from placement_sched.settings import Settings
+from placement_sched.settings.options.compute import RATIOS
+from placement_sched.settings.sources import Assignment
+
+#: Ratios by name, like ``cpu_allocation_ratio``.
+Ratios = Mapping[str, float]
+NO_RATIOS: Ratios = MappingProxyType({})
+
+
+def checked_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
+    """Return the plugins; raise :class:`ConfigurationError` for a wrong one, or a wrong alias."""
+    pci_aliases(settings)
+    return plugins_for(settings, clock)
+
+
+def pci_aliases(settings: Settings) -> Mapping[str, Alias]:
+    """Return the aliases of ``[pci] alias``; raise :class:`ConfigurationError` for wrong ones."""
+    return _aliases(tuple(settings.pci.alias), settings.filter_scheduler.pci_in_placement)
+
+
+@lru_cache
+def _aliases(texts: tuple[str, ...], in_placement: bool) -> Mapping[str, Alias]:
+    return aliases_of(texts, in_placement=in_placement)
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """A policy: its name, the settings of requests under it, and what its section overrides."""
+class SchedulingPolicy:
+    """A scheduling policy: its name, its requests' settings, and what its section overrides."""
 
     name: str
     settings: Settings
-    overrides: tuple[Override, ...] = ()
+    overrides: tuple[sections.Override, ...] = ()
 
 
 @dataclass
 class Policies:
-    """The policies of one state of the configuration; ``default`` is what they override.
+    """The scheduling policies of one state of the configuration; ``default`` is what they override.
 
-    ``[scheduler] policies`` names them. Where it does not, every section that is no group of
-    options is one, and is read when it is first asked for.
+    ``[scheduler] policies`` names them. Where it does not, every section that is not a group
+    of options is one, and is read when it is first asked for.
     """
 
-    default: Policy
+    default: SchedulingPolicy
     clock: Clock = utcnow
-    _known: dict[str, Policy | ConfigurationError] = field(default_factory=dict)
+    _known: dict[str, SchedulingPolicy | ConfigurationError] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of all but the default one, in lower case as sections have them."""
-        settings = self.default.settings
-        listed = [name.lower() for name in settings.scheduler.policies]
-        return tuple(listed) or self._usable
-
-    @property
-    def unlisted(self) -> tuple[str, ...]:
-        """Return the sections that set anything and are no group of options, in their order."""
-        settings = self.default.settings
-        return tuple(
-            name
-            for name, lines in settings.sections.items()
-            if lines and name != DEFAULT_POLICY and not settings.has_group(name)
-        )
-
-    @cached_property
-    def imaginable(self) -> bool:
-        """Whether an aggregate may name a policy, were it one that cannot be used.
-
-        So it is where policies are listed, or a section that no group of options has is empty or
-        sets what a policy may set. Where it is not, nobody need look at aggregates.
-        """
-        settings = self.default.settings
-        if self.named:
-            return True
-        try:
-            names = Names(settings)
-        except ConfigurationError:
-            return True
-        return any(
-            not lines or says_something(lines, names)
-            for name, lines in settings.sections.items()
-            if name != DEFAULT_POLICY and not settings.has_group(name)
-        )
-
-    @cached_property
-    def _usable(self) -> tuple[str, ...]:
-        """The sections that are policies as they are; other programs' sections are none."""
-        return tuple(name for name in self.unlisted if self.usable(name))
+        listed = self.default.settings.scheduler.policies
+        return tuple(name.lower() for name in listed) or self._usable
 
     @property
     def named(self) -> bool:
         """Return whether the configuration lists its policies."""
         return bool(self.default.settings.scheduler.policies)
 
-    def get(self, name: str) -> Policy:
-        """Return the policy of this name.
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """Return the sections that set anything and are not groups of options, in their order."""
+        return tuple(name for name, lines in self._sections().items() if lines)
 
-        Raises :class:`ConfigurationError` where there is none, or its section cannot be used.
+    @cached_property
+    def _usable(self) -> tuple[str, ...]:
+        """The sections that are policies as they are; other programs' sections are none."""
+        return tuple(name for name in self.unlisted if self.usable(name))
+
+    @cached_property
+    def imaginable(self) -> bool:
+        """Whether an aggregate may name a policy, were it one that cannot be used.
+
+        So it is where policies are listed, or a section which is not a group of options is empty or
+        sets what a policy may set. Where it is not, aggregates need no look.
         """
+        if self.named:
+            return True
+        try:
+            names = sections.Names(self.default.settings)
+        except ConfigurationError:
+            return True
+        return any(
+            not lines or any(map(names.has_meaning, lines)) for lines in self._sections().values()
+        )
+
+    def _sections(self) -> dict[str, tuple[Assignment, ...]]:
+        """Return the sections that are not groups of options, with their lines."""
+        settings = self.default.settings
+        return {
+            name: lines
+            for name, lines in settings.sections.items()
+            if name != DEFAULT_POLICY and not settings.has_group(name)
+        }
+
+    def get(self, name: str) -> SchedulingPolicy:
+        """Return a policy; raise :class:`ConfigurationError` where it is not there or unusable."""
         name = name.lower()
         if name == DEFAULT_POLICY:
             return self.default
@@ -121,44 +136,155 @@ class Policies:
         """Raise :class:`ConfigurationError` for a policy, listed or in use, that cannot be used."""
         for name in used:
             self.get(name)
-        if self.named:
-            for name in self.names:
-                lines_of(name, self.default.settings)  # the default policy has none, nor may have
-                self.get(name)
+        for name in self.names if self.named else ():
+            # The default policy has none, nor may have.
+            sections.lines_of(name, self.default.settings)
+            self.get(name)
 
-    def _read(self, name: str) -> Policy:
-        sections = self.default.settings.sections
-        if name not in (self.names if self.named else sections):
+    def _read(self, name: str) -> SchedulingPolicy:
+        default = self.default.settings
+        if name not in (self.names if self.named else default.sections):
             known = ", ".join([DEFAULT_POLICY, *sorted(self.names)])
             raise ConfigurationError(f"there is no policy {name!r}; there are: {known}")
-        default = self.default.settings
-        overrides = overrides_of(name, default)
-        settings = settings_under(default, overrides)
+        overrides = sections.overrides_of(name, default)
+        settings = sections.settings_under(default, overrides)
         try:
             _check_ratios(settings)
-            check_aliases(settings)
-            plugins_for(settings, self.clock)
+            checked_plugins(settings, self.clock)
         except ConfigurationError as wrong:
-            raise ConfigurationError(_placed(name, overrides, wrong.detail)) from None
-        return Policy(name, settings, overrides)
+            # With the line that says so, where one does.
+            lines = (f"{one.place}: " for one in overrides if one.is_meant_by(wrong.detail))
+            raise ConfigurationError(f"{next(lines, '')}[{name}]: {wrong.detail}") from None
+        return SchedulingPolicy(name, settings, overrides)
 
 
 def _check_ratios(settings: Settings) -> None:
     for group, name in sorted(RATIOS):
         ratio = getattr(getattr(settings, group), name)
-        if ratio is not None and not 0 <= ratio <= MOST_RATIO:
-            raise ConfigurationError(f"[{group}] {name}: {ratio} is no ratio")
-
-
-def _placed(name: str, overrides: Iterable[Override], wrong: str) -> str:
-    """Return what is wrong with a policy's plugins or values, with the line that says so."""
-    for override in overrides:
-        if wrong.startswith(f"[{override.group}] {override.option}"):
-            return f"{override.place}: [{name}]: {wrong}"
-    return f"[{name}]: {wrong}"
+        if ratio is not None and not 0 <= ratio <= sections.MOST_RATIO:
+            raise ConfigurationError(f"[{group}] {name}: {ratio} is not a ratio")
 
 
 @lru_cache(maxsize=64)
 def policies_for(settings: Settings, clock: Clock = utcnow) -> Policies:
     """Return the policies beside these settings, made once for them."""
-    return Policies(Policy(DEFAULT_POLICY, settings), clock)
+    return Policies(SchedulingPolicy(DEFAULT_POLICY, settings), clock)
+
+
+@lru_cache(maxsize=64)
+def ratios_of(policy: SchedulingPolicy) -> Ratios:
+    """Return the ratios that a policy's own section sets; 0.0 and nothing count as unset."""
+    set_there = {(one.group, one.option) for one in policy.overrides} & RATIOS
+    options = policy.settings.DEFAULT
+    found = {name: getattr(options, name) for _, name in sorted(set_there)}
+    return MappingProxyType({name: float(ratio) for name, ratio in found.items() if ratio})
+
+
+def ratios_under(names: Iterable[str], policies: Policies) -> Ratios:
+    """Return the ratios of a host whose aggregates name these policies, by aggregate id.
+
+    No host is to be under two; where one is, the first that can be used holds.
+    """
+    name = next((name for name in names if policies.usable(name)), None)
+    return NO_RATIOS if name is None else ratios_of(policies.get(name))
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPolicy:
+    """The policy of a request, the uuids of the aggregates it is confined to, and why.
+
+    ``avoided`` are those of the aggregates that it stays out of. ``report`` is None where the
+    configuration has none.
+    """
+
+    policy: SchedulingPolicy
+    confined: tuple[str, ...] = ()
+    avoided: tuple[str, ...] = ()
+    report: PolicyReport | None = None
+
+    def confining(self, spec: RequestSpec) -> RequestSpec:
+        """Return the request confined so, by the candidates query: it costs nothing per host."""
+        if spec.is_rebuild or not (self.confined or self.avoided):
+            return spec
+        destination = spec.destination
+        if self.confined:
+            destination = destination.requiring(self.confined)
+        if self.avoided:
+            destination = destination.forbidding(self.avoided)
+        return replace(spec, requested_destination=destination)
+
+
+def choose(
+    spec: RequestSpec,
+    policies: Policies,
+    selectors: Sequence[BasePolicySelector],
+    tagged: Sequence[HostAggregate],
+) -> ChosenPolicy:
+    """Return the policy of a request: that of the first selector whose matches are of one policy.
+
+    ``tagged`` are all aggregates that have a policy. Raises :class:`PluginFailed` naming a selector
+    that raises.
+    """
+    reports: list[SelectorReport] = []
+    for selector in selectors:
+        found, report = _ask(selector, spec, policies, tagged)
+        reports.append(report)
+        if found is not None and found.policy is not policies.default:
+            why = PolicyReport(name=found.policy.name, selectors=tuple(reports))
+            return replace(found, report=why)
+        if found is not None:
+            break
+    return _default(policies, tagged, reports)
+
+
+def under(name: str, policies: Policies, tagged: Sequence[HostAggregate]) -> ChosenPolicy:
+    """Return what :func:`choose` would, had a selector chosen this policy; raises as ``get``."""
+    policy = policies.get(name)
+    if policy is policies.default:
+        return _default(policies, tagged, ())
+    confined = tuple(each.uuid for each in tagged if each.policy == policy.name)
+    return ChosenPolicy(policy, confined, report=PolicyReport(name=policy.name))
+
+
+def _default(
+    policies: Policies, tagged: Sequence[HostAggregate], reports: Sequence[SelectorReport]
+) -> ChosenPolicy:
+    policy = policies.default
+    avoids = policy.settings.scheduler.default_policy_avoids_policy_aggregates
+    avoided = tuple(each.uuid for each in tagged if each.policy != policy.name) if avoids else ()
+    report = PolicyReport(name=DEFAULT_POLICY, selectors=tuple(reports))
+    return ChosenPolicy(policy, avoided=avoided, report=report)
+
+
+def _ask(
+    selector: BasePolicySelector,
+    spec: RequestSpec,
+    policies: Policies,
+    tagged: Sequence[HostAggregate],
+) -> tuple[ChosenPolicy | None, SelectorReport]:
+    """Return what a selector chooses, if anything, and its report."""
+    name = selector.name or type(selector).__name__
+    with calling(selector):
+        asked = selector.asked(spec)
+        if asked is None:
+            return None, SelectorReport(name=name, outcome="the request says nothing of it")
+        if selector.asks_for_default(spec):
+            report = SelectorReport(name=name, asked=asked, outcome="chosen")
+            return ChosenPolicy(policies.default), report
+        matched = [each for each in tagged if selector.matches(spec, each)]
+    report = SelectorReport(
+        name=name,
+        asked=asked,
+        matched=tuple((each.name, each.uuid, each.policy or "") for each in matched),
+        outcome="chosen",
+    )
+    names = sorted({each.policy or "" for each in matched})
+    if not names:
+        return None, replace(report, outcome="no aggregate with a policy matches")
+    if len(names) > 1:
+        return None, replace(report, outcome=f"several policies match: {', '.join(names)}")
+    try:
+        policy = policies.get(names[0])
+    except ConfigurationError as wrong:
+        return None, replace(report, outcome=f"it cannot be used: {wrong.detail}")
+    return ChosenPolicy(policy, tuple(each.uuid for each in matched)), report

@@ -5,17 +5,19 @@ changes what it was given.
 """
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
-from placement_sched.config import Settings
-from placement_sched.model.destination import Destination
 from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.requested import Destination
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.folder import classes_in
-from placement_sched.scheduler.plugin import SchedulerPlugin
+from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
+from placement_sched.settings import Settings
+
+__all__ = ["BaseRequestFilter", "Outcome", "Refusal", "RequestSpec", "TraitFilter", "World"]
+__all__ += ["all_request_filters", "confined", "forbidding", "kept_out", "narrowed", "requiring"]
 
 #: The shipped request filters in the order in which they run: nova's, and then ours. One that is
 #: not named here runs after these; several such in the order of their names.
@@ -45,16 +47,10 @@ class World(Protocol):
         """Return all host aggregates, by id."""
 
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        """Return the uuids of the aggregates that resource providers are in, by their uuid.
-
-        A provider that is not there, or in no aggregate, is left out.
-        """
+        """Return the uuids of providers' aggregates by provider uuid, without those in none."""
 
     def all_nodes_have(self, trait: str) -> bool:
-        """Return whether the root provider of every enabled compute node has a trait.
-
-        It is false where there is no such node.
-        """
+        """Return whether compute nodes are enabled, and the root provider of each has a trait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +69,41 @@ class BaseRequestFilter(SchedulerPlugin):
     #: Other names by which operators know it.
     aliases: ClassVar[tuple[str, ...]] = ()
 
+    #: The option of ``[scheduler]`` that switches it on; one without is always on.
+    enabled_by: ClassVar[str] = ""
+
     def enabled(self, settings: Settings) -> bool:
-        """Return whether the operator has switched it on; one without an option always is."""
-        return True
+        """Return whether the operator has switched it on."""
+        return not self.enabled_by or bool(getattr(settings.scheduler, self.enabled_by))
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
         """Return the narrower request, why no host can take it, or None: this is not about it."""
         raise NotImplementedError(f"{type(self).__name__} does nothing")
 
 
+class TraitFilter(BaseRequestFilter):
+    """The base of those that require traits of the root provider, or forbid them."""
+
+    forbids = False
+
+    def apply(self, spec: RequestSpec, world: World) -> Outcome | None:
+        """Return the request for hosts that have the traits, or not; None where none are named."""
+        traits = self._traits(spec)
+        change = forbidding if self.forbids else requiring
+        return change(spec, *traits) if traits else None
+
+    def _traits(self, spec: RequestSpec) -> Sequence[str]:
+        raise NotImplementedError
+
+
 def all_request_filters() -> list[type[BaseRequestFilter]]:
     """Return the request filter classes that are shipped, in the order they run."""
-    found = classes_in(sys.modules[__name__], BaseRequestFilter)
-    return sorted(found, key=_place)
 
+    def place(kind: type[BaseRequestFilter]) -> tuple[int, str]:
+        name = kind.name or kind.__name__
+        return (ORDER.index(name) if name in ORDER else len(ORDER), name)
 
-def _place(kind: type[BaseRequestFilter]) -> tuple[int, str]:
-    """Return what request filters are sorted by."""
-    name = kind.name or kind.__name__
-    return (ORDER.index(name) if name in ORDER else len(ORDER), name)
+    return sorted(classes_in(sys.modules[__name__], BaseRequestFilter), key=place)
 
 
 def narrowed(spec: RequestSpec, destination: Destination) -> RequestSpec:
@@ -107,29 +119,23 @@ def confined(spec: RequestSpec, aggregates: Iterable[str]) -> Outcome:
 
 def kept_out(spec: RequestSpec, aggregates: Iterable[str]) -> Outcome:
     """Return the request for hosts in none of the aggregates of these uuids."""
-    known = spec.destination.forbidden
-    added = [uuid for uuid in aggregates if uuid not in known]
-    if not added:
-        return Outcome(spec)
-    changes = {"forbidden_aggregates": added}
-    return Outcome(narrowed(spec, spec.destination.forbidding(added)), changes)
+    added = [uuid for uuid in aggregates if uuid not in spec.destination.forbidden]
+    narrower = narrowed(spec, spec.destination.forbidding(added)) if added else spec
+    return Outcome(narrower, {"forbidden_aggregates": added} if added else {})
 
 
 def requiring(spec: RequestSpec, *traits: str) -> Outcome:
     """Return the request for hosts whose root provider has these traits as well."""
-    added = sorted(set(traits) - spec.root_required)
-    if not added:
-        return Outcome(spec)
-    params = spec.request_level_params
-    params = replace(params, root_required=params.root_required.union(added))
-    return Outcome(replace(spec, request_level_params=params), {"root_required": added})
+    return _with_traits(spec, "root_required", set(traits) - spec.root_required)
 
 
 def forbidding(spec: RequestSpec, *traits: str) -> Outcome:
     """Return the request for hosts whose root provider has none of these traits."""
-    added = sorted(set(traits) - spec.root_forbidden)
-    if not added:
-        return Outcome(spec)
+    return _with_traits(spec, "root_forbidden", set(traits) - spec.root_forbidden)
+
+
+def _with_traits(spec: RequestSpec, name: str, added: set[str]) -> Outcome:
     params = spec.request_level_params
-    params = replace(params, root_forbidden=params.root_forbidden.union(added))
-    return Outcome(replace(spec, request_level_params=params), {"root_forbidden": added})
+    changed: dict[str, Any] = {name: getattr(params, name).union(added)}
+    narrower = replace(spec, request_level_params=replace(params, **changed))
+    return Outcome(narrower, {name: sorted(added)}) if added else Outcome(spec)

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable
 
-from placement_sched.config import Settings
-from placement_sched.config.aliased import AliasedBoolOpt
 from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.groups.tagged_aggregates import required_traits
+from placement_sched.scheduler.plugin import in_group
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     Outcome,
+    RequestSpec,
     World,
     kept_out,
 )
-from placement_sched.scheduler.tagged_aggregates import required_traits
+from placement_sched.settings.opts import AliasedBoolOpt
 
 
 class ForbiddenAggregates(BaseRequestFilter):
@@ -33,22 +33,17 @@ class ForbiddenAggregates(BaseRequestFilter):
 
     name = "forbidden_aggregates"
     aliases = ("isolate_aggregates",)
-    options = (
-        (
-            "scheduler",
-            AliasedBoolOpt(
-                "enable_isolated_aggregate_filtering",
-                alias="enable_forbidden_aggregates_filter",
-                default=False,
-                help="Keep instances out of aggregates with metadata trait:X=required, unless "
-                "flavor or image require X, too.",
-            ),
+    enabled_by = "enable_isolated_aggregate_filtering"
+    options = in_group(
+        "scheduler",
+        AliasedBoolOpt(
+            "enable_isolated_aggregate_filtering",
+            alias="enable_forbidden_aggregates_filter",
+            default=False,
         ),
+        "Keep instances out of aggregates with metadata trait:X=required, unless flavor or image "
+        "require X, too.",
     )
-
-    def enabled(self, settings: Settings) -> bool:
-        """Return whether ``[scheduler] enable_isolated_aggregate_filtering`` is set."""
-        return bool(settings.scheduler.enable_isolated_aggregate_filtering)
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome:
         """Return the request without the aggregates that are reserved for others."""
@@ -57,8 +52,4 @@ class ForbiddenAggregates(BaseRequestFilter):
 
 def forbidden_to(required: frozenset[str], aggregates: Iterable[HostAggregate]) -> list[str]:
     """Return the uuids of the aggregates that a request for these traits may not use."""
-    return sorted(
-        aggregate.uuid
-        for aggregate in aggregates
-        if not required.issuperset(aggregate.reserving_traits)
-    )
+    return sorted(one.uuid for one in aggregates if not required.issuperset(one.reserving_traits))

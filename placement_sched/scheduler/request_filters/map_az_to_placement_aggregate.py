@@ -2,18 +2,12 @@
 
 from collections.abc import Iterable
 
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.nearest import did_you_mean, nearest
+from placement_sched.model.host_aggregate import HostAggregate, zones
+from placement_sched.model.naming import did_you_mean, nearest
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
-from placement_sched.model.zones import zones
-from placement_sched.scheduler.request_filters import (
-    BaseRequestFilter,
-    Outcome,
-    World,
-    confined,
-    kept_out,
-)
+from placement_sched.scheduler import request_filters
+from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World
 
 #: How many of the zones that there are a reason names.
 _SHOWN = 10
@@ -38,10 +32,10 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         inside = [agg for agg in zoned if wanted & zones(agg.availability_zone)]
         if self.settings.DEFAULT.default_availability_zone in wanted:
             # What is in no zone is in the default one.
-            return kept_out(spec, [agg.uuid for agg in zoned if agg not in inside])
+            return request_filters.kept_out(spec, [agg.uuid for agg in zoned if agg not in inside])
         if not inside:
             return self._unknown(spec.availability_zone, wanted, zoned)
-        return confined(spec, [agg.uuid for agg in inside])
+        return request_filters.confined(spec, [agg.uuid for agg in inside])
 
     def _unknown(
         self, asked: str, wanted: Iterable[str], zoned: Iterable[HostAggregate]
@@ -50,10 +44,6 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         known = {name for agg in zoned for name in zones(agg.availability_zone)}
         known.add(self.settings.DEFAULT.default_availability_zone)
         meant = [near for name in sorted(wanted) for near in nearest(name, known)]
-        more = ", ..." if len(known) > _SHOWN else ""
-        names = ", ".join(sorted(known)[:_SHOWN]) + more
-        return Refusal(
-            f"no aggregate has the availability zone {asked!r} (zones: {names})"
-            f"{did_you_mean(meant[:1])}",
-            asked=asked,
-        )
+        names = ", ".join([*sorted(known)[:_SHOWN], *["..."] * (len(known) > _SHOWN)])
+        why = f"no aggregate has the availability zone {asked!r} (zones: {names})"
+        return Refusal(f"{why}{did_you_mean(meant[:1])}", asked=asked)

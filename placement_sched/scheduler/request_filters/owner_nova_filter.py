@@ -4,14 +4,9 @@ from dataclasses import replace
 
 import os_traits
 
-from placement_sched.model.requested_group import RequestedGroup
+from placement_sched.model.requested import RequestedGroup
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.request_filters import (
-    BaseRequestFilter,
-    Outcome,
-    World,
-    requiring,
-)
+from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, requiring
 
 _OWNER = os_traits.OWNER_NOVA
 
@@ -37,8 +32,8 @@ class OwnerNovaFilter(BaseRequestFilter):
         if not marked:
             return outcome
         groups = tuple(
-            group.requiring(_OWNER) if group.requester_id in marked else group
-            for group in spec.requested_resources
+            one.requiring(_OWNER) if one.requester_id in marked else one
+            for one in spec.requested_resources
         )
         changes = {**outcome.changes, "requested_resources": marked}
         return Outcome(replace(outcome.spec, requested_resources=groups), changes)

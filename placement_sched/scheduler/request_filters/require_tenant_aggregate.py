@@ -2,16 +2,11 @@
 
 from oslo_config import cfg
 
-from placement_sched.config import Settings
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.request_filters import (
-    BaseRequestFilter,
-    Outcome,
-    World,
-    confined,
-)
+from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, confined
 
 #: What metadata keys begin with that name a project.
 _KEY = "filter_tenant_id"
@@ -32,30 +27,15 @@ class RequireTenantAggregate(BaseRequestFilter):
     """
 
     name = "require_tenant_aggregate"
-    options = (
-        (
-            "scheduler",
-            cfg.BoolOpt(
-                "limit_tenants_to_placement_aggregate",
-                default=False,
-                help="Confine a project to the aggregates whose metadata name it under "
-                "filter_tenant_id.",
-            ),
-        ),
-        (
-            "scheduler",
-            cfg.BoolOpt(
-                "placement_aggregate_required_for_tenants",
-                default=False,
-                help="With limit_tenants_to_placement_aggregate: a project that no aggregate names "
-                "finds no host, where else it may use any.",
-            ),
-        ),
+    enabled_by = "limit_tenants_to_placement_aggregate"
+    options = in_group(
+        "scheduler",
+        cfg.BoolOpt("limit_tenants_to_placement_aggregate", default=False),
+        "Confine a project to the aggregates whose metadata name it under filter_tenant_id.",
+        cfg.BoolOpt("placement_aggregate_required_for_tenants", default=False),
+        "With limit_tenants_to_placement_aggregate: a project that no aggregate names finds no "
+        "host, where else it may use any.",
     )
-
-    def enabled(self, settings: Settings) -> bool:
-        """Return whether ``[scheduler] limit_tenants_to_placement_aggregate`` is set."""
-        return bool(settings.scheduler.limit_tenants_to_placement_aggregate)
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal:
         """Return the request confined to its project's aggregates, if there are any."""
@@ -69,11 +49,5 @@ class RequireTenantAggregate(BaseRequestFilter):
 
 
 def _projects(aggregate: HostAggregate) -> set[str]:
-    """Return the ids of the projects that an aggregate is tagged with."""
-    return {
-        part.strip()
-        for key, value in aggregate.metadata.items()
-        if key.startswith(_KEY)
-        for part in value.split(",")
-        if part.strip()
-    }
+    tags = (value for key, value in aggregate.metadata.items() if key.startswith(_KEY))
+    return {part.strip() for tag in tags for part in tag.split(",")} - {""}

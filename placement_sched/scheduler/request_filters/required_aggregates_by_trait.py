@@ -1,21 +1,10 @@
 """required_aggregates_by_trait: send those who require a trait where it is reserved for them."""
 
-from placement_sched.config import Settings
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.request_filters import (
-    BaseRequestFilter,
-    Outcome,
-    World,
-    confined,
-)
-from placement_sched.scheduler.tagged_aggregates import (
-    OPTION,
-    REQUIRE,
-    policy,
-    required_traits,
-    tagged_with,
-)
+from placement_sched.scheduler.groups import tagged_aggregates
+from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, confined
+from placement_sched.settings import Settings
 
 
 class RequiredAggregatesByTrait(BaseRequestFilter):
@@ -34,25 +23,21 @@ class RequiredAggregatesByTrait(BaseRequestFilter):
     """
 
     name = "required_aggregates_by_trait"
-    options = (OPTION,)
+    options = (tagged_aggregates.OPTION,)
 
     def enabled(self, settings: Settings) -> bool:
         """Return whether ``[scheduler] required_aggregates_by_trait`` is ``require``."""
-        return policy(settings) == REQUIRE
+        return tagged_aggregates.policy(settings) == tagged_aggregates.REQUIRE
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
         """Return the request confined to aggregates tagged with each of its traits, if any are."""
-        tagged = tagged_with(required_traits(spec), world.host_aggregates())
-        forbidden = spec.destination.forbidden
-        offered = {
-            trait: [uuid for uuid in uuids if uuid not in forbidden]
-            for trait, uuids in tagged.items()
-        }
-        for trait, uuids in offered.items():
+        required = tagged_aggregates.required_traits(spec)
+        tagged = tagged_aggregates.tagged_with(required, world.host_aggregates())
+        forbidden, offered = spec.destination.forbidden, {}
+        for trait, every in tagged.items():
+            offered[trait] = uuids = [uuid for uuid in every if uuid not in forbidden]
             if not uuids:
-                return Refusal(
-                    f"every aggregate with trait:{trait}=required is forbidden to the request",
-                    asked=trait,
-                )
+                reason = f"every aggregate with trait:{trait}=required is forbidden to the request"
+                return Refusal(reason, asked=trait)
             spec = confined(spec, uuids).spec
         return Outcome(spec, {"aggregates_by_trait": offered}) if offered else None

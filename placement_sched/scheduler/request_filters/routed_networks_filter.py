@@ -1,19 +1,11 @@
 """routed_networks_filter: confine requests to the hosts that their routed networks reach."""
 
-from collections.abc import Mapping
-
 from oslo_config import cfg
 
-from placement_sched.config import Settings
-from placement_sched.model.network_request import NetworkRequest
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.request_filters import (
-    BaseRequestFilter,
-    Outcome,
-    World,
-    narrowed,
-)
+from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, narrowed
 
 
 class RoutedNetworksFilter(BaseRequestFilter):
@@ -27,25 +19,16 @@ class RoutedNetworksFilter(BaseRequestFilter):
     named yet (``auto``). A segment that is in no aggregate finds no host.
 
     The segments stand in the request (``segments`` in ``requested_networks``), else neutron is
-    asked, see ``[neutron]``; where neither tells them, no host is found. Off by default.
+    asked, see ``[neutron]``; where neither knows them, no host is found. Off by default.
     """
 
     name = "routed_networks_filter"
-    options = (
-        (
-            "scheduler",
-            cfg.BoolOpt(
-                "query_placement_for_routed_network_aggregates",
-                default=False,
-                help="Confine requests to the hosts that the segments of their routed networks "
-                "reach.",
-            ),
-        ),
+    enabled_by = "query_placement_for_routed_network_aggregates"
+    options = in_group(
+        "scheduler",
+        cfg.BoolOpt("query_placement_for_routed_network_aggregates", default=False),
+        "Confine requests to the hosts that the segments of their routed networks reach.",
     )
-
-    def enabled(self, settings: Settings) -> bool:
-        """Return whether ``query_placement_for_routed_network_aggregates`` is set."""
-        return bool(settings.scheduler.query_placement_for_routed_network_aggregates)
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
         """Return the request confined to those hosts; None where every network reaches all."""
@@ -53,7 +36,7 @@ class RoutedNetworksFilter(BaseRequestFilter):
         unknown = next((one for one in asked if one.segments is None), None)
         if unknown is not None:
             return Refusal(
-                f"nobody tells the segments of {unknown.label}: set [neutron] auth_type, or give "
+                f"the segments of {unknown.label} are not known: set [neutron] auth_type, or give "
                 "them in requested_networks"
             )
         routed = [network for network in asked if network.segments]
@@ -64,18 +47,11 @@ class RoutedNetworksFilter(BaseRequestFilter):
             lost = next((uuid for uuid in network.segments or () if not joined.get(uuid)), None)
             if lost is not None:
                 return Refusal(f"{network.label}: its segment {lost} is in no aggregate", lost)
-        return _confined(spec, dict.fromkeys(_any_of(network, joined) for network in routed))
-
-
-def _any_of(network: NetworkRequest, joined: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    """Return the aggregates of all segments of a network, in one order."""
-    found = (joined[uuid] for uuid in network.segments or ())
-    return tuple(sorted(frozenset[str]().union(*found)))
-
-
-def _confined(spec: RequestSpec, sets: Mapping[tuple[str, ...], None]) -> Outcome:
-    """Return the request for hosts in an aggregate of each of these sets."""
-    destination = spec.destination
-    for aggregates in sets:
-        destination = destination.requiring(aggregates)
-    return Outcome(narrowed(spec, destination), {"aggregates": [",".join(each) for each in sets]})
+        # Each network once for all of its segments: a host must be in an aggregate of each set.
+        found = ({agg for uuid in one.segments or () for agg in joined[uuid]} for one in routed)
+        sets = dict.fromkeys(tuple(sorted(aggregates)) for aggregates in found)
+        destination = spec.destination
+        for aggregates in sets:
+            destination = destination.requiring(aggregates)
+        changes = {"aggregates": [",".join(each) for each in sets]}
+        return Outcome(narrowed(spec, destination), changes)

@@ -1,17 +1,13 @@
 """transform_image_metadata: ask for hosts that have the devices that image properties name."""
 
+from collections.abc import Sequence
+
 import os_traits
 from oslo_config import cfg
 from oslo_log import log
 
-from placement_sched.config import Settings
-from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.request_filters import (
-    BaseRequestFilter,
-    Outcome,
-    World,
-    requiring,
-)
+from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.request_filters import RequestSpec, TraitFilter
 
 LOG = log.getLogger(__name__)
 
@@ -28,7 +24,7 @@ _PREFIXES = {
 }
 
 
-class TransformImageMetadata(BaseRequestFilter):
+class TransformImageMetadata(TraitFilter):
     """Requires hosts that have what image properties name: buses, models and architectures.
 
     Each property becomes a trait of the root provider: ``hw_disk_bus`` and ``hw_cdrom_bus``
@@ -40,23 +36,14 @@ class TransformImageMetadata(BaseRequestFilter):
     """
 
     name = "transform_image_metadata"
-    options = (
-        (
-            "scheduler",
-            cfg.BoolOpt(
-                "image_metadata_prefilter",
-                default=False,
-                help="Require hosts to have the traits of the devices that image properties name.",
-            ),
-        ),
+    enabled_by = "image_metadata_prefilter"
+    options = in_group(
+        "scheduler",
+        cfg.BoolOpt("image_metadata_prefilter", default=False),
+        "Require hosts to have the traits of the devices that image properties name.",
     )
 
-    def enabled(self, settings: Settings) -> bool:
-        """Return whether ``[scheduler] image_metadata_prefilter`` is set."""
-        return bool(settings.scheduler.image_metadata_prefilter)
-
-    def apply(self, spec: RequestSpec, world: World) -> Outcome | None:
-        """Return the request for hosts that have it all; None where nothing is named."""
+    def _traits(self, spec: RequestSpec) -> Sequence[str]:
         properties = spec.image.properties
         traits = [
             f"{prefix}_{properties.get(name).replace('-', '_').upper()}"
@@ -65,5 +52,5 @@ class TransformImageMetadata(BaseRequestFilter):
         ]
         unknown = [trait for trait in traits if not hasattr(os_traits, trait)]
         if unknown:
-            LOG.warning("image properties are not heeded: there is no trait %s", unknown[0])
-        return None if unknown or not traits else requiring(spec, *traits)
+            LOG.warning("image properties are ignored: there is no trait %s", unknown[0])
+        return [] if unknown else traits

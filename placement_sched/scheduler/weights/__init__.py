@@ -2,28 +2,33 @@
 
     weight = multiplier_1 * normalized_1 + multiplier_2 * normalized_2 + ...
 
-The heaviest host wins. A weigher has nova's interface: write ``_weigh_object``, or
-``weigh_objects`` where all hosts must be seen to judge one. Or, better, write ``column``, which
-weighs all hosts in one go.
+The heaviest host wins. Write :meth:`~BaseHostWeigher.column`, which weighs all hosts in one go.
+nova's ``_weigh_object``, ``weigh_objects`` and ``weight_multiplier`` work as well (see
+``scheduler/weighing.py``).
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from inspect import isfunction, signature
 from math import isfinite
 from typing import Any, ClassVar, Protocol
 
+from oslo_config import cfg
 from oslo_log import log
 
-from placement_sched.config import Settings
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.folder import classes_in
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugin import SchedulerPlugin
+from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
+from placement_sched.settings import Settings
+
+__all__ = ["BaseHostWeigher", "HostState", "Hosts", "RequestSpec", "WeighedHost", "Weights"]
+__all__ += ["aggregates_of", "all_weighers", "normalize"]
 
 LOG = log.getLogger(__name__)
+Hosts = Sequence[HostState]
+#: A number for each host, in their order.
+Weights = Sequence[float]
 
 
 @dataclass(slots=True)
@@ -50,31 +55,44 @@ class BaseHostWeigher(SchedulerPlugin):
     minval: float | None = None
     maxval: float | None = None
 
-    #: Group and name of the option that says how much this weigher counts.
+    #: The option of ``[filter_scheduler]`` that says how much this weigher counts, and its help;
+    #: or group and name of one that is declared elsewhere.
+    weight_option: ClassVar[cfg.Opt | None] = None
+    weight_help: ClassVar[str | None] = None
     multiplier_option: ClassVar[tuple[str, str] | None] = None
 
     #: The keys under which metadata of a host's aggregates override it for that host; where there
     #: are none, the option's name, with and without its group.
     multiplier_keys: ClassVar[tuple[str, ...]] = ()
 
-    #: Whether a weight tells what is bad: then what is configured counts against the host.
+    #: Whether a large weight is bad: then what is configured counts against the host.
     is_penalty: ClassVar[bool] = False
 
+    #: Whether a host's weight depends on that host alone: then, from the second instance of a
+    #: request on, only hosts that changed are weighed again.
+    by_host: bool = False
+
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Let weighers of before Stein, whose multiplier is of no host, be asked as others are."""
+        """Let what a class says of its way of weighing hold for that way only."""
+        own = vars(cls)
+        if option := own.get("weight_option"):
+            option.help = option.help or cls.weight_help
+            cls.multiplier_option = ("filter_scheduler", option.dest)
+            cls.options = (("filter_scheduler", option), *cls.options)
         super().__init_subclass__(**arguments)
-        for name in ("_weight_multiplier", "weight_multiplier"):
-            older = vars(cls).get(name)
-            if isfunction(older) and len(signature(older).parameters) == 1:
-                cls.weight_multiplier = _of_any_host(older)  # type: ignore[method-assign]
+        if own.keys() & {"_weigh_object", "weigh_objects", "column"}:
+            if "concerns" not in own:
+                cls.concerns = BaseHostWeigher.concerns  # type: ignore[method-assign]
+            if "by_host" not in own:
+                cls.by_host = False
 
     @classmethod
     def is_wanted(cls, settings: Settings) -> bool:  # noqa: ARG003 - for those that override it
-        """Return whether it runs under these settings: one that is switched off is not told of."""
+        """Return whether it runs under these settings: one that does not is not reported."""
         return True
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
-        """Return whether this weigher can tell hosts apart for this request.
+        """Return whether hosts can differ for this weigher, for this request.
 
         Where it cannot, it is not asked, and every host weighs 0. A class that overrides one of the
         weighing methods and not this one is always asked.
@@ -83,10 +101,7 @@ class BaseHostWeigher(SchedulerPlugin):
 
     def weight_multiplier(self, host_state: HostState) -> float:
         """Return how much this weigher counts for this host; negative turns the order round."""
-        if self.multiplier_option is None:
-            return 1.0
-        found = map(self._aggregate_multiplier, host_state.aggregates)
-        return self._counting(_smallest(found, self._configured))
+        return self.multipliers((host_state,))[0]
 
     @property
     def configured_multiplier(self) -> float:
@@ -94,30 +109,22 @@ class BaseHostWeigher(SchedulerPlugin):
         return 1.0 if self.multiplier_option is None else self._counting(self._configured)
 
     def multipliers(
-        self, hosts: Sequence[HostState], aggregates: Collection[HostAggregate] | None = None
+        self, hosts: Hosts, aggregates: Collection[HostAggregate] | None = None
     ) -> list[float]:
         """Return :meth:`weight_multiplier` of each host, reading each aggregate only once.
 
         ``aggregates`` are those of all the hosts, where the caller has them ready.
         """
-        if type(self).weight_multiplier is not BaseHostWeigher.weight_multiplier:
-            return [self.weight_multiplier(host) for host in hosts]
+        named: dict[int, float] = {}
         if self.multiplier_option is not None:
-            every = aggregates_of(hosts) if aggregates is None else aggregates
-            told = {each.id: self._aggregate_multiplier(each) for each in every}
-            if any(value is not None for value in told.values()):
-                return self._multipliers_by(told, hosts)
-        return [self.configured_multiplier] * len(hosts)
-
-    def _multipliers_by(
-        self, told: dict[int, float | None], hosts: Sequence[HostState]
-    ) -> list[float]:
-        """Return the multiplier of each host, by what each aggregate tells."""
+            for each in aggregates_of(hosts) if aggregates is None else aggregates:
+                if (value := self._aggregate_multiplier(each)) is not None:
+                    named[each.id] = value
+        if not named:
+            return [self.configured_multiplier] * len(hosts)
         configured = self._configured
-        return [
-            self._counting(_smallest((told[each.id] for each in host.aggregates), configured))
-            for host in hosts
-        ]
+        found = ([named[one.id] for one in host.aggregates if one.id in named] for host in hosts)
+        return [self._counting(min(some, default=configured)) for some in found]
 
     def _counting(self, multiplier: float) -> float:
         """Return a multiplier as it counts; a penalty of nothing is nothing, not minus nothing."""
@@ -125,72 +132,56 @@ class BaseHostWeigher(SchedulerPlugin):
 
     @property
     def _configured(self) -> float:
-        """Return the multiplier that is configured, as it is written."""
         group, name = self.multiplier_option or ("", "")
         return float(getattr(getattr(self.settings, group), name))
 
     def _aggregate_multiplier(self, aggregate: HostAggregate) -> float | None:
         """Return what the aggregate's metadata say; what is not a number is logged and ignored."""
         found = []
-        for key in self._keys:
+        group, name = self.multiplier_option or ("", "")
+        for key in self.multiplier_keys or (name, f"{group}.{name}"):
             text = aggregate.metadata.get(key)
-            if text is None:
-                continue
-            number = _number(text)
-            if number is None:
-                LOG.warning("aggregate %s: %s is no number: %r", aggregate.name, key, text)
-            else:
+            number = None if text is None else _number(text)
+            if number is not None:
                 found.append(number)
+            elif text is not None:
+                LOG.warning("aggregate %s: %s is not a number: %r", aggregate.name, key, text)
         return min(found, default=None)
 
-    @property
-    def _keys(self) -> tuple[str, ...]:
-        group, name = self.multiplier_option or ("", "")
-        return self.multiplier_keys or (name, f"{group}.{name}")
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+        """Return how good each host is, on a scale of this weigher's own."""
+        raise NotImplementedError(f"{type(self).__name__} weighs nothing")
+
+    def weights(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+        """Return how good each host is, within ``minval`` and ``maxval`` where they are fixed."""
+        return self._clamped(self.column(hosts, spec_obj))
+
+    # nova's names, which third-party weighers override or call
 
     def _weigh_object(self, host_state: HostState, weight_properties: RequestSpec) -> float:
         """Return how good this host is, on a scale of this weigher's own."""
         return self.column((host_state,), weight_properties)[0]
 
-    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
-        """Return how good each host is, as ``_weigh_object`` would say of one after the other.
-
-        Not asked of a class that has a ``_weigh_object`` or ``weigh_objects`` of its own.
-        """
-        raise NotImplementedError(f"{type(self).__name__} weighs nothing")
-
     def weigh_objects(
         self, weighed_obj_list: Sequence[Weighed], weight_properties: RequestSpec
-    ) -> Sequence[float]:
+    ) -> Weights:
         """Return how good each host is, within ``minval`` and ``maxval`` where they are fixed."""
         hosts = [item.obj for item in weighed_obj_list]
         if type(self)._weigh_object is BaseHostWeigher._weigh_object:  # noqa: SLF001 - own class
-            weights = self.column(hosts, weight_properties)
-        else:
-            weigh = self._weigh_object
-            weights = [weigh(host, weight_properties) for host in hosts]
-        if self.minval is None and self.maxval is None:
-            return weights
-        return [self.clamp(weight) for weight in weights]
+            return self.weights(hosts, weight_properties)
+        return self._clamped([self._weigh_object(host, weight_properties) for host in hosts])
 
-    def clamp(self, weight: float) -> float:
-        """Return the weight, brought within ``minval`` and ``maxval`` where they are fixed."""
-        if self.minval is not None and weight < self.minval:
-            return self.minval
-        if self.maxval is not None and weight > self.maxval:
-            return self.maxval
-        return weight
-
-
-def _of_any_host(older: Callable[[Any], float]) -> Any:
-    def weight_multiplier(weigher: Any, host_state: HostState) -> float:  # noqa: ARG001 - see above
-        return older(weigher)
-
-    return weight_multiplier
+    def _clamped(self, weights: Weights) -> Weights:
+        low, high = self.minval, self.maxval
+        if low is not None:
+            weights = [max(weight, low) for weight in weights]
+        if high is not None:
+            weights = [min(weight, high) for weight in weights]
+        return weights
 
 
 def normalize(
-    weights: Sequence[float], minval: float | None = None, maxval: float | None = None
+    weights: Weights, minval: float | None = None, maxval: float | None = None
 ) -> list[float]:
     """Return the weights on a scale from 0 (``minval``) to 1 (``maxval``).
 
@@ -219,10 +210,6 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return number if isfinite(number) else None
-
-
-def _smallest(values: Iterable[float | None], default: float) -> float:
-    return min((value for value in values if value is not None), default=default)
 
 
 def all_weighers() -> list[type[BaseHostWeigher]]:

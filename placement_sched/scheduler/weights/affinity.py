@@ -1,32 +1,27 @@
-"""ServerGroupSoftAffinityWeigher and ServerGroupSoftAntiAffinityWeigher: heed soft policies."""
+"""ServerGroupSoftAffinityWeigher and ServerGroupSoftAntiAffinityWeigher: enforce soft policies."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 
 class _ServerGroupSoftWeigher(BaseHostWeigher):
     """Counts the members of the request's server group on each host, where it has the policy."""
 
-    policy: ClassVar[str]
+    by_host = True
     #: What each member on a host is worth.
     worth: ClassVar[int]
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
         """Return whether the request is of a group of this policy that is on any host yet."""
         group = spec_obj.instance_group
-        return (
-            group is not None
-            and group.policy == self.policy
-            and bool(group.members or _hosts_of_unnamed(spec_obj))
-        )
+        if group is None or group.policy != self.server_group_policy:
+            return False
+        return bool(group.members or _hosts_of_unnamed(spec_obj))
 
-    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the worth of the members on each host."""
         group = spec_obj.instance_group
         if group is None or not self.concerns(spec_obj):
@@ -43,10 +38,8 @@ def _hosts_of_unnamed(spec: RequestSpec) -> frozenset[str]:
 
     So are those of an explanation that asks for a number of instances; nova knows no such request.
     """
-    group = spec.instance_group
-    if group is None or spec.instance_uuid is not None:
-        return frozenset()
-    return frozenset(group.hosts)
+    unnamed = spec.instance_group if spec.instance_uuid is None else None
+    return frozenset(unnamed.hosts if unnamed else ())
 
 
 class ServerGroupSoftAffinityWeigher(_ServerGroupSoftWeigher):
@@ -58,21 +51,14 @@ class ServerGroupSoftAffinityWeigher(_ServerGroupSoftWeigher):
     smallest counts. Where this weigher is not enabled, requests of such groups are refused.
     """
 
-    policy = "soft-affinity"
+    server_group_policy = "soft-affinity"
     worth = 1
-    multiplier_option = ("filter_scheduler", "soft_affinity_weight_multiplier")
-    options = (
-        (
-            "filter_scheduler",
-            cfg.FloatOpt(
-                "soft_affinity_weight_multiplier",
-                default=1.0,
-                min=0,
-                deprecated_group="DEFAULT",
-                help="How much it counts that members of the request's server group, of the policy "
-                "soft-affinity, are on a host.",
-            ),
-        ),
+    weight_option = cfg.FloatOpt(
+        "soft_affinity_weight_multiplier", default=1.0, min=0, deprecated_group="DEFAULT"
+    )
+    weight_help = (
+        "How much it counts that members of the request's server group, of the policy "
+        "soft-affinity, are on a host."
     )
 
 
@@ -86,19 +72,12 @@ class ServerGroupSoftAntiAffinityWeigher(_ServerGroupSoftWeigher):
     requests of such groups are refused.
     """
 
-    policy = "soft-anti-affinity"
+    server_group_policy = "soft-anti-affinity"
     worth = -1
-    multiplier_option = ("filter_scheduler", "soft_anti_affinity_weight_multiplier")
-    options = (
-        (
-            "filter_scheduler",
-            cfg.FloatOpt(
-                "soft_anti_affinity_weight_multiplier",
-                default=1.0,
-                min=0,
-                deprecated_group="DEFAULT",
-                help="How much it counts that members of the request's server group, of the policy "
-                "soft-anti-affinity, are on other hosts.",
-            ),
-        ),
+    weight_option = cfg.FloatOpt(
+        "soft_anti_affinity_weight_multiplier", default=1.0, min=0, deprecated_group="DEFAULT"
+    )
+    weight_help = (
+        "How much it counts that members of the request's server group, of the policy "
+        "soft-anti-affinity, are on other hosts."
     )

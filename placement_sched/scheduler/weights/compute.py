@@ -1,12 +1,8 @@
 """BuildFailureWeigher: shun hosts on which builds failed of late."""
 
-from collections.abc import Sequence
-
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 
 class BuildFailureWeigher(BaseHostWeigher):
@@ -14,26 +10,19 @@ class BuildFailureWeigher(BaseHostWeigher):
 
     They are counted as the host reports them (``failed_builds`` of its ``stats``), and begin at 0
     again after a build that went well. The multiplier ``[filter_scheduler]
-    build_failure_weight_multiplier`` counts against the host, and is told with its sign; it is so
+    build_failure_weight_multiplier`` counts against the host, and is shown with its sign; it is so
     large that failures outweigh what the other weighers say. Aggregate metadata
     ``build_failure_weight_multiplier`` override it for the hosts in the aggregate; of several the
     smallest counts.
     """
 
     is_penalty = True
-    multiplier_option = ("filter_scheduler", "build_failure_weight_multiplier")
-    options = (
-        (
-            "filter_scheduler",
-            cfg.FloatOpt(
-                "build_failure_weight_multiplier",
-                default=1_000_000.0,
-                help="How much it counts against a host that builds failed there of late; 0 heeds "
-                "no failures.",
-            ),
-        ),
+    by_host = True
+    weight_option = cfg.FloatOpt("build_failure_weight_multiplier", default=1_000_000.0)
+    weight_help = (
+        "How much it counts against a host that builds failed there of late; 0 ignores failures."
     )
 
-    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return how many builds failed on each host."""
         return [host.failed_builds for host in hosts]

@@ -1,12 +1,8 @@
 """CPUWeigher: prefer hosts with many free virtual CPUs."""
 
-from collections.abc import Sequence
-
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 
 class CPUWeigher(BaseHostWeigher):
@@ -18,19 +14,11 @@ class CPUWeigher(BaseHostWeigher):
     """
 
     minval = 0
-    multiplier_option = ("filter_scheduler", "cpu_weight_multiplier")
-    options = (
-        (
-            "filter_scheduler",
-            cfg.FloatOpt(
-                "cpu_weight_multiplier",
-                default=1.0,
-                help="How much free CPUs count; negative prefers hosts with few of them.",
-            ),
-        ),
-    )
+    by_host = True
+    weight_option = cfg.FloatOpt("cpu_weight_multiplier", default=1.0)
+    weight_help = "How much free CPUs count; negative prefers hosts with few of them."
 
-    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the free virtual CPUs of each host."""
         # An empty host state has no ratio, and nothing to multiply by it.
         return [

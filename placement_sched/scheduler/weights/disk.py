@@ -1,12 +1,8 @@
 """DiskWeigher: prefer hosts with much free disk."""
 
-from collections.abc import Sequence
-
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 
 class DiskWeigher(BaseHostWeigher):
@@ -18,19 +14,10 @@ class DiskWeigher(BaseHostWeigher):
     """
 
     minval = 0
-    multiplier_option = ("filter_scheduler", "disk_weight_multiplier")
-    options = (
-        (
-            "filter_scheduler",
-            cfg.FloatOpt(
-                "disk_weight_multiplier",
-                default=1.0,
-                deprecated_group="DEFAULT",
-                help="How much free disk counts; negative prefers hosts with little of it.",
-            ),
-        ),
-    )
+    by_host = True
+    weight_option = cfg.FloatOpt("disk_weight_multiplier", default=1.0, deprecated_group="DEFAULT")
+    weight_help = "How much free disk counts; negative prefers hosts with little of it."
 
-    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the free disk of each host in MB."""
         return [host.free_disk_mb for host in hosts]

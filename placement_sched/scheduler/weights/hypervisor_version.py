@@ -1,12 +1,8 @@
 """HypervisorVersionWeigher: prefer hosts with a new hypervisor."""
 
-from collections.abc import Sequence
-
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 
 class HypervisorVersionWeigher(BaseHostWeigher):
@@ -18,20 +14,14 @@ class HypervisorVersionWeigher(BaseHostWeigher):
     for the hosts in the aggregate; of several the smallest counts.
     """
 
-    multiplier_option = ("filter_scheduler", "hypervisor_version_weight_multiplier")
-    options = (
-        (
-            "filter_scheduler",
-            cfg.FloatOpt(
-                "hypervisor_version_weight_multiplier",
-                default=1.0,
-                help="How much a new hypervisor counts; negative prefers hosts with an old one, "
-                "and 0 heeds no version, as where hypervisors are of several kinds.",
-            ),
-        ),
+    by_host = True
+    weight_option = cfg.FloatOpt("hypervisor_version_weight_multiplier", default=1.0)
+    weight_help = (
+        "How much a new hypervisor counts; negative prefers hosts with an old one, and 0 ignores "
+        "versions, as where hypervisors are of several kinds."
     )
 
-    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the version of each host's hypervisor."""
         # An empty host state has none.
         return [host.hypervisor_version or 0 for host in hosts]

@@ -1,14 +1,14 @@
 """ImagePropertiesWeigher: prefer hosts that run images of the same kind."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from oslo_config import cfg
 
-from placement_sched.config.named_ratios import named_ratios
 from placement_sched.model.image import Image
-from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
+from placement_sched.settings.sources import named_ratios
 
 _SETTING = "image_props_weight_setting"
 
@@ -29,26 +29,17 @@ class ImagePropertiesWeigher(BaseHostWeigher):
     aggregate; of several the smallest counts.
     """
 
-    multiplier_option = ("filter_scheduler", "image_props_weight_multiplier")
-    options = (
-        (
-            "filter_scheduler",
-            cfg.FloatOpt(
-                "image_props_weight_multiplier",
-                default=0.0,
-                help="How much it counts that a host's instances have images with the properties "
-                "of the request's; negative keeps such instances apart, and 0 looks at none.",
-            ),
-        ),
-        (
-            "filter_scheduler",
-            cfg.ListOpt(
-                _SETTING,
-                default=[],
-                help="The image properties that count for ImagePropertiesWeigher and by how much, "
-                "as name=ratio, such as os_distro=2,hw_machine_type=-1. Empty: all count the same.",
-            ),
-        ),
+    by_host = True
+    weight_option = cfg.FloatOpt("image_props_weight_multiplier", default=0.0)
+    weight_help = (
+        "How much it counts that a host's instances have images with the properties of the "
+        "request's; negative keeps such instances apart, and 0 looks at none."
+    )
+    options = in_group(
+        "filter_scheduler",
+        cfg.ListOpt(_SETTING, default=[]),
+        "The image properties that count for ImagePropertiesWeigher and by how much, as "
+        "name=ratio, such as os_distro=2,hw_machine_type=-1. Empty: all count the same.",
     )
 
     def __init__(self) -> None:
@@ -60,28 +51,23 @@ class ImagePropertiesWeigher(BaseHostWeigher):
         """Return whether the weigher is switched on, and the image has a property that counts."""
         return self._configured != 0 and bool(self._counting_properties(spec_obj.image))
 
-    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the sum, over the instances of each host, of what they share with the request."""
         if not self.concerns(spec_obj):
             return [0.0] * len(hosts)
         wanted = self._counting_properties(spec_obj.image)
-        return [
-            sum((_shared(each.image_meta, wanted) for each in host.instances.values()), 0.0)
-            for host in hosts
-        ]
+
+        def shared(host: HostState) -> float:
+            each = (_properties(one.image_meta) for one in host.instances.values())
+            return sum((wanted.get(one, 0.0) for some in each for one in some), 0.0)
+
+        return list(map(shared, hosts))
 
     def _counting_properties(self, image: Image) -> Mapping[tuple[str, str], float]:
         """Return how much each property of an image counts, without those that do not."""
-        counting = {one: self._ratio(one[0]) for one in _properties(image)}
+        otherwise = 0.0 if self._ratios else 1.0
+        counting = {one: self._ratios.get(one[0], otherwise) for one in _properties(image)}
         return {one: ratio for one, ratio in counting.items() if ratio}
-
-    def _ratio(self, name: str) -> float:
-        return self._ratios.get(name, 0.0) if self._ratios else 1.0
-
-
-def _shared(image: Image, wanted: Mapping[tuple[str, str], float]) -> float:
-    """Return how much of what is wanted an image has."""
-    return sum(wanted.get(one, 0.0) for one in _properties(image))
 
 
 def _properties(image: Image) -> Iterator[tuple[str, str]]:

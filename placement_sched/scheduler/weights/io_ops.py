@@ -1,12 +1,8 @@
 """IoOpsWeigher: prefer hosts that are not busy with disks."""
 
-from collections.abc import Sequence
-
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 
 class IoOpsWeigher(BaseHostWeigher):
@@ -21,20 +17,15 @@ class IoOpsWeigher(BaseHostWeigher):
     """
 
     minval = 0
-    multiplier_option = ("filter_scheduler", "io_ops_weight_multiplier")
-    options = (
-        (
-            "filter_scheduler",
-            cfg.FloatOpt(
-                "io_ops_weight_multiplier",
-                default=-1.0,
-                deprecated_group="DEFAULT",
-                help="How much it counts that instances are being built, resized, rescued, "
-                "migrated, snapshotted or unshelved on a host; positive prefers busy hosts.",
-            ),
-        ),
+    by_host = True
+    weight_option = cfg.FloatOpt(
+        "io_ops_weight_multiplier", default=-1.0, deprecated_group="DEFAULT"
+    )
+    weight_help = (
+        "How much it counts that instances are being built, resized, rescued, migrated, "
+        "snapshotted or unshelved on a host; positive prefers busy hosts."
     )
 
-    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return how many instances are busy with disks on each host."""
         return [host.num_io_ops for host in hosts]

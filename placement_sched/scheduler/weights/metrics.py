@@ -1,11 +1,8 @@
 """MetricsWeigher: prefer hosts by the figures that their monitors measure."""
 
-from collections.abc import Sequence
-
-from placement_sched.config import metrics
-from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
+from placement_sched.settings.options.filter_scheduler import ratios
 
 
 class MetricsWeigher(BaseHostWeigher):
@@ -22,18 +19,19 @@ class MetricsWeigher(BaseHostWeigher):
     override it for the hosts in the aggregate, and of several the smallest counts.
     """
 
-    multiplier_option = (metrics.GROUP, "weight_multiplier")
+    by_host = True
+    multiplier_option = ("metrics", "weight_multiplier")
     multiplier_keys = ("metrics_weight_multiplier", "metrics.weight_multiplier")
 
     def __init__(self) -> None:
         super().__init__()
-        self._ratios = metrics.ratios(self.settings.metrics.weight_setting)
+        self._ratios = ratios(self.settings.metrics.weight_setting)
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
         """Return whether any metric counts."""
         return bool(self._ratios)
 
-    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the sum for each host, or the weight of one that lacks a metric.
 
         Raises :class:`LookupError` where metrics are required.

@@ -1,12 +1,8 @@
 """NumInstancesWeigher: prefer hosts with many instances, or with few."""
 
-from collections.abc import Sequence
-
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 
 class NumInstancesWeigher(BaseHostWeigher):
@@ -18,19 +14,13 @@ class NumInstancesWeigher(BaseHostWeigher):
     override the multiplier for the hosts in the aggregate; of several the smallest counts.
     """
 
-    multiplier_option = ("filter_scheduler", "num_instances_weight_multiplier")
-    options = (
-        (
-            "filter_scheduler",
-            cfg.FloatOpt(
-                "num_instances_weight_multiplier",
-                default=0.0,
-                help="How much it counts that a host has many instances; negative prefers hosts "
-                "with few of them.",
-            ),
-        ),
+    by_host = True
+    weight_option = cfg.FloatOpt("num_instances_weight_multiplier", default=0.0)
+    weight_help = (
+        "How much it counts that a host has many instances; negative prefers hosts with few of "
+        "them."
     )
 
-    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return how many instances each host has."""
         return [host.num_instances for host in hosts]

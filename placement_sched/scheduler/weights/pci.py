@@ -1,13 +1,10 @@
 """PCIWeigher: keep hosts with many PCI devices for requests that need many."""
 
-from collections.abc import Sequence
-
 from oslo_config import cfg
 
-from placement_sched.model.pci_pools import PciPools
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.hardware.pci_pools import PciPools
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 #: From so many free devices on a host has plenty of them, and one more makes no difference.
 _PLENTY = 99
@@ -24,21 +21,14 @@ class PCIWeigher(BaseHostWeigher):
     override it for the hosts in the aggregate; of several the smallest counts.
     """
 
-    multiplier_option = ("filter_scheduler", "pci_weight_multiplier")
-    options = (
-        (
-            "filter_scheduler",
-            cfg.FloatOpt(
-                "pci_weight_multiplier",
-                default=1.0,
-                min=0.0,
-                help="How much it counts that a host has few free PCI devices, which keeps "
-                "the others for requests that need them.",
-            ),
-        ),
+    by_host = True
+    weight_option = cfg.FloatOpt("pci_weight_multiplier", default=1.0, min=0.0)
+    weight_help = (
+        "How much it counts that a host has few free PCI devices, which keeps the others for "
+        "requests that need them."
     )
 
-    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return 100 less the free PCI devices of each host, 1 at the least."""
         return [_PLENTY + 1 - min(_free(host), _PLENTY) for host in hosts]
 
@@ -47,5 +37,5 @@ def _free(host: HostState) -> int:
     stats = host.pci_stats
     if isinstance(stats, PciPools):
         return stats.free
-    # A stranger's plugin may have put another thing of nova's form there.
+    # A third-party plugin may have put another object of nova's form there.
     return sum(pool["count"] for pool in stats.pools) if stats else 0

@@ -1,12 +1,8 @@
 """RAMWeigher: prefer hosts with much free memory."""
 
-from collections.abc import Sequence
-
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 
 class RAMWeigher(BaseHostWeigher):
@@ -18,19 +14,10 @@ class RAMWeigher(BaseHostWeigher):
     """
 
     minval = 0
-    multiplier_option = ("filter_scheduler", "ram_weight_multiplier")
-    options = (
-        (
-            "filter_scheduler",
-            cfg.FloatOpt(
-                "ram_weight_multiplier",
-                default=1.0,
-                deprecated_group="DEFAULT",
-                help="How much free memory counts; negative prefers hosts with little of it.",
-            ),
-        ),
-    )
+    by_host = True
+    weight_option = cfg.FloatOpt("ram_weight_multiplier", default=1.0, deprecated_group="DEFAULT")
+    weight_help = "How much free memory counts; negative prefers hosts with little of it."
 
-    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the free memory of each host in MB."""
         return [host.free_ram_mb for host in hosts]

@@ -1,14 +1,10 @@
 """RequiredAggregatesByTraitWeigher: prefer the hosts that are reserved for such requests."""
 
-from collections.abc import Sequence
-
 from oslo_config import cfg
 
-from placement_sched.config import Settings
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.tagged_aggregates import OPTION, PREFER, policy, required_traits
-from placement_sched.scheduler.weights import BaseHostWeigher, Weighed
+from placement_sched.scheduler.groups import tagged_aggregates as tagged
+from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
+from placement_sched.settings import Settings
 
 
 class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
@@ -27,37 +23,26 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
 
     minval = 0.0
     maxval = 1.0
-    multiplier_option = ("filter_scheduler", "required_aggregates_by_trait_weight_multiplier")
-    options = (
-        OPTION,
-        (
-            "filter_scheduler",
-            cfg.FloatOpt(
-                "required_aggregates_by_trait_weight_multiplier",
-                default=1000.0,
-                help="How much it counts that a host is in aggregates tagged with the traits a "
-                "request requires, with [scheduler] required_aggregates_by_trait = prefer.",
-            ),
-        ),
+    options = (tagged.OPTION,)
+    weight_option = cfg.FloatOpt("required_aggregates_by_trait_weight_multiplier", default=1000.0)
+    weight_help = (
+        "How much it counts that a host is in aggregates tagged with the traits a request "
+        "requires, with [scheduler] required_aggregates_by_trait = prefer."
     )
 
     @classmethod
     def is_wanted(cls, settings: Settings) -> bool:
         """Return whether ``[scheduler] required_aggregates_by_trait`` is ``prefer``."""
-        return policy(settings) == PREFER
+        return tagged.policy(settings) == tagged.PREFER
 
-    def weigh_objects(
-        self, weighed_obj_list: Sequence[Weighed], weight_properties: RequestSpec
-    ) -> Sequence[float]:
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the share of the tagged traits with which each host is tagged."""
-        required = required_traits(weight_properties)
+        required = tagged.required_traits(spec_obj)
         if not required:
-            return [0.0] * len(weighed_obj_list)
-        tags = [required & _tags(item.obj.aggregates) for item in weighed_obj_list]
+            return [0.0] * len(hosts)
+        tags = [
+            required & {trait for each in host.aggregates for trait in each.reserving_traits}
+            for host in hosts
+        ]
         known = frozenset[str]().union(*tags)
         return [len(each) / len(known) if known else 0.0 for each in tags]
-
-
-def _tags(aggregates: Sequence[HostAggregate]) -> frozenset[str]:
-    """Return the traits with which any of the aggregates is tagged."""
-    return frozenset(trait for aggregate in aggregates for trait in aggregate.reserving_traits)

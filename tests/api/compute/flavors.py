@@ -4,7 +4,7 @@ URL = "/compute/v2.1/flavors"
 
 
 class FlavorApi:
-    """Speaks as the administrator and at the newest version, unless told otherwise."""
+    """Speaks as the administrator and at the newest version, by default."""
 
     def __init__(self, app):
         self.app = app
@@ -52,6 +52,6 @@ LONG = {"is_public": "os-flavor-access:is_public", "ephemeral": "OS-FLV-EXT-DATA
 
 
 def message(answer):
-    """Return what an error tells."""
+    """Return the message of an error."""
     (fault,) = answer.json.values()
     return fault["message"]

@@ -79,6 +79,6 @@ class HostApi:
 
 
 def message(answer):
-    """Return what an error tells."""
+    """Return the message of an error."""
     (fault,) = answer.json.values()
     return fault["message"]

@@ -4,7 +4,7 @@ URL = "/compute/v2.1/os-server-groups"
 
 
 class GroupApi:
-    """Speaks as the administrator and at the newest version, unless told otherwise."""
+    """Speaks as the administrator and at the newest version, by default."""
 
     def __init__(self, app):
         self.app = app

@@ -11,7 +11,7 @@ READER = {"token": "bob:shop", "roles": "reader"}
 
 
 class ServerApi:
-    """Speaks as the administrator and at the newest version, unless told otherwise."""
+    """Speaks as the administrator and at the newest version, by default."""
 
     def __init__(self, url, make_app, **options):
         self.now = NOW
@@ -42,8 +42,7 @@ class ServerApi:
 
     def zone(self, name, *hosts):
         made = self.app.post_json(
-            "/compute/v2.1/os-aggregates",
-            {"aggregate": {"name": name, "availability_zone": name}},
+            "/compute/v2.1/os-aggregates", {"aggregate": {"name": name, "availability_zone": name}}
         ).json["aggregate"]
         for host in hosts:
             action = f"/compute/v2.1/os-aggregates/{made['id']}/action"

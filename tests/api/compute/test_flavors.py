@@ -241,7 +241,7 @@ def test_flavor_that_is_not_there_is_404_everywhere(flavors, flavorid):
     flavors.ask("DELETE", f"/{flavorid}/os-extra_specs/a", status=404)
 
 
-def test_404_tells_which_flavor(sqlite_flavors):
+def test_404_names_the_flavor(sqlite_flavors):
     answer = sqlite_flavors.ask("GET", "/nope", status=404)
     assert answer.json == {
         "itemNotFound": {"code": 404, "message": "Flavor nope could not be found."}

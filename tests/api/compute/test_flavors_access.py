@@ -18,7 +18,7 @@ def projects(answer):
     return [each["tenant_id"] for each in answer.json["flavor_access"]]
 
 
-def test_new_private_flavor_is_for_nobody(private):
+def test_new_private_flavor_has_no_projects(private):
     assert private.ask("GET", "/p/os-flavor-access").json == {"flavor_access": []}
 
 
@@ -31,7 +31,7 @@ def test_projects_are_let_in_and_shut_out(private):
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.7", "2.96"])
-def test_project_that_is_in_or_out_already_is_told(private, version):
+def test_project_that_has_or_lacks_access_already_is_reported(private, version):
     private.let_in("p", "shop", version=version)
     refused = message(private.let_in("p", "shop", version=version, status=409))
     assert refused == "Flavor access already exists for flavor p and project shop combination."
@@ -75,7 +75,7 @@ def test_administrators_list_private_ones_of_their_own_project_too(private):
 
 
 @pytest.mark.parametrize("action", ["addTenantAccess", "removeTenantAccess"])
-def test_a_project_with_a_blank_at_its_end_is_nobody(private, action):
+def test_a_project_with_a_trailing_blank_does_not_exist(private, action):
     private.let_in("p", "shop")
     answer = private.ask("POST", "/p/action", {action: {"tenant": "shop "}}, status=400)
     assert f"$.{action}.tenant" in message(answer)

@@ -75,7 +75,7 @@ def test_what_a_query_lists(some, query, ids):
 )
 @pytest.mark.parametrize("path", ["", "/detail"])
 @pytest.mark.parametrize("version", ["2.1", "2.96"])
-def test_malformed_query_is_400_and_told(sqlite_flavors, path, version, query, words):
+def test_malformed_query_is_400_with_the_reason(sqlite_flavors, path, version, query, words):
     sqlite_flavors.create("a")
     answer = sqlite_flavors.ask("GET", f"{path}?{query}", status=400, version=version)
     assert words in message(answer)
@@ -101,7 +101,7 @@ def test_full_page_links_to_the_next(some, path):
 
 
 def test_nova_lists_a_thousand_at_most(sqlite_flavors, monkeypatch):
-    monkeypatch.setattr("placement_sched.api.compute.paging.MOST", 2)
+    monkeypatch.setattr("placement_sched.api.paging.MOST", 2)
     for flavorid in "abc":
         sqlite_flavors.create(flavorid)
     page = sqlite_flavors.ask("GET").json

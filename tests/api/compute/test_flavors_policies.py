@@ -2,9 +2,9 @@
 
 import pytest
 
-from placement_sched.config.process import read_files
-from placement_sched.config.settings import Settings
 from placement_sched.scheduler.loading import full_conf
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import read_files
 from tests.api.compute.flavors import FlavorApi
 
 _FLAVOR = {"flavor": {"name": "x", "ram": 1, "vcpus": 1, "disk": 0}}
@@ -50,7 +50,7 @@ def api(sqlite_flavors):
 
 
 @pytest.mark.parametrize(("rule", "method", "path", "body"), [*READING, *MANAGING])
-def test_without_token_or_roles_nothing_is_told(api, rule, method, path, body):
+def test_without_token_or_roles_nothing_is_shown(api, rule, method, path, body):
     assert status(api, method, path, body, token="") == 401
     refused = api.ask(method, path, body, token="bob:shop", status=403)
     assert rule in refused.json["forbidden"]["message"]

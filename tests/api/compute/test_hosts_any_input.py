@@ -67,8 +67,8 @@ def reporting(sqlite_template, tmp_path_factory):
     application.close()
 
 
-def told(answer):
-    """Return whether an answer is one that the API tells of."""
+def documented(answer):
+    """Return whether the API documents an answer."""
     if answer.status_int < 400:
         return True
     (fault,) = answer.json.values()
@@ -86,7 +86,7 @@ def told(answer):
 )
 def test_any_question_about_hypervisors_is_answered(reporting, version, path, query):
     url = f"{HYPERVISORS}{path}?{urlencode(query)}"
-    assert told(reporting.ask("GET", url, version=version, status="*")), url
+    assert documented(reporting.ask("GET", url, version=version, status="*")), url
 
 
 @settings(max_examples=draws(40), deadline=None)
@@ -104,4 +104,4 @@ def test_any_change_of_services_is_answered(reporting, version, method, name, bo
     options = {"version": version, "status": "*"}
     if method == "PUT" and body is None:
         sent = []
-    assert told(reporting.ask(method, url, sent, **options)), (method, url, sent)
+    assert documented(reporting.ask(method, url, sent, **options)), (method, url, sent)

@@ -20,7 +20,7 @@ FIELDS = [
 ]
 
 
-def test_new_aggregate_is_told_without_hosts_and_metadata(api):
+def test_new_aggregate_is_shown_without_hosts_and_metadata(api):
     made = api.create("ssd", "z1").json["aggregate"]
     assert sorted(made) == sorted(set(FIELDS) - {"hosts", "metadata"})
     assert (made["name"], made["availability_zone"]) == ("ssd", "z1")

@@ -92,18 +92,18 @@ def test_policy_of_an_aggregate_may_change_as_a_whole(api):
 @pytest.mark.parametrize("policy", ["nope", "", "filter_scheduler"])
 def test_policy_that_is_not_there_is_409(api, policy):
     number = api.make("a")
-    told = message(api.set_metadata(number, sched_policy=policy, status=409))
-    assert told.startswith(f"Cannot update aggregate {number}: a cannot be of the policy")
-    assert f"'{policy}'" in told
+    answer = message(api.set_metadata(number, sched_policy=policy, status=409))
+    assert answer.startswith(f"Cannot update aggregate {number}: a cannot be of the policy")
+    assert f"'{policy}'" in answer
     assert api.show(number).json["aggregate"]["metadata"] == {}
 
 
 def test_policy_that_cannot_be_used_is_409(sqlite_url, tmp_path, make_app):
     text = "[broken]\ncpu_allocation_ratio = many\n"
     api = AggregateApi(make_app(policed(sqlite_url, tmp_path, text)))
-    told = message(api.set_metadata(api.make("a"), sched_policy="broken", status=409))
-    assert "policies.conf:" in told
-    assert "'many'" in told
+    answer = message(api.set_metadata(api.make("a"), sched_policy="broken", status=409))
+    assert "policies.conf:" in answer
+    assert "'many'" in answer
 
 
 def test_host_does_not_come_under_a_policy_that_went(sqlite_url, tmp_path, make_app):
@@ -120,8 +120,8 @@ def test_host_does_not_come_under_a_policy_that_went(sqlite_url, tmp_path, make_
 
 
 def test_without_policies_there_is_none_to_name(sqlite_api):
-    told = message(sqlite_api.set_metadata(sqlite_api.make("a"), sched_policy=HIGH, status=409))
-    assert "there are: default" in told
+    answer = message(sqlite_api.set_metadata(sqlite_api.make("a"), sched_policy=HIGH, status=409))
+    assert "there are: default" in answer
 
 
 def test_other_keys_are_nobodys_policy(api):

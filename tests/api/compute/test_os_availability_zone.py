@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from placement_sched.db.tables import services
-from placement_sched.operations import services as operations
 from tests.conftest import make_settings
 from tests.reports import NOW, a_report
+from tests.service_changes import disable
 from tests.statements import counted
 
 URL = "/compute/v2.1/os-availability-zone"
@@ -36,9 +36,11 @@ class Cloud:
             self.app.post_json(action, {"add_host": {"host": host}})
 
     def disable(self, *hosts):
-        self.database.write(
-            lambda connection: operations.disable(connection, hosts, None, self.now)
-        )
+        def work(connection):
+            for host in hosts:
+                disable(connection, host, now=self.now)
+
+        self.database.write(work)
 
     def internal(self, host, binary):
         """Have a service without instances, as a nova beside us would have."""
@@ -93,13 +95,10 @@ def test_zone_is_available_while_one_of_its_services_is_enabled(cloud):
     cloud.zone("east", "cn1", "cn2")
     cloud.disable("cn1", "cn3")
     assert cloud.zones() == [zone("east"), zone("nova", available=False)]
-    assert cloud.zones("/detail") == [
-        zone("east", {"cn2": up()}),
-        zone("nova", available=False),
-    ]
+    assert cloud.zones("/detail") == [zone("east", {"cn2": up()}), zone("nova", available=False)]
 
 
-def test_services_that_are_down_are_told_and_their_zone_stays_available(sqlite_cloud):
+def test_services_that_are_down_are_shown_and_their_zone_stays_available(sqlite_cloud):
     sqlite_cloud.report(1)
     sqlite_cloud.now = NOW + timedelta(seconds=61)
     assert sqlite_cloud.zones() == [zone("nova")]
@@ -127,8 +126,7 @@ def test_host_in_two_aggregates_of_a_zone_is_in_it_once(sqlite_cloud):
     sqlite_cloud.report(1)
     sqlite_cloud.zone("west", "cn1")
     made = sqlite_cloud.app.post_json(
-        "/compute/v2.1/os-aggregates",
-        {"aggregate": {"name": "again", "availability_zone": "west"}},
+        "/compute/v2.1/os-aggregates", {"aggregate": {"name": "again", "availability_zone": "west"}}
     ).json["aggregate"]
     action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
     sqlite_cloud.app.post_json(action, {"add_host": {"host": "cn1"}})

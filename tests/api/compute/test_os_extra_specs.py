@@ -58,8 +58,8 @@ def test_extra_spec_that_is_not_there_is_404(one, key):
     one.tag("f", {"a": "1"})
     for method in ("GET", "DELETE"):
         answer = one.ask(method, f"/f/os-extra_specs/{key}", status=404)
-        told = key.replace("%20", " ")
-        assert message(answer) == f"Flavor f has no extra specs with key {told}."
+        shown = key.replace("%20", " ")
+        assert message(answer) == f"Flavor f has no extra specs with key {shown}."
     assert specs(one) == {"a": "1"}
 
 
@@ -99,7 +99,7 @@ def test_malformed_change_is_400(sqlite_one, body):
     assert specs(sqlite_one) == {}
 
 
-def test_change_of_another_key_than_addressed_is_told(sqlite_one):
+def test_change_of_another_key_than_addressed_is_400(sqlite_one):
     answer = sqlite_one.ask("PUT", "/f/os-extra_specs/a", {"b": "1"}, status=400)
     assert message(answer) == "Request body and URI mismatch"
 

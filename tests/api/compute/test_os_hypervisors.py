@@ -1,4 +1,4 @@
-"""Hypervisors: what is told of them by version, how they are found, paged and summed."""
+"""Hypervisors: their documents by version, search, pages and sums."""
 
 from urllib.parse import urlsplit
 
@@ -79,7 +79,7 @@ def test_fields_and_their_types_are_those_of_the_version(sqlite_hosts):
         assert cpu_info is None or isinstance(listed["cpu_info"], cpu_info), version
 
 
-def test_what_a_host_leaves_out_is_told_as_nothing(sqlite_hosts):
+def test_what_a_host_leaves_out_is_shown_as_nothing(sqlite_hosts):
     sqlite_hosts.report(1, free_disk_gb=None)
     shown = sqlite_hosts.hypervisor(1, version="2.87")
     assert (shown["cpu_info"], shown["host_ip"], shown["disk_available_least"]) == ({}, None, None)
@@ -103,8 +103,8 @@ def test_uptime_is_what_a_host_that_is_up_reported(sqlite_hosts):
     sqlite_hosts.report(1, **REPORTED)
     sqlite_hosts.report(2)
     path = f"{HYPERVISORS}/{node_uuid(1)}/uptime"
-    told = sqlite_hosts.ask("GET", path, version="2.87").json["hypervisor"]
-    assert told == {
+    answer = sqlite_hosts.ask("GET", path, version="2.87").json["hypervisor"]
+    assert answer == {
         "id": node_uuid(1),
         "hypervisor_hostname": "cn1",
         "state": "up",
@@ -114,9 +114,9 @@ def test_uptime_is_what_a_host_that_is_up_reported(sqlite_hosts):
     assert sqlite_hosts.hypervisor(1, version="2.88")["uptime"] == "12:00:00 up 9 days"
     sqlite_hosts.ask("GET", path, version="2.88", status=404)
     numbered = sqlite_hosts.ask("GET", f"{HYPERVISORS}/1/uptime", version="2.1")
-    assert numbered.json["hypervisor"] == told | {"id": 1}
+    assert numbered.json["hypervisor"] == answer | {"id": 1}
     silent = sqlite_hosts.ask("GET", f"{HYPERVISORS}/2/uptime", version="2.1", status=501)
-    assert "cn2 tell no uptime" in silent.json["notImplemented"]["message"]
+    assert "Host cn2 has not reported its uptime" in silent.json["notImplemented"]["message"]
     sqlite_hosts.report(1, silent=300, **REPORTED)
     down = sqlite_hosts.ask("GET", path, version="2.87", status=400)
     assert message(down) == "Compute service of cn1 is unavailable at this time."
@@ -170,29 +170,29 @@ def test_pages_begin_behind_their_marker(sqlite_hosts):
     for number in (1, 2):
         sqlite_hosts.report(number)
 
-    def behind(marker, **options):
+    def after(marker, **options):
         answer = sqlite_hosts.ask("GET", f"{HYPERVISORS}?marker={marker}", **options)
         return answer.json if "status" in options else names(answer.json["hypervisors"])
 
-    assert behind(node_uuid(1)) == behind(1, version="2.33") == ["cn2"]
-    assert behind(node_uuid(2)) == []
-    for marker, version, told in (
+    assert after(node_uuid(1)) == after(1, version="2.33") == ["cn2"]
+    assert after(node_uuid(2)) == []
+    for marker, version, expected in (
         (UNKNOWN, "2.53", f"marker [{UNKNOWN}] not found"),
         ("1", "2.53", "Invalid uuid 1"),
         ("99", "2.33", "marker [99] not found"),
         (node_uuid(1), "2.52", f"marker [{node_uuid(1)}] not found"),
     ):
-        assert behind(marker, version=version, status=400)["badRequest"]["message"] == told
-    assert behind(UNKNOWN, version="2.32") == ["cn1", "cn2"]
+        assert after(marker, version=version, status=400)["badRequest"]["message"] == expected
+    assert after(UNKNOWN, version="2.32") == ["cn1", "cn2"]
 
 
 def test_links_lead_back_to_this_server(sqlite_hosts):
     sqlite_hosts.report(1)
     answer = sqlite_hosts.ask("GET", f"{HYPERVISORS}/detail?limit=1&with_servers=on")
     (link,) = answer.json["hypervisors_links"]
-    told = urlsplit(link["href"])
-    assert (told.netloc, told.path) == ("localhost", "/compute/v2.1/os-hypervisors/detail")
-    assert told.query == f"limit=1&with_servers=on&marker={node_uuid(1)}"
+    shown = urlsplit(link["href"])
+    assert (shown.netloc, shown.path) == ("localhost", "/compute/v2.1/os-hypervisors/detail")
+    assert shown.query == f"limit=1&with_servers=on&marker={node_uuid(1)}"
 
 
 def test_limit_is_a_number_from_nought_to_the_most(sqlite_hosts):
@@ -222,12 +222,12 @@ def test_a_part_of_a_name_is_no_page(sqlite_hosts):
     sqlite_hosts.report(1)
     for page in ("limit=1", f"marker={node_uuid(1)}"):
         query = f"?hypervisor_hostname_pattern=cn&{page}"
-        told = message(sqlite_hosts.ask("GET", f"{HYPERVISORS}{query}", status=400))
-        assert "Paging over hypervisors" in told
+        answer = message(sqlite_hosts.ask("GET", f"{HYPERVISORS}{query}", status=400))
+        assert "Paging over hypervisors" in answer
     sqlite_hosts.ask("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=", status=400)
 
 
-def test_instances_are_told_by_node_where_they_are_asked_for(hosts):
+def test_instances_are_shown_by_node_if_requested(hosts):
     hosts.report(1, host="rack")
     hosts.report(2, host="rack")
     hosts.report(3)
@@ -287,7 +287,7 @@ def test_parameters_that_cannot_be_are_refused_from_2_53_on(sqlite_hosts):
 
 def test_what_is_not_there_is_404_and_what_is_no_uuid_400(sqlite_hosts):
     sqlite_hosts.report(1)
-    for name, version, status, told in (
+    for name, version, status, expected in (
         (UNKNOWN, "2.53", 404, f"Hypervisor with ID '{UNKNOWN}' could not be found."),
         ("1", "2.53", 400, "Invalid uuid 1"),
         ("2", "2.52", 404, "Hypervisor with ID '2' could not be found."),
@@ -296,7 +296,7 @@ def test_what_is_not_there_is_404_and_what_is_no_uuid_400(sqlite_hosts):
     ):
         for path in ("", "/uptime"):
             url = f"{HYPERVISORS}/{name}{path}"
-            assert told in message(sqlite_hosts.ask("GET", url, version=version, status=status))
+            assert expected in message(sqlite_hosts.ask("GET", url, version=version, status=status))
 
 
 def test_node_without_a_service_is_no_hypervisor(sqlite_hosts, sqlite_database):

@@ -72,7 +72,7 @@ def test_soft_policies_came_with_2_15(sqlite_groups):
 
 
 @pytest.mark.parametrize(
-    ("version", "fields", "told"),
+    ("version", "fields", "expected"),
     [
         ("2.63", {"policy": "affinity"}, "$.server_group"),
         ("2.63", {"policies": ["affinity"], "rules": {}}, "$.server_group"),
@@ -103,11 +103,11 @@ def test_soft_policies_came_with_2_15(sqlite_groups):
         ),
     ],
 )
-def test_bad_group_is_400_and_nothing_is_kept(sqlite_groups, version, fields, told):
+def test_bad_group_is_400_and_nothing_is_kept(sqlite_groups, version, fields, expected):
     answer = create(sqlite_groups, version, **fields)
     assert answer.status_int == 400
     assert answer.json["badRequest"]["code"] == 400
-    assert told.lower() in message(answer).lower()
+    assert expected.lower() in message(answer).lower()
     assert sqlite_groups.names() == []
 
 
@@ -155,7 +155,7 @@ def test_list_is_paged_in_the_order_made(groups):
 
 
 def test_no_answer_lists_more_than_the_most(sqlite_groups, monkeypatch):
-    monkeypatch.setattr("placement_sched.api.compute.paging.MOST", 2)
+    monkeypatch.setattr("placement_sched.api.paging.MOST", 2)
     for name in "abc":
         sqlite_groups.create(name)
     assert sqlite_groups.names() == ["a", "b"]

@@ -9,7 +9,7 @@ DISABLED = "COMPUTE_STATUS_DISABLED"
 UNKNOWN = "e81d66a4-ddd3-4aba-8a84-171d1cb4d339"
 
 
-def test_service_of_a_reporting_host_is_told_whole(hosts):
+def test_service_of_a_reporting_host_is_shown(hosts):
     hosts.report(1)
     (service,) = hosts.services()
     assert len(service.pop("id")) == 36
@@ -85,22 +85,22 @@ def test_unknown_parameters_are_refused_from_2_75_on(sqlite_hosts):
 def test_disabled_host_is_marked_and_enabled_one_is_not(hosts):
     for number in (1, 2):
         hosts.report(number)
-    told = hosts.change({"status": "disabled", "disabled_reason": "broken fan"})
-    assert (told["status"], told["disabled_reason"], told["state"]) == (
+    answer = hosts.change({"status": "disabled", "disabled_reason": "broken fan"})
+    assert (answer["status"], answer["disabled_reason"], answer["state"]) == (
         *("disabled", "broken fan"),
         "up",
     )
-    assert told == hosts.service()
+    assert answer == hosts.service()
     assert (hosts.traits(1), hosts.traits(2)) == ({DISABLED}, set())
-    told = hosts.change({"status": "enabled"})
-    assert (told["status"], told["disabled_reason"]) == ("enabled", None)
+    answer = hosts.change({"status": "enabled"})
+    assert (answer["status"], answer["disabled_reason"]) == ("enabled", None)
     assert hosts.traits(1) == set()
 
 
 def test_forced_down_is_down_until_it_is_not(hosts):
     hosts.report(1)
-    told = hosts.change({"forced_down": True})
-    assert (told["forced_down"], told["state"], told["status"]) == (True, "down", "enabled")
+    answer = hosts.change({"forced_down": True})
+    assert (answer["forced_down"], answer["state"], answer["status"]) == (True, "down", "enabled")
     hosts.report(1)
     assert hosts.service()["state"] == "down"
     assert hosts.change({"forced_down": False})["state"] == "up"
@@ -108,10 +108,10 @@ def test_forced_down_is_down_until_it_is_not(hosts):
 
 def test_status_and_forced_down_change_together(sqlite_hosts):
     sqlite_hosts.report(1)
-    told = sqlite_hosts.change(
+    answer = sqlite_hosts.change(
         {"status": "disabled", "disabled_reason": "moved", "forced_down": "true"}
     )
-    assert (told["status"], told["forced_down"], told["disabled_reason"]) == (
+    assert (answer["status"], answer["forced_down"], answer["disabled_reason"]) == (
         *("disabled", True),
         "moved",
     )
@@ -125,17 +125,17 @@ WRONG_CHANGES = [
     ({"status": "disabled", "disabled_reason": ""}, "$.disabled_reason"),
     ({"status": "disabled", "disabled_reason": "x" * 256}, "$.disabled_reason"),
     ({"status": "disabled", "disabled_reason": None}, "$.disabled_reason"),
-    ({"forced_down": "perhaps"}, "neither yes nor no (at $.forced_down)"),
+    ({"forced_down": "perhaps"}, "is not a boolean (at $.forced_down)"),
     ({"forced_down": None}, "$.forced_down"),
     ({"status": "enabled", "host": "cn1"}, "'host' was unexpected"),
 ]
 
 
-def test_change_that_cannot_be_is_told_and_changes_nothing(sqlite_hosts):
+def test_invalid_change_is_reported_and_changes_nothing(sqlite_hosts):
     sqlite_hosts.report(1)
     before = sqlite_hosts.service()
-    for fields, told in WRONG_CHANGES:
-        assert told in sqlite_hosts.change(fields, status=400), fields
+    for fields, expected in WRONG_CHANGES:
+        assert expected in sqlite_hosts.change(fields, status=400), fields
     assert sqlite_hosts.service() == before
 
 
@@ -149,26 +149,26 @@ def test_unknown_uuid_is_404_and_what_is_none_400(sqlite_hosts):
 
 def test_only_compute_services_are_changed_by_uuid(sqlite_hosts, sqlite_database):
     add_service(sqlite_database, "cn1", "nova-scheduler")
-    told = sqlite_hosts.change({"status": "disabled"}, status=400)
-    assert "Updating a nova-scheduler service is not supported" in told
+    answer = sqlite_hosts.change({"status": "disabled"}, status=400)
+    assert "Updating a nova-scheduler service is not supported" in answer
     assert sqlite_hosts.service()["status"] == "enabled"
 
 
 def test_service_is_changed_by_name_before_2_53(hosts):
     hosts.report(1)
     named = {"host": "cn1", "binary": "nova-compute"}
-    told = hosts.named("disable-log-reason", version="2.1", disabled_reason="fan").json["service"]
-    assert told == {**named, "status": "disabled", "disabled_reason": "fan"}
+    answer = hosts.named("disable-log-reason", version="2.1", disabled_reason="fan").json["service"]
+    assert answer == {**named, "status": "disabled", "disabled_reason": "fan"}
     assert hosts.service(version="2.1")["disabled_reason"] == "fan"
     assert hosts.traits() == {DISABLED}
-    told = hosts.named("enable", version="2.1").json["service"]
-    assert told == {**named, "status": "enabled"}
+    answer = hosts.named("enable", version="2.1").json["service"]
+    assert answer == {**named, "status": "enabled"}
     assert (hosts.service()["disabled_reason"], hosts.traits()) == (None, set())
-    told = hosts.named("disable", version="2.1").json["service"]
-    assert told == {**named, "status": "disabled"}
+    answer = hosts.named("disable", version="2.1").json["service"]
+    assert answer == {**named, "status": "disabled"}
     assert (hosts.service()["status"], hosts.traits()) == ("disabled", {DISABLED})
-    told = hosts.named("force-down", forced_down="1").json["service"]
-    assert told == {**named, "forced_down": True}
+    answer = hosts.named("force-down", forced_down="1").json["service"]
+    assert answer == {**named, "forced_down": True}
     assert hosts.service()["state"] == "down"
 
 
@@ -201,10 +201,10 @@ WRONG_NAMED = [
 ]
 
 
-def test_fault_of_a_change_by_name_is_told(sqlite_hosts):
+def test_fault_of_a_change_by_name_is_reported(sqlite_hosts):
     sqlite_hosts.report(1)
-    for action, fields, status, told in WRONG_NAMED:
-        assert told in message(sqlite_hosts.named(action, status=status, **fields)), fields
+    for action, fields, status, expected in WRONG_NAMED:
+        assert expected in message(sqlite_hosts.named(action, status=status, **fields)), fields
 
 
 def test_statements_do_not_grow_with_services(hosts):

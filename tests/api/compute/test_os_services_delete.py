@@ -6,23 +6,23 @@ from tests.api.compute.hosts import SERVICES, message
 from tests.hosts import add_service
 from tests.reports import node_uuid
 from tests.statements import counted
+from tests.versions import LATEST_HEADERS
 
 RP = "/placement/resource_providers"
-PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
 
 
 def make_child(hosts, parent=1):
     """Make a provider below that of a host; return its uuid."""
     uuid = str(uuid4())
     body = {"uuid": uuid, "name": uuid, "parent_provider_uuid": node_uuid(parent)}
-    hosts.app.post_json(RP, body, headers=PLACEMENT)
+    hosts.app.post_json(RP, body, headers=LATEST_HEADERS)
     inventory = {"resource_class": "VGPU", "total": 4}
-    hosts.app.post_json(f"{RP}/{uuid}/inventories", inventory, headers=PLACEMENT)
+    hosts.app.post_json(f"{RP}/{uuid}/inventories", inventory, headers=LATEST_HEADERS)
     return uuid
 
 
 def allocate(hosts, provider, resource_class):
-    """Allocate one of a class to a consumer that is no recorded instance; return its address."""
+    """Allocate one of a class to a consumer that is not a recorded instance; return its address."""
     address = f"/placement/allocations/{uuid4()}"
     claim = {
         "allocations": {provider: {"resources": {resource_class: 1}}},
@@ -31,12 +31,12 @@ def allocate(hosts, provider, resource_class):
         "consumer_generation": None,
         "consumer_type": "MIGRATION",
     }
-    hosts.app.put_json(address, claim, headers=PLACEMENT)
+    hosts.app.put_json(address, claim, headers=LATEST_HEADERS)
     return address
 
 
 def providers(hosts):
-    found = hosts.app.get(RP, headers=PLACEMENT).json["resource_providers"]
+    found = hosts.app.get(RP, headers=LATEST_HEADERS).json["resource_providers"]
     return {one["uuid"] for one in found}
 
 
@@ -64,8 +64,8 @@ def test_host_with_instances_keeps_its_service_and_all_else(hosts, api):
     api.add_host(number, "cn1")
     instance = str(uuid4())
     hosts.record(instance, "cn1", "cn1")
-    told = message(hosts.remove(status=409))
-    assert "Unable to delete compute service that is hosting instances" in told
+    answer = message(hosts.remove(status=409))
+    assert "Unable to delete compute service that is hosting instances" in answer
     assert hosts.hypervisor()["state"] == "up"
     assert providers(hosts) == {node_uuid(1)}
     assert api.show(number).json["aggregate"]["hosts"] == ["cn1"]
@@ -79,9 +79,9 @@ def test_host_whose_providers_are_in_use_keeps_its_service_and_all_else(hosts, a
     api.add_host(number, "cn1")
     child = make_child(hosts)
     address = allocate(hosts, child, "VGPU")
-    told = message(hosts.remove(status=409))
-    assert f"Unable to delete resource provider {child}" in told
-    assert address.rpartition("/")[2] in told
+    answer = message(hosts.remove(status=409))
+    assert f"Unable to delete resource provider {child}" in answer
+    assert address.rpartition("/")[2] in answer
     assert hosts.hypervisor()["state"] == "up"
     assert providers(hosts) == {node_uuid(1), child}
     assert api.show(number).json["aggregate"]["hosts"] == ["cn1"]

@@ -3,9 +3,9 @@
 from tests.at_once import at_once
 from tests.placing import instance
 from tests.reports import node_uuid
+from tests.versions import LATEST_HEADERS
 
 FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
-PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
 
 
 def place(hosts, number):
@@ -23,7 +23,7 @@ def test_deletion_and_claim_never_both_win(hosts):
             lambda number=number: place(hosts, number),
         )
         assert (deleted, placed) in {(204, 409), (409, 200)}
-        found = hosts.app.get("/placement/resource_providers", headers=PLACEMENT).json
+        found = hosts.app.get("/placement/resource_providers", headers=LATEST_HEADERS).json
         assert len(found["resource_providers"]) == len(hosts.services()) == (deleted == 409)
         assert len(hosts.hypervisors()) == (deleted == 409)
         if placed == 200:
@@ -39,7 +39,7 @@ def test_deletion_and_report_leave_all_of_a_host_or_nothing(hosts):
             lambda: hosts.report(1, vcpus=16),
         )
         assert deleted == 204
-        found = hosts.app.get("/placement/resource_providers", headers=PLACEMENT).json
+        found = hosts.app.get("/placement/resource_providers", headers=LATEST_HEADERS).json
         there = [one["uuid"] for one in found["resource_providers"]]
         assert there in ([], [node_uuid(1)])
         assert len(hosts.services()) == len(hosts.hypervisors()) == len(there)

@@ -5,7 +5,7 @@ from hashlib import sha224
 
 import pytest
 
-from placement_sched.operations import services as operations
+from tests import service_changes
 from tests.api.compute.flavors import message
 from tests.api.compute.servers import READER, URL
 from tests.placing import instance
@@ -153,7 +153,7 @@ def test_flavor_is_embedded_from_2_47_on(sqlite_servers):
     ("flavor", "flavorid", "name"),
     [(None, "", ""), ("gone", "gone", "gone"), ({"name": "n"}, "", "n"), ({"id": 3}, "3", "3")],
 )
-def test_of_a_flavor_what_is_known_is_told(sqlite_servers, flavor, flavorid, name):
+def test_known_fields_of_a_flavor_are_shown(sqlite_servers, flavor, flavorid, name):
     sqlite_servers.record(1, flavor=flavor)
     assert sqlite_servers.show(1, version="2.46")["flavor"]["id"] == flavorid
     embedded = sqlite_servers.show(1)["flavor"]
@@ -182,13 +182,13 @@ def test_status_of_the_host_is_that_of_its_service(sqlite_servers):
     sqlite_servers.now = NOW + timedelta(seconds=61)
     assert sqlite_servers.show(1)["host_status"] == "UNKNOWN"
     write = sqlite_servers.database.write
-    write(lambda connection: operations.disable(connection, ["cn1"], None, NOW))
+    write(lambda connection: service_changes.disable(connection, "cn1"))
     assert sqlite_servers.show(1)["host_status"] == "MAINTENANCE"
-    write(lambda connection: operations.force_down(connection, ["cn1"], forced_down=True))
+    write(lambda connection: service_changes.change(connection, "cn1", forced_down=True))
     assert sqlite_servers.show(1)["host_status"] == "DOWN"
 
 
-def test_server_tells_its_group_from_2_71_on(sqlite_servers):
+def test_server_shows_its_group_from_2_71_on(sqlite_servers):
     body = {"server_group": {"name": "g", "policies": ["affinity"]}}
     group = sqlite_servers.app.post_json("/compute/v2.1/os-server-groups", body).json
     uuid = group["server_group"]["id"]
@@ -220,8 +220,8 @@ def test_projects_see_their_own_servers_without_hosts(servers):
     assert not any("SRV-ATTR" in key for key in servers.show(1, version="2.89", **READER))
     for number in (2, 3):
         hidden = servers.ask("GET", f"/{instance(number)}", status=404, **READER)
-        told = f"Instance {instance(number)} could not be found."
-        assert hidden.json["itemNotFound"]["message"] == told
+        answer = f"Instance {instance(number)} could not be found."
+        assert hidden.json["itemNotFound"]["message"] == answer
         assert servers.show(number)["name"] == f"s{number}"
     assert servers.names("", **READER) == ["s1"]
 
@@ -250,7 +250,7 @@ def test_deleted_instance_is_no_server(servers):
 def test_servers_are_not_written_here(sqlite_servers, method, path, body):
     sqlite_servers.record(1)
     refused = sqlite_servers.ask(method, path, body, status=403)
-    assert "cannot be made, changed or deleted" in message(refused)
+    assert "cannot be created, changed or deleted" in message(refused)
     assert "/scheduler/v1/instances" in message(refused)
     assert sqlite_servers.ask(method, path, body, token="", status=401)
     assert sqlite_servers.names() == ["s1"]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement_sched.api.compute.schemas.servers import _PLAIN
+from placement_sched.api.compute.routes.servers import _PLAIN
 from placement_sched.app import create_app
-from placement_sched.store.server_list import SORT_KEYS
+from placement_sched.store.compute.server_list import SORT_KEYS
 from tests.conftest import Client, make_settings
 from tests.exploring import draws
 from tests.placing import instance
@@ -70,8 +70,8 @@ def app(sqlite_template, tmp_path_factory):
     application.close()
 
 
-def told(app, method, url, version, body=None):
-    """Return whether the answer is one that the API tells of."""
+def documented(app, method, url, version, body=None):
+    """Return whether the API documents the answer."""
     headers = {"OpenStack-API-Version": f"compute {version}"}
     if body is None:
         answer = app.request(url, method=method, headers=headers, status="*")
@@ -91,7 +91,7 @@ def told(app, method, url, version, body=None):
 )
 def test_any_question_about_servers_is_answered(app, version, path, query):
     url = f"{SERVERS}{path}?{urlencode(query)}"
-    assert told(app, "GET", url, version), url
+    assert documented(app, "GET", url, version), url
 
 
 @settings(max_examples=draws(30), deadline=None)
@@ -104,10 +104,10 @@ def test_any_question_about_servers_is_answered(app, version, path, query):
 def test_any_question_about_groups_is_answered(app, version, method, path, query):
     method = method if path else "GET"
     url = f"{GROUPS}{path}?{urlencode(query)}"
-    assert told(app, method, url, version), (method, url)
+    assert documented(app, method, url, version), (method, url)
 
 
 @settings(max_examples=draws(40), deadline=None)
 @given(version=VERSIONS, group=GROUP | JSON)
 def test_any_group_is_made_or_refused(app, version, group):
-    assert told(app, "POST", GROUPS, version, {"server_group": group}), group
+    assert documented(app, "POST", GROUPS, version, {"server_group": group}), group

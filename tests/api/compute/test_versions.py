@@ -3,6 +3,8 @@
 import pytest
 from webtest import TestApp
 
+from tests.versions import LATEST, LATEST_HEADERS
+
 
 @pytest.mark.parametrize("path", ["/compute", "/compute/"])
 def test_root_lists_the_major_version_without_a_token(sqlite_app, path):
@@ -12,7 +14,7 @@ def test_root_lists_the_major_version_without_a_token(sqlite_app, path):
 
 
 @pytest.mark.parametrize("path", ["/compute/v2.1", "/compute/v2.1/"])
-def test_version_document_tells_the_range_without_a_token(sqlite_app, path):
+def test_version_document_shows_the_range_without_a_token(sqlite_app, path):
     version = TestApp(sqlite_app.app).get(path).json["version"]
     assert (version["min_version"], version["version"]) == ("2.1", "2.96")
     assert version["status"] == "CURRENT"
@@ -24,19 +26,13 @@ def test_version_document_tells_the_range_without_a_token(sqlite_app, path):
         ({}, "2.1"),
         ({"OpenStack-API-Version": "compute 2.96"}, "2.96"),
         ({"OpenStack-API-Version": "compute latest"}, "2.96"),
-        ({"OpenStack-API-Version": "placement 1.39, compute 2.41"}, "2.41"),
-        ({"OpenStack-API-Version": "placement 1.39"}, "2.1"),
+        ({"OpenStack-API-Version": f"placement {LATEST}, compute 2.41"}, "2.41"),
+        (LATEST_HEADERS, "2.1"),
         ({"X-OpenStack-Nova-API-Version": "2.41"}, "2.41"),
         ({"X-OpenStack-Nova-API-Version": "2.72"}, "2.72"),
         ({"OpenStack-API-Version": "compute 2.79"}, "2.79"),
         ({"X-OpenStack-Nova-API-Version": "latest"}, "2.96"),
-        (
-            {
-                "OpenStack-API-Version": "compute 2.30",
-                "X-OpenStack-Nova-API-Version": "2.41",
-            },
-            "2.30",
-        ),
+        ({"OpenStack-API-Version": "compute 2.30", "X-OpenStack-Nova-API-Version": "2.41"}, "2.30"),
     ],
 )
 def test_microversion_is_answered_in_both_headers(sqlite_app, headers, answered):
@@ -48,10 +44,7 @@ def test_microversion_is_answered_in_both_headers(sqlite_app, headers, answered)
 
 @pytest.mark.parametrize(
     ("header", "text"),
-    [
-        ("OpenStack-API-Version", "compute {}"),
-        ("X-OpenStack-Nova-API-Version", "{}"),
-    ],
+    [("OpenStack-API-Version", "compute {}"), ("X-OpenStack-Nova-API-Version", "{}")],
 )
 def test_version_out_of_range_is_406_in_novas_shape(sqlite_app, header, text):
     for version in ("2.97", "2.0", "1.1", "3.0"):
@@ -64,12 +57,12 @@ def test_version_out_of_range_is_406_in_novas_shape(sqlite_app, header, text):
             assert "Minimum is 2.1 and maximum is 2.96" in fault["message"]
 
 
-def test_version_documents_tell_the_range_at_every_version(sqlite_app):
+def test_version_documents_show_the_range_at_every_version(sqlite_app):
     for path in ("/compute", "/compute/v2.1", "/compute/v2.1/"):
         for version in ("2.1", "2.72", "2.79", "latest"):
             headers = {"OpenStack-API-Version": f"compute {version}"}
-            told = sqlite_app.get(path, headers=headers).json
-            (document,) = told.get("versions", [told.get("version")])
+            answer = sqlite_app.get(path, headers=headers).json
+            (document,) = answer.get("versions", [answer.get("version")])
             assert (document["min_version"], document["version"]) == ("2.1", "2.96")
 
 

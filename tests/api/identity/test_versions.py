@@ -5,7 +5,7 @@ from webtest import TestApp
 
 
 @pytest.mark.parametrize("path", ["/identity/v3", "/identity/v3/"])
-def test_version_document_is_told_without_a_token(sqlite_app, path):
+def test_version_document_is_shown_without_a_token(sqlite_app, path):
     version = TestApp(sqlite_app.app).get(path).json["version"]
     assert (version["id"], version["status"]) == ("v3.14", "stable")
     assert version["links"] == [{"rel": "self", "href": "http://localhost/identity/v3/"}]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from placement_sched.api.image.patch import CURRENT
+from placement_sched.api.image.routes.images import CURRENT
 
 URL = "/image/v2/images"
-#: Two projects that are no administrators.
+#: Two projects that are not administrators.
 SHOP = {"X-Auth-Token": "bob:shop", "X-Roles": "member,reader"}
 BANK = {"X-Auth-Token": "eve:bank", "X-Roles": "member,reader"}
 

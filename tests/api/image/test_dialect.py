@@ -1,8 +1,8 @@
-"""Errors in the forms in which glance tells them."""
+"""Errors in glance's formats."""
 
 import pytest
 
-TOLD = "No image found with ID a&lt;b&gt;'c"
+MESSAGE = "No image found with ID a&lt;b&gt;'c"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_errors_are_html_for_who_takes_anything(sqlite_app, accept):
     answer = sqlite_app.get("/image/v2/images/a<b>'c", headers=headers, status=404)
     assert answer.content_type == "text/html"
     assert "<title>404 Not Found</title>" in answer.text
-    assert TOLD in answer.text
+    assert MESSAGE in answer.text
 
 
 def test_errors_are_plain_text_for_who_takes_nothing_else(sqlite_app):
@@ -42,7 +42,7 @@ def test_answers_are_json_for_everybody(sqlite_app):
         assert answer.content_type == "application/json"
 
 
-def test_methods_that_are_not_served_are_told(sqlite_app):
+def test_methods_that_are_not_served_are_405(sqlite_app):
     answer = sqlite_app.post_json("/image/v2/images/x", {}, status=405)
     assert answer.json["code"] == "405 Method Not Allowed"
     assert answer.headers["Allow"] == "DELETE, GET, PATCH"

@@ -32,9 +32,9 @@ def test_no_bytes_are_taken_and_leave_the_image_queued(api):
 @pytest.mark.parametrize("size", [1, 100_000])
 def test_any_bytes_are_refused_with_a_clear_word(api, size):
     uuid = api.make("full")
-    told = upload(api, uuid, b"\0" * size, 413).json
-    assert told["code"] == "413 Request Entity Too Large"
-    assert "No image data is stored here" in told["message"]
+    answer = upload(api, uuid, b"\0" * size, 413).json
+    assert answer["code"] == "413 Request Entity Too Large"
+    assert "No image data is stored here" in answer["message"]
     assert api.show(uuid).json["status"] == "queued"
 
 
@@ -57,8 +57,8 @@ def test_more_than_a_body_may_have_is_refused_in_the_same_words(make_app, sqlite
     app = make_app(settings)
     uuid = app.post_json("/image/v2/images", {}).json["id"]
     path = f"/image/v2/images/{uuid}/file"
-    told = app.put(path, b"x" * 5000, content_type=BYTES, status=413).json
-    assert "No image data is stored here" in told["message"]
+    answer = app.put(path, b"x" * 5000, content_type=BYTES, status=413).json
+    assert "No image data is stored here" in answer["message"]
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/plain"])
@@ -74,3 +74,8 @@ def test_data_is_the_owners_to_send_and_the_viewers_to_read(api):
     upload(api, private, b"", 404, **BANK)
     api.call("GET", f"{public}/file", status=204, **BANK)
     api.call("GET", f"{private}/file", status=404, **BANK)
+
+
+def test_there_is_no_way_to_import(sqlite_app):
+    assert sqlite_app.get("/image/v2/info/import").json["import-methods"]["value"] == []
+    sqlite_app.get("/image/v2/info/stores", status=404)

@@ -49,20 +49,20 @@ def test_member_alone_accepts(api, uuid):
     assert api.call("GET", f"{uuid}/members/bank", **SHOP).json["status"] == "accepted"
     api.call("PUT", f"{uuid}/members/bank", {"status": "rejected"})
     assert api.names(**BANK) == []
-    api.call("PUT", f"{uuid}/members/nobody", {"status": "rejected"}, 404)
+    api.call("PUT", f"{uuid}/members/unknown", {"status": "rejected"}, 404)
 
 
 def test_member_is_taken_away(api, uuid):
     api.call("DELETE", f"{uuid}/members/bank", status=403, **BANK)
     api.call("DELETE", f"{uuid}/members/bank", status=204, **SHOP)
-    told = api.call("DELETE", f"{uuid}/members/bank", status=404, **SHOP).json["message"]
-    assert "bank" in told
+    answer = api.call("DELETE", f"{uuid}/members/bank", status=404, **SHOP).json["message"]
+    assert "bank" in answer
     api.show(uuid, status=404, **BANK)
 
 
 def test_member_is_made_once(api, uuid):
-    told = api.call("POST", f"{uuid}/members", {"member": "bank"}, 409, **SHOP).json
-    assert told["title"] == "Conflict"
+    answer = api.call("POST", f"{uuid}/members", {"member": "bank"}, 409, **SHOP).json
+    assert answer["title"] == "Conflict"
 
 
 def test_member_is_the_owners_to_make(api, uuid):
@@ -73,8 +73,8 @@ def test_member_is_the_owners_to_make(api, uuid):
 @pytest.mark.parametrize("visibility", ["public", "community", "private"])
 def test_only_shared_images_have_members(sqlite_api, visibility):
     uuid = sqlite_api.make("image", {"visibility": visibility})
-    told = sqlite_api.call("POST", f"{uuid}/members", {"member": "x"}, 403).json["message"]
-    assert "'shared'" in told
+    answer = sqlite_api.call("POST", f"{uuid}/members", {"member": "x"}, 403).json["message"]
+    assert "'shared'" in answer
     sqlite_api.call("GET", f"{uuid}/members", status=403)
     sqlite_api.call("PUT", f"{uuid}/members/x", {"status": "accepted"}, 403)
     sqlite_api.call("DELETE", f"{uuid}/members/x", status=403)
@@ -103,6 +103,6 @@ def test_there_are_at_most_128_members(sqlite_api):
     uuid = sqlite_api.make()
     for number in range(128):
         sqlite_api.call("POST", f"{uuid}/members", {"member": f"p{number}"})
-    told = sqlite_api.call("POST", f"{uuid}/members", {"member": "more"}, 413).json["message"]
-    assert "members" in told
+    answer = sqlite_api.call("POST", f"{uuid}/members", {"member": "more"}, 413).json["message"]
+    assert "members" in answer
     assert len(sqlite_api.call("GET", f"{uuid}/members").json["members"]) == 128

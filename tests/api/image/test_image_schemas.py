@@ -1,4 +1,4 @@
-"""The schemas that clients read, and the ways to import, of which there is none."""
+"""The schemas that clients read."""
 
 import jsonschema
 import pytest
@@ -32,8 +32,3 @@ def test_read_only_attributes_are_those_that_cannot_be_set(sqlite_api):
             kind = attribute["type"]
             value = 1 if "integer" in kind else attribute.get("enum", ["x"])[0]
             sqlite_api.create({name: value}, status=403)
-
-
-def test_there_is_no_way_to_import(sqlite_app):
-    assert sqlite_app.get("/image/v2/info/import").json["import-methods"]["value"] == []
-    sqlite_app.get("/image/v2/info/stores", status=404)

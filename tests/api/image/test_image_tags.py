@@ -13,8 +13,8 @@ def test_tags_are_put_and_taken_away(api):
     assert api.show(uuid).json["tags"] == ["Second", "first", "second", "with blank", "ü"]
     api.call("DELETE", f"{uuid}/tags/second", status=204)
     assert api.show(uuid).json["tags"] == ["Second", "first", "with blank", "ü"]
-    told = api.call("DELETE", f"{uuid}/tags/second", status=404).json["message"]
-    assert "second" in told
+    shown = api.call("DELETE", f"{uuid}/tags/second", status=404).json["message"]
+    assert "second" in shown
 
 
 def test_tag_of_an_image_that_is_not_there(sqlite_api):

@@ -78,16 +78,16 @@ def test_image_is_shown_as_it_was_created(api):
 
 def test_id_is_made_once(api):
     api.create({"id": UUID})
-    told = api.create({"id": UUID.upper(), "x": "y"}, status=409).json
-    assert told["title"] == "Conflict"
-    assert UUID in told["message"]
+    answer = api.create({"id": UUID.upper(), "x": "y"}, status=409).json
+    assert answer["title"] == "Conflict"
+    assert UUID in answer["message"]
     assert "x" not in api.show(UUID).json
     api.delete(UUID)
     assert api.create({"id": UUID}).json["id"] == UUID
 
 
 @pytest.mark.parametrize(
-    ("attributes", "told"),
+    ("attributes", "expected"),
     [
         ({"id": "x"}, "$.id"),
         ({"id": UUID + "\n"}, "$.id"),
@@ -115,10 +115,10 @@ def test_id_is_made_once(api):
     ],
     ids=repr,
 )
-def test_attribute_that_cannot_be_is_refused_with_its_place(sqlite_api, attributes, told):
+def test_attribute_that_cannot_be_is_refused_with_its_place(sqlite_api, attributes, expected):
     answer = sqlite_api.create(attributes, status=400).json
     assert answer["code"] == "400 Bad Request"
-    assert told in answer["message"]
+    assert expected in answer["message"]
     assert sqlite_api.names() == []
 
 
@@ -151,13 +151,13 @@ def test_body_of_another_type_is_refused(sqlite_app):
         ("os_glance_importing", "x", "reserved"),
     ],
 )
-def test_what_nobody_may_set_is_forbidden(sqlite_api, name, value, word):
-    told = sqlite_api.create({name: value}, status=403).json
-    assert told["message"] == f"Attribute '{name}' is {word}."
+def test_read_only_attributes_are_forbidden(sqlite_api, name, value, word):
+    answer = sqlite_api.create({name: value}, status=403).json
+    assert answer["message"] == f"Attribute '{name}' is {word}."
     uuid = sqlite_api.make()
     for operation in ("add", "replace", "remove"):
         change = {"op": operation, "path": f"/{name}", "value": value}
-        assert sqlite_api.patch(uuid, change, status=403).json["message"] == told["message"]
+        assert sqlite_api.patch(uuid, change, status=403).json["message"] == answer["message"]
 
 
 def test_null_of_a_kernel_is_no_kernel(api):
@@ -183,8 +183,8 @@ def test_deleted_image_is_gone_with_all_it_had(api):
     uuid = api.make("gone", {"a": "b", "tags": ["t"]})
     api.call("POST", f"{uuid}/members", {"member": "shop"})
     api.delete(uuid)
-    told = api.show(uuid, status=404).json
-    assert told == {
+    answer = api.show(uuid, status=404).json
+    assert answer == {
         "message": f"No image found with ID {uuid}",
         "code": "404 Not Found",
         "title": "Not Found",
@@ -203,8 +203,8 @@ def test_protected_image_cannot_be_deleted(api):
 @pytest.mark.parametrize("action", ["deactivate", "reactivate"])
 def test_image_that_never_was_active_is_not_switched(api, action):
     uuid = api.make()
-    told = api.call("POST", f"{uuid}/actions/{action}", status=403).json
-    assert told["message"] == f"Not allowed to {action} image in status 'queued'"
+    answer = api.call("POST", f"{uuid}/actions/{action}", status=403).json
+    assert answer["message"] == f"Not allowed to {action} image in status 'queued'"
     api.call("POST", f"{UUID}/actions/{action}", status=404)
 
 
@@ -253,8 +253,8 @@ def test_owner_is_the_callers_project_unless_an_administrator_says_otherwise(api
 
 
 def test_only_an_administrator_gives_an_image_to_all_lists(api):
-    told = api.create({"visibility": "public"}, status=403, **SHOP).json
-    assert "public" in told["message"]
+    answer = api.create({"visibility": "public"}, status=403, **SHOP).json
+    assert "public" in answer["message"]
     uuid = api.make("mine", {"visibility": "community"}, **SHOP)
     publish = {"op": "replace", "path": "/visibility", "value": "public"}
     api.patch(uuid, publish, status=403, **SHOP)

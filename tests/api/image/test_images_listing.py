@@ -116,7 +116,7 @@ def test_sizes_are_compared(cloud):
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "expected"),
     [
         ("limit=x", "limit"),
         ("limit=-1", "limit"),
@@ -152,10 +152,10 @@ def test_sizes_are_compared(cloud):
         ("tags=x", "tags"),
     ],
 )
-def test_query_that_cannot_be_is_refused_by_name(sqlite_api, query, told):
+def test_query_that_cannot_be_is_refused_by_name(sqlite_api, query, expected):
     answer = sqlite_api.list(query, status=400).json
     assert answer["code"] == "400 Bad Request"
-    assert told in answer["message"]
+    assert expected in answer["message"]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_last_page_has_no_next(api):
     assert api.list("limit=0").json["images"] == []
 
 
-def test_page_is_25_unless_told_otherwise(sqlite_api):
+def test_page_is_25_by_default(sqlite_api):
     for _ in range(26):
         sqlite_api.make()
     page = sqlite_api.list().json

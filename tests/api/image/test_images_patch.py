@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from placement_sched.api.image.patch import DRAFT
+from placement_sched.api.image.routes.images import DRAFT
 from tests.at_once import at_once
 
 
@@ -77,13 +77,13 @@ def test_patch_is_done_wholly_or_not_at_all(api, uuid):
 
 @pytest.mark.parametrize("operation", ["replace", "remove"])
 def test_property_that_is_not_there_is_a_conflict(sqlite_api, one, operation):
-    told = sqlite_api.patch(one, op(operation, "/nothing", "x"), status=409).json
-    assert told["message"] == "Property nothing does not exist."
+    answer = sqlite_api.patch(one, op(operation, "/nothing", "x"), status=409).json
+    assert answer["message"] == "Property nothing does not exist."
 
 
 def test_attribute_of_every_image_cannot_be_removed(sqlite_api, one):
-    told = sqlite_api.patch(one, op("remove", "/name"), status=403).json
-    assert told["message"] == "Property name may not be removed."
+    answer = sqlite_api.patch(one, op("remove", "/name"), status=403).json
+    assert answer["message"] == "Property name may not be removed."
 
 
 def test_id_cannot_be_changed(sqlite_api, one):
@@ -125,9 +125,9 @@ def test_another_owner_is_an_administrators_to_give(sqlite_api):
     ids=repr,
 )
 def test_malformed_operation_is_refused_with_its_place(sqlite_api, one, operation, place):
-    told = sqlite_api.patch(one, operation, status=400).json["message"]
-    assert place in told
-    assert "[0]" in told
+    answer = sqlite_api.patch(one, operation, status=400).json["message"]
+    assert place in answer
+    assert "[0]" in answer
 
 
 @pytest.mark.parametrize("body", [{}, "x", None, ["x"], [5]])
@@ -142,8 +142,8 @@ def test_body_that_is_no_list_of_objects_is_refused(sqlite_api, one, body):
 
 @pytest.mark.parametrize("kind", ["application/json", "application/json-patch+json", "text/plain"])
 def test_other_media_types_are_not_taken(sqlite_api, one, kind):
-    told = sqlite_api.patch(one, op("add", "/a", "x"), media_type=kind, status=415).json
-    assert "application/openstack-images-v2.1-json-patch" in told["message"]
+    answer = sqlite_api.patch(one, op("add", "/a", "x"), media_type=kind, status=415).json
+    assert "application/openstack-images-v2.1-json-patch" in answer["message"]
 
 
 def test_draft_has_its_own_form(api, uuid):

@@ -15,7 +15,7 @@ from webtest import TestApp
         ("/image/v2/", 200),
     ],
 )
-def test_versions_are_told_without_a_token(sqlite_app, path, status):
+def test_versions_are_shown_without_a_token(sqlite_app, path, status):
     versions = TestApp(sqlite_app.app).get(path, status=status).json["versions"]
     assert [version["status"] for version in versions[:2]] == ["CURRENT", "SUPPORTED"]
     assert versions[-1]["id"] == "v2.0"

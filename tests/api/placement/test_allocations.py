@@ -4,9 +4,10 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.model.inventory import Inventory
+from placement_sched.model.placement.provider import Inventory
 from tests.api.placement.allocation_bodies import body_of, headers
 from tests.providers import make_provider
+from tests.versions import LATEST
 
 INCOMPLETE = "00000000-0000-0000-0000-000000000000"
 
@@ -27,7 +28,7 @@ def put(app, consumer, body, version, status=204):
     return app.put_json(path, body, headers=headers(version), status=status)
 
 
-def get(app, path, version="1.39", status=200):
+def get(app, path, version=LATEST, status=200):
     return app.get(f"/placement{path}", headers=headers(version), status=status)
 
 
@@ -51,7 +52,7 @@ def test_a_consumer_nobody_knows_holds_nothing(app):
 )
 def test_an_answer_tells_of_the_consumer_what_its_version_knows(app, provider, version, shown):
     consumer = str(uuid4())
-    put(app, consumer, body_of("1.39", {provider: {"VCPU": 2, "DISK_GB": 5}}), "1.39")
+    put(app, consumer, body_of(LATEST, {provider: {"VCPU": 2, "DISK_GB": 5}}), LATEST)
     told = get(app, f"/allocations/{consumer}", version).json
     assert told.pop("allocations") == {
         provider: {"generation": 1, "resources": {"VCPU": 2, "DISK_GB": 5}}
@@ -197,7 +198,7 @@ def test_delete_frees_a_consumer_once(app, provider):
     freed = app.delete(path, headers=headers("1.0"), status=204)
     assert freed.body == b""
     assert "Content-Type" not in freed.headers
-    refused = app.delete(path, headers=headers("1.39"), status=404)
+    refused = app.delete(path, headers=headers(LATEST), status=404)
     assert consumer in refused.json["errors"][0]["detail"]
 
 
@@ -228,16 +229,16 @@ def test_a_consumer_is_the_same_in_every_spelling(app, provider):
     ],
 )
 def test_what_does_not_fit_or_is_not_there(sqlite_app, sqlite_provider, amounts, status, words):
-    body = body_of("1.39", {sqlite_provider: amounts})
-    (error,) = put(sqlite_app, uuid4(), body, "1.39", status).json["errors"]
+    body = body_of(LATEST, {sqlite_provider: amounts})
+    (error,) = put(sqlite_app, uuid4(), body, LATEST, status).json["errors"]
     assert error["code"] == "placement.undefined_code"
     assert words in error["detail"]
 
 
 def test_a_claim_on_no_provider_is_malformed_and_a_look_at_one_is_404(sqlite_app):
     unknown = str(uuid4())
-    body = body_of("1.39", {unknown: {"VCPU": 1}})
-    (error,) = put(sqlite_app, uuid4(), body, "1.39", 400).json["errors"]
+    body = body_of(LATEST, {unknown: {"VCPU": 1}})
+    (error,) = put(sqlite_app, uuid4(), body, LATEST, 400).json["errors"]
     assert unknown in error["detail"]
     for noun in ("allocations", "usages"):
         refused = get(sqlite_app, f"/resource_providers/{unknown}/{noun}", status=404)
@@ -312,7 +313,7 @@ def test_a_generation_beside_the_resources_is_taken_and_not_heeded(sqlite_app, s
 
 
 def test_a_consumer_that_is_no_uuid_cannot_be_put(sqlite_app):
-    refused = put(sqlite_app, "nobody", body_of("1.39", {A: {"VCPU": 1}}), "1.39", 400)
+    refused = put(sqlite_app, "nobody", body_of(LATEST, {A: {"VCPU": 1}}), LATEST, 400)
     assert "Malformed consumer_uuid: nobody" in refused.text
     assert get(sqlite_app, "/allocations/nobody").json == {"allocations": {}}
 
@@ -322,7 +323,7 @@ def test_malformed_posts_are_400(sqlite_app, body):
     answer = sqlite_app.post(
         "/placement/allocations",
         body,
-        headers=headers("1.39"),
+        headers=headers(LATEST),
         content_type="application/json",
         status=400,
     )
@@ -352,7 +353,7 @@ def test_post_is_there_from_1_13(sqlite_app):
     ],
 )
 def test_others_than_administrators_and_services_may_not(sqlite_app, method, path, rule):
-    asked = {**headers("1.39"), "X-Auth-Token": "somebody:else"}
+    asked = {**headers(LATEST), "X-Auth-Token": "somebody:else"}
     refused = sqlite_app.request(
         f"/placement{path}",
         method=method,

@@ -2,7 +2,8 @@
 
 import pytest
 
-NEWEST = {"OpenStack-API-Version": "placement 1.39"}
+from tests.versions import LATEST_HEADERS
+
 MISSING = "deaddead-0000-4000-8000-000000000001"
 JSON, HTML, TEXT = "application/json", "text/html", "text/plain"
 
@@ -31,22 +32,22 @@ KINDS = [
 ERRORS = [
     ("GET", "/", {"OpenStack-API-Version": "placement 0.5"}, None, 406),
     ("GET", "/", {"OpenStack-API-Version": "placement x"}, None, 400),
-    ("GET", "/traits", {**NEWEST, "X-Auth-Token": ""}, None, 401),
-    ("PUT", "/traits/CUSTOM_A", {**NEWEST, "X-Auth-Token": "joe"}, None, 403),
-    ("GET", f"/{MISSING}", NEWEST, None, 404),
+    ("GET", "/traits", {**LATEST_HEADERS, "X-Auth-Token": ""}, None, 401),
+    ("PUT", "/traits/CUSTOM_A", {**LATEST_HEADERS, "X-Auth-Token": "joe"}, None, 403),
+    ("GET", f"/{MISSING}", LATEST_HEADERS, None, 404),
     ("GET", "/allocation_candidates", {}, None, 404),
-    ("DELETE", "/traits", NEWEST, None, 405),
-    ("DELETE", f"/resource_providers/{MISSING}", NEWEST, None, 404),
-    ("POST", "/resource_providers", NEWEST, b"{", 400),
-    ("POST", "/resource_providers", NEWEST, b'{"name": 1}', 400),
-    ("POST", "/resource_classes", NEWEST, b'{"name": "CUSTOM_A"}', 409),
-    ("POST", "/resource_classes", {**NEWEST, "Content-Type": "text/xml"}, b"<a/>", 415),
+    ("DELETE", "/traits", LATEST_HEADERS, None, 405),
+    ("DELETE", f"/resource_providers/{MISSING}", LATEST_HEADERS, None, 404),
+    ("POST", "/resource_providers", LATEST_HEADERS, b"{", 400),
+    ("POST", "/resource_providers", LATEST_HEADERS, b'{"name": 1}', 400),
+    ("POST", "/resource_classes", LATEST_HEADERS, b'{"name": "CUSTOM_A"}', 409),
+    ("POST", "/resource_classes", {**LATEST_HEADERS, "Content-Type": "text/xml"}, b"<a/>", 415),
 ]
 
 
 @pytest.fixture
 def stocked(sqlite_app):
-    sqlite_app.put("/placement/resource_classes/CUSTOM_A", headers=NEWEST, status=201)
+    sqlite_app.put("/placement/resource_classes/CUSTOM_A", headers=LATEST_HEADERS, status=201)
     return sqlite_app
 
 
@@ -83,7 +84,7 @@ def test_json_before_html_before_text(stocked, accept, kind):
 
 def test_html_has_the_detail_escaped(sqlite_app):
     body = b'{"name": "a", "<script>alert(1)</script>": "&"}'
-    answer = ask(sqlite_app, ("POST", "/resource_providers", NEWEST, body, 400), HTML)
+    answer = ask(sqlite_app, ("POST", "/resource_providers", LATEST_HEADERS, body, 400), HTML)
     assert "<script>" not in answer.text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in answer.text
     assert "JSON does not validate" in answer.text
@@ -91,19 +92,19 @@ def test_html_has_the_detail_escaped(sqlite_app):
 
 def test_text_has_the_detail_as_it_is(sqlite_app):
     body = b'{"name": "a", "<b>": "&"}'
-    answer = ask(sqlite_app, ("POST", "/resource_providers", NEWEST, body, 400), TEXT)
+    answer = ask(sqlite_app, ("POST", "/resource_providers", LATEST_HEADERS, body, 400), TEXT)
     assert answer.text.startswith("400 Bad Request\n\nJSON does not validate: ")
     assert "'<b>'" in answer.text
 
 
 def test_page_of_an_unknown_path_says_that_nothing_was_found(sqlite_app):
     for path in (f"/{MISSING}", "/resource_providers/x"):
-        error = ("DELETE", path, NEWEST, None, 404)
+        error = ("DELETE", path, LATEST_HEADERS, None, 404)
         assert ask(sqlite_app, error, HTML).text.count("The resource could not be found.") == 1
 
 
 def test_head_of_an_error_has_no_body(sqlite_app):
-    answer = ask(sqlite_app, ("HEAD", f"/{MISSING}", NEWEST, None, 404), HTML)
+    answer = ask(sqlite_app, ("HEAD", f"/{MISSING}", LATEST_HEADERS, None, 404), HTML)
     assert answer.content_type == HTML
     assert answer.body == b""
 

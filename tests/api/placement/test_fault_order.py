@@ -4,7 +4,8 @@ from uuid import uuid4
 
 import pytest
 
-NEWEST = {"OpenStack-API-Version": "placement 1.39"}
+from tests.versions import LATEST_HEADERS
+
 CANDIDATES = "/placement/allocation_candidates"
 PROVIDERS = "/placement/resource_providers"
 
@@ -12,12 +13,12 @@ PROVIDERS = "/placement/resource_providers"
 @pytest.fixture
 def provider(sqlite_app):
     body = {"name": "cn1", "uuid": str(uuid4())}
-    sqlite_app.post_json(PROVIDERS, body, headers=NEWEST)
+    sqlite_app.post_json(PROVIDERS, body, headers=LATEST_HEADERS)
     return f"{PROVIDERS}/{body['uuid']}"
 
 
 def told(app, query, status=400):
-    return app.get(query, headers=NEWEST, status=status).json["errors"][0]
+    return app.get(query, headers=LATEST_HEADERS, status=status).json["errors"][0]
 
 
 @pytest.mark.parametrize(
@@ -61,9 +62,11 @@ def test_the_fault_of_a_list_of_providers_with_several(sqlite_app, query, word):
 
 def test_a_provider_that_is_not_there_is_told_before_a_trait_that_cannot_be(sqlite_app, provider):
     body = {"traits": ["no trait"], "resource_provider_generation": 0}
-    missing = sqlite_app.put_json(f"{PROVIDERS}/{uuid4()}/traits", body, headers=NEWEST, status=404)
+    missing = sqlite_app.put_json(
+        f"{PROVIDERS}/{uuid4()}/traits", body, headers=LATEST_HEADERS, status=404
+    )
     assert "No resource provider" in missing.json["errors"][0]["detail"]
-    refused = sqlite_app.put_json(f"{provider}/traits", body, headers=NEWEST, status=400)
+    refused = sqlite_app.put_json(f"{provider}/traits", body, headers=LATEST_HEADERS, status=400)
     assert "No such trait no trait" in refused.json["errors"][0]["detail"]
 
 
@@ -76,12 +79,12 @@ def test_an_inventory_that_cannot_be_is_told_before_a_class_that_is_not_there(
     path = f"{provider}/inventories"
     if form == "one":
         answer = sqlite_app.put_json(
-            f"{path}/CUSTOM_NOPE", stock | generation, headers=NEWEST, status=400
+            f"{path}/CUSTOM_NOPE", stock | generation, headers=LATEST_HEADERS, status=400
         )
     elif form == "all":
         body = {"inventories": {"CUSTOM_NOPE": stock}} | generation
-        answer = sqlite_app.put_json(path, body, headers=NEWEST, status=400)
+        answer = sqlite_app.put_json(path, body, headers=LATEST_HEADERS, status=400)
     else:
         body = stock | {"resource_class": "CUSTOM_NOPE"}
-        answer = sqlite_app.post_json(path, body, headers=NEWEST, status=400)
+        answer = sqlite_app.post_json(path, body, headers=LATEST_HEADERS, status=400)
     assert "No such resource class" not in answer.json["errors"][0]["detail"]

@@ -2,14 +2,17 @@
 
 import pytest
 
-NEWEST = {"OpenStack-API-Version": "placement 1.39"}
-JSON = {**NEWEST, "Content-Type": "application/json"}
+from tests.versions import LATEST_HEADERS
+
+JSON = {**LATEST_HEADERS, "Content-Type": "application/json"}
 MISSING = "deaddead-0000-4000-8000-000000000001"
 
 
 @pytest.fixture
 def host(sqlite_app):
-    answer = sqlite_app.post_json("/placement/resource_providers", {"name": "host"}, headers=NEWEST)
+    answer = sqlite_app.post_json(
+        "/placement/resource_providers", {"name": "host"}, headers=LATEST_HEADERS
+    )
     return answer.json["uuid"]
 
 
@@ -38,7 +41,7 @@ def test_a_backslash_before_u0000_is_no_nul(sqlite_app):
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/xml", "json"])
 def test_another_kind_of_body_is_refused(sqlite_app, kind):
-    headers = {**NEWEST, "Content-Type": kind}
+    headers = {**LATEST_HEADERS, "Content-Type": kind}
     sqlite_app.post("/placement/resource_providers", b"{}", headers=headers, status=415)
 
 
@@ -55,13 +58,13 @@ def test_a_missing_provider_is_told_before_a_faulty_body(sqlite_app, host, noun,
 )
 def test_a_faulty_name_is_refused(sqlite_app, name):
     body = {"name": name}
-    sqlite_app.post_json("/placement/resource_providers", body, headers=NEWEST, status=400)
+    sqlite_app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS, status=400)
 
 
 @pytest.mark.parametrize("uuid", ["", "x", MISSING[:-1], "0x" + MISSING[2:], 1, None])
 def test_a_faulty_uuid_is_refused(sqlite_app, uuid):
     body = {"name": "host", "uuid": uuid}
-    sqlite_app.post_json("/placement/resource_providers", body, headers=NEWEST, status=400)
+    sqlite_app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS, status=400)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +87,9 @@ def test_a_faulty_uuid_is_refused(sqlite_app, uuid):
     ],
 )
 def test_a_faulty_query_is_refused(sqlite_app, query):
-    fault(sqlite_app.get(f"/placement/resource_providers?{query}", headers=NEWEST, status=400))
+    fault(
+        sqlite_app.get(f"/placement/resource_providers?{query}", headers=LATEST_HEADERS, status=400)
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,15 +118,15 @@ def test_a_faulty_query_is_refused(sqlite_app, query):
 def test_a_faulty_inventory_is_refused(sqlite_app, host, inventory):
     path = f"/placement/resource_providers/{host}/inventories"
     body = {"resource_provider_generation": 0, "inventories": {"VCPU": inventory}}
-    fault(sqlite_app.put_json(path, body, headers=NEWEST, status=400))
-    assert sqlite_app.get(path, headers=NEWEST).json["inventories"] == {}
+    fault(sqlite_app.put_json(path, body, headers=LATEST_HEADERS, status=400))
+    assert sqlite_app.get(path, headers=LATEST_HEADERS).json["inventories"] == {}
 
 
 @pytest.mark.parametrize("name", ["vcpu", "V CPU", "", "V-1", "VCPU\n"])
 def test_a_faulty_class_name_is_refused(sqlite_app, host, name):
     path = f"/placement/resource_providers/{host}/inventories"
     body = {"resource_class": name, "total": 1}
-    fault(sqlite_app.post_json(path, body, headers=NEWEST, status=400))
+    fault(sqlite_app.post_json(path, body, headers=LATEST_HEADERS, status=400))
 
 
 @pytest.mark.parametrize(
@@ -139,23 +144,23 @@ def test_a_faulty_class_name_is_refused(sqlite_app, host, name):
 )
 @pytest.mark.parametrize("noun", ["traits", "resource_classes"])
 def test_only_well_formed_custom_names_are_made(sqlite_app, noun, name):
-    fault(sqlite_app.put(f"/placement/{noun}/{name}", headers=NEWEST, status=400))
+    fault(sqlite_app.put(f"/placement/{noun}/{name}", headers=LATEST_HEADERS, status=400))
 
 
 @pytest.mark.parametrize("name", ["CUSTOM_" + "A" * 248, "CUSTOM_0", "CUSTOM__"])
 @pytest.mark.parametrize("noun", ["traits", "resource_classes"])
 def test_names_may_be_as_long_as_the_table_keeps(sqlite_app, noun, name):
-    sqlite_app.put(f"/placement/{noun}/{name}", headers=NEWEST, status=201)
+    sqlite_app.put(f"/placement/{noun}/{name}", headers=LATEST_HEADERS, status=201)
 
 
 @pytest.mark.parametrize("path", ["resource_providers/%00", "traits/%00", "resource_classes/%00"])
 def test_nothing_is_named_with_a_nul(app, path):
-    app.get(f"/placement/{path}", headers=NEWEST, status=404)
+    app.get(f"/placement/{path}", headers=LATEST_HEADERS, status=404)
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "application/json;q=0"])
 def test_only_json_is_served(sqlite_app, accept):
-    headers = {**NEWEST, "Accept": accept}
+    headers = {**LATEST_HEADERS, "Accept": accept}
     answer = sqlite_app.get("/placement/resource_providers", headers=headers, status=406)
     assert "Only application/json is provided" in answer.text
 
@@ -164,8 +169,8 @@ def test_only_json_is_served(sqlite_app, accept):
     "accept", ["*/*", "application/*", "text/html, application/json;q=0.1", ""]
 )
 def test_json_is_served_to_whoever_takes_it(sqlite_app, accept):
-    sqlite_app.get("/placement/resource_providers", headers={**NEWEST, "Accept": accept})
+    sqlite_app.get("/placement/resource_providers", headers={**LATEST_HEADERS, "Accept": accept})
 
 
 def test_what_is_no_media_type_says_nothing(sqlite_app):
-    sqlite_app.get("/placement/resource_providers", headers={**NEWEST, "Accept": "garbage"})
+    sqlite_app.get("/placement/resource_providers", headers={**LATEST_HEADERS, "Accept": "garbage"})

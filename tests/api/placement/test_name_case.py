@@ -2,20 +2,20 @@
 
 import pytest
 
-NEWEST = {"OpenStack-API-Version": "placement 1.39"}
+from tests.versions import LATEST_HEADERS
 
 
 @pytest.fixture
 def named(app):
     for name in ("CUSTOM_A", "CUSTOM_AB", "CUSTOM_B"):
-        app.put(f"/placement/traits/{name}", headers=NEWEST, status=201)
-    app.put("/placement/resource_classes/CUSTOM_A", headers=NEWEST, status=201)
-    app.post_json("/placement/resource_providers", {"name": "Host"}, headers=NEWEST)
+        app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS, status=201)
+    app.put("/placement/resource_classes/CUSTOM_A", headers=LATEST_HEADERS, status=201)
+    app.post_json("/placement/resource_providers", {"name": "Host"}, headers=LATEST_HEADERS)
     return app
 
 
 def listed(app, path, key):
-    return app.get(f"/placement{path}", headers=NEWEST).json[key]
+    return app.get(f"/placement{path}", headers=LATEST_HEADERS).json[key]
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_provider_is_listed_by_exact_name(named):
 
 @pytest.mark.parametrize("path", ["/traits/custom_a", "/resource_classes/custom_a"])
 def test_no_other_case_names_a_trait_or_class(named, path):
-    named.get(f"/placement{path}", headers=NEWEST, status=404)
-    named.delete(f"/placement{path}", headers=NEWEST, status=404)
+    named.get(f"/placement{path}", headers=LATEST_HEADERS, status=404)
+    named.delete(f"/placement{path}", headers=LATEST_HEADERS, status=404)
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_no_other_case_names_a_trait_or_class(named, path):
     ],
 )
 def test_query_with_a_name_in_another_case_is_refused(named, query):
-    named.get(f"/placement{query}", headers=NEWEST, status=400)
+    named.get(f"/placement{query}", headers=LATEST_HEADERS, status=400)
 
 
 def test_body_with_a_name_in_another_case_is_refused(named):
     (provider,) = listed(named, "/resource_providers", "resource_providers")
     path = f"/placement/resource_providers/{provider['uuid']}"
     body = {"resource_provider_generation": 0, "traits": ["custom_a"]}
-    named.put_json(f"{path}/traits", body, headers=NEWEST, status=400)
+    named.put_json(f"{path}/traits", body, headers=LATEST_HEADERS, status=400)
     body = {"resource_provider_generation": 0, "inventories": {"custom_a": {"total": 1}}}
-    named.put_json(f"{path}/inventories", body, headers=NEWEST, status=400)
+    named.put_json(f"{path}/inventories", body, headers=LATEST_HEADERS, status=400)

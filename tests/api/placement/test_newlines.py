@@ -3,6 +3,7 @@
 import pytest
 
 from tests.api.placement.allocation_bodies import headers
+from tests.versions import LATEST
 
 UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
 
@@ -30,10 +31,10 @@ UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
 )
 def test_newline_at_the_end_of_a_name_is_refused(sqlite_app, method, path, body, status):
     made = {"name": "host", "uuid": UUID}
-    sqlite_app.post_json("/placement/resource_providers", made, headers=headers("1.39"))
+    sqlite_app.post_json("/placement/resource_providers", made, headers=headers(LATEST))
     ask = getattr(sqlite_app, f"{method.lower()}_json" if body else method.lower())
     more = (body,) if body else ()
-    ask(f"/placement{path}", *more, headers=headers("1.39"), status=status)
+    ask(f"/placement{path}", *more, headers=headers(LATEST), status=status)
 
 
 @pytest.mark.parametrize(
@@ -56,5 +57,5 @@ def test_newline_at_the_end_of_a_name_in_a_claim_is_refused(sqlite_app, spoilt):
         **spoilt,
     }
     path = f"/placement/allocations/{UUID}"
-    answer = sqlite_app.put_json(path, body, headers=headers("1.39"), status=400)
+    answer = sqlite_app.put_json(path, body, headers=headers(LATEST), status=400)
     assert "does not validate" in answer.text

@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 
 from tests.at_once import at_once
+from tests.versions import LATEST_HEADERS
 
-HEADERS = {"OpenStack-API-Version": "placement 1.39"}
 ROUNDS = 6
 P = "7c2e5f0a-91d4-4b7e-8a36-0f1c2d3e4b5a"
 
@@ -16,7 +16,7 @@ def ask(app):
     def asked(method, path, body=None):
         call = getattr(app, f"{method.lower()}{'' if body is None else '_json'}")
         given = () if body is None else (body,)
-        return call(f"/placement{path}", *given, headers=HEADERS, status="*")
+        return call(f"/placement{path}", *given, headers=LATEST_HEADERS, status="*")
 
     asked("GET", "/traits")  # makes the database ready
     return asked
@@ -58,10 +58,7 @@ def test_class_is_deleted_or_had_but_never_both(ask, status, having):
         name = path.rpartition("/")[2]
         status("PUT", path)
         _, generation = having("inventories")
-        body = {
-            "resource_provider_generation": generation,
-            "inventories": {name: {"total": 7}},
-        }
+        body = {"resource_provider_generation": generation, "inventories": {name: {"total": 7}}}
         told = at_once(
             partial(status, "DELETE", path),
             partial(status, "PUT", f"/resource_providers/{P}/inventories", body),

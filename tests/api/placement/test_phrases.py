@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from webtest import TestApp
 
+from placement_sched.api.placement.microversions import ANY_TRAITS
+
 PROVIDER = "5cbe600a-0000-4000-8000-000000000001"
 MISSING = "deaddead-0000-4000-8000-000000000001"
 CONSUMER = "c0ffee00-0000-4000-8000-000000000001"
@@ -138,7 +140,7 @@ QUERIES = [
     ),
     (PROVIDERS, "required=in:A,!B", 39, f"{ANY} does not support forbidden traits. Got: in:A,!B"),
     (PROVIDERS, "required=!A", 21, f"{FORM}HW_CPU_X86_VMX,CUSTOM_MAGIC. Got: !A"),
-    (PROVIDERS, "required=in:A,B", 38, f"{ANY} only supported since microversion 1.39."),
+    (PROVIDERS, "required=in:A,B", 38, f"{ANY} only supported since microversion {ANY_TRAITS}."),
     (CANDIDATES, "resourcesX=VCPU:1&requiredX=in:A,B", 38, "'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only"),
     (PROVIDERS, f"member_of=!{AGGREGATE}", 31, f"Forbidden member_of parameters {NOT_YET}"),
     (PROVIDERS, f"member_of={AGGREGATE},{AGGREGATE}", 39, "with the 'in:' or '!in:' keyword using"),

@@ -7,11 +7,12 @@ import pytest
 from tests.api.placement.allocation_bodies import body_of, headers
 from tests.providers import make_provider
 from tests.statements import counted
+from tests.versions import LATEST
 
 SERVICE = {"X-Auth-Token": "nova:service", "X-Roles": "service"}
 
 
-def send(app, inventories, allocations=None, version="1.39", status=204):
+def send(app, inventories, allocations=None, version=LATEST, status=204):
     body = {"inventories": inventories, "allocations": allocations or {}}
     asked = {**headers(version), **SERVICE}
     return app.post_json("/placement/reshaper", body, headers=asked, status=status)
@@ -26,11 +27,11 @@ def stock(generation, **totals):
 
 def claim(app, consumer, amounts):
     path = f"/placement/allocations/{consumer}"
-    app.put_json(path, body_of("1.39", amounts), headers=headers("1.39"), status=204)
+    app.put_json(path, body_of(LATEST, amounts), headers=headers(LATEST), status=204)
 
 
 def get(app, path):
-    return app.get(f"/placement{path}", headers=headers("1.39")).json
+    return app.get(f"/placement{path}", headers=headers(LATEST)).json
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def tree(app):
 
 def test_inventory_moves_with_what_is_allocated_of_it(app, tree):
     host, disk, instance = tree
-    moved = body_of("1.39", {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
+    moved = body_of(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
     send(app, {host: stock(1, VCPU=8), disk: stock(0, DISK_GB=100)}, {instance: moved})
     told = get(app, f"/allocations/{instance}")["allocations"]
     assert {uuid: one["resources"] for uuid, one in told.items()} == {
@@ -83,7 +84,7 @@ def test_a_refused_reshape_changes_nothing(app, tree, change, status, code, word
     amounts = {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}
     if "left" in change:
         amounts = {host: {"VCPU": 2, change["left"]: 30}}
-    moved = body_of("1.39", amounts, generation=change.get("consumer_generation", 1))
+    moved = body_of(LATEST, amounts, generation=change.get("consumer_generation", 1))
     (error,) = send(app, wanted, {instance: moved}, status=status).json["errors"]
     assert error["code"] == code
     assert words in error["detail"]
@@ -97,7 +98,7 @@ def test_a_refused_reshape_changes_nothing(app, tree, change, status, code, word
 
 def test_an_inventory_may_shrink_under_what_is_allocated_and_unchanged(app, tree):
     host, _, instance = tree
-    same = body_of("1.39", {host: {"VCPU": 2, "DISK_GB": 30}}, generation=1)
+    same = body_of(LATEST, {host: {"VCPU": 2, "DISK_GB": 30}}, generation=1)
     send(app, {host: stock(1, VCPU=1, DISK_GB=10)}, {instance: same})
     assert get(app, f"/allocations/{instance}")["consumer_generation"] == 2
 
@@ -110,7 +111,7 @@ def test_number_of_statements_depends_on_no_number_of_providers_and_consumers(ap
         for host, consumer in zip(hosts, consumers_here, strict=True):
             claim(app, consumer, {host: {"VCPU": 1, "DISK_GB": 1}})
         moves = {
-            consumer: body_of("1.39", {host: {"VCPU": 2}}, generation=1)
+            consumer: body_of(LATEST, {host: {"VCPU": 2}}, generation=1)
             for host, consumer in zip(hosts, consumers_here, strict=True)
         }
         with counted(database) as seen:
@@ -123,14 +124,14 @@ def test_number_of_statements_depends_on_no_number_of_providers_and_consumers(ap
     ("body", "version"),
     [
         ({}, "1.30"),
-        ([], "1.39"),
-        ({"inventories": {}, "allocations": {}}, "1.39"),
-        ({"inventories": {"x": stock(0)}, "allocations": {}}, "1.39"),
-        ({"inventories": {"a" * 36: {"inventories": {}}}, "allocations": {}}, "1.39"),
-        ({"inventories": {"a" * 36: stock(0, VCPU=0)}, "allocations": {}}, "1.39"),
-        ({"inventories": {"a" * 36: stock("0")}, "allocations": {}}, "1.39"),
-        ({"inventories": {"a" * 36: stock(0)}, "allocations": {"x": {}}}, "1.39"),
-        ({"inventories": {"a" * 36: stock(0)}, "allocations": {}, "surprise": 1}, "1.39"),
+        ([], LATEST),
+        ({"inventories": {}, "allocations": {}}, LATEST),
+        ({"inventories": {"x": stock(0)}, "allocations": {}}, LATEST),
+        ({"inventories": {"a" * 36: {"inventories": {}}}, "allocations": {}}, LATEST),
+        ({"inventories": {"a" * 36: stock(0, VCPU=0)}, "allocations": {}}, LATEST),
+        ({"inventories": {"a" * 36: stock("0")}, "allocations": {}}, LATEST),
+        ({"inventories": {"a" * 36: stock(0)}, "allocations": {"x": {}}}, LATEST),
+        ({"inventories": {"a" * 36: stock(0)}, "allocations": {}, "surprise": 1}, LATEST),
     ],
 )
 def test_malformed_bodies_are_400(sqlite_app, body, version):
@@ -166,9 +167,9 @@ def test_more_may_be_reserved_than_there_is_and_nothing_is_claimed_of_it(app):
     send(app, {provider: asked})
     path = f"/resource_providers/{provider}/inventories"
     assert get(app, path)["inventories"]["VCPU"]["reserved"] == 5
-    body = body_of("1.39", {provider: {"VCPU": 1}})
+    body = body_of(LATEST, {provider: {"VCPU": 1}})
     told = app.put_json(
-        f"/placement/allocations/{uuid4()}", body, headers=headers("1.39"), status=409
+        f"/placement/allocations/{uuid4()}", body, headers=headers(LATEST), status=409
     )
     assert "VCPU" in told.json["errors"][0]["detail"]
 

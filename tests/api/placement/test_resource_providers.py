@@ -6,12 +6,12 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.app import make_services, placement_app
-from placement_sched.model.inventory import Inventory
+from placement_sched.model.placement.provider import Inventory
 from tests.conftest import Client
 from tests.providers import make_providers
 from tests.statements import counted
+from tests.versions import LATEST_HEADERS
 
-NEWEST = {"OpenStack-API-Version": "placement 1.39"}
 PATH = "/placement/resource_providers"
 START = datetime(2026, 1, 1, 12, 0, 0)
 EVERY_FILTER = (
@@ -24,7 +24,7 @@ EVERY_FILTER = (
 def statements(app, query):
     """Return how many statements a list of providers takes."""
     with counted(app.app.services.database) as seen:
-        app.get(f"{PATH}?{query}", headers=NEWEST)
+        app.get(f"{PATH}?{query}", headers=LATEST_HEADERS)
     return len(seen)
 
 
@@ -41,7 +41,7 @@ def test_a_list_takes_as_many_statements_for_many_as_for_one(app):
 def test_mounted_alone_links_have_no_prefix(sqlite_settings):
     services = make_services(sqlite_settings)
     app = Client(placement_app(services))
-    answer = app.post_json("/resource_providers", {"name": "host"}, headers=NEWEST)
+    answer = app.post_json("/resource_providers", {"name": "host"}, headers=LATEST_HEADERS)
     path = f"/resource_providers/{answer.json['uuid']}"
     assert answer.json["links"][0]["href"] == path
     assert answer.headers["Location"] == f"http://localhost{path}"
@@ -52,33 +52,35 @@ def test_every_path_finds_a_provider_in_any_spelling(app):
     [uuid] = make_providers(app.app.services.database, [[]])
     capitals = f"{PATH}/{uuid.upper()}"
     stock = {"resource_class": "VCPU", "total": 1}
-    made = app.post_json(f"{capitals}/inventories", stock, headers=NEWEST, status=201)
+    made = app.post_json(f"{capitals}/inventories", stock, headers=LATEST_HEADERS, status=201)
     assert made.headers["Location"].endswith(f"{PATH}/{uuid}/inventories/VCPU")
     for rest in ("", *("/inventories", "/usages", "/aggregates", "/traits", "/allocations")):
-        plain = app.get(f"{PATH}/{uuid}{rest}", headers=NEWEST)
+        plain = app.get(f"{PATH}/{uuid}{rest}", headers=LATEST_HEADERS)
         for spelling in (uuid.upper(), uuid.replace("-", ""), f"urn:uuid:{uuid}"):
-            assert app.get(f"{PATH}/{spelling}{rest}", headers=NEWEST).json == plain.json
+            assert app.get(f"{PATH}/{spelling}{rest}", headers=LATEST_HEADERS).json == plain.json
     body = {"resource_provider_generation": 1, "traits": ["HW_CPU_X86_AVX"]}
-    app.put_json(f"{capitals}/traits", body, headers=NEWEST)
+    app.put_json(f"{capitals}/traits", body, headers=LATEST_HEADERS)
     for name in ("uuid", "in_tree"):
-        listed = app.get(f"{PATH}?{name}={uuid.upper()}", headers=NEWEST)
+        listed = app.get(f"{PATH}?{name}={uuid.upper()}", headers=LATEST_HEADERS)
         assert [one["uuid"] for one in listed.json["resource_providers"]] == [uuid]
-    app.delete(capitals, headers=NEWEST, status=204)
+    app.delete(capitals, headers=LATEST_HEADERS, status=204)
 
 
 def test_a_parent_is_found_in_any_spelling(app):
     parent, other = make_providers(app.app.services.database, [[], []])
     for spelling in (parent.upper(), parent.replace("-", "")):
         body = {"name": f"below {spelling}", "parent_provider_uuid": spelling}
-        assert app.post_json(PATH, body, headers=NEWEST).json["parent_provider_uuid"] == parent
+        assert (
+            app.post_json(PATH, body, headers=LATEST_HEADERS).json["parent_provider_uuid"] == parent
+        )
         body = {"name": "moved", "parent_provider_uuid": spelling}
-        moved = app.put_json(f"{PATH}/{other.upper()}", body, headers=NEWEST)
+        moved = app.put_json(f"{PATH}/{other.upper()}", body, headers=LATEST_HEADERS)
         assert moved.json["parent_provider_uuid"] == parent
     itself = {"name": "loop", "parent_provider_uuid": parent.upper()}
-    app.put_json(f"{PATH}/{parent}", itself, headers=NEWEST, status=400)
+    app.put_json(f"{PATH}/{parent}", itself, headers=LATEST_HEADERS, status=400)
     own = str(uuid4())
     body = {"name": "own", "uuid": own, "parent_provider_uuid": own.upper()}
-    app.post_json(PATH, body, headers=NEWEST, status=400)
+    app.post_json(PATH, body, headers=LATEST_HEADERS, status=400)
 
 
 @pytest.fixture
@@ -93,32 +95,35 @@ def when(answer):
 
 
 def test_last_modified_is_the_latest_change_of_what_is_shown(clocked):
-    made = [clocked.post_json(PATH, {"name": name}, headers=NEWEST).json["uuid"] for name in "abc"]
-    times = [when(clocked.get(f"{PATH}/{uuid}", headers=NEWEST)) for uuid in made]
+    made = [
+        clocked.post_json(PATH, {"name": name}, headers=LATEST_HEADERS).json["uuid"]
+        for name in "abc"
+    ]
+    times = [when(clocked.get(f"{PATH}/{uuid}", headers=LATEST_HEADERS)) for uuid in made]
     assert times == sorted(times)
     assert len(set(times)) == 3
-    assert when(clocked.get(PATH, headers=NEWEST)) == times[-1]
-    clocked.put_json(f"{PATH}/{made[0]}", {"name": "d"}, headers=NEWEST)
-    assert when(clocked.get(PATH, headers=NEWEST)) > times[-1]
+    assert when(clocked.get(PATH, headers=LATEST_HEADERS)) == times[-1]
+    clocked.put_json(f"{PATH}/{made[0]}", {"name": "d"}, headers=LATEST_HEADERS)
+    assert when(clocked.get(PATH, headers=LATEST_HEADERS)) > times[-1]
 
 
 def test_a_provider_put_under_its_own_name_keeps_its_time(clocked):
-    made = clocked.post_json(PATH, {"name": "host"}, headers=NEWEST)
+    made = clocked.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS)
     path = f"{PATH}/{made.json['uuid']}"
-    same = clocked.put_json(path, {"name": "host"}, headers=NEWEST)
-    assert when(same) == when(clocked.get(path, headers=NEWEST)) == when(made)
-    renamed = clocked.put_json(path, {"name": "other"}, headers=NEWEST)
-    assert when(renamed) == when(clocked.get(path, headers=NEWEST)) > when(made)
+    same = clocked.put_json(path, {"name": "host"}, headers=LATEST_HEADERS)
+    assert when(same) == when(clocked.get(path, headers=LATEST_HEADERS)) == when(made)
+    renamed = clocked.put_json(path, {"name": "other"}, headers=LATEST_HEADERS)
+    assert when(renamed) == when(clocked.get(path, headers=LATEST_HEADERS)) > when(made)
 
 
 def test_of_nothing_last_modified_is_now(clocked):
-    first, second = (when(clocked.get(PATH, headers=NEWEST)) for _ in range(2))
+    first, second = (when(clocked.get(PATH, headers=LATEST_HEADERS)) for _ in range(2))
     assert second == first + timedelta(hours=1)
 
 
 def test_an_empty_inventory_has_no_time(clocked):
-    uuid = clocked.post_json(PATH, {"name": "host"}, headers=NEWEST).json["uuid"]
-    answer = clocked.get(f"{PATH}/{uuid}/inventories", headers=NEWEST)
+    uuid = clocked.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS).json["uuid"]
+    answer = clocked.get(f"{PATH}/{uuid}/inventories", headers=LATEST_HEADERS)
     assert answer.headers["Cache-Control"] == "no-cache"
     assert "Last-Modified" not in answer.headers
 

@@ -5,8 +5,8 @@ from uuid import uuid4
 import pytest
 
 from tests.statements import counted
+from tests.versions import LATEST_HEADERS
 
-LATEST = {"OpenStack-API-Version": "placement 1.39"}
 TRAITS = ["HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "HW_CPU_X86_SSE"]
 
 #: On SQLite the BEGIN is a statement of its own; MySQL and MariaDB do not tell which of the
@@ -17,7 +17,9 @@ CLAIMING = {"sqlite": 8, "postgresql": 7, "mysql": 9}
 @pytest.fixture
 def provider(app):
     uuid = str(uuid4())
-    app.post_json("/placement/resource_providers", {"uuid": uuid, "name": uuid}, headers=LATEST)
+    app.post_json(
+        "/placement/resource_providers", {"uuid": uuid, "name": uuid}, headers=LATEST_HEADERS
+    )
     return f"/placement/resource_providers/{uuid}"
 
 
@@ -28,7 +30,7 @@ def dialect(app):
 
 def statements(app, method, path, body) -> int:
     with counted(app.app.services.database) as seen:
-        getattr(app, method)(path, body, headers=LATEST)
+        getattr(app, method)(path, body, headers=LATEST_HEADERS)
     return len(seen)
 
 
@@ -50,9 +52,11 @@ def claim(provider, **amounts):
 def test_new_consumers_are_claimed_for_with_as_many_statements_one_by_one_and_at_once(
     app, provider, dialect
 ):
-    app.put_json(f"{provider}/inventories", stock(0, VCPU=99, DISK_GB=99), headers=LATEST)
+    app.put_json(f"{provider}/inventories", stock(0, VCPU=99, DISK_GB=99), headers=LATEST_HEADERS)
     first = {str(uuid4()): claim(provider, VCPU=1)}
-    app.post_json("/placement/allocations", first, headers=LATEST)  # makes project, user and type
+    app.post_json(
+        "/placement/allocations", first, headers=LATEST_HEADERS
+    )  # makes project, user and type
     one = claim(provider, VCPU=1, DISK_GB=1)
     assert (
         statements(app, "put_json", f"/placement/allocations/{uuid4()}", one) == CLAIMING[dialect]
@@ -72,7 +76,7 @@ def test_inventories_put_again_as_they_are_take_no_more(app, provider, dialect):
     begin = dialect == "sqlite"
     path = f"{provider}/inventories"
     totals = {"VCPU": 1, "DISK_GB": 2, "MEMORY_MB": 3}
-    app.put_json(path, stock(0, **totals), headers=LATEST)
+    app.put_json(path, stock(0, **totals), headers=LATEST_HEADERS)
     assert statements(app, "put_json", path, stock(1, **totals)) == 4 + begin
     assert statements(app, "put_json", path, stock(2, **{**totals, "VCPU": 9})) == 4 + begin
     changed, same = (

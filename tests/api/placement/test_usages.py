@@ -7,6 +7,7 @@ import pytest
 from tests.api.placement.allocation_bodies import body_of, headers
 from tests.providers import make_provider
 from tests.statements import counted
+from tests.versions import LATEST
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def usages(app, query, version):
     return app.get(f"/placement/usages?{query}", headers=headers(version)).json["usages"]
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.39"])
+@pytest.mark.parametrize("version", ["1.0", LATEST])
 def test_a_provider_tells_the_use_of_each_inventory(app, provider, version):
     path = f"/placement/resource_providers/{provider}/usages"
     assert app.get(path, headers=headers(version)).json == {
@@ -44,18 +45,18 @@ def test_a_provider_without_inventory_uses_nothing(app):
     body = {"name": "bare", "uuid": uuid}
     app.post_json("/placement/resource_providers", body, headers=headers("1.20"))
     path = f"/placement/resource_providers/{uuid}/usages"
-    assert app.get(path, headers=headers("1.39")).json == {
+    assert app.get(path, headers=headers(LATEST)).json == {
         "resource_provider_generation": 0,
         "usages": {},
     }
     for unknown in (str(uuid4()), "bare"):
-        app.get(path.replace(uuid, unknown), headers=headers("1.39"), status=404)
+        app.get(path.replace(uuid, unknown), headers=headers(LATEST), status=404)
 
 
 @pytest.mark.parametrize("path", ["/resource_providers/{}/usages", "/usages?project_id=p"])
 def test_usages_take_one_statement(app, provider, path):
     with counted(app.app.services.database) as seen:
-        app.get("/placement" + path.format(provider), headers=headers("1.39"))
+        app.get("/placement" + path.format(provider), headers=headers(LATEST))
     assert len(seen) == 1
 
 
@@ -74,7 +75,7 @@ def test_from_1_38_a_project_tells_sums_and_consumers_by_type(app, provider):
         "unknown": unknown,
     }
     assert usages(app, "project_id=p&consumer_type=unknown", "1.38") == {"unknown": unknown}
-    assert usages(app, "project_id=p&user_id=bert&consumer_type=MIGRATION", "1.39") == {
+    assert usages(app, "project_id=p&user_id=bert&consumer_type=MIGRATION", LATEST) == {
         "MIGRATION": migration
     }
     assert usages(app, "project_id=p&consumer_type=NO_SUCH", "1.38") == {}
@@ -95,7 +96,7 @@ def test_all_types_together_are_one_sum(app, provider):
         ("project_id=", "1.9"),
         ("project_id=p&user_id=", "1.9"),
         (f"project_id={'x' * 256}", "1.9"),
-        ("project_id=p&surprise=1", "1.39"),
+        ("project_id=p&surprise=1", LATEST),
         ("project_id=p&consumer_type=INSTANCE", "1.37"),
         ("project_id=p&consumer_type=instance", "1.38"),
         ("project_id=p&consumer_type=", "1.38"),
@@ -122,5 +123,5 @@ def test_usages_of_a_project_are_there_from_1_9(sqlite_app):
     ],
 )
 def test_a_project_s_readers_may_look_at_its_usages(sqlite_app, token, roles, status):
-    asked = {**headers("1.39"), "X-Auth-Token": token, "X-Roles": roles}
+    asked = {**headers(LATEST), "X-Auth-Token": token, "X-Roles": roles}
     sqlite_app.get("/placement/usages?project_id=p", headers=asked, status=status)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.reports import a_report, node_uuid, without
+from tests.versions import LATEST_HEADERS
 
 NODES = "/scheduler/v1/compute_nodes"
 
@@ -84,8 +85,8 @@ def test_fraction_of_another_metric_is_refused_with_its_place(sqlite_app):
 
 
 def test_list_of_reports_makes_providers_with_inventories(app):
-    told = app.post_json(NODES, [a_report(number) for number in range(1, 4)]).json
-    assert told == {"created": 3, "changed": 0, "unchanged": 0}
+    answer = app.post_json(NODES, [a_report(number) for number in range(1, 4)]).json
+    assert answer == {"created": 3, "changed": 0, "unchanged": 0}
     for number in range(1, 4):
         assert provider(app, number).json["name"] == f"cn{number}"
     inventories = app.get(f"/placement/resource_providers/{node_uuid(2)}/inventories").json
@@ -164,7 +165,7 @@ def test_delete_takes_node_provider_and_service(app):
 def test_delete_of_a_node_with_allocations_is_refused(app):
     put(app)
     consumer = f"/placement/allocations/{node_uuid(99)}"
-    version = {"OpenStack-API-Version": "placement 1.39"}
+    version = LATEST_HEADERS
     allocations = {
         "allocations": {node_uuid(1): {"resources": {"VCPU": 1}}},
         "project_id": "p",
@@ -223,8 +224,7 @@ def test_uuid_of_the_path_takes_its_usual_form(sqlite_app):
 def test_allocation_candidates_find_what_was_reported(app):
     app.post_json(NODES, [a_report(1), a_report(2, memory_mb=1024)])
     answer = app.get(
-        "/placement/allocation_candidates?resources=MEMORY_MB:2048",
-        headers={"OpenStack-API-Version": "placement 1.39"},
+        "/placement/allocation_candidates?resources=MEMORY_MB:2048", headers=LATEST_HEADERS
     ).json
     (request,) = answer["allocation_requests"]
     assert list(request["allocations"]) == [node_uuid(1)]
@@ -234,10 +234,7 @@ def test_service_may_report_and_others_may_not(sqlite_app):
     body = without(a_report(), "uuid")
     path = f"{NODES}/{node_uuid(1)}"
     sqlite_app.put_json(path, body, headers={"X-Auth-Token": "nova", "X-Roles": "service"})
-    for method, where in (
-        ("put_json", path),
-        ("post_json", NODES),
-    ):
+    for method, where in (("put_json", path), ("post_json", NODES)):
         getattr(sqlite_app, method)(where, body, headers={"X-Auth-Token": "joe"}, status=403)
     for where in (path, NODES):
         sqlite_app.get(where, headers={"X-Auth-Token": "joe"}, status=403)

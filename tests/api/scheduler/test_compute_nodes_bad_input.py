@@ -4,8 +4,8 @@ import orjson
 import pytest
 from webtest import TestApp
 
-from tests.model.test_node_report import BAD
 from tests.reports import a_report, node_uuid, without
+from tests.schemas.test_node_report import BAD
 
 NODES = "/scheduler/v1/compute_nodes"
 NODE = f"{NODES}/{node_uuid(1)}"
@@ -30,16 +30,16 @@ def detail(answer, status=400):
 
 @pytest.mark.parametrize(("path", "document", "words"), SENT)
 def test_faulty_report_is_400_with_its_path(sqlite_app, path, document, words):
-    told = detail(sqlite_app.put_json(NODE, document, status=400))
-    assert words in told
-    assert told.endswith(f"(at {path})")
+    answer = detail(sqlite_app.put_json(NODE, document, status=400))
+    assert words in answer
+    assert answer.endswith(f"(at {path})")
 
 
 @pytest.mark.parametrize(("path", "document", "words"), SENT[:4])
 def test_fault_in_a_list_writes_nothing(sqlite_app, path, document, words):
     reports = [a_report(8), a_report(9), document]
-    told = detail(sqlite_app.post_json(NODES, reports, status=400))
-    assert told.endswith(f"(at $[2]{path[1:]})")
+    answer = detail(sqlite_app.post_json(NODES, reports, status=400))
+    assert answer.endswith(f"(at $[2]{path[1:]})")
     assert sqlite_app.get(NODES).json["compute_nodes"] == []
 
 
@@ -51,8 +51,7 @@ def test_vcpus_of_the_fourth_report_are_named(sqlite_app, value):
 
 
 @pytest.mark.parametrize(
-    "body",
-    [b"", b"{", b"nonsense", b'{"host": NaN}', b'{"host": "\xff"}', b'{"host": "\\ud800"}'],
+    "body", [b"", b"{", b"nonsense", b'{"host": NaN}', b'{"host": "\xff"}', b'{"host": "\\ud800"}']
 )
 def test_what_is_no_json_is_400(sqlite_app, body):
     for method, path in (("put", NODE), ("post", NODES)):
@@ -87,9 +86,11 @@ def test_body_of_another_uuid_is_400(sqlite_app, other):
 
 
 def test_one_node_twice_in_a_list_is_400(sqlite_app):
-    told = detail(sqlite_app.post_json(NODES, [a_report(1), a_report(2), a_report(1)], status=400))
-    assert told.endswith("(at $[2].uuid)")
-    assert "$[0]" in told
+    answer = detail(
+        sqlite_app.post_json(NODES, [a_report(1), a_report(2), a_report(1)], status=400)
+    )
+    assert answer.endswith("(at $[2].uuid)")
+    assert "$[0]" in answer
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""Errors of the scheduler API carry codes of its own, whoever raised them."""
+"""Errors of the scheduler API carry codes of its own, wherever they were raised."""
 
 import pytest
 
-from placement_sched.api.face import Seen
-from placement_sched.api.scheduler.dialect import SchedulerDialect
+from placement_sched.api.blueprint import Seen
+from placement_sched.api.scheduler.routes import SchedulerDialect
 from placement_sched.errors import ConcurrentUpdate, Error, NoValidHost, TooComplex, Unavailable
 from placement_sched.model.request_ids import RequestIds
 from tests.placing import spec

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.reports import a_report, node_uuid
+from tests.versions import LATEST_HEADERS
 
 INSTANCES = "/scheduler/v1/instances"
 INSTANCE = f"{INSTANCES}/{node_uuid(500)}"
-VERSION = {"OpenStack-API-Version": "placement 1.39"}
 
 WHOLE = {
     "host": "cn1",
@@ -105,10 +105,10 @@ def test_delete_frees_the_allocations(app):
         "consumer_generation": None,
         "consumer_type": "INSTANCE",
     }
-    app.put_json(consumer, allocations, headers=VERSION, status=204)
+    app.put_json(consumer, allocations, headers=LATEST_HEADERS, status=204)
     app.delete(INSTANCE, status=204)
     app.get(INSTANCE, status=404)
-    assert app.get(consumer, headers=VERSION).json["allocations"] == {}
+    assert app.get(consumer, headers=LATEST_HEADERS).json["allocations"] == {}
     usages = app.get(f"/placement/resource_providers/{node_uuid(1)}/usages").json["usages"]
     assert set(usages.values()) == {0}
 
@@ -123,9 +123,9 @@ def test_delete_of_an_unknown_instance_frees_nothing(app):
         "consumer_generation": None,
         "consumer_type": "INSTANCE",
     }
-    app.put_json(consumer, allocations, headers=VERSION, status=204)
+    app.put_json(consumer, allocations, headers=LATEST_HEADERS, status=204)
     assert error_of(app.delete(INSTANCE, status=404))["code"] == "scheduler.not_found"
-    assert app.get(consumer, headers=VERSION).json["allocations"]
+    assert app.get(consumer, headers=LATEST_HEADERS).json["allocations"]
 
 
 @pytest.mark.parametrize("uuid", [node_uuid(500), "nonsense"])

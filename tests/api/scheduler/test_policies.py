@@ -88,11 +88,11 @@ def test_option_has_its_value_and_where_it_is_from(
     cloud, tmp_path, policy, name, value, source, place
 ):
     found = option(cloud, policy, name)
-    told = (found["place"] or "").replace(f"{tmp_path}/", "") or None
-    assert (found["value"], found["source"], told) == (value, source, place)
+    answer = (found["place"] or "").replace(f"{tmp_path}/", "") or None
+    assert (found["value"], found["source"], answer) == (value, source, place)
 
 
-def test_file_of_options_is_told(make_cloud, tmp_path):
+def test_file_of_options_is_shown(make_cloud, tmp_path):
     app = make_cloud(CONF.replace(", wrong", ""))
     assert option(app, "sparse", "filter_scheduler.disk_weight_multiplier") == {
         "value": 2.0,
@@ -108,7 +108,7 @@ def test_only_what_may_vary_is_shown(cloud):
     assert "filter_scheduler.weight_classes" in options
 
 
-def test_aggregates_that_name_a_policy_are_told(cloud):
+def test_aggregates_that_name_a_policy_are_shown(cloud):
     number = tag(cloud, "racks-1", "Dense")
     (named,) = cloud.get(f"{POLICIES}/dense").json["aggregates"]
     assert (named["id"], named["name"]) == (number, "racks-1")

@@ -1,4 +1,4 @@
-"""Policies that nobody lists: sections that aggregates name, though they be empty or broken."""
+"""Unlisted policies: sections that aggregates name, even empty or broken ones."""
 
 import pytest
 
@@ -34,21 +34,21 @@ def tagged(app, *hosts, policy="spread"):
 
 def explained(app, **fields):
     body = {"request_spec": spec(instance(1), **fields)}
-    told = app.post_json("/scheduler/v1/explain", body).json
-    return told, sorted(one["host"] for one in told["hosts"])
+    answer = app.post_json("/scheduler/v1/explain", body).json
+    return answer, sorted(one["host"] for one in answer["hosts"])
 
 
 @pytest.mark.parametrize("section", ["[spread]\n", "[spread]\nhost_subset_size = 2\n"])
 def test_section_that_an_aggregate_names_is_a_policy_be_it_empty(make_cloud, section):
-    told, hosts = explained(tagged(make_cloud(section), "cn1"), **HINT)
-    assert (told["policy"], hosts) == ("spread", ["cn1"])
+    answer, hosts = explained(tagged(make_cloud(section), "cn1"), **HINT)
+    assert (answer["policy"], hosts) == ("spread", ["cn1"])
 
 
 def test_why_a_broken_one_was_not_chosen_is_explained_and_logged(make_cloud, caplog):
     tagged(make_cloud("[spread]\nhost_subset_size = 2\n"), "cn1")
-    told, hosts = explained(make_cloud("[spread]\nhost_subset_size = two\n"), **HINT)
-    assert (told["policy"], hosts) == ("default", ["cn1", "cn2", "cn3"])
-    outcomes = [one["outcome"] for one in told["funnel"]["policy"]["selectors"]]
+    answer, hosts = explained(make_cloud("[spread]\nhost_subset_size = two\n"), **HINT)
+    assert (answer["policy"], hosts) == ("default", ["cn1", "cn2", "cn3"])
+    outcomes = [one["outcome"] for one in answer["funnel"]["policy"]["selectors"]]
     (why,) = [outcome for outcome in outcomes if outcome.startswith("it cannot be used: ")]
     assert "a.conf:2" in why
     assert "'two' is not an integer" in why
@@ -73,8 +73,8 @@ def test_default_requests_go_to_aggregates_of_the_default_policy(make_cloud):
 @pytest.mark.parametrize("name", ["ram_weight_multiplier", "host_subset_size", "service_down_time"])
 def test_nothing_is_no_number(make_cloud, name):
     tagged(make_cloud("[spread]\nhost_subset_size = 2\n"), "cn1")
-    told, _ = explained(make_cloud(f"[spread]\n{name} =\n"), **HINT)
-    assert told["policy"] == "default"
+    answer, _ = explained(make_cloud(f"[spread]\n{name} =\n"), **HINT)
+    assert answer["policy"] == "default"
 
 
 def test_no_ratio_is_one_that_is_not_set(make_cloud):

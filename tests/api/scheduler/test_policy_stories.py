@@ -109,7 +109,7 @@ def passed(explanation):
     return {one["host"] for one in explanation["hosts"]}
 
 
-def told(explanation):
+def outcomes(explanation):
     """Return what each selector that was asked made of the request."""
     return {one["name"]: one["outcome"] for one in explanation["funnel"]["policy"]["selectors"]}
 
@@ -151,7 +151,7 @@ def test_story_2_request_is_under_the_policy_that_the_selection_finds(
     asked = MEANT[selection][policy]
     found = explain(app, **asked)
     assert found["policy"] == found["funnel"]["policy"]["name"] == policy
-    assert list(told(found).values()) == ["chosen"]
+    assert list(outcomes(found).values()) == ["chosen"]
     (matched,) = found["funnel"]["policy"]["selectors"][0]["matched"]
     assert (matched["aggregate"], matched["policy"]) == (RACKS[policy][0], policy)
     assert passed(found) == OF_POLICY[policy]
@@ -167,13 +167,10 @@ def test_story_2_request_is_under_the_policy_that_the_selection_finds(
 
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_story_2_request_of_no_policy_goes_by_the_default_as_before(make_cloud, selection):
-    found = explain(make_cloud(selection), project_id="nobody")
+    found = explain(make_cloud(selection), project_id="other")
     assert found["policy"] == "default"
-    (outcome,) = told(found).values()
-    assert outcome in {
-        "the request says nothing of it",
-        "no aggregate with a policy matches",
-    }
+    (outcome,) = outcomes(found).values()
+    assert outcome in {"the request says nothing of it", "no aggregate with a policy matches"}
     # The companion filter decides whom else it lets in: as in nova, some know of no other.
     assert "cn5" in passed(found)
 
@@ -199,16 +196,16 @@ def test_several_aggregates_of_one_policy_confine_a_request_together(make_cloud)
     assert passed(found) == {"cn1", "cn2", "cn5"}
 
 
-def test_default_policy_may_be_told_to_stay_out_of_policy_aggregates(make_cloud):
+def test_default_policy_may_stay_out_of_policy_aggregates(make_cloud):
     text = f"{NOVA_CONF}[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
     assert passed(explain(make_cloud(text=text))) == {"cn5"}
 
 
 def test_selectors_are_asked_in_order_until_one_chooses(make_cloud):
     app = make_cloud(f"{BY_HINT}, {BY_TENANT}, {BY_ZONE}", companion="AllHostsFilter")
-    found = explain(app, project_id="nobody", availability_zone="shared_az")
+    found = explain(app, project_id="other", availability_zone="shared_az")
     assert found["policy"] == "high_cpu_density"
-    assert told(found) == {
+    assert outcomes(found) == {
         "hint": "the request says nothing of it",
         "tenant": "no aggregate with a policy matches",
         "availability_zone": "chosen",
@@ -217,10 +214,10 @@ def test_selectors_are_asked_in_order_until_one_chooses(make_cloud):
     assert found["policy"] == "low_cpu_density"
 
 
-def test_hint_for_the_default_policy_is_heeded(make_cloud):
+def test_hint_for_the_default_policy_is_used(make_cloud):
     found = explain(make_cloud(BY_HINT), scheduler_hints={"sched_policy": "default"})
     assert found["policy"] == "default"
-    assert told(found) == {"hint": "chosen"}
+    assert outcomes(found) == {"hint": "chosen"}
     assert passed(found) == {"cn5"}
 
 
@@ -260,7 +257,7 @@ def test_selector_of_others_is_named_by_its_dotted_path(make_cloud, tmp_path, mo
     app = make_cloud("acme_selectors.ByName", companion="AllHostsFilter")
     found = explain(app, scheduler_hints={"rack": "rack2"})
     assert found["policy"] == "high_cpu_density"
-    assert told(found) == {"ByName": "chosen"}
+    assert outcomes(found) == {"ByName": "chosen"}
 
 
 def test_policies_differ_in_filters_weights_and_driver(make_cloud):

@@ -182,7 +182,7 @@ ERRORS = (
     ),
     Explanation(
         "a malformed request is 400, not 500",
-        "The peer answers some malformed requests with 500, which tells the client to try again.",
+        "The peer answers some malformed requests with 500, which makes clients try again.",
         _failure,
     ),
     Explanation(

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, TypeVar
 
+from tests.versions import PEER_LATEST
+
 Value = TypeVar("Value")
 
 NEWEST = 39
@@ -58,7 +60,7 @@ class Dice:
     def version(self, since: int = 0, until: int = NEWEST) -> str | None:
         """Return a microversion, mostly one that serves what came with ``since``."""
         if self.chance(0.06):
-            return self.one([None, "latest", "1.0", "1.39"])
+            return self.one([None, "latest", "1.0", PEER_LATEST])
         if self.chance(0.1):
             since, until = 0, NEWEST
         if self.chance(0.35) and until == NEWEST:

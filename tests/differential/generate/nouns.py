@@ -168,10 +168,7 @@ def provider_traits(dice: Dice) -> Request:
     kind = dice.one(["GET", "PUT", "PUT", "PUT", "DELETE"])
     if kind != "PUT":
         return Request(kind, path, dice.version(6))
-    document = {
-        "traits": trait_names(dice),
-        "resource_provider_generation": seen(dice, uuid),
-    }
+    document = {"traits": trait_names(dice), "resource_provider_generation": seen(dice, uuid)}
     return Request("PUT", path, dice.version(6), document)
 
 

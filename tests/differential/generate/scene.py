@@ -18,27 +18,26 @@ from tests.differential.generate.dice import (
 )
 from tests.differential.generate.nouns import name_of
 from tests.differential.state import generation
-
-_NEWEST = "1.39"
+from tests.versions import PEER_LATEST
 
 
 def scene(dice: Dice) -> Iterator[Request]:
     """Yield the requests that make a small random cloud."""
     for name in CUSTOM_CLASSES:
-        yield Request("PUT", f"/resource_classes/{name}", _NEWEST)
+        yield Request("PUT", f"/resource_classes/{name}", PEER_LATEST)
     for name in CUSTOM_TRAITS:
-        yield Request("PUT", f"/traits/{name}", _NEWEST)
+        yield Request("PUT", f"/traits/{name}", PEER_LATEST)
     nested, sharing = dice.chance(0.7), dice.chance(0.6)
     for number, uuid in enumerate(PROVIDERS):
         document = {"name": name_of(uuid), "uuid": uuid}
         if nested and number and dice.chance(0.6):
             document["parent_provider_uuid"] = dice.one(PROVIDERS[:number])
-        yield Request("POST", "/resource_providers", _NEWEST, document)
+        yield Request("POST", "/resource_providers", PEER_LATEST, document)
     for uuid in PROVIDERS:
         yield from _filled(dice, uuid, sharing=sharing)
     for uuid in dice.some(CONSUMERS, 0, 4):
         held = {dice.one(PROVIDERS): {"resources": {dice.one(CLASSES[:4]): dice.one([1, 1, 2, 4])}}}
-        yield Request("PUT", f"/allocations/{uuid}", _NEWEST, in_form(dice, uuid, held))
+        yield Request("PUT", f"/allocations/{uuid}", PEER_LATEST, in_form(dice, uuid, held))
 
 
 def _filled(dice: Dice, uuid: str, *, sharing: bool) -> Iterator[Request]:
@@ -55,7 +54,7 @@ def _filled(dice: Dice, uuid: str, *, sharing: bool) -> Iterator[Request]:
     for name, content, nothing in parts:
         if content != nothing:
             document = {name: content, "resource_provider_generation": generation(uuid)}
-            yield Request("PUT", f"{path}/{name}", _NEWEST, document)
+            yield Request("PUT", f"{path}/{name}", PEER_LATEST, document)
 
 
 def _stock(dice: Dice) -> dict[str, Any]:

@@ -1,30 +1,25 @@
-"""Nova's filters and weighers, and ours; needs the peer's environment."""
+"""Nova's filters and weighers, and ours; needs the virtual environment of the peers."""
 
-import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.differential.hosts.duel import Duel
-from tests.differential.hosts.sides import Ours, Theirs
-from tests.differential.sides import PEER_PYTHON
+from tests.differential.duel import Duel, running
+from tests.differential.hosts.duel import HostsDuel
 
 
 @pytest.fixture(scope="session")
-def ours() -> Ours:
-    return Ours()
+def duel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Duel]:
+    with running(HostsDuel, tmp_path_factory.mktemp("hosts")) as duel:
+        yield duel
 
 
 @pytest.fixture(scope="session")
-def theirs() -> Iterator[Theirs]:
-    if not PEER_PYTHON.exists():
-        assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
-        pytest.skip("nova is not installed: make peer")
-    side = Theirs()
-    yield side
-    side.close()
+def ours(duel: Duel) -> Any:
+    return duel.ours
 
 
-@pytest.fixture
-def duel(ours: Ours, theirs: Theirs) -> Duel:
-    return Duel(ours, theirs)
+@pytest.fixture(scope="session")
+def theirs(duel: Duel) -> Any:
+    return duel.theirs

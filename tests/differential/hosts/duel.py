@@ -1,110 +1,95 @@
-"""Random cases to both sides, and what came of them."""
+"""Random hosts and requests to nova's own filters and weighers, and to ours."""
 
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from random import Random
+from typing import Any, Self
 
+from tests.differential.duel import PEER_PYTHON, CaseDuel, every, without_a_part, without_an_item
 from tests.differential.generate.dice import Dice
 from tests.differential.hosts.case import Case
 from tests.differential.hosts.compare import Differences, differences
 from tests.differential.hosts.explained import Seen, explain
 from tests.differential.hosts.generate.cases import case as random_case
-from tests.differential.hosts.sides import Answer, Ours, Theirs
+from tests.differential.hosts.sides import Ours, Theirs
+
+#: What nova's side reads of everything, or without which neither side takes the request.
+_NEEDED = frozenset({
+    "project_id", "flavor", "name", "vcpus", "memory_mb", "extra_specs", "properties", "image",
+    "uuid", "host", "policy", "members", "hosts", "metadata", "instance_uuids",
+})  # fmt: skip
+#: The parts of a case in which nothing but the named is needed.
+_LISTS = ("aggregates", "instances", "chain")
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A case that is judged otherwise than by nova, without an explanation."""
+class HostsDuel(CaseDuel):
+    """``seen`` of a tally counts verdicts of filters, and weighers that separate hosts."""
 
-    case: Case
-    differences: Differences
+    name, noun, many = "hosts", "cases", 1000
+    cases = Path(__file__).parent / "cases"
 
-    @property
-    def kind(self) -> tuple[str, ...]:
-        """Return what findings of the same cause have in common, more or less."""
-        return tuple(
-            sorted(
-                {
-                    " ".join((kind, name, *map(_verdict, values)))
-                    for (kind, name, _), values in self.differences.items()
-                }
-            )
-        )
+    @classmethod
+    def opened(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
+        """Return both sides, which need no database."""
+        return cls(Ours(), Theirs(python))
 
-
-def _verdict(value: object) -> str:
-    """Return what tells verdicts apart; numbers are all alike."""
-    if isinstance(value, str):
-        return " ".join(value.split()[:4])
-    return str(value) if isinstance(value, bool) else ""
-
-
-@dataclass
-class Tally:
-    """What came of a run; ``verdicts`` are nova's on each host, by filter."""
-
-    cases: int = 0
-    hosts: int = 0
-    weighed: int = 0
-    #: Instances for which hosts were looked for after others of their request.
-    later: int = 0
-    verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    #: Nova's weighers, and whether they told hosts apart.
-    telling: Counter[str] = field(default_factory=Counter)
-    explained: Counter[str] = field(default_factory=Counter)
-    findings: list[Finding] = field(default_factory=list)
-
-    def add(self, other: "Tally") -> None:
-        """Take in what came of another run."""
-        self.cases += other.cases
-        self.hosts += other.hosts
-        self.weighed += other.weighed
-        self.later += other.later
-        self.verdicts += other.verdicts
-        self.telling += other.telling
-        self.explained += other.explained
-        self.findings += other.findings
-
-    def count(self, case: Case, theirs: Answer) -> None:
-        """Take note of what nova said of a case."""
-        self.cases += 1
-        self.hosts += len(case.hosts)
-        self.weighed += len(theirs.weighed)
-        self.later += max(0, len(theirs.rounds) - 1)
-        for name, verdicts in theirs.filters.items():
-            for one in verdicts:
-                said = "fails" if isinstance(one, str) else "passes" if one else "refuses"
-                self.verdicts[name, said] += 1
-        for name, told in theirs.weighers.items():
-            self.telling[name] += isinstance(told, dict) and any(told["normalized"])
-
-
-class Duel:
-    """Two sides, asked in turn."""
-
-    def __init__(self, ours: Ours, theirs: Theirs) -> None:
-        self._ours = ours
-        self._theirs = theirs
-
-    def run(
-        self, seed: int, cases: int, progress: Callable[[int], None] = lambda _done: None
-    ) -> Tally:
-        """Judge random cases, and return how often what differed."""
-        tally = Tally()
-        dice = Dice(Random(seed))
-        for number in range(cases):
-            progress(number)
-            case = random_case(dice)
-            seen, names, left = self.see(case)
-            tally.count(case, seen.theirs)
-            tally.explained.update(names)
-            if left:
-                tally.findings.append(Finding(case, left))
-        return tally
+    def questions(self, random: Random) -> Iterator[Case]:
+        """Yield random cases without end."""
+        return every(partial(random_case, Dice(random)))
 
     def see(self, case: Case) -> tuple[Seen, list[str], Differences]:
         """Return both answers to a case, what explains them, and what is left unexplained."""
-        theirs = self._theirs.ask(case)
-        seen = Seen(case, self._ours.ask(case, theirs), theirs)
+        theirs = self.theirs.ask(case)
+        seen = Seen(case, self.ours.ask(case, theirs), theirs)
         return seen, *explain(seen, differences(case, seen.ours, theirs))
+
+    def good_for(self, case: Case, answers: Seen) -> Iterable[Any]:
+        """Return what nova decided: verdicts by filter, weighers, instances after the first."""
+        theirs = answers.theirs
+        for name, verdicts in theirs.filters.items():
+            for one in verdicts:
+                yield name, "fails" if isinstance(one, str) else "passes" if one else "refuses"
+        for name, weights in theirs.weighers.items():
+            if isinstance(weights, dict) and any(weights["normalized"]):
+                yield name, "separates"
+        yield from ["later instances"] * max(0, len(theirs.rounds) - 1)
+
+    def kind(self, case: Case, left: Differences) -> tuple[str, ...]:
+        """Return which plugins differ, and in which words."""
+        found = {
+            " ".join((kind, name, *map(_verdict, values)))
+            for (kind, name, _), values in left.items()
+        }
+        return tuple(sorted(found))
+
+    def kept(self, case: Case) -> Any:
+        """Return a case as JSON has it."""
+        return case.kept()
+
+    def smaller(self, case: Case) -> Iterator[Case]:
+        """Yield the case without one of its parts, in each way there is."""
+        if len(case.hosts) > 1:
+            for number in range(len(case.hosts)):
+                yield replace(case, hosts=case.hosts[:number] + case.hosts[number + 1 :])
+        for name in _LISTS:
+            for kept in without_a_part(list(getattr(case, name)), _NEEDED):
+                yield replace(case, **{name: tuple(kept)})
+        for options in without_a_part(case.options, _NEEDED):
+            yield replace(case, options=options)
+        for spec in without_a_part(case.request_spec, _NEEDED):
+            yield replace(case, request_spec=spec)
+        for number, host in enumerate(case.hosts):
+            for key in ("stats", "metrics", "supported_hv_specs"):
+                for kept in without_an_item(host["report"][key], _NEEDED):
+                    less = {**host, "report": {**host["report"], key: kept}}
+                    hosts = (*case.hosts[:number], less, *case.hosts[number + 1 :])
+                    yield replace(case, hosts=hosts)
+
+
+def _verdict(value: object) -> str:
+    """Return a verdict without its numbers."""
+    if isinstance(value, str):
+        return " ".join(value.split()[:4])
+    return str(value) if isinstance(value, bool) else ""

@@ -8,25 +8,26 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
 
-from placement_sched.config import Settings
-from placement_sched.config.process import read_files
 from placement_sched.errors import Error, PluginFailed
+from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.host_instance import HostInstance
-from placement_sched.model.instance import Instance
-from placement_sched.model.node_report import Defaults, parse
-from placement_sched.model.service import COMPUTE_BINARY, Service
-from placement_sched.model.shape import moment
+from placement_sched.model.instance import HostInstance, Instance
 from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import HostState, make
+from placement_sched.scheduler.hosts.recorded_instances import RecordedInstances, named_by
 from placement_sched.scheduler.loading import full_conf, plugins_for
-from placement_sched.scheduler.recorded_instances import RecordedInstances, named_by
-from placement_sched.scheduler.stages import WeighRun, check_request, run_filters, run_weighers
+from placement_sched.scheduler.narrowing import check_request
+from placement_sched.scheduler.weighing import WeighRun, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.schemas.formats import moment
+from placement_sched.schemas.node_report import Defaults, parse
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import read_files
+from tests.differential.duel import PEER_PYTHON
 from tests.differential.hosts.case import FILTERS, NOW, WEIGHERS, Case, Document
 from tests.differential.lines import Lines
-from tests.differential.sides import PEER_PYTHON
 
 SERVE = Path(__file__).parent / "peer" / "serve.py"
 

@@ -52,12 +52,12 @@ def agreed(ours, theirs):
 
 def test_random_hosts_are_judged_alike(duel):
     tally = duel.run(SEED, MANY)
-    assert tally.cases == MANY
-    assert [finding.case.kept() for finding in tally.findings] == []
+    assert tally.asked == MANY
+    assert [finding.asked.kept() for finding in tally.findings] == []
     told = {(name, said) for name in FILTERS for said in ("passes", "refuses")}
-    assert told - tally.verdicts.keys() == {(name, "refuses") for name in NEVER}
-    assert {name for name in WEIGHERS if not tally.telling[name]} == set()
-    assert tally.later > MANY * 0.2
+    assert told - tally.seen.keys() == {(name, "refuses") for name in NEVER}
+    assert {name for name in WEIGHERS if not tally.seen[name, "separates"]} == set()
+    assert tally.seen["later instances"] > MANY * 0.2
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)

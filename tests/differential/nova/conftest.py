@@ -1,32 +1,25 @@
-"""Nova's functions and our explain on one empty SQLite database; needs the peer's environment."""
+"""Nova's functions and our explain; needs the virtual environment of the peers."""
 
-import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.differential.nova.duel import Duel
-from tests.differential.nova.sides import Ours, Theirs
-from tests.differential.sides import PEER_PYTHON
+from tests.differential.duel import Duel, running
+from tests.differential.nova.duel import NovaDuel
 
 
 @pytest.fixture(scope="session")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ours]:
-    side = Ours(f"sqlite:///{tmp_path_factory.mktemp('nova') / 'ours.db'}")
-    yield side
-    side.close()
+def duel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Duel]:
+    with running(NovaDuel, tmp_path_factory.mktemp("nova")) as duel:
+        yield duel
 
 
 @pytest.fixture(scope="session")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theirs]:
-    if not PEER_PYTHON.exists():
-        assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
-        pytest.skip("nova is not installed: make peer")
-    side = Theirs(f"sqlite:///{tmp_path_factory.mktemp('nova') / 'theirs.db'}")
-    yield side
-    side.close()
+def ours(duel: Duel) -> Any:
+    return duel.ours
 
 
-@pytest.fixture
-def duel(ours: Ours, theirs: Theirs) -> Duel:
-    return Duel(ours, theirs)
+@pytest.fixture(scope="session")
+def theirs(duel: Duel) -> Any:
+    return duel.theirs

@@ -1,10 +1,12 @@
-"""Random requests to both sides, and what came of them."""
+"""Random requests to nova's own functions and to our scheduler: what they ask of placement."""
 
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from random import Random
+from typing import Any, Self
 
+from tests.differential.duel import PEER_PYTHON, CaseDuel, without_a_part
 from tests.differential.generate.dice import Dice
 from tests.differential.nova.compare import Differences, differences
 from tests.differential.nova.explained import Seen, explain
@@ -14,69 +16,65 @@ from tests.differential.nova.sides import Ours, Theirs
 
 #: So many requests are made in one cloud.
 EPISODE = 25
+#: Without which neither side, or only one, would take the request.
+_NEEDED = frozenset(
+    {"project_id", "flavor", "vcpus", "memory_mb", "extra_specs", "properties", "id"}
+)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A request that is answered otherwise than by nova, without an explanation."""
+class NovaDuel(CaseDuel):
+    """``seen`` of a tally counts nova's verdicts."""
 
-    asked: Asked
-    differences: Differences
+    name, noun, many = "nova", "requests", 1000
+    cases = Path(__file__).parent / "cases"
 
-    @property
-    def kind(self) -> tuple[str, ...]:
-        """Return what findings of the same cause have in common, more or less."""
-        verdict = [str(value)[:60] for value in self.differences.get("verdict", ())]
-        return (*sorted(self.differences), *verdict)
+    @classmethod
+    def opened(cls, folder: Path, python: Path = PEER_PYTHON) -> Self:
+        """Return both sides, on SQLite databases in ``folder``."""
+        return cls(
+            Ours(f"sqlite:///{folder / 'ours.db'}"),
+            Theirs(f"sqlite:///{folder / 'theirs.db'}", python),
+        )
 
-
-@dataclass
-class Tally:
-    """What came of a run; ``verdicts`` are nova's."""
-
-    requests: int = 0
-    verdicts: Counter[str] = field(default_factory=Counter)
-    explained: Counter[str] = field(default_factory=Counter)
-    findings: list[Finding] = field(default_factory=list)
-
-    def add(self, other: "Tally") -> None:
-        """Take in what came of another run."""
-        self.requests += other.requests
-        self.verdicts += other.verdicts
-        self.explained += other.explained
-        self.findings += other.findings
-
-
-class Duel:
-    """Two sides, asked in turn."""
-
-    def __init__(self, ours: Ours, theirs: Theirs) -> None:
-        self._ours = ours
-        self._theirs = theirs
-
-    def run(
-        self, seed: int, requests: int, progress: Callable[[int], None] = lambda _done: None
-    ) -> Tally:
-        """Send random requests, and return how often what differed."""
-        tally = Tally()
-        dice = Dice(Random(seed))
-        here = cloud(dice)
-        for number in range(requests):
-            progress(number)
-            if number % EPISODE == 0:
-                here = cloud(dice)
-            self._step(request(dice, here), tally)
-        return tally
+    def questions(self, random: Random) -> Iterator[Asked]:
+        """Yield random requests without end, in another cloud after so many."""
+        dice = Dice(random)
+        while True:
+            here = cloud(dice)
+            for _ in range(EPISODE):
+                yield request(dice, here)
 
     def see(self, asked: Asked) -> tuple[Seen, list[str], Differences]:
         """Return both answers to a request, what explains them, and what is left unexplained."""
-        seen = Seen(asked, self._ours.ask(asked), self._theirs.ask(asked), self._theirs.ask)
+        seen = Seen(asked, self.ours.ask(asked), self.theirs.ask(asked), self.theirs.ask)
         return seen, *explain(seen, differences(asked, seen.ours, seen.theirs))
 
-    def _step(self, asked: Asked, tally: Tally) -> None:
-        seen, names, left = self.see(asked)
-        tally.requests += 1
-        tally.verdicts[seen.theirs.verdict] += 1
-        tally.explained.update(names)
-        if left:
-            tally.findings.append(Finding(asked, left))
+    def good_for(self, asked: Asked, answers: Seen) -> Iterable[Any]:
+        """Return nova's verdict."""
+        return [answers.theirs.verdict]
+
+    def kind(self, asked: Asked, left: Differences) -> tuple[str, ...]:
+        """Return what differs, and both verdicts where these do."""
+        return (*sorted(left), *(str(value)[:60] for value in left.get("verdict", ())))
+
+    def kept(self, asked: Asked) -> Any:
+        """Return a request as JSON has it."""
+        return asked.kept()
+
+    def smaller(self, asked: Asked) -> Iterator[Asked]:
+        """Yield the request or its cloud without one part, in each way there is."""
+        for options in _less(asked.options):
+            yield replace(asked, options=options)
+        for number in range(len(asked.cloud.aggregates)):
+            kept = asked.cloud.aggregates[:number] + asked.cloud.aggregates[number + 1 :]
+            yield replace(asked, cloud=replace(asked.cloud, aggregates=kept))
+        for spec in _less(asked.request_spec):
+            yield replace(asked, request_spec=spec)
+
+
+def _less(said: Any) -> Iterator[Any]:
+    """Yield a document without one key; a request without an image has null there."""
+    for less in without_a_part(said, _NEEDED, lists=False):
+        document = {**less, "image": None} if "image" in said and "image" not in less else less
+        if document != said:
+            yield document

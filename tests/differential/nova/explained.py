@@ -109,10 +109,7 @@ def _contradiction_first(seen: Seen, found: Differences) -> set[str]:
     spec = {**seen.asked.request_spec, "requested_destination": None}
     for key in ("force_hosts", "force_nodes"):
         spec.pop(key, None)
-    options = {
-        **seen.asked.options,
-        "scheduler.placement_aggregate_required_for_tenants": False,
-    }
+    options = {**seen.asked.options, "scheduler.placement_aggregate_required_for_tenants": False}
     anywhere = seen.again(replace(seen.asked, request_spec=spec, options=options))
     return {"verdict"} if anywhere.verdict == "refuses" else set()
 
@@ -196,10 +193,7 @@ def _no_format(seen: Seen, found: Differences) -> set[str]:
     told = seen.theirs.told.startswith("NotImplementedError: Cannot load 'disk_format'")
     if not told or (seen.asked.request_spec.get("image") or {}).get("disk_format"):
         return set()
-    options = {
-        **seen.asked.options,
-        "scheduler.query_placement_for_image_type_support": False,
-    }
+    options = {**seen.asked.options, "scheduler.query_placement_for_image_type_support": False}
     return _but_for(replace(seen, theirs=seen.again(replace(seen.asked, options=options))))
 
 
@@ -234,13 +228,14 @@ EXPLANATIONS = (
     ),
     Explanation(
         "a class or trait that is not there is named",
-        "The extra spec or property that it came from is told with it (400). nova asks for it, and "
-        "placement refuses or, where nobody is found before it looks at that group, does not.",
+        "The extra spec or property that it came from is named with it (400). nova asks for it, "
+        "and placement refuses or, where no provider is found before it looks at that group, does "
+        "not.",
         _unknown_name,
     ),
     Explanation(
         "a host that is not there is asked for all the same",
-        "A request for a host or node that nobody has reported shows the query that it would "
+        "A request for a host or node that has not been reported shows the query that it would "
         "have; nova ends before it makes one.",
         _no_such_node,
     ),
@@ -270,9 +265,9 @@ EXPLANATIONS = (
         _contradiction_first,
     ),
     Explanation(
-        "a zone that no aggregate has finds nobody",
-        "It is told before anything is asked. nova's API looks at zones before its scheduler does, "
-        "and the scheduler asks for candidates anywhere.",
+        "a zone that no aggregate has is rejected at once",
+        "It is rejected before anything is asked. nova's API looks at zones before its scheduler "
+        "does, and the scheduler asks for candidates anywhere.",
         _unknown_zone,
     ),
     Explanation(
@@ -286,7 +281,7 @@ EXPLANATIONS = (
         "an aggregate is whose its tag says",
         "With limit_tenants_to_placement_aggregate only aggregates whose filter_tenant_id, or a "
         "key that begins so, has the project as its value are the project's; nova also takes "
-        "those that have such a key for somebody else and the project under any other key.",
+        "those that have such a key for another project and this one under any other key.",
         _other_tenant,
     ),
     Explanation(

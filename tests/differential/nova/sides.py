@@ -7,13 +7,15 @@ from typing import Any
 
 from placement_sched.app import create_app
 from tests.conftest import Client, make_settings
+from tests.differential.duel import PEER_PYTHON
 from tests.differential.exchange import Request
 from tests.differential.lines import Lines
 from tests.differential.nova.generate.cloud import NODES, SERVER_GROUP, Cloud
 from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import Asked
-from tests.differential.sides import PEER_PYTHON, Peer
+from tests.differential.sides import Peer
 from tests.placing import report
+from tests.versions import PEER_LATEST, PEER_LATEST_HEADERS
 
 SERVE = Path(__file__).parent / "peer" / "serve.py"
 _OWNER = "OWNER_NOVA"
@@ -43,9 +45,9 @@ class Theirs:
         self._nova = Lines(python, SERVE)
         self._placement = Peer(url, python)
         for name in CUSTOM_CLASSES:
-            self._placement.ask(Request("PUT", f"/resource_classes/{name}", "1.39"))
+            self._placement.ask(Request("PUT", f"/resource_classes/{name}", PEER_LATEST))
         for name in CUSTOM_TRAITS:
-            self._placement.ask(Request("PUT", f"/traits/{name}", "1.39"))
+            self._placement.ask(Request("PUT", f"/traits/{name}", PEER_LATEST))
 
     def ask(self, asked: Asked) -> Answer:
         """Return what nova makes of a request."""
@@ -57,7 +59,7 @@ class Theirs:
             verdict = "finds nobody" if nobody else "refuses"
             return Answer(verdict, told=f"{kind}: {message}", unsaid=unsaid)
         query = told["query"]
-        reply = self._placement.ask(Request("GET", f"/allocation_candidates?{query}", "1.39"))
+        reply = self._placement.ask(Request("GET", f"/allocation_candidates?{query}", PEER_LATEST))
         verdict = "asks" if reply.status == 200 else "refuses"
         return Answer(verdict, query, reply.detail, unsaid, told.get("fallback", ""))
 
@@ -82,12 +84,11 @@ class Ours:
         self._uuids: dict[str, str] = {}
         self._ids: list[int] = []
         for name in CUSTOM_CLASSES:
-            self._client.put(f"/placement/resource_classes/{name}", headers=_PLACEMENT)
+            self._client.put(f"/placement/resource_classes/{name}", headers=PEER_LATEST_HEADERS)
         for name in CUSTOM_TRAITS:
-            self._client.put(f"/placement/traits/{name}", headers=_PLACEMENT)
+            self._client.put(f"/placement/traits/{name}", headers=PEER_LATEST_HEADERS)
         self._client.post_json(
-            "/scheduler/v1/compute_nodes",
-            [report(one.node, host=one.host) for one in NODES],
+            "/scheduler/v1/compute_nodes", [report(one.node, host=one.host) for one in NODES]
         )
         body = {"server_group": {"name": "g", "policies": ["anti-affinity"]}}
         made = self._client.post_json("/compute/v2.1/os-server-groups", body)
@@ -163,13 +164,12 @@ class Ours:
 
     def _own(self, uuid: str, *, owned: bool) -> None:
         path = f"/placement/resource_providers/{uuid}/traits"
-        shown = self._client.get(path, headers=_PLACEMENT).json
+        shown = self._client.get(path, headers=PEER_LATEST_HEADERS).json
         traits = sorted({*shown["traits"], _OWNER} if owned else {*shown["traits"]} - {_OWNER})
         generation = shown["resource_provider_generation"]
         body = {"traits": traits, "resource_provider_generation": generation}
-        self._client.put_json(path, body, headers=_PLACEMENT)
+        self._client.put_json(path, body, headers=PEER_LATEST_HEADERS)
 
 
 _AGGREGATES = "/compute/v2.1/os-aggregates"
-_PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
 _COMPUTE = {"X-OpenStack-Nova-API-Version": "2.41"}

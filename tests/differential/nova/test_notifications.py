@@ -10,7 +10,7 @@ import pytest
 
 from placement_sched.notifications.bus import Bus
 from placement_sched.notifications.event import START, Event
-from tests.differential.sides import PEER_PYTHON
+from tests.differential.duel import PEER_PYTHON
 from tests.notifications.memory import IN_MEMORY, forget, sent
 from tests.notifications.requests import BARE, WHOLE, a_request
 from tests.scheduler.states import settings_with
@@ -54,11 +54,7 @@ def known(told: Any) -> Any:
 def test_publishers_priorities_and_event_types_are_novas(both):
     theirs, ours = both
     assert [(one.publisher, one.event_type, one.priority) for one in ours] == [
-        (
-            one["message"]["publisher_id"],
-            one["message"]["event_type"],
-            one["priority"].lower(),
-        )
+        (one["message"]["publisher_id"], one["message"]["event_type"], one["priority"].lower())
         for one in theirs
     ]
 

@@ -28,10 +28,10 @@ PLAIN = Asked(Cloud(), {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {}
 
 def test_random_requests_ask_placement_the_same(duel):
     tally = duel.run(SEED, REQUESTS)
-    assert tally.requests == REQUESTS
+    assert tally.asked == REQUESTS
     assert [finding.asked.kept() for finding in tally.findings] == []
-    assert tally.verdicts["asks"] > REQUESTS * 0.6
-    assert tally.verdicts["refuses"] > REQUESTS * 0.1
+    assert tally.seen["asks"] > REQUESTS * 0.6
+    assert tally.seen["refuses"] > REQUESTS * 0.1
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
@@ -104,7 +104,7 @@ def test_a_trait_that_is_lost_is_found_in_most_requests(duel, ours, monkeypatch)
     honest = ours.ask
     monkeypatch.setattr(ours, "ask", forgetful)
     tally = duel.run(SEED, 20)
-    assert len(tally.findings) + tally.explained.total() >= tally.verdicts["asks"] > 10
+    assert len(tally.findings) + tally.explained.total() >= tally.seen["asks"] > 10
 
 
 @pytest.mark.parametrize(

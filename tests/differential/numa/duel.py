@@ -1,12 +1,14 @@
-"""Random cases for both sides, and what tells their answers apart."""
+"""Random hosts with NUMA nodes, and instances, to nova's fit and to ours."""
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
+from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Self
 
+from tests.differential.duel import PEER_PYTHON, CaseDuel, Differences, every
 from tests.differential.generate.dice import Dice
 from tests.differential.numa.generate import Case, case
 from tests.differential.numa.pieces import by_pieces, may_be_mixed_up
@@ -14,7 +16,7 @@ from tests.differential.numa.sides import Ours, Rounds, Theirs
 
 
 @dataclass(frozen=True)
-class Finding:
+class Answers:
     """A case, and what both sides made of it."""
 
     case: Case
@@ -61,57 +63,50 @@ class Finding:
         return [_by_core(one, cores) for one in plain]
 
 
-@dataclass
-class Tally:
-    """What came of a run.
+class NumaDuel(CaseDuel):
+    """``seen`` of a tally counts nova's verdicts on instances, and cases compared CPU by CPU.
 
-    ``verdicts`` are nova's, of instances; ``exact`` cases are compared CPU by CPU; in ``mixed_up``
-    ones nova took one node for another, in ``lost`` ones it could not take away what it gave.
+    Explained are cases in which nova took one node for another (``mixed up``), or could not take
+    away what it gave (``lost``).
     """
 
-    cases: int = 0
-    exact: int = 0
-    mixed_up: int = 0
-    lost: int = 0
-    verdicts: Counter[bool] = field(default_factory=Counter)
-    findings: list[Finding] = field(default_factory=list)
+    name, noun, many = "numa", "hosts", 5000
 
+    @classmethod
+    def opened(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
+        """Return both sides, which need no database."""
+        return cls(Ours(), Theirs(python))
 
-class Duel:
-    """Two sides, asked in turn."""
+    def questions(self, random: Random) -> Iterator[Case]:
+        """Yield random cases without end."""
+        return every(partial(case, Dice(random)))
 
-    def __init__(self, ours: Ours, theirs: Theirs) -> None:
-        self._ours = ours
-        self._theirs = theirs
+    def see(self, asked: Case) -> tuple[Answers, list[str], Differences]:
+        """Return what both make of a case, what explains it, and what is left unexplained."""
+        answers = self.answers(asked)
+        names = ["lost"] * answers.is_lost
+        if answers.number is None:
+            return answers, names, {}
+        if self.is_mixed_up(answers):
+            return answers, [*names, "mixed up"], {}
+        return answers, names, {f"instance {answers.number}": (answers.ours, answers.theirs)}
 
-    def run(self, seed: int, cases: int) -> Tally:
-        """Put random cases to both, and return how often what differed."""
-        tally, dice = Tally(), Dice(Random(seed))
-        for _ in range(cases):
-            finding = self.see(case(dice))
-            tally.cases += 1
-            tally.exact += threads_in_order(finding.case)
-            tally.verdicts.update(one.get("passes", False) for one in finding.theirs)
-            tally.lost += finding.is_lost
-            if finding.number is None:
-                continue
-            if self.is_mixed_up(finding):
-                tally.mixed_up += 1
-            else:
-                tally.findings.append(finding)
-        return tally
-
-    def see(self, asked: Case) -> Finding:
+    def answers(self, asked: Case) -> Answers:
         """Return what both make of a case."""
-        return Finding(asked, self._ours.ask(asked), self._theirs.ask(asked))
+        return Answers(asked, self.ours.ask(asked), self.theirs.ask(asked))
 
-    def is_mixed_up(self, finding: Finding) -> bool:
+    def good_for(self, asked: Case, answers: Answers) -> Iterable[Any]:
+        """Return nova's verdicts, and whether the case is compared CPU by CPU."""
+        yield from (one.get("passes", False) for one in answers.theirs)
+        yield from ["exact"] * threads_in_order(asked)
+
+    def is_mixed_up(self, answers: Answers) -> bool:
         """Return whether ours is what nova itself says when it is asked node by node."""
-        number = finding.number
-        if number is None or number >= len(finding.ours) or not may_be_mixed_up(finding.case):
+        number = answers.number
+        if number is None or number >= len(answers.ours) or not may_be_mixed_up(answers.case):
             return False
-        pieces = by_pieces(self._theirs, finding.case, number, finding.ours)
-        return finding.is_as(number, pieces)
+        pieces = by_pieces(self.theirs, answers.case, number, answers.ours)
+        return answers.is_as(number, pieces)
 
 
 def threads_in_order(asked: Case) -> bool:

@@ -9,10 +9,10 @@ one of a host it cannot, and all else follows from the answers.
 from itertools import permutations
 from typing import Any
 
-from placement_sched.model.numa_topology import InstanceNUMATopology
-from placement_sched.model.report_forms import numa_topology
-from placement_sched.scheduler.hardware.host_fit_devices import Devices
-from placement_sched.scheduler.hardware.host_fit_order import in_order
+from placement_sched.model.hardware.numa import InstanceNUMATopology
+from placement_sched.model.hardware.numa_fit import in_order
+from placement_sched.model.hardware.pci_pools import Devices
+from placement_sched.schemas.node_report import numa_topology
 from tests.differential.numa.generate import Case
 from tests.differential.numa.sides import FakeStats, Rounds, Theirs
 

@@ -5,15 +5,15 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from placement_sched.model.host_numa import NUMACell, NUMATopology
-from placement_sched.model.numa_topology import FittedNUMACell
-from placement_sched.model.report_forms import numa_topology
+from placement_sched.model.hardware.numa import FittedNUMACell, NUMACell, NUMATopology
+from placement_sched.model.hardware.numa_fit import fit_to_host
+from placement_sched.model.hardware.pci_pools import devices_of
+from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
-from placement_sched.scheduler.hardware.host_fit import fit_to_host
-from placement_sched.scheduler.hardware.host_fit_devices import devices_of
 from placement_sched.scheduler.host_state import HostState
+from placement_sched.schemas.node_report import numa_topology
+from tests.differential.duel import PEER_PYTHON
 from tests.differential.numa.generate import Case
-from tests.differential.sides import PEER_PYTHON
 from tests.scheduler.states import a_host, a_spec, settings_with
 
 SERVE = Path(__file__).parent / "peer" / "serve.py"
@@ -80,9 +80,10 @@ class Ours:
         )
         rounds: Rounds = []
         for _ in range(case["instances"]):
-            refusal = plugin.refusal(state, spec)
-            if refusal is not None:
-                return [*rounds, {"passes": False, "reason": refusal.reason}]
+            verdict = plugin.for_request(spec)(state)
+            if isinstance(verdict, Refusal):
+                return [*rounds, {"passes": False, "reason": verdict.reason}]
+            verdict.hand_on(state)
             rounds.append(_taken(state, spec))
         return rounds
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tests.differential.generate.dice import Dice
-from tests.differential.numa.duel import Finding
+from tests.differential.numa.duel import Answers
 from tests.differential.numa.generate import case
 
 SEED, CASES = 2026, 400
@@ -61,42 +61,42 @@ def plain(host, instance, **changes):
 
 def test_random_instances_go_to_the_same_nodes_and_cpus(duel):
     tally = duel.run(SEED, CASES)
-    assert [finding.case for finding in tally.findings] == []
-    assert tally.cases == CASES
-    assert tally.exact > CASES * 0.5
-    assert tally.mixed_up < CASES * 0.05
-    assert min(tally.verdicts[True], tally.verdicts[False]) > CASES * 0.2
+    assert [finding.asked for finding in tally.findings] == []
+    assert tally.asked == CASES
+    assert tally.seen["exact"] > CASES * 0.5
+    assert tally.explained["mixed up"] < CASES * 0.05
+    assert min(tally.seen[True], tally.seen[False]) > CASES * 0.2
 
 
 def test_nova_takes_one_node_for_another_and_is_found_out(duel):
     """Nothing has room for the third node; asked about it alone, nova says so as well."""
-    finding = duel.see(plain([1024, 1024, 1024], [512, 512, 2048]))
+    finding = duel.answers(plain([1024, 1024, 1024], [512, 512, 2048]))
     assert (finding.ours[0]["passes"], finding.theirs[0]["passes"]) == (False, True)
     assert finding.number == 0
     assert duel.is_mixed_up(finding)
 
 
 def test_other_nodes_than_those_of_nova_are_found(duel):
-    finding = duel.see(plain([1024, 1024], [512]))
+    finding = duel.answers(plain([1024, 1024], [512]))
     assert finding.number is None
     (told,) = finding.ours
     other = {**told, "cells": [{**told["cells"][0], "id": 1}]}
-    wrong = Finding(finding.case, [other], finding.theirs)
+    wrong = Answers(finding.case, [other], finding.theirs)
     assert (wrong.number, duel.is_mixed_up(wrong)) == (0, False)
 
 
 def test_what_nova_mixed_up_does_not_excuse_another_answer(duel):
-    finding = duel.see(plain([1024, 1024, 1024], [512, 512, 2048]))
+    finding = duel.answers(plain([1024, 1024, 1024], [512, 512, 2048]))
     passing = {**finding.theirs[0], "candidates": []}
-    wrong = Finding(finding.case, [passing], finding.theirs)
+    wrong = Answers(finding.case, [passing], finding.theirs)
     assert (wrong.number, duel.is_mixed_up(wrong)) == (0, False)
 
 
 @pytest.mark.parametrize("changed", ["host", "cells", "candidates"])
 def test_every_part_of_an_answer_counts(duel, changed):
-    finding = duel.see(plain([1024], [512]))
+    finding = duel.answers(plain([1024], [512]))
     (told,) = finding.ours
-    wrong = Finding(finding.case, [{**told, changed: []}], finding.theirs)
+    wrong = Answers(finding.case, [{**told, changed: []}], finding.theirs)
     assert wrong.number == 0
 
 

@@ -1,69 +1,58 @@
-"""Random hosts and requests to both sides, and what came of them."""
+"""Random PCI devices of hosts, and requests, to nova's classes and to ours."""
 
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
 from random import Random
+from typing import Any, Self
 
+from tests.differential.duel import PEER_PYTHON, CaseDuel, Differences, every
 from tests.differential.generate.dice import Dice
 from tests.differential.pci.explained import EXPLANATIONS
 from tests.differential.pci.generate import Asked, asked
 from tests.differential.pci.sides import Answer, Ours, Theirs
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A question that is answered otherwise than by nova, without an explanation."""
+class PciDuel(CaseDuel):
+    """``seen`` of a tally counts what nova's answers show."""
 
-    asked: Asked
-    ours: Answer
-    theirs: Answer
+    name, noun, many = "pci", "questions", 5000
 
+    @classmethod
+    def opened(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
+        """Return both sides, which need no database."""
+        return cls(Ours(), Theirs(python))
 
-@dataclass
-class Tally:
-    """What came of a run; ``seen`` counts what the questions were good for."""
+    def questions(self, random: Random) -> Iterator[Asked]:
+        """Yield random questions without end."""
+        return every(partial(asked, Dice(random)))
 
-    questions: int = 0
-    seen: Counter[str] = field(default_factory=Counter)
-    explained: Counter[str] = field(default_factory=Counter)
-    findings: list[Finding] = field(default_factory=list)
+    def see(self, question: Asked) -> tuple[tuple[Answer, Answer], list[str], Differences]:
+        """Return both answers, the names of what explains that they differ, and what is left.
 
-
-class Duel:
-    """Two sides, asked in turn."""
-
-    def __init__(self, ours: Ours, theirs: Theirs) -> None:
-        self._ours = ours
-        self._theirs = theirs
-
-    def run(self, seed: int, questions: int) -> Tally:
-        """Put random questions, and return how often what differed."""
-        tally, dice = Tally(), Dice(Random(seed))
-        for _ in range(questions):
-            question = asked(dice)
-            ours, theirs, names = self.see(question)
-            tally.questions += 1
-            tally.seen.update(_good_for(question, theirs))
-            tally.explained.update(names)
-            if ours != theirs and not names:
-                tally.findings.append(Finding(question, ours, theirs))
-        return tally
-
-    def see(self, question: Asked) -> tuple[Answer, Answer, list[str]]:
-        """Return both answers, and the names of what explains that they differ.
-
-        It does where nova, asked what the explanation makes of the question, answers as we do.
+        An explanation holds where nova, asked what it makes of the question, answers as we do.
         """
-        ours, theirs = self._ours.ask(question), self._theirs.ask(question)
-        if ours == theirs:
-            return ours, theirs, []
-        every = question
+        ours, theirs = self.ours.ask(question), self.theirs.ask(question)
+        names = [] if ours == theirs else self._explained(question, ours)
+        left = {} if ours == theirs or names else {"answer": (ours, theirs)}
+        return (ours, theirs), names, left
+
+    def good_for(self, question: Asked, answers: tuple[Answer, Answer]) -> Iterable[Any]:
+        """Return what a question shows."""
+        return _good_for(question, answers[1])
+
+    def kept(self, question: Asked) -> Any:
+        """Return a question as JSON has it."""
+        return question.as_json()
+
+    def _explained(self, question: Asked, ours: Answer) -> list[str]:
+        mended_by_all = question
         for explanation in EXPLANATIONS:
-            mended, every = explanation.mend(question), explanation.mend(every)
-            if mended != question and self._theirs.ask(mended) == ours:
-                return ours, theirs, [explanation.name]
+            mended, mended_by_all = explanation.mend(question), explanation.mend(mended_by_all)
+            if mended != question and self.theirs.ask(mended) == ours:
+                return [explanation.name]
         names = [one.name for one in EXPLANATIONS if one.mend(question) != question]
-        return ours, theirs, names if names and self._theirs.ask(every) == ours else []
+        return names if names and self.theirs.ask(mended_by_all) == ours else []
 
 
 def _good_for(question: Asked, theirs: Answer) -> list[str]:

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from placement_sched.errors import Conflict
-from placement_sched.model.numa_topology import InstanceNUMACell
-from placement_sched.model.pci_pools import PciPools
-from placement_sched.model.pci_request import InstancePCIRequest
+from placement_sched.model.hardware.numa import InstanceNUMACell
+from placement_sched.model.hardware.pci_pools import PciPools
+from placement_sched.model.hardware.requested_pci import InstancePCIRequest
 from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from placement_sched.scheduler.weights.pci import PCIWeigher
+from tests.differential.duel import PEER_PYTHON
 from tests.differential.lines import Lines
 from tests.differential.pci.generate import Asked
-from tests.differential.sides import PEER_PYTHON
 from tests.scheduler.states import a_host, a_spec
 
 SERVE = Path(__file__).parents[1] / "nova" / "peer" / "serve_pools.py"
@@ -85,7 +85,7 @@ class Ours:
             left=[dict(sorted(pool.items())) for pool in pools.pools],
             weight=weight,
             passes=passes,
-            candidates=[one["number"] for one in host.allocation_candidates],
+            candidates=[one["number"] for one in host.allocation_candidates if passes],
         )
 
 

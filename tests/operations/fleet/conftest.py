@@ -8,15 +8,14 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
+from placement_sched.operations.fleet.cloud import State, read_state
 from placement_sched.operations.fleet.load import Fleet
-from placement_sched.operations.fleet.reading import read
-from placement_sched.operations.fleet.state import State
+from placement_sched.settings import Settings
 from tests.conftest import make_settings
 from tests.reports import NOW
 
-NOBODY = ("00000000-0000-0000-0000-000000000000",) * 2
+OWNER = ("00000000-0000-0000-0000-000000000000",) * 2
 
 
 class Loaded:
@@ -28,7 +27,7 @@ class Loaded:
 
     def load(self, text: str, *, dry_run: bool = False) -> list[tuple[str, str, str]]:
         """Load a file; return what changed."""
-        found = self.fleet.load(text, "f.yaml", dry_run=dry_run, told=lambda _what: None)
+        found = self.fleet.load(text, "f.yaml", dry_run=dry_run, progress=lambda _what: None)
         return [(one.what, one.kind, one.name) for one in found]
 
     def dump(self) -> str:
@@ -37,7 +36,7 @@ class Loaded:
     @property
     def state(self) -> State:
         with self.database.read() as connection:
-            return read(connection, NOBODY)
+            return read_state(connection, OWNER)
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ from urllib.parse import quote
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.operations.fleet.patterns import escaped
-from placement_sched.operations.fleet.showing import text_of
+from placement_sched.operations.fleet.dump import to_yaml
+from placement_sched.operations.fleet.names import escape
 from tests.clouds import uuid_of
 from tests.conftest import _empty
 from tests.operations.fleet.conftest import Loaded
 from tests.reports import a_report
+from tests.versions import LATEST_HEADERS
 
 ONE, TWO = uuid_of("one"), uuid_of("two")
-AT_PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
 AT_COMPUTE = {"OpenStack-API-Version": "compute 2.90"}
 PROVIDER = {"name": "q", "inventories": {"VCPU": {"total": 9}}}
 FLAVOR = {"name": "f", "ram": 1, "vcpus": 1, "disk": 1, "id": "f", "swap": 0}
@@ -42,7 +42,7 @@ def provider(app, name, uuid=ONE, **more):
     return app.post_json(
         "/placement/resource_providers",
         {"name": name, "uuid": uuid, **more},
-        headers=AT_PLACEMENT,
+        headers=LATEST_HEADERS,
         expect_errors=True,
     )
 
@@ -52,7 +52,7 @@ def renamed(app, name, uuid=ONE):
     return app.put_json(
         f"/placement/resource_providers/{uuid}",
         {"name": name},
-        headers=AT_PLACEMENT,
+        headers=LATEST_HEADERS,
         expect_errors=True,
     )
 
@@ -73,7 +73,7 @@ def with_stock(app, name="q"):
     app.put_json(
         f"/placement/resource_providers/{ONE}/inventories",
         {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 9}}},
-        headers=AT_PLACEMENT,
+        headers=LATEST_HEADERS,
         expect_errors=True,
     )
     return made
@@ -90,7 +90,7 @@ def claimed(app, uuid=TWO, **changes):
     return app.put_json(
         f"/placement/allocations/{uuid}",
         claim | changes,
-        headers=AT_PLACEMENT,
+        headers=LATEST_HEADERS,
         expect_errors=True,
     )
 
@@ -112,9 +112,7 @@ def held_of(app, name):
 
 def instance(key):
     return lambda app, text: app.put_json(
-        f"/scheduler/v1/instances/{ONE}",
-        {"host": "h", "node": "h", key: text},
-        expect_errors=True,
+        f"/scheduler/v1/instances/{ONE}", {"host": "h", "node": "h", key: text}, expect_errors=True
     )
 
 
@@ -214,7 +212,7 @@ def held(**owner):
 
 def of_provider(name):
     return {
-        "providers": [{**PROVIDER, "name": escaped(name)}],
+        "providers": [{**PROVIDER, "name": escape(name)}],
         "allocations": [
             {"consumer": TWO, "project": "p", "user": "u", "allocations": {name: {"VCPU": 1}}}
         ],
@@ -237,37 +235,28 @@ def a_flavor(**entry):
     return one("flavors", **{"name": "f", **SIZES, **entry})
 
 
-#: What gives a text, and the document that tells of it.
+#: What gives a text, and the document that gives it.
 FIELDS = {
-    "a provider's name": (root, lambda text: one("providers", name=escaped(text))),
+    "a provider's name": (root, lambda text: one("providers", name=escape(text))),
     "the name of one below": (
         child,
-        lambda text: one("providers", name="q", providers=[{"name": escaped(text)}]),
+        lambda text: one("providers", name="q", providers=[{"name": escape(text)}]),
     ),
-    "the name by which allocations tell one": (held_of, of_provider),
+    "the name by which allocations name one": (held_of, of_provider),
     "a consumer's project": (owner("project_id"), lambda text: held(project=text)),
     "a consumer's user": (owner("user_id"), lambda text: held(user=text)),
     "a consumer's type": (owner("consumer_type"), lambda text: held(type=text)),
-    "an instance's name": (
-        instance("display_name"),
-        lambda text: an_instance(name=escaped(text)),
-    ),
-    "an instance's host": (instance("host"), lambda text: an_instance(host=escaped(text))),
-    "an instance's node": (instance("node"), lambda text: an_instance(node=escaped(text))),
+    "an instance's name": (instance("display_name"), lambda text: an_instance(name=escape(text))),
+    "an instance's host": (instance("host"), lambda text: an_instance(host=escape(text))),
+    "an instance's node": (instance("node"), lambda text: an_instance(node=escape(text))),
     "an instance's project": (instance("project_id"), lambda text: an_instance(project=text)),
     "an instance's user": (instance("user_id"), lambda text: an_instance(user=text)),
     "an instance's state": (instance("vm_state"), lambda text: an_instance(vm_state=text)),
     "an instance's task": (instance("task_state"), lambda text: an_instance(task_state=text)),
-    "a host": (reported("host"), lambda text: a_host(host=escaped(text), node="cn1")),
-    "a node": (
-        reported("hypervisor_hostname"),
-        lambda text: a_host(node=escaped(text)),
-    ),
-    "a hypervisor's type": (
-        reported("hypervisor_type"),
-        lambda text: a_host(hypervisor_type=text),
-    ),
-    "a host's address": (reported("host_ip"), lambda text: a_host(host_ip=escaped(text))),
+    "a host": (reported("host"), lambda text: a_host(host=escape(text), node="cn1")),
+    "a node": (reported("hypervisor_hostname"), lambda text: a_host(node=escape(text))),
+    "a hypervisor's type": (reported("hypervisor_type"), lambda text: a_host(hypervisor_type=text)),
+    "a host's address": (reported("host_ip"), lambda text: a_host(host_ip=escape(text))),
     "a service's reason": (
         disabled,
         lambda text: one("services", host="cn1", status="disabled", disabled_reason=text),
@@ -303,10 +292,7 @@ FIELDS = {
     ),
     "an image's member": (shared, lambda text: one("images", name="i", members={text: "pending"})),
     "a group's name": (group("name"), lambda text: one("server_groups", **GROUP | {"name": text})),
-    "a group's project": (
-        group_of,
-        lambda text: one("server_groups", **GROUP, project=text[:255]),
-    ),
+    "a group's project": (group_of, lambda text: one("server_groups", **GROUP, project=text[:255])),
     "an aggregate's name": (aggregate("name"), lambda text: one("aggregates", name=text)),
     "an aggregate's zone": (
         aggregate("availability_zone"),
@@ -325,7 +311,7 @@ FIELDS = {
 
 def loads(cloud, document):
     try:
-        cloud.load(text_of(document))
+        cloud.load(to_yaml(document))
     except Invalid:
         return False
     return True
@@ -335,7 +321,7 @@ def loads(cloud, document):
 def test_a_file_takes_just_what_the_face_takes_and_keeps_it(
     sqlite_app, sqlite_settings, sqlite_database, sqlite_url, empty_cloud, field
 ):
-    give, told = FIELDS[field]
+    give, message = FIELDS[field]
     faced, small = Loaded(sqlite_database, sqlite_settings), empty_cloud()
     small_url = small.database.url.render_as_string(hide_password=False)
     for text in TEXTS:
@@ -346,4 +332,4 @@ def test_a_file_takes_just_what_the_face_takes_and_keeps_it(
             small.load(faced.dump())
             assert small.state == faced.state
             _empty(small_url)
-        assert loads(small, told(text)) == taken, text
+        assert loads(small, message(text)) == taken, text

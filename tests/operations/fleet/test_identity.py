@@ -5,15 +5,15 @@ from contextlib import contextmanager
 
 from hypothesis import HealthCheck, given, settings
 
-from placement_sched.operations.fleet.changes import changes
-from placement_sched.operations.fleet.showing import text_of
+from placement_sched.operations.fleet.dump import to_yaml
+from placement_sched.operations.fleet.load import differences
 from tests.conftest import _empty
 from tests.exploring import draws
 from tests.operations.fleet.clouds import documents
 from tests.operations.fleet.conftest import Loaded
 from tests.reports import a_report, node_uuid
+from tests.versions import LATEST_HEADERS
 
-AT_PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
 PROVIDERS = "/placement/resource_providers"
 
 
@@ -37,14 +37,14 @@ def test_dump_then_load_into_an_empty_database_is_the_identity(empty_cloud, docu
     one, other = empty_cloud(), empty_cloud()
     # The search of make explore makes more clouds than a process may have files open.
     with closing_connections(one, other):
-        one.load(text_of(document))
+        one.load(to_yaml(document))
         dumped = one.dump()
         other.load(dumped)
-        assert changes(one.state, other.state) == changes(other.state, one.state) == ()
+        assert differences(one.state, other.state) == differences(other.state, one.state) == ()
         assert one.state == other.state
         assert other.dump() == dumped
         # What says the same changes nothing, be it the file or what is dumped.
-        assert one.load(text_of(document)) == one.load(dumped) == []
+        assert one.load(to_yaml(document)) == one.load(dumped) == []
 
 
 @contextmanager
@@ -63,12 +63,12 @@ def test_a_provider_that_is_fuller_than_its_inventory_is_loaded_again(app, cloud
         hosts: [{host: cn1, vcpus: 8, memory_mb: 4096}]
         instances:
           - {name: whole, host: cn1, flavor: {vcpus: 4, memory_mb: 1024}}
-          - {name: told, host: cn1, allocations: {cn1: {VCPU: 3}}}
+          - {name: given, host: cn1, allocations: {cn1: {VCPU: 3}}}
         """
     )
     (uuid,) = cloud.state.providers
     address = f"/placement/resource_providers/{uuid}/inventories/VCPU"
-    generation = app.get(address, headers=AT_PLACEMENT).json["resource_provider_generation"]
+    generation = app.get(address, headers=LATEST_HEADERS).json["resource_provider_generation"]
     app.put_json(
         address,
         {
@@ -78,7 +78,7 @@ def test_a_provider_that_is_fuller_than_its_inventory_is_loaded_again(app, cloud
             "step_size": 2,
             "allocation_ratio": 1.0,
         },
-        headers=AT_PLACEMENT,
+        headers=LATEST_HEADERS,
     )
     assert_kept(cloud, empty_cloud())
 
@@ -117,7 +117,7 @@ def test_a_cloud_made_through_the_faces_is_dumped_and_loaded_whole(app, cloud, e
         app.post_json(
             PROVIDERS,
             {"uuid": uuid, "name": name, "parent_provider_uuid": parent},
-            headers=AT_PLACEMENT,
+            headers=LATEST_HEADERS,
         )
     app.post_json(
         "/scheduler/v1/select_destinations",
@@ -139,14 +139,14 @@ def give_blanks(app):
     """Give names with blanks at their ends, wherever a request may; and no name at all."""
     for number, name in enumerate((" pr[1] ", "pr\t", "\u3000{root}", "pr", "pr "), 21):
         body = {"uuid": node_uuid(number), "name": name}
-        app.post_json(PROVIDERS, body, headers=AT_PLACEMENT, expect_errors=True)
+        app.post_json(PROVIDERS, body, headers=LATEST_HEADERS, expect_errors=True)
     lost = node_uuid(22)
-    app.put_json(f"{PROVIDERS}/{lost}", {"name": ""}, headers=AT_PLACEMENT)
+    app.put_json(f"{PROVIDERS}/{lost}", {"name": ""}, headers=LATEST_HEADERS)
     for number in (31, 32):
         body = {"uuid": node_uuid(number), "name": f" {number}  ", "parent_provider_uuid": lost}
-        app.post_json(PROVIDERS, body, headers=AT_PLACEMENT)
+        app.post_json(PROVIDERS, body, headers=LATEST_HEADERS)
     stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 9}}}
-    app.put_json(f"{PROVIDERS}/{lost}/inventories", stock, headers=AT_PLACEMENT)
+    app.put_json(f"{PROVIDERS}/{lost}/inventories", stock, headers=LATEST_HEADERS)
     for number, (project, user) in enumerate(((" p ", "u\n"), ("p", " u"), ("p ", "u ")), 41):
         claim = {
             "allocations": {lost: {"resources": {"VCPU": 1}}},
@@ -155,7 +155,7 @@ def give_blanks(app):
             "consumer_type": "INSTANCE",
             "consumer_generation": None,
         }
-        app.put_json(f"/placement/allocations/{node_uuid(number)}", claim, headers=AT_PLACEMENT)
+        app.put_json(f"/placement/allocations/{node_uuid(number)}", claim, headers=LATEST_HEADERS)
         group = {"server_group": {"name": "g", "policies": ["affinity"]}}
         app.post_json("/compute/v2.1/os-server-groups", group, headers={"X-Project-Id": project})
     for number in (42, 43, 44):

@@ -144,22 +144,22 @@ def test_metrics_of_a_file_may_be_as_nova_compute_stores_them(small):
     assert small.load(small.dump()) == []
 
 
-def test_a_dry_run_tells_the_same_and_changes_nothing(cloud):
+def test_a_dry_run_reports_the_same_and_changes_nothing(cloud):
     empty = cloud.state
-    told = cloud.load(WHOLE, dry_run=True)
+    message = cloud.load(WHOLE, dry_run=True)
     assert cloud.state == empty
-    assert cloud.load(WHOLE) == told
+    assert cloud.load(WHOLE) == message
 
 
 def test_a_dry_run_refuses_what_the_load_would_and_in_the_same_words(small):
     small.load(WHOLE)
     text = "aggregates: [{name: az3, availability_zone: z3, hosts: [cn1]}]"
-    told = []
+    message = []
     for dry_run in (True, False):
         with pytest.raises(Conflict) as refused:
             small.load(text, dry_run=dry_run)
-        told.append(str(refused.value))
-    assert told[0] == told[1]
+        message.append(str(refused.value))
+    assert message[0] == message[1]
 
 
 def test_dump_then_load_is_the_identity_on_every_database(cloud, empty_cloud):
@@ -244,7 +244,7 @@ def test_a_server_group_is_changed_by_its_name(small):
     assert (group.policy, group.rules, group.project_id) == ("affinity", {}, "p")
 
 
-def test_server_groups_of_one_name_are_told_by_uuid(small):
+def test_server_groups_of_one_name_are_selected_by_uuid(small):
     uuids = [uuid_of(name) for name in "ab"]
     for uuid in uuids:
         small.load(f"server_groups: [{{name: g, uuid: {uuid}, policy: affinity}}]")
@@ -274,7 +274,7 @@ def test_an_instance_may_leave_what_is_then_removed(small):
     assert "VCPU" not in provider(small, "cn2").inventories
 
 
-def test_a_host_changes_its_zone_with_a_file_that_tells_both(small):
+def test_a_host_changes_its_zone_with_a_file_that_names_both(small):
     small.load(WHOLE)
     small.load(
         """
@@ -345,7 +345,7 @@ def test_addresses_and_uuids_go_with_the_names(small):
     assert "uuid: 11111111-0000-4000-8000-[000000000001-000000000002]" in small.dump()
 
 
-def test_hosts_that_are_alike_are_told_by_ranges(small):
+def test_hosts_that_are_alike_share_ranges(small):
     small.load(WHOLE)
     dumped = small.dump()
     assert "- host: cn[1-3]\n" in dumped
@@ -409,7 +409,7 @@ def test_a_provider_that_is_not_as_reports_make_it_stays_so(small, empty_cloud):
     assert other.dump() == small.dump()
 
 
-def test_an_image_without_a_name_and_two_of_one_name_are_told_by_their_ids(small, empty_cloud):
+def test_an_image_without_a_name_and_two_of_one_name_are_selected_by_their_ids(small, empty_cloud):
     one, two, three = (uuid_of(name) for name in "abc")
     small.load(f"images: [{{id: {one}}}, {{id: {two}, name: i}}, {{id: {three}, name: i}}]")
     other = empty_cloud()
@@ -438,7 +438,7 @@ def test_where_the_cloud_is_against_it_nothing_is_changed(small, text, error):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (
             "aggregates:\n- {name: az3, availability_zone: z3, hosts: [cn3, cn1]}",
@@ -463,11 +463,11 @@ def test_where_the_cloud_is_against_it_nothing_is_changed(small, text, error):
     ],
     ids=["zone", "zone of instances", "leaving", "in use", "no inventory"],
 )
-def test_a_rule_tells_whom_it_is_against_and_where(small, text, told):
+def test_a_refusal_names_the_entry_and_its_place(small, text, message):
     small.load(WHOLE)
     with pytest.raises((Conflict, Invalid)) as refused:
         small.load(text)
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)
 
 
 def test_a_zone_conflict_names_the_hosts(small):
@@ -493,7 +493,7 @@ def test_two_loads_at_once_take_turns(cloud):
     assert len({node.vcpus for node in cloud.state.nodes.values()}) == 1
 
 
-def test_a_load_begins_anew_where_a_rival_was_faster(small, monkeypatch):
+def test_a_load_is_repeated_after_a_concurrent_update(small, monkeypatch):
     apply, refusals = operation.apply, [operation.ConcurrentUpdate("rival")]
 
     def raced(*arguments):
@@ -506,12 +506,12 @@ def test_a_load_begins_anew_where_a_rival_was_faster(small, monkeypatch):
     assert len(small.state.nodes) == 3
 
 
-def test_a_rival_that_goes_on_winning_is_told(small, monkeypatch):
+def test_concurrent_updates_end_the_load_after_some_attempts(small, monkeypatch):
     def raced(*_):
         raise operation.ConcurrentUpdate("rival")
 
     monkeypatch.setattr(operation, "apply", raced)
-    with pytest.raises(operation.ConcurrentUpdate, match="again and again"):
+    with pytest.raises(operation.ConcurrentUpdate, match="gave up after 10 attempts"):
         small.load(HOSTS)
 
 

@@ -61,7 +61,7 @@ def test_ratios_follow_where_hosts_and_policies_go(policed_cloud):
     assert ratios(policed_cloud) == {"h1": 3.0, "h2": 3.0}
 
 
-def test_dump_tells_nothing_that_follows_from_the_policy(small):
+def test_dump_omits_what_follows_from_the_policy(small):
     small.load(HOSTS)
     dumped = small.dump()
     assert "inventories" not in dumped
@@ -81,7 +81,7 @@ aggregates:
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "message"),
     [
         (
             "{name: sparse, hosts: [h1], metadata: {sched_policy: low_cpu_density}}",
@@ -90,10 +90,10 @@ aggregates:
         ("{name: x, metadata: {sched_policy: nope}}", "there is no policy 'nope'"),
     ],
 )
-def test_policies_at_odds_are_refused_with_their_place(small, entry, told):
+def test_policies_at_odds_are_refused_with_their_place(small, entry, message):
     small.load(HOSTS)
     before = small.state
-    with pytest.raises(Conflict, match=told) as refused:
+    with pytest.raises(Conflict, match=message) as refused:
         small.load(f"version: 1\naggregates:\n  - {entry}\n")
     assert "f.yaml:3" in refused.value.detail
     assert small.state == before

@@ -16,12 +16,12 @@ allocations:
 """
 
 
-def refuse(cloud, text, told):
+def refuse(cloud, text, message):
     before = cloud.state
     for dry_run in (True, False):
         with pytest.raises(Error) as refused:
             cloud.load(text, dry_run=dry_run)
-        assert str(refused.value).startswith(told)
+        assert str(refused.value).startswith(message)
         assert cloud.state == before
 
 
@@ -49,7 +49,7 @@ def test_the_uuid_that_a_service_would_get_by_itself_is_refused_for_another(smal
 
 
 @pytest.mark.parametrize(
-    ("before", "text", "told"),
+    ("before", "text", "message"),
     [
         (
             "",
@@ -103,10 +103,10 @@ def test_the_uuid_that_a_service_would_get_by_itself_is_refused_for_another(smal
         ),
     ],
 )
-def test_names_that_a_database_takes_for_one_are_refused_with_both(cloud, before, text, told):
+def test_names_that_a_database_takes_for_one_are_refused_with_both(cloud, before, text, message):
     cloud.load(before)
     if cloud.database.url.get_backend_name() == "mysql":
-        refuse(cloud, text, told)
+        refuse(cloud, text, message)
     else:
         cloud.load(text)
         assert cloud.load(text) == []

@@ -47,7 +47,7 @@ def test_driver_is_named_as_in_every_era(name, kind):
         ("filter_schedular", "there is no driver 'filter_schedular'; did you mean"),
         ("nova.scheduler.chance.ChanceSchedule", "did you mean 'ChanceScheduler'"),
         ("no.such.Driver", "'no.such.Driver' cannot be imported"),
-        (f"{__name__}.report", "returns no classes|is no BaseDriver"),
+        (f"{__name__}.report", "returns no classes|is not a BaseDriver"),
         (f"{OURS}.BaseDriver", "is the base of all"),
     ],
     ids=str,

@@ -5,9 +5,7 @@ import json
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.scheduler.filters.compute_capabilities_filter import (
-    ComputeCapabilitiesFilter,
-)
+from placement_sched.scheduler.filters.compute_capabilities_filter import ComputeCapabilitiesFilter
 from tests.scheduler.states import a_host, a_spec
 
 CPU_INFO = {

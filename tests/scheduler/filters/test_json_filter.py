@@ -94,14 +94,14 @@ def test_query_may_be_the_list_itself():
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        ("[", "the query is no JSON: "),
-        ('["~", 1]', r"query\[0\]: '~' is no operator \(= < > in <= >= not or and\)"),
-        ('["and", true, ["or", ["=="]]]', r"query\[2\]\[1\]\[0\]: '==' is no operator"),
-        ("[1, 2]", r"query\[0\]: 1 is no operator"),
-        ('[["="], 1]', r"query\[0\]: \['='\] is no operator"),
-        ('"="', "query is no list"),
-        ('{"=": 1}', "query is no list"),
-        ("[" * 600 + "]" * 600, "no operator|deep"),
+        ("[", "the query is not JSON: "),
+        ('["~", 1]', r"query\[0\]: '~' is not an operator \(= < > in <= >= not or and\)"),
+        ('["and", true, ["or", ["=="]]]', r"query\[2\]\[1\]\[0\]: '==' is not an operator"),
+        ("[1, 2]", r"query\[0\]: 1 is not an operator"),
+        ('[["="], 1]', r"query\[0\]: \['='\] is not an operator"),
+        ('"="', "query is not a list"),
+        ('{"=": 1}', "query is not a list"),
+        ("[" * 600 + "]" * 600, "not an operator|deep"),
         ('["not", ' * 60 + "true" + "]" * 60, "more than 50 lists deep"),
     ],
 )

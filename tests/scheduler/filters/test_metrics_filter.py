@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from placement_sched.model.metric import Metric
+from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.filters.metrics_filter import MetricsFilter
 from placement_sched.scheduler.host_state import HostState
 from tests.scheduler.states import a_host, a_spec, settings_with

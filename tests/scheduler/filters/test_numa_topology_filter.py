@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.config import Settings
-from placement_sched.config.process import read_files
-from placement_sched.model.host_numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
-from placement_sched.model.pci_request import InstancePCIRequests
-from placement_sched.model.report_forms import numa_topology
+from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
+from placement_sched.model.hardware.requested_pci import InstancePCIRequests
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.scheduler.loading import full_conf
-from tests.scheduler.hardware.fitting import CORES, THREADS, a_cell, with_networks
+from placement_sched.schemas.node_report import numa_topology
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import read_files
+from tests.model.hardware.fitting import CORES, THREADS, a_cell, with_networks
 from tests.scheduler.states import a_host, a_spec, settings_with
 
 ONE = {"cells": [{"cpuset": [0], "memory": 512}]}
@@ -36,8 +36,8 @@ def refusal(host, spec, **options):
         (None, None, None),
         ([], None, None),
         ([a_cell(shared=[0])], None, None),
-        (None, ONE, "1 NUMA node asked, the host tells of none"),
-        ([], TWO, "2 NUMA nodes asked, the host tells of none"),
+        (None, ONE, "1 NUMA node asked, the host reports no NUMA topology"),
+        ([], TWO, "2 NUMA nodes asked, the host reports no NUMA topology"),
         ([a_cell(shared=[0])], ONE, None),
         ([a_cell(shared=[0])], TWO, "2 NUMA nodes asked, the host has 1"),
         ([a_cell(0, shared=[0]), a_cell(1, shared=[1])], TWO, None),
@@ -155,7 +155,8 @@ def test_host_without_a_candidate_left_is_refused():
         "1 PCI request cannot be served near NUMA nodes with room; free devices: 1 at NUMA node 0, "
         "1 at NUMA node 1"
     )
-    assert host.allocation_candidates == []
+    assert host.allocation_candidates == offered("1")
+    host.allocation_candidates = []
     assert refusal(host, a_spec(numa_topology=ONE, pci_requests=PCI)) == (
         "no allocation candidate is left"
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.model.pci_pools import PciPools
+from placement_sched.model.hardware.pci_pools import PciPools
 from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from tests.scheduler.states import a_host, a_spec
 
@@ -76,7 +76,10 @@ def test_policy_of_numa_nodes_is_not_looked_at():
 def test_candidates_whose_devices_are_gone_are_dropped():
     first, second, third = ({"mappings": {"r0-0": [uuid]}} for uuid in (A, B, A))
     state = host([pool(1, rp_uuid=B), pool(1, rp_uuid="c")], first, second, third)
-    assert refusal(state, spec(1)) is None
+    (passed,) = PciPassthroughFilter().verdicts([state], spec(1))
+    assert passed.candidates == [second]
+    assert state.allocation_candidates == [first, second, third]
+    assert PciPassthroughFilter().host_passes(state, spec(1))
     assert state.allocation_candidates == [second]
 
 
@@ -84,11 +87,12 @@ def test_host_is_refused_when_no_candidate_is_left():
     candidates = [{"mappings": {"r0-0": [uuid]}} for uuid in (A, B)]
     state = host([pool(2, rp_uuid="c")], *candidates)
     reason = (
-        "none of 2 allocation candidates will do, the first: 1 device for PCI alias nic-0 asked; "
+        "none of 2 allocation candidates fits, the first: 1 device for PCI alias nic-0 asked; "
         "2 free, 0 where the allocation candidate takes them (1 of provider-a)"
     )
     assert refusal(state, spec(1)) == reason
-    assert state.allocation_candidates == []
+    assert state.allocation_candidates == candidates
+    state.allocation_candidates = []
     assert refusal(state, spec(1)) == "no allocation candidate of the host is left"
 
 

@@ -1,9 +1,38 @@
-"""What a host may still give away, and by which ratio."""
+"""What a host has, what is used of it and the numbers of its aggregates."""
+
+import logging
 
 import pytest
 
-from placement_sched.scheduler.filters.room import Room, aggregate_ratio, reported_ratio
+from placement_sched.scheduler.filters.room import (
+    HostRoom,
+    aggregate_ratio,
+    reported_ratio,
+    smallest_of_aggregates,
+)
 from tests.scheduler.states import a_host, aggregates, settings_with
+
+
+def smallest(*values):
+    host = a_host(aggregates=aggregates(*({"most": value} for value in values)))
+    return smallest_of_aggregates(host, "most", int, 7)
+
+
+@pytest.mark.parametrize(
+    ("values", "number"), [((), 7), (("3",), 3), (("10", "9"), 9), (("-1", "0"), -1), ((" 5 ",), 5)]
+)
+def test_smallest_number_counts_by_value_not_by_text(values, number, caplog):
+    assert smallest(*values) == number
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("values", [("x",), ("3", "x"), ("1.5",), ("3,4",), ("",)])
+def test_one_value_that_is_no_number_makes_the_host_fall_back_and_is_logged(values, caplog):
+    with caplog.at_level(logging.WARNING):
+        assert smallest(*values) == 7
+    (record,) = caplog.records
+    assert "host cn1: most of its aggregates is not a number" in record.getMessage()
+
 
 KEY = "cpu_allocation_ratio"
 
@@ -11,17 +40,17 @@ KEY = "cpu_allocation_ratio"
 @pytest.mark.parametrize(
     ("room", "asked", "reason"),
     [
-        (Room(8, 0, 1.0), 8, None),
-        (Room(8, 8, 2.0), 8, None),
-        (Room(8, 0, 0.5), 4, None),
-        (Room(8, 9, 1.0), 0, "0 GB asked, -1 free of 8 x 1"),
-        (Room(8, 1, 1.0), 8, "8 GB asked, 7 free of 8 x 1"),
-        (Room(131072, 192512, 1.5), 8192, "8192 GB asked, 4096 free of 131072 x 1.5"),
+        (HostRoom(8, 0, 1.0), 8, None),
+        (HostRoom(8, 8, 2.0), 8, None),
+        (HostRoom(8, 0, 0.5), 4, None),
+        (HostRoom(8, 9, 1.0), 0, "0 GB asked, -1 free of 8 x 1"),
+        (HostRoom(8, 1, 1.0), 8, "8 GB asked, 7 free of 8 x 1"),
+        (HostRoom(131072, 192512, 1.5), 8192, "8192 GB asked, 4096 free of 131072 x 1.5"),
         # Eleven tenths of ten are a little more than eleven, in floating point.
-        (Room(10, 1, 1.1), 10, None),
-        (Room(10, 2, 1.1), 10, "10 GB asked, 9 free of 10 x 1.1"),
-        (Room(8, 0, 16.0), 9, "9 GB asked, the host has 8 in all"),
-        (Room(0, 0, 16.0), 1, "1 GB asked, the host has 0 in all"),
+        (HostRoom(10, 1, 1.1), 10, None),
+        (HostRoom(10, 2, 1.1), 10, "10 GB asked, 9 free of 10 x 1.1"),
+        (HostRoom(8, 0, 16.0), 9, "9 GB asked, the host has 8 in all"),
+        (HostRoom(0, 0, 16.0), 1, "1 GB asked, the host has 0 in all"),
     ],
 )
 def test_what_fits_is_what_the_ratio_leaves(room, asked, reason):
@@ -30,7 +59,7 @@ def test_what_fits_is_what_the_ratio_leaves(room, asked, reason):
 
 
 def test_refusal_has_both_sides_of_the_comparison():
-    refusal = Room(8, 9, 2.0).refusal(8, "GB")
+    refusal = HostRoom(8, 9, 2.0).refusal(8, "GB")
     assert (refusal.asked, refusal.has) == (8, 7.0)
 
 

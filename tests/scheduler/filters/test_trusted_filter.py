@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from placement_sched.errors import Invalid
+from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters.trusted_filter import TrustedFilter
-from placement_sched.scheduler.overriding import overridden
+from placement_sched.scheduler.live_settings import overridden
 from tests.attestation import running
 from tests.conftest import make_settings
 from tests.placing import flavor, hosts_of, instance, report, spec
@@ -48,7 +49,7 @@ def asking(level):
 
 def passing(plugin, wanted, *names):
     hosts = [a_host("any", name) for name in names]
-    return [host.nodename for host in plugin.filter_all(hosts, asking(wanted))]
+    return [host.nodename for host in run_filters([plugin], hosts, asking(wanted)).hosts]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_hosts_pass_that_are_as_far_trusted_as_is_asked(service, wanted, passes)
         (
             "trusted",
             "new",
-            "trusted is asked, the host is unknown: the attestation service tells nothing of it",
+            "trusted is asked, the host is unknown: the attestation service does not know it",
         ),
     ],
 )
@@ -178,9 +179,7 @@ def test_run_asks_once_and_tells_why(service, cloud):
     assert (told["before"], told["after"]) == (3, 1)
     assert {one["host"]: one["reason"] for one in told["rejected"]} == {
         "bad": f"trusted is asked, the host is untrusted since {TIME}",
-        "new": (
-            "trusted is asked, the host is unknown: the attestation service tells nothing of it"
-        ),
+        "new": ("trusted is asked, the host is unknown: the attestation service does not know it"),
     }
     answer = cloud.post_json("/scheduler/v1/select_destinations", body).json
     assert hosts_of(answer) == ["good", "good"]

@@ -1,4 +1,4 @@
-"""Reading aggregate metadata, and the one number that counts."""
+"""Reading aggregate metadata, the one number that counts, and what a host reports."""
 
 import pytest
 
@@ -6,6 +6,7 @@ from placement_sched.scheduler.filters.utils import (
     aggregate_metadata_get_by_host,
     aggregate_values_from_key,
     validate_num_values,
+    value_at,
 )
 from tests.scheduler.states import a_host, aggregates
 
@@ -43,3 +44,23 @@ def test_smallest_number_counts_unless_told_otherwise(values, options, number):
 def test_one_value_that_is_no_number_spoils_all():
     with pytest.raises(ValueError, match="x"):
         validate_num_values({"1", "x"})
+
+
+REPORTING = a_host(cpu_info='{"arch": "x86_64", "maxphysaddr": {"bits": 40}}', stats={"gpu": "1"})
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("host", "cn1"),
+        ("gpu", "1"),
+        ("stats:gpu", "1"),
+        ("cpu_info:maxphysaddr:bits", 40),
+        ("cpu_info:maxphysaddr", {"bits": 40}),
+        ("cpu_info:model", None),
+        ("host:deeper", None),
+        ("nothing", None),
+    ],
+)
+def test_path_leads_through_attributes_stats_mappings_and_json(path, found):
+    assert value_at(REPORTING, path.split(":")) == found

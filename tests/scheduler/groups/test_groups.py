@@ -136,11 +136,7 @@ STATELESS = UEFI | {"hw_firmware_stateless": "true"}
         ({}, STATELESS, "COMPUTE_SECURITY_STATELESS_FIRMWARE"),
         ({"hw:pci_numa_affinity_policy": "socket"}, {}, "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"),
         ({"hw:pci_numa_affinity_policy": "required"}, {}, ""),
-        (
-            {"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "forbidden"},
-            {},
-            "CUSTOM_A !CUSTOM_B",
-        ),
+        ({"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "forbidden"}, {}, "CUSTOM_A !CUSTOM_B"),
         ({}, {"trait:CUSTOM_A": "required", "trait1:CUSTOM_B": "required"}, "CUSTOM_A"),
     ],
     ids=str,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.scheduler.policies.ratios import ratios_of, ratios_under
+from placement_sched.scheduler.policies.registry import ratios_of, ratios_under
 from tests.api.compute.conftest import AggregateApi
 from tests.clouds import uuid_of
 from tests.placing import flavor, report, spec

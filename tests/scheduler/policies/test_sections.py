@@ -190,7 +190,11 @@ def test_options_of_a_plugin_that_a_policy_alone_enables_are_known(tmp_path, mon
 
 @pytest.mark.parametrize(
     ("ratio", "told"),
-    [("nan", "is not a finite number"), ("inf", "is not a finite number"), ("1e9", "is no ratio")],
+    [
+        ("nan", "is not a finite number"),
+        ("inf", "is not a finite number"),
+        ("1e9", "is not a ratio"),
+    ],
 )
 def test_a_ratio_that_is_none_is_refused(configured, ratio, told):
     with pytest.raises(ConfigurationError, match=f"cpu_allocation_ratio: .* {told}"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.scheduler.request_filters.accelerators_filter import AcceleratorsFilter
+from placement_sched.scheduler.request_filters.root_traits import AcceleratorsFilter
 from tests.placing import flavor, spec
 from tests.scheduler.explained import explained, put_hosts
 from tests.scheduler.states import a_spec, settings_with

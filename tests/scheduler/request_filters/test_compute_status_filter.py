@@ -1,6 +1,6 @@
 """compute_status_filter: disabled hosts are no candidates."""
 
-from placement_sched.scheduler.request_filters.compute_status_filter import ComputeStatusFilter
+from placement_sched.scheduler.request_filters.root_traits import ComputeStatusFilter
 from tests.placing import spec
 from tests.scheduler.explained import explained, put_hosts
 from tests.scheduler.states import a_spec, settings_with

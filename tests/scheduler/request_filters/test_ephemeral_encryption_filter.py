@@ -3,9 +3,7 @@
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.scheduler.request_filters.ephemeral_encryption_filter import (
-    EphemeralEncryptionFilter,
-)
+from placement_sched.scheduler.request_filters.root_traits import EphemeralEncryptionFilter
 from tests.placing import flavor, spec
 from tests.scheduler.explained import explained, put_hosts
 from tests.scheduler.states import a_spec, settings_with

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from placement_sched.config import Settings
-from placement_sched.config.process import read_files
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.loading import full_conf
 from placement_sched.scheduler.request_filters.forbidden_aggregates import ForbiddenAggregates
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import read_files
 from tests.placing import flavor, spec
 from tests.scheduler.explained import explained, put_aggregate, put_hosts
 from tests.scheduler.states import a_spec, settings_with
@@ -169,11 +169,7 @@ UEFI = {"hw_firmware_type": "uefi"}
         ("COMPUTE_ADDRESS_SPACE_EMULATED", {"hw:maxphysaddr_mode": "emulate"}, {}),
         ("COMPUTE_SOCKET_PCI_NUMA_AFFINITY", {"hw:pci_numa_affinity_policy": "socket"}, {}),
         ("HW_CPU_X86_AMD_SEV", {"hw:mem_encryption": "true"}, UEFI),
-        (
-            "COMPUTE_SECURITY_STATELESS_FIRMWARE",
-            {},
-            UEFI | {"hw_firmware_stateless": "true"},
-        ),
+        ("COMPUTE_SECURITY_STATELESS_FIRMWARE", {}, UEFI | {"hw_firmware_stateless": "true"}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

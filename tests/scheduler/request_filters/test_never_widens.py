@@ -15,12 +15,12 @@ from placement_sched.errors import Invalid
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.loading import plugins_for
+from placement_sched.scheduler.narrowing import narrow
 from placement_sched.scheduler.question import Confinement, question_from
 from placement_sched.scheduler.request_filters import Outcome
-from placement_sched.scheduler.stages import run_request_filters
 from tests.clouds import Cloud, Host, load, stock
 from tests.exploring import Dice, draws
-from tests.scheduler.requests import CUSTOM, NUMBERS, SPECS, TRANSLATED, WORLDS
+from tests.scheduler.random_requests import CUSTOM, NUMBERS, SPECS, TRANSLATED, WORLDS
 from tests.scheduler.states import settings_with
 
 #: Everything that is switched off by default is on.
@@ -41,10 +41,7 @@ def assert_as_narrow(before: RequestSpec, after: RequestSpec) -> None:
     old, new = before.destination, after.destination
     assert new.aggregates[: len(old.aggregates)] == old.aggregates
     assert set(old.forbidden_aggregates) <= set(new.forbidden_aggregates)
-    lists = {
-        "aggregates": old.aggregates,
-        "forbidden_aggregates": old.forbidden_aggregates,
-    }
+    lists = {"aggregates": old.aggregates, "forbidden_aggregates": old.forbidden_aggregates}
     assert replace(new, **lists) == old
     assert before.root_required <= after.root_required
     assert before.root_forbidden <= after.root_forbidden
@@ -96,7 +93,7 @@ def test_each_filter_narrows_some_of_the_requests_drawn(plugin):
 def test_all_of_them_one_after_the_other_leave_everything_asked_that_was(spec, world):
     given_spec = deepcopy(spec)
     try:
-        run = run_request_filters(FILTERS, spec, world)
+        run = narrow(FILTERS, spec, world)
     except Invalid:
         return
     assert spec == given_spec
@@ -146,7 +143,7 @@ def candidates(connection, spec):
 @given(spec=SPECS, world=WORLDS)
 def test_candidates_of_the_narrowed_request_are_among_those_of_the_request(cloud, spec, world):
     try:
-        run = run_request_filters(FILTERS, spec, world)
+        run = narrow(FILTERS, spec, world)
     except Invalid:
         return
     with cloud.read() as connection:
@@ -158,7 +155,7 @@ def test_requests_drawn_have_candidates_left_and_candidates_lost(cloud):
     def loses_some(drawn):
         spec, world = drawn
         try:
-            run = run_request_filters(FILTERS, spec, world)
+            run = narrow(FILTERS, spec, world)
         except Invalid:
             return False
         with cloud.read() as connection:

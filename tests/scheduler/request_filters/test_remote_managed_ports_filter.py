@@ -2,9 +2,7 @@
 
 import pytest
 
-from placement_sched.scheduler.request_filters.remote_managed_ports_filter import (
-    RemoteManagedPortsFilter,
-)
+from placement_sched.scheduler.request_filters.root_traits import RemoteManagedPortsFilter
 from tests.scheduler.states import a_spec, settings_with
 
 TRAIT = "COMPUTE_REMOTE_MANAGED_PORTS"

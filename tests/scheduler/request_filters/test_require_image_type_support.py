@@ -2,9 +2,7 @@
 
 import pytest
 
-from placement_sched.scheduler.request_filters.require_image_type_support import (
-    RequireImageTypeSupport,
-)
+from placement_sched.scheduler.request_filters.root_traits import RequireImageTypeSupport
 from tests.placing import spec
 from tests.scheduler.explained import explained, put_hosts
 from tests.scheduler.states import a_spec, settings_with

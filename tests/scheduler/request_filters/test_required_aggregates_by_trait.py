@@ -6,8 +6,8 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler.live_settings import overridden
 from placement_sched.scheduler.loading import plugins_for
-from placement_sched.scheduler.overriding import overridden
 from placement_sched.scheduler.request_filters.required_aggregates_by_trait import (
     RequiredAggregatesByTrait,
 )
@@ -118,8 +118,7 @@ def test_aggregates_that_are_forbidden_already_are_not_offered():
 def test_request_to_which_all_of_them_are_forbidden_finds_no_host():
     asked = a_spec(A, requested_destination={"forbidden_aggregates": uuids(1)})
     assert applied(RequiredAggregatesByTrait, asked, AWorld.of(A)) == Refusal(
-        "every aggregate with trait:CUSTOM_A=required is forbidden to the request",
-        asked="CUSTOM_A",
+        "every aggregate with trait:CUSTOM_A=required is forbidden to the request", asked="CUSTOM_A"
     )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.model.network_request import NetworkRequest
+from placement_sched.model.requested import NetworkRequest
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.request_filters.routed_networks_filter import RoutedNetworksFilter
 from tests.scheduler.states import a_spec, settings_with
@@ -116,7 +116,7 @@ def test_segments_that_nobody_tells_refuse_the_request(networks, about):
     refusal = apply(*networks)
     assert isinstance(refusal, Refusal)
     assert refusal.reason == (
-        f"nobody tells the segments of {about}: set [neutron] auth_type, or give them in "
+        f"the segments of {about} are not known: set [neutron] auth_type, or give them in "
         "requested_networks"
     )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.scheduler.request_filters.virtio_sound_filter import VirtioSoundFilter
+from placement_sched.scheduler.request_filters.root_traits import VirtioSoundFilter
 from tests.placing import flavor, spec
 from tests.scheduler.explained import explained, put_hosts
 from tests.scheduler.states import a_spec, settings_with

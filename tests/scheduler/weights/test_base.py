@@ -7,15 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.config.process import new_conf
 from placement_sched.scheduler.loading import read_settings
-from placement_sched.scheduler.weights import (
-    BaseHostWeigher,
-    WeighedHost,
-    aggregates_of,
-    normalize,
-)
+from placement_sched.scheduler.weighing import weigher_of
+from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, aggregates_of, normalize
 from placement_sched.scheduler.weights.ram import RAMWeigher
+from placement_sched.settings.conf import new_conf
 from tests.scheduler.states import a_host, a_spec, aggregates, settings_with
 
 NUMBERS = st.floats(min_value=-1e9, max_value=1e9)
@@ -192,8 +188,8 @@ def test_metadata_may_have_keys_of_their_own():
     class Other(RAMWeigher):
         multiplier_keys = ("memory_multiplier",)
 
-    heeded, passed_over = aggregates({"memory_multiplier": "3"}, {"ram_weight_multiplier": "4"})
-    hosts = [a_host(aggregates=(heeded,)), a_host(aggregates=(passed_over,))]
+    used, passed_over = aggregates({"memory_multiplier": "3"}, {"ram_weight_multiplier": "4"})
+    hosts = [a_host(aggregates=(used,)), a_host(aggregates=(passed_over,))]
     assert Other().multipliers(hosts) == [3.0, 1.0]
 
 
@@ -209,4 +205,4 @@ def test_own_weight_multiplier_of_a_weigher_is_asked_for_every_host():
         def weight_multiplier(self, host_state):
             return float(len(host_state.host))
 
-    assert Own().multipliers([a_host("a"), a_host("bb")]) == [1.0, 2.0]
+    assert weigher_of(Own()).multipliers([a_host("a"), a_host("bb")], ()) == [1.0, 2.0]

@@ -1,6 +1,8 @@
 """BuildFailureWeigher, as nova 34 weighs the same hosts."""
 
-from placement_sched.scheduler.stages import run_weighers
+from dataclasses import asdict
+
+from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights.compute import BuildFailureWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from tests.scheduler.states import a_host, a_spec, aggregates, settings_with
@@ -26,7 +28,7 @@ def test_more_failures_weigh_down_more():
 
 def test_multiplier_is_told_with_its_sign():
     told = run(BuildFailureWeigher, HOSTS)
-    assert told.reports[0].as_json() == {"name": NAME, "multiplier": -1000000.0}
+    assert asdict(told.reports[0]) == {"name": NAME, "multiplier": -1000000.0}
     assert told.host_reports()[-1].weights[NAME].as_json() == {
         "raw": 4,
         "normalized": 1.0,

@@ -1,7 +1,7 @@
 """CPUWeigher: free virtual CPUs count, with the ratio."""
 
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.stages import run_weighers
+from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights.cpu import CPUWeigher
 from tests.scheduler.states import a_host, a_spec, settings_with
 

@@ -1,6 +1,6 @@
 """DiskWeigher: what is free counts."""
 
-from placement_sched.scheduler.stages import run_weighers
+from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights.disk import DiskWeigher
 from tests.scheduler.states import a_host, a_spec, settings_with
 

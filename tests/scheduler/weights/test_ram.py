@@ -1,6 +1,6 @@
 """RAMWeigher: what is free counts."""
 
-from placement_sched.scheduler.stages import run_weighers
+from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from tests.scheduler.states import a_host, a_spec, settings_with
 

@@ -2,7 +2,7 @@
 
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.stages import WeighRun, run_weighers
+from placement_sched.scheduler.weighing import WeighRun, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
 from tests.scheduler.states import a_spec, settings_with
 

@@ -1,1 +1,96 @@
-"""The compute routes, one module per noun."""
+"""The compute API: the routes of its nouns, and how it negotiates versions and reports errors."""
+
+from collections.abc import Mapping
+
+from placement_sched.api.blueprint import Dialect, Face, Seen
+from placement_sched.api.call import Answer
+from placement_sched.api.compute.microversions import VERSIONING
+from placement_sched.api.compute.routes import (
+    flavors,
+    os_aggregates,
+    os_availability_zone,
+    os_extra_specs,
+    os_hypervisors,
+    os_server_groups,
+    os_services,
+    servers,
+    versions,
+)
+from placement_sched.api.microversion import Headers, NotAcceptable, Version
+from placement_sched.errors import Error, Invalid
+
+HEADER = "OpenStack-API-Version"
+LEGACY_HEADER = "X-OpenStack-Nova-API-Version"
+
+#: The one key of an error's body, by status (compute API guide, "Faults").
+FAULTS: Mapping[int, str] = {
+    400: "badRequest",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "itemNotFound",
+    405: "badMethod",
+    409: "conflictingRequest",
+    413: "overLimit",
+    415: "badMediaType",
+    501: "notImplemented",
+    503: "serviceUnavailable",
+}
+
+
+class ComputeDialect(Dialect):
+    """nova's shape: ``{"itemNotFound": {"code": 404, "message": ...}}``."""
+
+    def negotiate(self, headers: Headers) -> Version:
+        """Return the version asked for by ``OpenStack-API-Version``, else by nova's older header.
+
+        Raises :class:`Invalid` for an invalid version, :class:`NotAcceptable` for one out of range.
+        """
+        legacy = headers.get(LEGACY_HEADER)
+        try:
+            return VERSIONING.negotiate(headers, legacy)
+        except NotAcceptable:
+            raise NotAcceptable(
+                f"Version {_asked(headers)} is not supported by the API. "
+                f"Minimum is {VERSIONING.oldest} and maximum is {VERSIONING.newest}."
+            ) from None
+        except Invalid:
+            raise Invalid(
+                f"API Version String {_asked(headers)} is of invalid format. "
+                "Must be of format MajorNum.MinorNum."
+            ) from None
+
+    def stamps(self, version: Version) -> Mapping[str, str]:
+        """Return the version headers of an answer, new and old."""
+        return {
+            HEADER: f"{VERSIONING.service} {version}",
+            LEGACY_HEADER: str(version),
+            "Vary": f"{HEADER}, {LEGACY_HEADER}",
+        }
+
+    def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:  # noqa: ARG002 - the protocol's
+        """Return the error in nova's shape."""
+        fault = FAULTS.get(status, "computeFault")
+        return Answer(status=status, body={fault: {"code": status, "message": error.detail}})
+
+
+def _asked(headers: Headers) -> str:
+    """Return the requested version as the client wrote it."""
+    named = (headers.get(HEADER) or "").split()
+    if VERSIONING.service in named[:-1]:
+        return named[named.index(VERSIONING.service) + 1].rstrip(",")
+    return headers.get(LEGACY_HEADER) or ""
+
+
+_NOUNS = (
+    versions,
+    os_aggregates,
+    flavors,
+    os_extra_specs,
+    os_server_groups,
+    os_services,
+    os_hypervisors,
+    os_availability_zone,
+    servers,
+)
+
+FACE = Face("compute", ComputeDialect(), [noun.blueprint for noun in _NOUNS])

@@ -1,170 +1,238 @@
-"""Routes of flavors."""
+"""Routes of flavors (compute API reference, "Flavors")."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from urllib.parse import quote
+from uuid import uuid4
 
+from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.compute.callers import confined_to
-from placement_sched.api.compute.flavor_documents import read, shown, shown_briefly
-from placement_sched.api.compute.flavor_queries import next_page, wanted
-from placement_sched.api.compute.microversions import (
-    FLAVOR_DESCRIPTION,
-    NO_ACCESS_TO_PUBLIC_FLAVORS,
-)
-from placement_sched.api.compute.schemas import flavors as schemas
-from placement_sched.api.route import Route
+from placement_sched.api.compute import conventions
+from placement_sched.api.compute import microversions as mv
+from placement_sched.api.compute.conventions import LARGEST, TEXT, within
+from placement_sched.api.paging import at_most, next_links
+from placement_sched.api.schema import Schemas
+from placement_sched.errors import Invalid
+from placement_sched.model.document import Json
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.placement.provider import MAX_FLOAT
 from placement_sched.operations import flavors
-from placement_sched.store import flavor_list
+from placement_sched.schemas.fields import DESCRIPTION, FLAVOR_ID, NAME
+from placement_sched.schemas.parts import an_object
+from placement_sched.store.compute.flavors import SORT_KEYS, FlavorsWanted, search
 
-
-def index(call: Call) -> Answer:
-    """Return the flavors that the caller sees, by name and id."""
-    asked = wanted(call)
-    with call.services.database.read() as connection:
-        found = flavor_list.search(connection, asked, extra_specs=False)
-    documents = [shown_briefly(call, each) for each in found]
-    return Answer(body={"flavors": documents, **next_page(call, "flavors", found)})
-
-
-def detail(call: Call) -> Answer:
-    """Return the flavors that the caller sees, whole."""
-    asked = wanted(call)
-    with call.services.database.read() as connection:
-        found = flavor_list.search(connection, asked, extra_specs=True)
-    documents = [shown(call, each) for each in found]
-    return Answer(body={"flavors": documents, **next_page(call, "flavors/detail", found)})
-
-
-def create(call: Call) -> Answer:
-    """Create a flavor."""
-    flavor = read(call.body["flavor"])
-    made = call.services.database.write(
-        lambda connection: flavors.create(connection, flavor, call.now())
-    )
-    return Answer(body={"flavor": shown(call, made)})
-
-
-def show(call: Call, flavor_id: str) -> Answer:
-    """Return one flavor, which is public or for the caller's project."""
-    with call.services.database.read() as connection:
-        found = flavors.get(connection, flavor_id, confined_to(call))
-    return Answer(body={"flavor": shown(call, found)})
-
-
-def update(call: Call, flavor_id: str) -> Answer:
-    """Change what is told of a flavor; all else of it stays as it is."""
-    text = call.body["flavor"]["description"]
-    changed = call.services.database.write(
-        lambda connection: flavors.describe(connection, flavor_id, text, call.now())
-    )
-    return Answer(body={"flavor": shown(call, changed)})
-
-
-def delete(call: Call, flavor_id: str) -> Answer:
-    """Delete a flavor."""
-    call.services.database.write(lambda connection: flavors.delete(connection, flavor_id))
-    return Answer(status=202)
-
-
-def access(call: Call, flavor_id: str) -> Answer:
-    """Return the projects that a private flavor is for."""
-    with call.services.database.read() as connection:
-        return Answer(body=_access(flavor_id, flavors.projects(connection, flavor_id)))
-
-
-def add_tenant_access(call: Call, flavor_id: str) -> Answer:
-    """Let a project use a private flavor."""
-    project = call.body["addTenantAccess"]["tenant"]
-    public = not call.version.has(NO_ACCESS_TO_PUBLIC_FLAVORS)
-    projects = call.services.database.write(
-        lambda connection: flavors.let_in(connection, flavor_id, project, call.now(), public=public)
-    )
-    return Answer(body=_access(flavor_id, projects))
-
-
-def remove_tenant_access(call: Call, flavor_id: str) -> Answer:
-    """Let a project use a private flavor no more."""
-    project = call.body["removeTenantAccess"]["tenant"]
-    projects = call.services.database.write(
-        lambda connection: flavors.shut_out(connection, flavor_id, project)
-    )
-    return Answer(body=_access(flavor_id, projects))
-
-
-def _access(flavor_id: str, projects: tuple[str, ...]) -> dict[str, Any]:
-    return {"flavor_access": [{"flavor_id": flavor_id, "tenant_id": each} for each in projects]}
-
+blueprint = Blueprint("flavors", __name__)
 
 _READ = "os_compute_api:flavors"
 _MANAGE = "os_compute_api:os-flavor-manage"
 _ACCESS = "os_compute_api:os-flavor-access"
 _ALL = "/v2.1/flavors"
 _ONE = f"{_ALL}/<flavor_id>"
+_action = partial(blueprint.post, f"{_ONE}/action")
 
-ROUTES = (
-    Route(
-        method="GET",
-        path=_ALL,
-        handler=index,
-        policy=_READ,
-        query=schemas.LIST,
-        statuses=(200, 400, 401, 403),
-    ),
-    Route(
-        method="GET",
-        path=f"{_ALL}/detail",
-        handler=detail,
-        policy=_READ,
-        query=schemas.LIST,
-        statuses=(200, 400, 401, 403),
-    ),
-    Route(
-        method="POST",
-        path=_ALL,
-        handler=create,
-        policy=f"{_MANAGE}:create",
-        body=schemas.CREATE,
-        statuses=(200, 400, 401, 403, 409),
-    ),
-    Route(method="GET", path=_ONE, handler=show, policy=_READ, statuses=(200, 401, 403, 404)),
-    Route(
-        method="PUT",
-        path=_ONE,
-        since=FLAVOR_DESCRIPTION,
-        handler=update,
-        policy=f"{_MANAGE}:update",
-        body=schemas.UPDATE,
-        statuses=(200, 400, 401, 403, 404),
-    ),
-    Route(
-        method="DELETE",
-        path=_ONE,
-        handler=delete,
-        policy=f"{_MANAGE}:delete",
-        statuses=(202, 401, 403, 404),
-    ),
-    Route(
-        method="GET",
-        path=f"{_ONE}/os-flavor-access",
-        handler=access,
-        policy=_ACCESS,
-        statuses=(200, 401, 403, 404),
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/action",
-        action="addTenantAccess",
-        handler=add_tenant_access,
-        policy=f"{_ACCESS}:add_tenant_access",
-        body=schemas.ADD_TENANT_ACCESS,
-        statuses=(200, 400, 401, 403, 404, 409),
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/action",
-        action="removeTenantAccess",
-        handler=remove_tenant_access,
-        policy=f"{_ACCESS}:remove_tenant_access",
-        body=schemas.REMOVE_TENANT_ACCESS,
-        statuses=(200, 400, 401, 403, 404),
-    ),
+_PUBLIC = "os-flavor-access:is_public"
+#: The names of a flavor's numbers, and the least that each may be.
+_NUMBERS = {
+    "ram": ("memory_mb", 1),
+    "vcpus": ("vcpus", 1),
+    "disk": ("root_gb", 0),
+    "swap": ("swap", 0),
+    "OS-FLV-EXT-DATA:ephemeral": ("ephemeral_gb", 0),
+}
+_FLAVOR: Json = {
+    "name": NAME,
+    "id": {**FLAVOR_ID, "type": ["string", "integer", "null"]},
+    **{key: conventions.number(least) for key, (_, least) in _NUMBERS.items()},
+    "rxtx_factor": {
+        "type": ["number", "string"],
+        "pattern": r"^[0-9]+(\.[0-9]+)?$(?!\n)",
+        "maxLength": 255,
+        "exclusiveMinimum": 0,
+        "maximum": MAX_FLOAT,
+    },
+    _PUBLIC: {"type": ["boolean", "string"]},
+}
+_REQUIRED = ("name", "ram", "vcpus", "disk")
+_DESCRIPTION: Json = {"description": DESCRIPTION}
+
+CREATE = Schemas(
+    (mv.OLDEST, within("flavor", an_object(_FLAVOR, *_REQUIRED))),
+    (mv.FLAVOR_DESCRIPTION, within("flavor", an_object(_FLAVOR | _DESCRIPTION, *_REQUIRED))),
 )
+UPDATE = Schemas(within("flavor", an_object(_DESCRIPTION, "description")))
+ADD_TENANT_ACCESS = Schemas(within("addTenantAccess", within("tenant", NAME)))
+REMOVE_TENANT_ACCESS = Schemas(within("removeTenantAccess", within("tenant", NAME)))
+LIST = conventions.a_query(
+    {
+        "limit": conventions.PAGE,
+        **dict.fromkeys(("marker", "is_public", "minRam", "minDisk"), TEXT),
+        "sort_key": {"type": "string", "enum": sorted(SORT_KEYS)},
+        "sort_dir": {"type": "string", "enum": ["asc", "desc"]},
+    }
+)
+
+
+@blueprint.get(_ALL, policy=_READ, query=LIST)
+def index(call: Call) -> Answer:
+    """List the flavors that the caller sees, by name and id."""
+    return _page(call, "flavors", _shown_briefly, extra_specs=False)
+
+
+@blueprint.get(f"{_ALL}/detail", policy=_READ, query=LIST)
+def detail(call: Call) -> Answer:
+    """List the flavors that the caller sees, with all fields."""
+    return _page(call, "flavors/detail", _shown, extra_specs=True)
+
+
+def _page(
+    call: Call, path: str, document: Callable[[Call, Flavor], Json], *, extra_specs: bool
+) -> Answer:
+    found = call.read(search, _wanted(call), extra_specs=extra_specs)
+    links = next_links(call, path, [flavor.flavorid for flavor in found])
+    return Answer(body={"flavors": [document(call, flavor) for flavor in found], **links})
+
+
+@blueprint.post(_ALL, policy=f"{_MANAGE}:create", body=CREATE, refusals=(409,))
+def create(call: Call) -> Answer:
+    """Create a flavor."""
+    made = call.write(flavors.create, _read(call.body["flavor"]), call.now())
+    return Answer(body={"flavor": _shown(call, made)})
+
+
+@blueprint.get(_ONE, policy=_READ)
+def show(call: Call, flavor_id: str) -> Answer:
+    """Return one flavor that the caller sees."""
+    found = call.read(flavors.get, flavor_id, conventions.confined_to(call))
+    return Answer(body={"flavor": _shown(call, found)})
+
+
+@blueprint.put(_ONE, policy=f"{_MANAGE}:update", since=mv.FLAVOR_DESCRIPTION, body=UPDATE)
+def update(call: Call, flavor_id: str) -> Answer:
+    """Change the description of a flavor; the rest of it stays as it is."""
+    text = call.body["flavor"]["description"]
+    changed = call.write(flavors.describe, flavor_id, text, call.now())
+    return Answer(body={"flavor": _shown(call, changed)})
+
+
+@blueprint.delete(_ONE, policy=f"{_MANAGE}:delete", success=(202,))
+def delete(call: Call, flavor_id: str) -> Answer:
+    """Delete a flavor."""
+    call.write(flavors.delete, flavor_id)
+    return Answer(status=202)
+
+
+@blueprint.get(f"{_ONE}/os-flavor-access", policy=_ACCESS)
+def access(call: Call, flavor_id: str) -> Answer:
+    """Return the projects that may use a private flavor."""
+    return _access(flavor_id, call.read(flavors.projects, flavor_id))
+
+
+@_action(
+    policy=f"{_ACCESS}:add_tenant_access",
+    action="addTenantAccess",
+    body=ADD_TENANT_ACCESS,
+    refusals=(409,),
+)
+def add_tenant_access(call: Call, flavor_id: str) -> Answer:
+    """Let a project use a private flavor."""
+    project = call.body["addTenantAccess"]["tenant"]
+    public = not call.version.has(mv.NO_ACCESS_TO_PUBLIC_FLAVORS)
+    projects = call.write(flavors.let_in, flavor_id, project, call.now(), public=public)
+    return _access(flavor_id, projects)
+
+
+@_action(
+    policy=f"{_ACCESS}:remove_tenant_access", action="removeTenantAccess", body=REMOVE_TENANT_ACCESS
+)
+def remove_tenant_access(call: Call, flavor_id: str) -> Answer:
+    """Revoke a project's access to a private flavor."""
+    project = call.body["removeTenantAccess"]["tenant"]
+    return _access(flavor_id, call.write(flavors.shut_out, flavor_id, project))
+
+
+def _access(flavor_id: str, projects: tuple[str, ...]) -> Answer:
+    access = [{"flavor_id": flavor_id, "tenant_id": each} for each in projects]
+    return Answer(body={"flavor_access": access})
+
+
+def _read(given: Json) -> Flavor:
+    """Return the flavor of a body; raises :class:`Invalid` for text that a field cannot be."""
+    flavorid = uuid4() if given.get("id") is None else given["id"]
+    factor = float(given.get("rxtx_factor", 1.0))
+    numbers: Json = {
+        name: conventions.bounded(given[key], least, f"$.flavor.{key}")
+        for key, (name, least) in _NUMBERS.items()
+        if key in given
+    }
+    if not 0 < factor <= MAX_FLOAT:
+        raise Invalid(f"{factor} is not in (0, {MAX_FLOAT}] (at $.flavor.rxtx_factor)")
+    return Flavor(
+        flavorid=str(int(flavorid)) if isinstance(flavorid, float) else str(flavorid),
+        name=given["name"],
+        **numbers,
+        rxtx_factor=factor,
+        is_public=conventions.boolean(
+            given.get(_PUBLIC, True),
+            f"'{given.get(_PUBLIC)}' is not a boolean (at $.flavor['{_PUBLIC}'])",
+        ),
+        description=given.get("description"),
+    )
+
+
+def _shown_briefly(call: Call, flavor: Flavor) -> Json:
+    links = conventions.links(call, f"flavors/{quote(str(flavor.flavorid))}")
+    document: Json = {"id": flavor.flavorid, "name": flavor.name, "links": links}
+    if call.version.has(mv.FLAVOR_DESCRIPTION):
+        document["description"] = flavor.description
+    return document
+
+
+def _shown(call: Call, flavor: Flavor) -> Json:
+    """Return all fields of a flavor; the extra specs if the caller may list them."""
+    document = _shown_briefly(call, flavor) | {
+        **{key: getattr(flavor, name) for key, (name, _) in _NUMBERS.items()},
+        "rxtx_factor": flavor.rxtx_factor,
+        "OS-FLV-DISABLED:disabled": flavor.disabled,
+        _PUBLIC: flavor.is_public,
+    }
+    if not (flavor.swap or call.version.has(mv.CONSISTENT)):
+        document["swap"] = ""
+    index = "os_compute_api:os-flavor-extra-specs:index"
+    if call.version.has(mv.FLAVOR_EXTRA_SPECS) and call.may(index):
+        document["extra_specs"] = dict(flavor.extra_specs)
+    return document
+
+
+def _wanted(call: Call) -> FlavorsWanted:
+    """Return which flavors a list asks for; raises :class:`Invalid` for an invalid filter.
+
+    Callers that are not administrators see public flavors and those of their project.
+    """
+    confined = conventions.confined_to(call) is not None
+    given = call.value("is_public")
+    is_public: bool | None = True
+    if given is not None and not confined:
+        invalid = f"Invalid is_public filter [{given}]"
+        is_public = None if given.lower() == "none" else conventions.boolean(given, invalid)
+    return FlavorsWanted(
+        is_public=is_public,
+        confined=confined,
+        project_id=call.identity.project_id,
+        min_memory_mb=_least(call, "minRam"),
+        min_root_gb=_least(call, "minDisk"),
+        sort_key=call.value("sort_key") or "flavorid",
+        descending=call.value("sort_dir") == "desc",
+        marker=call.value("marker"),
+        limit=at_most(call),
+    )
+
+
+def _least(call: Call, key: str) -> int | None:
+    given = call.value(key)
+    if given is None:
+        return None
+    try:
+        # Databases cannot compare with numbers larger than their columns hold.
+        return max(min(int(given), LARGEST + 1), 0)
+    except ValueError:
+        raise Invalid(f"Invalid {key} filter [{given}]") from None

@@ -1,132 +1,171 @@
-"""Routes of hypervisors: compute nodes with the service of their host."""
+"""Routes of hypervisors, compute nodes with the service of their host (API: "Hypervisors")."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
+import orjson
+
+from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.compute.hypervisor_documents import (
-    Servers,
-    by_host,
-    shown,
-    shown_briefly,
-)
-from placement_sched.api.compute.hypervisor_queries import (
-    Wanted,
-    next_page,
-    wanted,
-    with_servers,
-)
-from placement_sched.api.compute.keys import key
-from placement_sched.api.compute.microversions import LEAN_HYPERVISORS, UUIDS
-from placement_sched.api.compute.schemas import os_hypervisors as schemas
-from placement_sched.api.route import Route
-from placement_sched.db.connection import Connection
+from placement_sched.api.compute import microversions as mv
+from placement_sched.api.compute.conventions import PAGE, TEXT, boolean, id_of, key, state
+from placement_sched.api.paging import at_most, next_links
+from placement_sched.api.schema import Schemas
+from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound, NotKnown
-from placement_sched.model.hypervisor import Hypervisor, WholeHypervisor, summed
-from placement_sched.store import hypervisors, instances
+from placement_sched.model.compute_node import Hypervisor, WholeHypervisor, measured, summed
+from placement_sched.model.document import Json
+from placement_sched.schemas.parts import an_object
+from placement_sched.store.compute import hypervisors, instances
 
-Json = dict[str, Any]
+#: Instances by host.
+_Servers = Mapping[str, Sequence[instances.Named]]
+
+blueprint = Blueprint("os_hypervisors", __name__)
+
+_POLICY = "os_compute_api:os-hypervisors"
+_ALL = "/v2.1/os-hypervisors"
+_ONE = f"{_ALL}/<hypervisor_id>"
+
+_PAGE: Json = {"limit": PAGE, "marker": TEXT}
+_PATTERN: Json = {"hypervisor_hostname_pattern": {**TEXT, "minLength": 1}, "with_servers": TEXT}
+LIST = Schemas(
+    (mv.HYPERVISOR_PAGES, {"type": "object", "properties": _PAGE}),
+    (mv.UUIDS, an_object(_PAGE | _PATTERN)),
+)
+SHOW = Schemas((mv.UUIDS, an_object({"with_servers": TEXT})))
 
 
+@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, refusals=(404,))
 def index(call: Call) -> Answer:
-    """Return hypervisors by name, with their instances if asked."""
-
-    def told(_: Connection, found: Sequence[Hypervisor], servers: Servers | None) -> list[Json]:
-        return [shown_briefly(call, each, servers) for each in found]
-
-    return _listed(call, "os-hypervisors", told)
+    """List hypervisors by name, with their instances if requested."""
+    return _listed(call, whole=False)
 
 
+@blueprint.get(f"{_ALL}/detail", policy=f"{_POLICY}:list-detail", query=LIST, refusals=(404,))
 def detail(call: Call) -> Answer:
-    """Return hypervisors whole, with their instances if asked."""
-
-    def told(
-        connection: Connection, found: Sequence[Hypervisor], servers: Servers | None
-    ) -> list[Json]:
-        return [shown(call, each, servers) for each in hypervisors.whole(connection, found)]
-
-    return _listed(call, "os-hypervisors/detail", told)
+    """List hypervisors with all fields, and with their instances if requested."""
+    return _listed(call, whole=True)
 
 
+@blueprint.get(
+    f"{_ALL}/statistics",
+    policy=f"{_POLICY}:statistics",
+    until=mv.LEAN_HYPERVISORS.before,
+    refusals=(404,),
+)
 def statistics(call: Call) -> Answer:
-    """Return what all hypervisors of enabled services have together."""
+    """Return the sums over the hypervisors of enabled services."""
     with call.services.database.read() as connection:
         enabled = [each for each in hypervisors.page(connection) if not each.service.disabled]
         sums = summed(hypervisors.whole(connection, enabled))
     return Answer(body={"hypervisor_statistics": sums})
 
 
+@blueprint.get(_ONE, policy=f"{_POLICY}:show", query=SHOW)
 def show(call: Call, hypervisor_id: str) -> Answer:
-    """Return one hypervisor whole, with its instances if asked."""
-    wants_servers = with_servers(call)
+    """Return one hypervisor, with its instances if requested."""
+    wants_servers = _wants_servers(call)
     with call.services.database.read() as connection:
-        found = _one(call, connection, hypervisor_id)
+        found = _one(connection, call, hypervisor_id)
         servers = _servers(connection, [found]) if wants_servers else None
-    return Answer(body={"hypervisor": shown(call, found, servers)})
+    return Answer(body={"hypervisor": _shown(call, found, servers)})
 
 
+@blueprint.get(
+    f"{_ONE}/uptime", policy=f"{_POLICY}:uptime", until=mv.LEAN_HYPERVISORS.before, refusals=(501,)
+)
 def uptime(call: Call, hypervisor_id: str) -> Answer:
-    """Return what a host said of its uptime.
+    """Return the uptime that a host reported.
 
-    Raises :class:`NotKnown` for one that said nothing, :class:`Invalid` for one that is down.
+    Raises :class:`NotKnown` where it reported none, :class:`Invalid` where it is down.
     """
-    with call.services.database.read() as connection:
-        found = _one(call, connection, hypervisor_id)
-    document = shown_briefly(call, found)
+    found = call.read(_one, call, hypervisor_id)
+    document = _shown_briefly(call, found)
     if found.uptime is None:
-        raise NotKnown(f"The reports of host {found.service.host} tell no uptime (in stats.uptime)")
+        raise NotKnown(f"Host {found.service.host} has not reported its uptime (in stats.uptime)")
     if document["state"] != "up":
         raise Invalid(f"Compute service of {found.service.host} is unavailable at this time.")
     return Answer(body={"hypervisor": document | {"uptime": found.uptime}})
 
 
+@blueprint.get(f"{_ONE}/search", policy=f"{_POLICY}:search", until=mv.UUIDS.before)
 def search(call: Call, hypervisor_id: str) -> Answer:
-    """Return the hypervisors whose name has a part."""
-    with call.services.database.read() as connection:
-        found = _matching(connection, hypervisor_id)
-    return Answer(body={"hypervisors": [shown_briefly(call, each) for each in found]})
+    """List the hypervisors whose name contains a text."""
+    found = call.read(_matching, hypervisor_id)
+    return Answer(body={"hypervisors": [_shown_briefly(call, each) for each in found]})
 
 
+@blueprint.get(f"{_ONE}/servers", policy=f"{_POLICY}:servers", until=mv.UUIDS.before)
 def servers(call: Call, hypervisor_id: str) -> Answer:
-    """Return the hypervisors whose name has a part, with their instances."""
+    """List the hypervisors whose name contains a text, with their instances."""
     with call.services.database.read() as connection:
         found = _matching(connection, hypervisor_id)
         there = _servers(connection, found)
-    return Answer(body={"hypervisors": [shown_briefly(call, each, there) for each in found]})
+    return Answer(body={"hypervisors": [_shown_briefly(call, each, there) for each in found]})
 
 
-Teller = Callable[[Connection, Sequence[Hypervisor], Servers | None], list[Json]]
-
-
-def _listed(call: Call, path: str, told: Teller) -> Answer:
-    """Return the hypervisors that the query asks for, as ``told`` writes them."""
-    asked, wants_servers = wanted(call), with_servers(call)
+def _listed(call: Call, *, whole: bool) -> Answer:
+    part, after, limit = _asked(call)
+    wants_servers = _wants_servers(call)
     with call.services.database.read() as connection:
-        found = _found(connection, asked)
-        servers = _servers(connection, found) if wants_servers else None
-        documents = told(connection, found, servers)
-    return Answer(body={"hypervisors": documents, **next_page(call, path, asked, found)})
+        if part is None:
+            found = hypervisors.page(connection, after=after, limit=limit)
+        else:
+            found = _matching(connection, part)
+        there = _servers(connection, found) if wants_servers else None
+        if whole:
+            detailed = hypervisors.whole(connection, found)
+            documents = [_shown(call, each, there) for each in detailed]
+        else:
+            documents = [_shown_briefly(call, each, there) for each in found]
+    links = {}
+    if limit is not None:
+        markers = [id_of(call, each) for each in found]
+        links = next_links(call, f"os-hypervisors{'/detail' if whole else ''}", markers)
+    return Answer(body={"hypervisors": documents, **links})
 
 
-def _found(connection: Connection, asked: Wanted) -> tuple[Hypervisor, ...]:
-    if asked.part is not None:
-        return _matching(connection, asked.part)
-    return hypervisors.page(connection, after=asked.marker, limit=asked.limit)
+def _asked(call: Call) -> tuple[str | None, int | str | None, int | None]:
+    """Return the part of their names that hypervisors are listed by, or marker and limit."""
+    if not call.version.has(mv.HYPERVISOR_PAGES):
+        return None, None, None
+    part = call.value("hypervisor_hostname_pattern") if call.version.has(mv.UUIDS) else None
+    marker = call.value("marker")
+    if part is None:
+        missing = Invalid(f"marker [{marker}] not found")
+        return None, None if marker is None else key(call, marker, missing), at_most(call)
+    if marker is not None or call.value("limit") is not None:
+        raise Invalid(
+            "Paging over hypervisors with the hypervisor_hostname_pattern query parameter "
+            "is not supported."
+        )
+    return part, None, None
+
+
+def _wants_servers(call: Call) -> bool:
+    """Return whether the instances of hypervisors are requested (since 2.53)."""
+    given = call.value("with_servers") if call.version.has(mv.UUIDS) else None
+    invalid = f"Invalid query string parameters: '{given}' is not a boolean (at $.with_servers)"
+    return given is not None and boolean(given, invalid)
 
 
 def _matching(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
-    """Return the hypervisors whose name has a part; raises :class:`NotFound` for none."""
+    """Return the hypervisors whose name contains a text; raises :class:`NotFound` for none."""
     found = hypervisors.matching(connection, part)
     if not found:
         raise NotFound(f"No hypervisor matching '{part}' could be found.")
     return found
 
 
-def _servers(connection: Connection, found: Sequence[Hypervisor]) -> Servers:
-    return by_host(instances.named_on_hosts(connection, {each.service.host for each in found}))
+def _servers(connection: Connection, found: Sequence[Hypervisor]) -> _Servers:
+    by_host = defaultdict(list)
+    for named in instances.named_on_hosts(connection, {each.service.host for each in found}):
+        by_host[named.host].append(named)
+    return by_host
 
 
-def _one(call: Call, connection: Connection, hypervisor_id: str) -> WholeHypervisor:
+def _one(connection: Connection, call: Call, hypervisor_id: str) -> WholeHypervisor:
     missing = NotFound(f"Hypervisor with ID '{hypervisor_id}' could not be found.")
     named = hypervisors.get(connection, key(call, hypervisor_id, missing))
     for found in hypervisors.whole(connection, [named]):
@@ -134,65 +173,41 @@ def _one(call: Call, connection: Connection, hypervisor_id: str) -> WholeHypervi
     raise missing
 
 
-_POLICY = "os_compute_api:os-hypervisors"
-_ALL = "/v2.1/os-hypervisors"
-_ONE = f"{_ALL}/<hypervisor_id>"
+def _shown_briefly(call: Call, hypervisor: Hypervisor, servers: _Servers | None = None) -> Json:
+    service = hypervisor.service
+    document: Json = {
+        "id": id_of(call, hypervisor),
+        "hypervisor_hostname": hypervisor.name,
+        "state": state(call, service),
+        "status": "disabled" if service.disabled else "enabled",
+    }
+    if servers is not None:
+        found = [
+            {"name": named.display_name, "uuid": named.uuid}
+            for named in servers.get(service.host, ())
+            # An instance without a node is on each node of its host.
+            if named.node in {None, hypervisor.name}
+        ]
+        if found or call.version.has(mv.CONSISTENT):
+            document["servers"] = found
+    return document
 
-ROUTES = (
-    Route(
-        method="GET",
-        path=_ALL,
-        handler=index,
-        policy=f"{_POLICY}:list",
-        query=schemas.LIST,
-        statuses=(200, 400, 401, 403, 404),
-    ),
-    Route(
-        method="GET",
-        path=f"{_ALL}/detail",
-        handler=detail,
-        policy=f"{_POLICY}:list-detail",
-        query=schemas.LIST,
-        statuses=(200, 400, 401, 403, 404),
-    ),
-    Route(
-        method="GET",
-        path=f"{_ALL}/statistics",
-        until=LEAN_HYPERVISORS.before,
-        handler=statistics,
-        policy=f"{_POLICY}:statistics",
-        statuses=(200, 401, 403, 404),
-    ),
-    Route(
-        method="GET",
-        path=_ONE,
-        handler=show,
-        policy=f"{_POLICY}:show",
-        query=schemas.SHOW,
-        statuses=(200, 400, 401, 403, 404),
-    ),
-    Route(
-        method="GET",
-        path=f"{_ONE}/uptime",
-        until=LEAN_HYPERVISORS.before,
-        handler=uptime,
-        policy=f"{_POLICY}:uptime",
-        statuses=(200, 400, 401, 403, 404, 501),
-    ),
-    Route(
-        method="GET",
-        path=f"{_ONE}/search",
-        until=UUIDS.before,
-        handler=search,
-        policy=f"{_POLICY}:search",
-        statuses=(200, 401, 403, 404),
-    ),
-    Route(
-        method="GET",
-        path=f"{_ONE}/servers",
-        until=UUIDS.before,
-        handler=servers,
-        policy=f"{_POLICY}:servers",
-        statuses=(200, 401, 403, 404),
-    ),
-)
+
+def _shown(call: Call, hypervisor: WholeHypervisor, servers: _Servers | None = None) -> Json:
+    node, service = hypervisor.node, hypervisor.service
+    document = _shown_briefly(call, hypervisor, servers) | {
+        "hypervisor_type": node.hypervisor_type,
+        "hypervisor_version": node.hypervisor_version,
+        "host_ip": node.host_ip,
+        "service": {
+            "id": id_of(call, service),
+            "host": service.host,
+            "disabled_reason": service.disabled_reason,
+        },
+    }
+    if call.version.has(mv.LEAN_HYPERVISORS):
+        # As in nova, the uptime of a host without a heartbeat is unknown.
+        is_up = document["state"] == "up"
+        return document | {"uptime": hypervisor.uptime if is_up else None}
+    read = orjson.loads if call.version.has(mv.CPU_INFO_OBJECT) else str
+    return document | {"cpu_info": read(node.cpu_info)} | measured(hypervisor)

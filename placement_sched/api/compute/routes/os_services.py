@@ -1,188 +1,149 @@
-"""Routes of services."""
+"""Routes of services (compute API reference, "Compute services")."""
 
-from placement_sched.api.call import Answer, Call
-from placement_sched.api.compute.booleans import yes_or_no
-from placement_sched.api.compute.keys import key, uuid
-from placement_sched.api.compute.microversions import FORCED_DOWN, UUIDS
-from placement_sched.api.compute.schemas import os_services as schemas
-from placement_sched.api.compute.service_documents import shown
-from placement_sched.api.route import Route
-from placement_sched.db.connection import Connection
+from functools import partial
+
+from placement_sched.api.blueprint import Blueprint
+from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.compute import conventions
+from placement_sched.api.compute import microversions as mv
+from placement_sched.api.compute.conventions import TEXT
+from placement_sched.api.schema import Schemas
+from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
-from placement_sched.operations import availability_zones
+from placement_sched.model.compute_node import Service
+from placement_sched.model.document import Json
+from placement_sched.operations import host_aggregates
 from placement_sched.operations import services as operations
-from placement_sched.operations.services import Change
-from placement_sched.store import services
+from placement_sched.operations.services import ServiceChange
+from placement_sched.schemas.fields import DISABLED_REASON, HOST, SERVICE_STATUS
+from placement_sched.schemas.parts import an_object
+from placement_sched.store.compute import services
+
+blueprint = Blueprint("os_services", __name__)
+
+_POLICY = "os_compute_api:os-services"
+_ALL = "/v2.1/os-services"
+_ONE = f"{_ALL}/<service_id>"
+#: Declares a change of the service of a host and a binary, which has its own address until 2.53.
+_put = partial(blueprint.put, policy=f"{_POLICY}:update", until=mv.UUIDS.before, refusals=(404,))
+
+_REASON: Json = {"disabled_reason": DISABLED_REASON}
+#: With a boolean, or text that the handler reads as one.
+_FORCED: Json = {**_REASON, "forced_down": {"type": ["boolean", "string"], "maxLength": 255}}
+_NAMED: Json = {"host": HOST, "binary": {**TEXT, "minLength": 1, "maxLength": 255}}
 
 
+def _by_name(*more: str) -> Schemas:
+    """Return the schema of a change of the service of a host and a binary."""
+    return Schemas(
+        (mv.OLDEST, an_object(_NAMED | _REASON, *_NAMED, *more)),
+        (mv.FORCED_DOWN, an_object(_NAMED | _FORCED, *_NAMED, *more)),
+    )
+
+
+BY_NAME = _by_name()
+DISABLE_WITH_REASON = _by_name("disabled_reason")
+FORCE_DOWN = Schemas(an_object(_NAMED | _FORCED, *_NAMED, "forced_down"))
+UPDATE = Schemas(an_object({"status": SERVICE_STATUS, **_FORCED}))
+LIST = conventions.a_query({"host": TEXT, "binary": TEXT})
+
+
+@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)
 def index(call: Call) -> Answer:
-    """Return the services, of a host and a binary if asked."""
+    """List the services, of one host or binary if requested."""
+    # As in nova, an empty filter is ignored.
+    host, binary = (call.value(name) or None for name in _NAMED)
     with call.services.database.read() as connection:
-        # As in nova, an empty filter keeps nothing out.
-        found = services.search(
-            connection, host=call.value("host") or None, binary=call.value("binary") or None
-        )
-        zones = availability_zones.of_services(connection, found, call.settings)
-    return Answer(body={"services": [shown(call, each, zones[each.id]) for each in found]})
+        found = services.search(connection, host=host, binary=binary)
+        zones = host_aggregates.zones_of_services(connection, found, call.settings)
+    return Answer(body={"services": [_document(call, each, zones[each.id]) for each in found]})
 
 
+@_put(f"{_ALL}/enable", body=BY_NAME)
 def enable(call: Call) -> Answer:
-    """Let the service of a host and a binary be used."""
-    host, binary = call.body["host"], call.body["binary"]
-    call.services.database.write(
-        lambda connection: operations.enable(connection, [host], call.now(), binary=binary)
-    )
-    return _told(call, status="enabled")
+    """Enable the service of a host and a binary."""
+    return _changed(call, ServiceChange(disabled=False), status="enabled")
 
 
+@_put(f"{_ALL}/disable", body=BY_NAME)
 def disable(call: Call) -> Answer:
-    """Let the service of a host and a binary not be used; a reason is not kept."""
-    _disable(call, None)
-    return _told(call, status="disabled")
+    """Disable the service of a host and a binary, without a reason."""
+    return _changed(call, ServiceChange(disabled=True), status="disabled")
 
 
+@_put(f"{_ALL}/disable-log-reason", body=DISABLE_WITH_REASON)
 def disable_log_reason(call: Call) -> Answer:
-    """Let the service of a host and a binary not be used, and keep the reason."""
+    """Disable the service of a host and a binary, with a reason."""
     reason = call.body["disabled_reason"]
-    _disable(call, reason)
-    return _told(call, status="disabled", disabled_reason=reason)
+    change = ServiceChange(disabled=True, reason=reason)
+    return _changed(call, change, status="disabled", disabled_reason=reason)
 
 
+@_put(f"{_ALL}/force-down", since=mv.FORCED_DOWN, body=FORCE_DOWN)
 def force_down(call: Call) -> Answer:
-    """Make the service of a host and a binary count as down whatever it reports, or no longer."""
-    host, binary, down = call.body["host"], call.body["binary"], _forced_down(call)
-    call.services.database.write(
-        lambda connection: operations.force_down(
-            connection, [host], forced_down=bool(down), binary=binary
-        )
-    )
-    return _told(call, forced_down=down)
+    """Force the service of a host and a binary down, or end that."""
+    down = _forced_down(call)
+    return _changed(call, ServiceChange(forced_down=down), forced_down=down)
 
 
+@blueprint.put(_ONE, policy=f"{_POLICY}:update", since=mv.UUIDS, body=UPDATE)
 def update(call: Call, service_id: str) -> Answer:
-    """Change a compute service, and return it as it is then."""
-    number, change = uuid(service_id), _change(call)
-
-    def work(connection: Connection) -> Answer:
-        changed = operations.update(connection, number, change, call.now())
-        zones = availability_zones.of_services(connection, [changed], call.settings)
-        return Answer(body={"service": shown(call, changed, zones[changed.id])})
-
-    return call.services.database.write(work)
+    """Change a compute service and return it."""
+    return _updated(call, conventions.uuid(service_id), _change(call))
 
 
+@in_transaction
+def _updated(call: Call, connection: Connection, uuid: str, change: ServiceChange) -> Answer:
+    changed = operations.update(connection, uuid, change, call.now())
+    zones = host_aggregates.zones_of_services(connection, [changed], call.settings)
+    return Answer(body={"service": _document(call, changed, zones[changed.id])})
+
+
+@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
 def delete(call: Call, service_id: str) -> Answer:
-    """Delete a service; a compute service with all that is its host's."""
-    no_number = Invalid(f"Invalid input received: the service id {service_id} is no integer")
-    which = key(call, service_id, no_number)
-    call.services.database.write(lambda connection: operations.delete(connection, which))
+    """Delete a service; a compute service together with its host's compute nodes."""
+    no_number = Invalid(f"Invalid input received: the service id {service_id} is not an integer")
+    call.write(operations.delete, conventions.key(call, service_id, no_number))
     return Answer(status=204)
 
 
-def _disable(call: Call, reason: str | None) -> None:
+def _changed(call: Call, change: ServiceChange, **shown: str | bool | None) -> Answer:
+    """Make a change by name, and answer as nova does: with the names and the changed values."""
     host, binary = call.body["host"], call.body["binary"]
-    call.services.database.write(
-        lambda connection: operations.disable(connection, [host], reason, call.now(), binary=binary)
-    )
-
-
-def _told(call: Call, **changed: str | bool | None) -> Answer:
-    """Return what nova tells of a change by name: the names, and what was changed."""
-    named = {name: call.body[name] for name in ("host", "binary")}
-    return Answer(body={"service": {**named, **changed}})
+    call.write(operations.update_by_name, host, binary, change, call.now())
+    return Answer(body={"service": {"host": host, "binary": binary, **shown}})
 
 
 def _forced_down(call: Call) -> bool | None:
-    """Return whether the body says to force down; None where it does not speak of it."""
     given = call.body.get("forced_down")
-    if given is None or isinstance(given, bool):
-        return given
-    told = yes_or_no(given)
-    if told is None:
-        raise Invalid(f"'{given}' is neither yes nor no (at $.forced_down)")
-    return told
+    invalid = f"'{given}' is not a boolean (at $.forced_down)"
+    return None if given is None else conventions.boolean(given, invalid)
 
 
-def _change(call: Call) -> Change:
-    """Return what a body asks for; raises :class:`Invalid` for nothing, or a needless reason."""
+def _change(call: Call) -> ServiceChange:
+    """Return the change that a body asks for; raises :class:`Invalid` where it is incomplete."""
     status, reason = call.body.get("status"), call.body.get("disabled_reason")
     if reason is not None and status != "disabled":
         raise Invalid('Specifying disabled_reason requires that status is "disabled".')
     forced_down = _forced_down(call)
     if status is None and forced_down is None:
         raise Invalid("No updates were requested. Fields 'status' or 'forced_down' are needed.")
-    return Change(
-        disabled=None if status is None else status == "disabled",
-        reason=reason,
-        forced_down=forced_down,
-    )
+    disabled = None if status is None else status == "disabled"
+    return ServiceChange(disabled=disabled, reason=reason, forced_down=forced_down)
 
 
-_POLICY = "os_compute_api:os-services"
-_ALL = "/v2.1/os-services"
-_ONE = f"{_ALL}/<service_id>"
-_CHANGED = (200, 400, 401, 403, 404)
-
-ROUTES = (
-    Route(
-        method="GET",
-        path=_ALL,
-        handler=index,
-        policy=f"{_POLICY}:list",
-        query=schemas.LIST,
-        statuses=(200, 400, 401, 403),
-    ),
-    Route(
-        method="PUT",
-        path=f"{_ALL}/enable",
-        until=UUIDS.before,
-        handler=enable,
-        policy=f"{_POLICY}:update",
-        body=schemas.BY_NAME,
-        statuses=_CHANGED,
-    ),
-    Route(
-        method="PUT",
-        path=f"{_ALL}/disable",
-        until=UUIDS.before,
-        handler=disable,
-        policy=f"{_POLICY}:update",
-        body=schemas.BY_NAME,
-        statuses=_CHANGED,
-    ),
-    Route(
-        method="PUT",
-        path=f"{_ALL}/disable-log-reason",
-        until=UUIDS.before,
-        handler=disable_log_reason,
-        policy=f"{_POLICY}:update",
-        body=schemas.DISABLE_WITH_REASON,
-        statuses=_CHANGED,
-    ),
-    Route(
-        method="PUT",
-        path=f"{_ALL}/force-down",
-        since=FORCED_DOWN,
-        until=UUIDS.before,
-        handler=force_down,
-        policy=f"{_POLICY}:update",
-        body=schemas.FORCE_DOWN,
-        statuses=_CHANGED,
-    ),
-    Route(
-        method="PUT",
-        path=_ONE,
-        since=UUIDS,
-        handler=update,
-        policy=f"{_POLICY}:update",
-        body=schemas.UPDATE,
-        statuses=_CHANGED,
-    ),
-    Route(
-        method="DELETE",
-        path=_ONE,
-        handler=delete,
-        policy=f"{_POLICY}:delete",
-        statuses=(204, 400, 401, 403, 404, 409),
-    ),
-)
+def _document(call: Call, service: Service, zone: str) -> Json:
+    """Return all fields of a service; ``updated_at`` is the time of its last report."""
+    document: Json = {
+        "id": conventions.id_of(call, service),
+        "binary": service.binary,
+        "host": service.host,
+        "zone": zone,
+        "status": "disabled" if service.disabled else "enabled",
+        "state": conventions.state(call, service),
+        "updated_at": conventions.in_microseconds(service.last_seen_up or service.updated_at),
+        "disabled_reason": service.disabled_reason,
+    }
+    if call.version.has(mv.FORCED_DOWN):
+        document["forced_down"] = service.forced_down
+    return document

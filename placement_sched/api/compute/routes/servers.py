@@ -1,95 +1,249 @@
-"""Routes of servers: the recorded instances, to be looked at."""
+"""Routes of servers: the recorded instances, read-only here (API reference, "Servers")."""
 
-from placement_sched.api.addressed import usual
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from hashlib import sha224
+from urllib.parse import quote
+
+from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.compute.callers import confined_to
-from placement_sched.api.compute.microversions import SERVER_GROUPS_OF_SERVER
-from placement_sched.api.compute.schemas import servers as schemas
-from placement_sched.api.compute.server_documents import Surroundings, shown, shown_briefly
-from placement_sched.api.compute.server_queries import next_page, wanted
-from placement_sched.api.route import Route
+from placement_sched.api.compute import microversions as mv
+from placement_sched.api.compute.conventions import PAGE, TEXT, bookmark, confined_to, links, state
+from placement_sched.api.compute.server_queries import FILTERS, TAGS, wanted
+from placement_sched.api.microversion import Version
+from placement_sched.api.paging import next_links
+from placement_sched.api.schema import Schemas
+from placement_sched.db.transaction import Connection
 from placement_sched.errors import Forbidden, NotFound
-from placement_sched.store import instances, server_groups, server_list
+from placement_sched.model.compute_node import Service
+from placement_sched.model.document import Json
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.instance import IN_PROGRESS, Instance, power_state_of, status_of
+from placement_sched.model.naming import usual_uuid
+from placement_sched.operations import host_aggregates
+from placement_sched.schemas.parts import an_object
+from placement_sched.store.compute import instances, server_groups, server_list, services
 
-
-def index(call: Call) -> Answer:
-    """Return the servers that are asked for, by name and id."""
-    asked = wanted(call, "index")
-    with call.services.database.read() as connection:
-        found = server_list.search(connection, asked) if asked else ()
-    documents = [shown_briefly(call, each) for each in found]
-    return Answer(body={"servers": documents, **next_page(call, "servers", found)})
-
-
-def detail(call: Call) -> Answer:
-    """Return the servers that are asked for."""
-    asked = wanted(call, "detail")
-    with call.services.database.read() as connection:
-        found = server_list.search(connection, asked) if asked else ()
-        around = Surroundings.read(call, connection, found)
-    documents = [shown(call, each, around) for each in found]
-    return Answer(body={"servers": documents, **next_page(call, "servers/detail", found)})
-
-
-def show(call: Call, server_id: str) -> Answer:
-    """Return one server, which is of the caller's project or an administrator's to see."""
-    confined = confined_to(call)
-    with call.services.database.read() as connection:
-        found = instances.by_uuids(connection, [usual(server_id)])
-        if not found or confined not in {None, found[0].project_id}:
-            raise NotFound(f"Instance {server_id} could not be found.")
-        around = Surroundings.read(call, connection, found)
-        group = server_groups.of_instance(connection, found[0].uuid)
-    document = shown(call, found[0], around)
-    if call.version.has(SERVER_GROUPS_OF_SERVER):
-        document["server_groups"] = [] if group is None else [group]
-    return Answer(body={"server": document})
-
-
-def refuse(call: Call, server_id: str | None = None) -> Answer:  # noqa: ARG001 - a handler's
-    """Refuse to make, change or delete a server: computes do, and tell the scheduler."""
-    raise Forbidden(
-        "Servers are shown here as they were recorded, and cannot be made, changed or deleted; "
-        "instances are recorded at /scheduler/v1/instances and placed by "
-        "/scheduler/v1/select_destinations."
-    )
-
+blueprint = Blueprint("servers", __name__)
 
 _POLICY = "os_compute_api:servers"
 _ALL = "/v2.1/servers"
 _ONE = f"{_ALL}/<server_id>"
 
-ROUTES = (
-    Route(
-        method="GET",
-        path=_ALL,
-        handler=index,
-        policy=f"{_POLICY}:index",
-        query=schemas.LIST,
-        statuses=(200, 400, 401, 403),
-    ),
-    Route(
-        method="GET",
-        path=f"{_ALL}/detail",
-        handler=detail,
-        policy=f"{_POLICY}:detail",
-        query=schemas.LIST,
-        statuses=(200, 400, 401, 403),
-    ),
-    Route(
-        method="GET",
-        path=_ONE,
-        handler=show,
-        policy=f"{_POLICY}:show",
-        statuses=(200, 401, 403, 404),
-    ),
-    *(
-        Route(method=method, path=path, handler=refuse, policy=policy, statuses=(401, 403))
-        for method, path, policy in (
-            ("POST", _ALL, f"{_POLICY}:create"),
-            ("PUT", _ONE, f"{_POLICY}:update"),
-            ("DELETE", _ONE, f"{_POLICY}:delete"),
-            ("POST", f"{_ONE}/action", f"{_POLICY}:update"),
-        )
-    ),
+_PLAIN = sorted({"marker", *FILTERS})
+_QUERY: Json = {
+    **dict.fromkeys(_PLAIN, TEXT),
+    "limit": PAGE,
+    # Both may be repeated, to sort by several keys.
+    "sort_key": {"type": "string", "enum": sorted(server_list.SORT_KEYS)},
+    "sort_dir": {"type": "string", "enum": ["asc", "desc"]},
+}
+_TAGGED: Json = _QUERY | dict.fromkeys(TAGS, TEXT)
+_BEFORE: Json = {**_TAGGED, "changes-before": TEXT}
+_LOCKED: Json = {**_BEFORE, "locked": TEXT}
+LIST = Schemas(
+    (mv.OLDEST, {"type": "object", "properties": _QUERY}),
+    (mv.SERVER_TAGS, {"type": "object", "properties": _TAGGED}),
+    (mv.CHANGES_BEFORE, {"type": "object", "properties": _BEFORE}),
+    (mv.LOCKED_REASON, {"type": "object", "properties": _LOCKED}),
+    (mv.CONSISTENT, an_object(_LOCKED)),
+    (mv.PINNED_ZONE, an_object({**_LOCKED, "pinned_availability_zone": TEXT})),
 )
+
+
+#: What servers show beyond their records: the zones and the services of hosts, by host.
+_Hosts = tuple[Mapping[str, str], Mapping[str, Service]]
+
+
+def _hosts(connection: Connection, call: Call, found: Sequence[Instance]) -> _Hosts:
+    hosts = {instance.host for instance in found if instance.host}
+    zones = host_aggregates.zones_of_hosts(connection, hosts, call.settings)
+    return zones, services.by_hosts(connection, hosts)
+
+
+@blueprint.get(_ALL, policy=f"{_POLICY}:index", query=LIST)
+def index(call: Call) -> Answer:
+    """List servers by name and id."""
+    asked = wanted(call, "index")
+    found = call.read(server_list.search, asked) if asked else ()
+    return _page(call, "servers", found, [_shown_briefly(call, each) for each in found])
+
+
+@blueprint.get(f"{_ALL}/detail", policy=f"{_POLICY}:detail", query=LIST)
+def detail(call: Call) -> Answer:
+    """List servers with all fields."""
+    asked = wanted(call, "detail")
+    with call.services.database.read() as connection:
+        found = server_list.search(connection, asked) if asked else ()
+        hosts = _hosts(connection, call, found)
+    return _page(call, "servers/detail", found, [_shown(call, each, hosts) for each in found])
+
+
+def _page(call: Call, path: str, found: Sequence[Instance], documents: list[Json]) -> Answer:
+    more = next_links(call, path, [each.uuid for each in found], each_counts=True)
+    return Answer(body={"servers": documents, **more})
+
+
+@blueprint.get(_ONE, policy=f"{_POLICY}:show")
+def show(call: Call, server_id: str) -> Answer:
+    """Return one server of the caller's project, or any for an administrator."""
+    confined = confined_to(call)
+    with call.services.database.read() as connection:
+        found = instances.by_uuids(connection, [usual_uuid(server_id)])
+        if not found or confined not in {None, found[0].project_id}:
+            raise NotFound(f"Instance {server_id} could not be found.")
+        hosts = _hosts(connection, call, found)
+        group = server_groups.of_instance(connection, found[0].uuid)
+    document = _shown(call, found[0], hosts)
+    if call.version.has(mv.SERVER_GROUPS_OF_SERVER):
+        document["server_groups"] = [] if group is None else [group]
+    return Answer(body={"server": document})
+
+
+@blueprint.post(_ALL, policy=f"{_POLICY}:create", success=())
+@blueprint.put(_ONE, policy=f"{_POLICY}:update", success=())
+@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=())
+@blueprint.post(f"{_ONE}/action", policy=f"{_POLICY}:update", success=())
+def refuse(call: Call, server_id: str | None = None) -> Answer:  # noqa: ARG001 - a handler's
+    """Refuse to create, change or delete a server: compute services do, and report it here."""
+    raise Forbidden(
+        "Servers are read-only here and cannot be created, changed or deleted; "
+        "instances are recorded at /scheduler/v1/instances and placed by "
+        "/scheduler/v1/select_destinations."
+    )
+
+
+_HOST_STATUS = "os_compute_api:servers:show:host_status"
+_ATTRIBUTE = "OS-EXT-SRV-ATTR"
+#: What is not recorded of a server, as nova shows one that has none of it.
+_UNRECORDED: Json = {
+    "metadata": {},
+    "addresses": {},
+    "accessIPv4": "",
+    "accessIPv6": "",
+    "config_drive": "",
+    "OS-DCF:diskConfig": "MANUAL",
+    **dict.fromkeys(("key_name", "OS-SRV-USG:launched_at", "OS-SRV-USG:terminated_at")),
+    "os-extended-volumes:volumes_attached": [],
+}
+#: Likewise, by the microversion that added each.
+_LATER_FIELDS: tuple[tuple[str, Version, object], ...] = (
+    ("locked", mv.SERVER_LOCKED, False),
+    ("description", mv.SERVER_DESCRIPTION, None),
+    ("tags", mv.SERVER_TAGS, []),
+    ("trusted_image_certificates", mv.TRUSTED_CERTIFICATES, None),
+    ("locked_reason", mv.LOCKED_REASON, None),
+    ("pinned_availability_zone", mv.PINNED_ZONE, None),
+)
+#: Likewise of the fields that, by default, only administrators see.
+_UNRECORDED_ATTRIBUTES: Json = {
+    f"{_ATTRIBUTE}:reservation_id": None,
+    f"{_ATTRIBUTE}:launch_index": 0,
+    f"{_ATTRIBUTE}:kernel_id": "",
+    f"{_ATTRIBUTE}:ramdisk_id": "",
+    f"{_ATTRIBUTE}:root_device_name": None,
+    f"{_ATTRIBUTE}:user_data": None,
+}
+
+
+def _shown_briefly(call: Call, instance: Instance) -> Json:
+    uuid, name = instance.uuid, instance.display_name
+    return {"id": uuid, "name": name, "links": links(call, f"servers/{uuid}")}
+
+
+def _shown(call: Call, instance: Instance, hosts: _Hosts) -> Json:
+    """Return all fields of a server but its groups, which lists leave out."""
+    zones, serving = hosts
+    status = status_of(instance.vm_state, instance.task_state)
+    image = (instance.image or {}).get("id")
+    document = _shown_briefly(call, instance) | {
+        **_UNRECORDED,
+        "status": status,
+        "tenant_id": instance.project_id,
+        "user_id": instance.user_id,
+        "hostId": _host_id(instance),
+        # The empty string is for a server booted from a volume.
+        "image": _linked(call, "images", image) if image else "",
+        "flavor": _flavor(call, instance),
+        "created": _time(instance.created_at),
+        "updated": _time(instance.updated_at),
+        "OS-EXT-AZ:availability_zone": zones.get(instance.host or "", ""),
+        "OS-EXT-STS:power_state": power_state_of(instance.vm_state),
+        "OS-EXT-STS:task_state": instance.task_state,
+        "OS-EXT-STS:vm_state": instance.vm_state,
+        **{key: value for key, since, value in _LATER_FIELDS if call.version.has(since)},
+        **_attributes(call, instance),
+    }
+    if status in IN_PROGRESS:
+        document["progress"] = 0
+    if call.version.has(mv.HOST_STATUS):
+        host_status = _host_status(call, instance.host, serving)
+        # Some callers may only see that the status is unknown.
+        if call.may(_HOST_STATUS) or (
+            host_status == "UNKNOWN" and call.may(f"{_HOST_STATUS}:unknown-only")
+        ):
+            document["host_status"] = host_status
+    return document
+
+
+def _attributes(call: Call, instance: Instance) -> Json:
+    """Return the fields that, by default, only administrators see."""
+    # A host name has letters, digits, dots and hyphens, in lower case.
+    spelt = re.sub(r"[^a-z0-9.-]", "", re.sub(r"[ _]", "-", instance.display_name.lower()))
+    hostname: Json = {f"{_ATTRIBUTE}:hostname": spelt.strip(".-")[:63]}
+    if not call.may("os_compute_api:os-extended-server-attributes"):
+        return hostname if call.version.has(mv.HOSTNAME_FOR_ALL) else {}
+    found = {
+        f"{_ATTRIBUTE}:host": instance.host,
+        f"{_ATTRIBUTE}:hypervisor_hostname": instance.node,
+        f"{_ATTRIBUTE}:instance_name": None,
+    }
+    newer = call.version.has(mv.SERVER_ATTRIBUTES)
+    return found | hostname | _UNRECORDED_ATTRIBUTES if newer else found
+
+
+def _host_status(call: Call, host: str | None, serving: Mapping[str, Service]) -> str:
+    if host is None:
+        return ""
+    if (service := serving.get(host)) is None:
+        return "UNKNOWN"
+    if service.forced_down:
+        return "DOWN"
+    if service.disabled:
+        return "MAINTENANCE"
+    return "UP" if state(call, service) == "up" else "UNKNOWN"
+
+
+def _host_id(instance: Instance) -> str:
+    """Return an id by which a project can distinguish hosts without knowing their names."""
+    if instance.host is None:
+        return ""
+    return sha224(f"{instance.project_id or ''}{instance.host}".encode()).hexdigest()
+
+
+def _flavor(call: Call, instance: Instance) -> Json:
+    """Return the recorded flavor: all of it from 2.47 on, its id before."""
+    flavor = Flavor.from_document(instance.flavor or {})
+    flavorid = next((str(one) for one in (flavor.flavorid, flavor.id) if one is not None), "")
+    if not call.version.has(mv.EMBEDDED_FLAVOR):
+        return _linked(call, "flavors", flavorid)
+    document: Json = {
+        "original_name": flavor.name or flavorid,
+        "vcpus": flavor.vcpus,
+        "ram": flavor.memory_mb,
+        "disk": flavor.root_gb,
+        "ephemeral": flavor.ephemeral_gb,
+        "swap": flavor.swap,
+    }
+    if call.may("os_compute_api:os-flavor-extra-specs:index"):
+        document["extra_specs"] = dict(flavor.extra_specs)
+    return document
+
+
+def _linked(call: Call, noun: str, found: str) -> Json:
+    return {"id": found, "links": [bookmark(call, f"{noun}/{quote(found)}")]}
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -2,16 +2,21 @@
 
 from typing import Any
 
+from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.compute.microversions import VERSIONING
-from placement_sched.api.route import Route
+
+blueprint = Blueprint("versions", __name__)
 
 
+@blueprint.get("/", public=True)
 def index(call: Call) -> Answer:
     """Return the major versions served (compute API reference, "List All Major Versions")."""
     return Answer(body={"versions": [_version(call)]})
 
 
+@blueprint.get("/v2.1", public=True)
+@blueprint.get("/v2.1/", public=True)
 def show(call: Call) -> Answer:
     """Return the one major version ("Show Details of Specific API Version")."""
     media_type = {
@@ -30,10 +35,3 @@ def _version(call: Call) -> dict[str, Any]:
         "updated": "2013-07-23T11:33:21Z",
         "links": [{"rel": "self", "href": f"{call.url}/v2.1/"}],
     }
-
-
-ROUTES = (
-    Route(method="GET", path="/", handler=index, public=True),
-    Route(method="GET", path="/v2.1", handler=show, public=True),
-    Route(method="GET", path="/v2.1/", handler=show, public=True),
-)

@@ -1,1 +1,31 @@
-"""The identity routes."""
+"""The identity API: the routes of its nouns, and how it negotiates versions and reports errors."""
+
+from collections.abc import Mapping
+
+from placement_sched.api.blueprint import Dialect, Face, Seen
+from placement_sched.api.call import Answer
+from placement_sched.api.identity.routes import versions
+from placement_sched.api.microversion import Headers, Version
+from placement_sched.errors import Error
+
+
+class IdentityDialect(Dialect):
+    """keystone's shape: ``{"error": {"code": 403, "message": ..., "title": "Forbidden"}}``."""
+
+    refuses_other_types = True
+
+    def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's
+        """Return the one version there is."""
+        return versions.NEWEST
+
+    def stamps(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
+        """Return the Vary header of keystone."""
+        return {"Vary": "X-Auth-Token"}
+
+    def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:  # noqa: ARG002 - the protocol's
+        """Return the error in keystone's shape."""
+        shown = {"code": status, "message": error.detail, "title": title}
+        return Answer(status=status, body={"error": shown})
+
+
+FACE = Face("identity", IdentityDialect(), (versions.blueprint,))

@@ -1,31 +1,46 @@
-"""The version documents of the identity API, and the refusal of all the rest.
+"""The version documents of the identity API; everything else is 403.
 
-The ``openstack`` client asks for these before some commands, and looks projects and users up
-below them. This service keeps neither: 403 makes the client go by the ids it was given, where
-404 would make it think that the project it names does not exist.
+The ``openstack`` client reads these before some commands, and looks up projects and users below
+them. After 403 it uses the ids it was given; after 404 it would report that the project does not
+exist.
 """
 
 from typing import Any
 
+from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.identity.dialect import NEWEST
-from placement_sched.api.route import Route
+from placement_sched.api.microversion import Version
 from placement_sched.errors import Forbidden
 
+blueprint = Blueprint("versions", __name__)
 
+#: The version that the document announces.
+NEWEST = Version(3, 14)
+
+
+@blueprint.get("/", public=True, success=(300,))
 def choose(call: Call) -> Answer:
     """Return the versions with 300 (Identity API reference, "List versions")."""
     return Answer(status=300, body={"versions": {"values": [_version(call)]}})
 
 
+@blueprint.get("/v3", public=True)
+@blueprint.get("/v3/", public=True)
 def show(call: Call) -> Answer:
     """Return the one version (Identity API reference, "Show v3 version details")."""
     return Answer(body={"version": _version(call)})
 
 
-def refuse(call: Call, below: str) -> Answer:
-    """Refuse whatever is asked of projects, users and tokens."""
-    raise Forbidden(f"{call.base}/v3/{below} is not for you: no identities are kept here.")
+@blueprint.route(
+    "/v3/<path:below>",
+    methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+    public=True,
+    success=(),
+    refusals=(403,),
+)
+def refuse(call: Call, below: str) -> Answer:  # noqa: ARG001 - a handler's
+    """Refuse every request for projects, users and tokens."""
+    raise Forbidden("This service does not store identities; use Keystone.")
 
 
 def _version(call: Call) -> dict[str, Any]:
@@ -38,14 +53,3 @@ def _version(call: Call) -> dict[str, Any]:
             {"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}
         ],
     }
-
-
-ROUTES = (
-    Route(method="GET", path="/", handler=choose, public=True, statuses=(300,)),
-    Route(method="GET", path="/v3", handler=show, public=True),
-    Route(method="GET", path="/v3/", handler=show, public=True),
-    *(
-        Route(method=method, path="/v3/<path:below>", handler=refuse, public=True, statuses=(403,))
-        for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-    ),
-)

@@ -1,1 +1,52 @@
-"""The image routes, one module per noun."""
+"""The image API: the routes of its nouns, and how it negotiates versions and reports errors."""
+
+from collections.abc import Mapping
+
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header
+
+from placement_sched.api.blueprint import Dialect, Face, Seen
+from placement_sched.api.call import Answer
+from placement_sched.api.image.routes import (
+    image_data,
+    image_members,
+    image_schemas,
+    image_tags,
+    images,
+    versions,
+)
+from placement_sched.api.microversion import Headers, Version
+from placement_sched.api.response import HTML, TEXT, page
+from placement_sched.errors import Error
+
+_JSON = "application/json"
+
+
+class ImageDialect(Dialect):
+    """glance's shape: ``{"message": ..., "code": "404 Not Found", "title": "Not Found"}``.
+
+    That is for clients that ask for JSON. As in glance, the answer to ``*/*`` is HTML: glance's own
+    client, which sends that, reads HTML and cannot read this JSON.
+    """
+
+    def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's
+        """Return the one version there is."""
+        return versions.NEWEST
+
+    def stamps(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
+        """Return no headers: the image API's answers have no version."""
+        return {}
+
+    def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
+        """Return the error in glance's shape."""
+        accepted = parse_accept_header(seen.accept, MIMEAccept)
+        kind = accepted.best_match([HTML, _JSON, TEXT]) or _JSON
+        if kind == _JSON:
+            body = {"message": error.detail, "code": f"{status} {title}", "title": title}
+            return Answer(status=status, body=body)
+        return page(kind, status, title, [error.detail])
+
+
+_NOUNS = (versions, images, image_data, image_tags, image_members, image_schemas)
+
+FACE = Face("image", ImageDialect(), [noun.blueprint for noun in _NOUNS])

@@ -1,53 +1,42 @@
-"""Routes of image data, of which there is none: images are described here, not kept."""
+"""Routes of image data, which this service does not store, and of the ways to import it."""
 
+from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.image.viewer import viewer_of
-from placement_sched.api.route import Route
+from placement_sched.api.image.conventions import changed, viewer_of
 from placement_sched.errors import Forbidden, TooMuch
-from placement_sched.model.stored_image import DEACTIVATED
+from placement_sched.model.image import DEACTIVATED
 from placement_sched.operations import images
 
+blueprint = Blueprint("image_data", __name__)
 
+_FILE = "/v2/images/<image_id>/file"
+_BYTES = ("application/octet-stream",)
+
+
+@blueprint.get(_FILE, policy="download_image", success=(204,))
 def download(call: Call, image_id: str) -> Answer:
-    """Return nothing, as for any image without data."""
+    """Return 204, as for any image without data."""
     viewer = viewer_of(call)
-    with call.services.database.read() as connection:
-        image = images.get(connection, image_id.lower(), viewer)
+    image = call.read(images.get, image_id.lower(), viewer)
     if image.status == DEACTIVATED and not viewer.is_admin:
         raise Forbidden(f"The requested image {image.uuid} has been deactivated.")
     return Answer(status=204)
 
 
+@blueprint.put(_FILE, policy="upload_image", data=True, content_types=_BYTES, success=(204,))
 def upload(call: Call, image_id: str) -> Answer:
-    """Take no bytes for the image's data; refuse any."""
-    call.services.database.write(
-        lambda connection: images.own(connection, image_id.lower(), viewer_of(call))
-    )
+    """Accept empty data and refuse any other."""
+    answer = changed(call, images.own, image_id)
     if call.body:
         raise TooMuch(
-            "No image data is stored here: this service keeps what describes images, for the "
+            "No image data is stored here: this service keeps the metadata of images for the "
             "scheduler. Create the image without data, or upload it to glance."
         )
-    return Answer(status=204)
+    return answer
 
 
-_FILE = "/v2/images/<image_id>/file"
-
-ROUTES = (
-    Route(
-        method="GET",
-        path=_FILE,
-        handler=download,
-        policy="download_image",
-        statuses=(204, 401, 403, 404),
-    ),
-    Route(
-        method="PUT",
-        path=_FILE,
-        handler=upload,
-        policy="upload_image",
-        data=True,
-        content_types=("application/octet-stream",),
-        statuses=(204, 401, 403, 404, 413, 415),
-    ),
-)
+@blueprint.get("/v2/info/import", policy="get_image")
+def import_methods(call: Call) -> Answer:  # noqa: ARG001 - every handler's
+    """Return the empty list of import methods (Image API reference, "Image Service Info")."""
+    methods = {"description": "Import methods available.", "type": "array", "value": []}
+    return Answer(body={"import-methods": methods})

@@ -1,42 +1,76 @@
-"""Routes of the schemas that clients read before they speak of images and members."""
+"""Routes of the JSON schemas of images and members, which clients read and validate with."""
 
+from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.image.schemas import image_members, images
-from placement_sched.api.route import Route
+from placement_sched.api.image.conventions import ATTRIBUTES
+from placement_sched.model.document import Json
+from placement_sched.model.naming import UUID
+from placement_sched.schemas.fields import MEMBER_STATUS
+
+blueprint = Blueprint("image_schemas", __name__)
+
+_TEXT: Json = {"type": "string"}
+_DESCRIBED: Json = {"rel": "describedby", "href": "{schema}"}
+_TAGS: Json = {
+    "type": "array",
+    "description": "Words to find the image by.",
+    "items": {"type": "string", "maxLength": 255},
+}
+IMAGE: Json = {
+    "name": "image",
+    "properties": {**ATTRIBUTES, "tags": _TAGS},
+    "additionalProperties": _TEXT,
+    "links": [
+        {"rel": "self", "href": "{self}"},
+        {"rel": "enclosure", "href": "{file}"},
+        _DESCRIBED,
+    ],
+}
+IMAGES: Json = {
+    "name": "images",
+    "properties": {
+        "images": {"type": "array", "items": IMAGE},
+        **dict.fromkeys(("schema", "first", "next"), _TEXT),
+    },
+    "links": [{"rel": "first", "href": "{first}"}, {"rel": "next", "href": "{next}"}, _DESCRIBED],
+}
+MEMBER: Json = {
+    "name": "member",
+    "properties": {
+        "member_id": {**_TEXT, "description": "The project, by id."},
+        "image_id": {**_TEXT, "pattern": UUID, "description": "The image's uuid."},
+        "status": {**MEMBER_STATUS, "description": "Whether the member has accepted the image."},
+        "created_at": {**_TEXT, "description": "When the image was shared."},
+        "updated_at": {**_TEXT, "description": "When the status was changed last."},
+        "schema": {**_TEXT, "readOnly": True},
+    },
+}
+MEMBERS: Json = {
+    "name": "members",
+    "properties": {"members": {"type": "array", "items": MEMBER}, "schema": _TEXT},
+    "links": [_DESCRIBED],
+}
 
 
+@blueprint.get("/v2/schemas/image", policy="get_image")
 def image(call: Call) -> Answer:  # noqa: ARG001 - every handler's
     """Return the schema of an image."""
-    return Answer(body=images.IMAGE)
+    return Answer(body=IMAGE)
 
 
+@blueprint.get("/v2/schemas/images", policy="get_image")
 def image_list(call: Call) -> Answer:  # noqa: ARG001 - every handler's
     """Return the schema of a list of images."""
-    return Answer(body=images.IMAGES)
+    return Answer(body=IMAGES)
 
 
+@blueprint.get("/v2/schemas/member", policy="get_image")
 def member(call: Call) -> Answer:  # noqa: ARG001 - every handler's
     """Return the schema of a member."""
-    return Answer(body=image_members.MEMBER)
+    return Answer(body=MEMBER)
 
 
+@blueprint.get("/v2/schemas/members", policy="get_image")
 def member_list(call: Call) -> Answer:  # noqa: ARG001 - every handler's
     """Return the schema of a list of members."""
-    return Answer(body=image_members.MEMBERS)
-
-
-ROUTES = tuple(
-    Route(
-        method="GET",
-        path=f"/v2/schemas/{name}",
-        handler=handler,
-        policy="get_image",
-        statuses=(200, 401, 403),
-    )
-    for name, handler in (
-        ("image", image),
-        ("images", image_list),
-        ("member", member),
-        ("members", member_list),
-    )
-)
+    return Answer(body=MEMBERS)

@@ -2,16 +2,26 @@
 
 from typing import Any
 
+from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.image.dialect import NEWEST
-from placement_sched.api.route import Route
+from placement_sched.api.microversion import Version
+
+blueprint = Blueprint("versions", __name__)
+
+#: The newest minor version that the document announces.
+NEWEST = Version(2, 9)
 
 
+@blueprint.get("/", public=True, success=(300,))
 def choose(call: Call) -> Answer:
     """Return the versions with 300, as the image API's root does."""
     return Answer(status=300, body=_versions(call))
 
 
+@blueprint.get("/versions", public=True)
+@blueprint.get("/versions/", public=True)
+@blueprint.get("/v2", public=True)
+@blueprint.get("/v2/", public=True)
 def index(call: Call) -> Answer:
     """Return the versions (Image API reference, "List API versions")."""
     return Answer(body=_versions(call))
@@ -29,12 +39,3 @@ def _versions(call: Call) -> dict[str, Any]:
             for minor in range(NEWEST.minor, -1, -1)
         ]
     }
-
-
-ROUTES = (
-    Route(method="GET", path="/", handler=choose, public=True, statuses=(300,)),
-    Route(method="GET", path="/versions", handler=index, public=True),
-    Route(method="GET", path="/versions/", handler=index, public=True),
-    Route(method="GET", path="/v2", handler=index, public=True),
-    Route(method="GET", path="/v2/", handler=index, public=True),
-)

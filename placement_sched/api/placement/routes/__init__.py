@@ -1,1 +1,36 @@
-"""The Placement routes, one module per noun."""
+"""The Placement API: the routes of its nouns, and how it negotiates versions and reports errors."""
+
+from placement_sched.api.blueprint import Face
+from placement_sched.api.placement.dialect import PlacementDialect
+from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.placement.routes import (
+    aggregates,
+    allocation_candidates,
+    allocations,
+    inventories,
+    openapi,
+    reshaper,
+    resource_classes,
+    resource_providers,
+    root,
+    traits,
+    usages,
+)
+
+FACE = Face(
+    "placement",
+    PlacementDialect(VERSIONING),
+    (
+        root.blueprint,
+        resource_providers.blueprint,
+        inventories.blueprint,
+        aggregates.blueprint,
+        traits.blueprint,
+        resource_classes.blueprint,
+        allocations.blueprint,
+        allocation_candidates.blueprint,
+        usages.blueprint,
+        reshaper.blueprint,
+        openapi.blueprint,
+    ),
+)

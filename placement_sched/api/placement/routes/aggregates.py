@@ -3,17 +3,32 @@
 from collections.abc import Iterable
 from typing import Any
 
-from placement_sched.api.call import Answer, Call
-from placement_sched.api.placement import phrases, subject
-from placement_sched.api.placement.last_modified import latest_change
-from placement_sched.api.placement.microversions import AGGREGATE_GENERATIONS, PROVIDER_AGGREGATES
-from placement_sched.api.placement.params import normal_uuid
-from placement_sched.api.placement.schemas import aggregates as schemas
-from placement_sched.api.route import Route
-from placement_sched.db.connection import Connection
-from placement_sched.store import aggregates, resource_providers
+from placement_sched.api.blueprint import Blueprint
+from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.placement import conventions as shared
+from placement_sched.api.placement import microversions as mv
+from placement_sched.api.placement.conventions import INTEGER, UUID, listing, record
+from placement_sched.api.schema import Schemas
+from placement_sched.db.transaction import Connection
+from placement_sched.model.placement.allocation import canonical
+from placement_sched.store.placement import aggregates, resource_providers
+
+blueprint = Blueprint("aggregates", __name__, since=mv.PROVIDER_AGGREGATES)
+
+_PATH = "/resource_providers/<uuid>/aggregates"
+_POLICY = "placement:resource_providers:aggregates"
+
+_WITH_GENERATION = record(aggregates=listing(UUID), resource_provider_generation=INTEGER)
+
+PUT = Schemas((mv.PROVIDER_AGGREGATES, listing(UUID)), (mv.AGGREGATE_GENERATIONS, _WITH_GENERATION))
+
+ANSWER = Schemas(
+    (mv.PROVIDER_AGGREGATES, record(aggregates=listing(UUID))),
+    (mv.AGGREGATE_GENERATIONS, _WITH_GENERATION),
+)
 
 
+@blueprint.get(_PATH, policy=f"{_POLICY}:list", answer=ANSWER)
 def show(call: Call, uuid: str) -> Answer:
     """Return the aggregates of a provider."""
     with call.services.database.read() as connection:
@@ -22,57 +37,35 @@ def show(call: Call, uuid: str) -> Answer:
     return _answer(call, found, provider.generation)
 
 
-def replace(call: Call, uuid: str) -> Answer:
+@blueprint.put(
+    _PATH,
+    policy=f"{_POLICY}:update",
+    body=PUT,
+    subject=shared.existing_provider,
+    refusals=(409,),
+    answer=ANSWER,
+)
+@shared.generation_changed()
+@in_transaction
+def replace(call: Call, connection: Connection, uuid: str) -> Answer:
     """Make these the only aggregates of a provider; those not known yet come to be.
 
     From 1.19 on that needs and bumps the provider's generation; before, it does neither.
     """
-    counted = call.version.has(AGGREGATE_GENERATIONS)
+    counted = call.version.has(mv.AGGREGATE_GENERATIONS)
     given = call.body["aggregates"] if counted else call.body
     generation = call.body["resource_provider_generation"] if counted else None
-    uuids = list(dict.fromkeys(normal_uuid(text) for text in given))
-
-    def work(connection: Connection) -> int:
-        provider = resource_providers.locked_by_uuid(connection, uuid, generation)
-        aggregates.replace(connection, provider.id, uuids, call.now())
-        if counted:
-            resource_providers.bump_generations(connection, [provider.id], call.now())
-        return provider.generation + 1
-
-    with phrases.generation_changed():
-        return _answer(call, uuids, call.services.database.write(work))
+    uuids = list(dict.fromkeys(map(canonical, given)))
+    provider = resource_providers.locked_by_uuid(connection, uuid, generation)
+    aggregates.replace(connection, provider.id, uuids, call.now())
+    if counted:
+        resource_providers.bump_generations(connection, [provider.id], call.now())
+    return _answer(call, uuids, provider.generation + 1)
 
 
 def _answer(call: Call, uuids: Iterable[str], generation: int) -> Answer:
     body: dict[str, Any] = {"aggregates": list(uuids)}
-    if call.version.has(AGGREGATE_GENERATIONS):
+    if call.version.has(mv.AGGREGATE_GENERATIONS):
         body["resource_provider_generation"] = generation
-    # Nothing tells when a membership ended, so an answer is never older than now.
-    return Answer(body=body, last_modified=latest_change(call))
-
-
-_PATH = "/resource_providers/<uuid>/aggregates"
-_POLICY = "placement:resource_providers:aggregates"
-
-ROUTES = (
-    Route(
-        method="GET",
-        path=_PATH,
-        handler=show,
-        policy=f"{_POLICY}:list",
-        since=PROVIDER_AGGREGATES,
-        statuses=(200, 401, 403, 404, 406),
-        answer=schemas.ANSWER,
-    ),
-    Route(
-        method="PUT",
-        path=_PATH,
-        handler=replace,
-        policy=f"{_POLICY}:update",
-        since=PROVIDER_AGGREGATES,
-        body=schemas.PUT,
-        subject=subject.provider,
-        statuses=(200, 400, 401, 403, 404, 409, 415),
-        answer=schemas.ANSWER,
-    ),
-)
+    # The end of a membership has no time, so an answer is never older than now.
+    return shared.dated(call, body)

@@ -1,16 +1,101 @@
 """GET /allocation_candidates: who can serve a request."""
 
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+import orjson
+
+from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.allocation_requests import render
-from placement_sched.api.placement.granular import query_of
-from placement_sched.api.placement.schemas import allocation_candidates as schemas
-from placement_sched.api.route import Route
-from placement_sched.candidates.narrow import whole_trees
+from placement_sched.api.placement.conventions import AMOUNTS, INTEGER, TEXT, UUID, keyed, record
+from placement_sched.api.placement.params import query_of
+from placement_sched.api.schema import REPEATED, Schemas
 from placement_sched.candidates.search import Search, find, prepare
-from placement_sched.candidates.summaries import Shape
+from placement_sched.candidates.single_provider import whole_trees
+from placement_sched.candidates.summaries import SummaryFields
+from placement_sched.db.sql import AT_ONCE, batches
+from placement_sched.model.document import Json
+from placement_sched.model.placement.candidate import AllocationRequest, Layout
+
+blueprint = Blueprint("allocation_candidates", __name__)
+
+_TEXTS = {**TEXT, REPEATED: True}
+# Clients look for this pattern in the error: hence the question mark, which says nothing new.
+_ANY_SUFFIX = "([a-zA-Z0-9_-]{1,64})?"
 
 
+def _queries() -> Iterator[tuple[Version, Json]]:
+    for since, parameters in shared.growing(
+        (mv.ALLOCATION_CANDIDATES, {"resources": TEXT}),
+        (mv.LIMIT, {"limit": {"type": "string", "pattern": "^[1-9][0-9]*$", "minLength": 1}}),
+        (mv.REQUIRED_ON_CANDIDATES, {"required": TEXT}),
+        (mv.MEMBER_OF_ON_CANDIDATES, {"member_of": TEXT}),
+        (mv.REPEATED_MEMBER_OF, {"member_of": _TEXTS}),
+        (mv.GRANULAR_GROUPS, {"group_policy": {"type": "string", "enum": ["none", "isolate"]}}),
+        (mv.IN_TREE_ON_CANDIDATES, {"in_tree": TEXT}),
+        (mv.STRING_SUFFIXES, {}),
+        (mv.ROOT_REQUIRED, {"root_required": TEXT}),
+        (mv.SAME_SUBTREE, {"same_subtree": _TEXTS}),
+        (mv.ANY_TRAITS, {"required": _TEXTS}),
+    ):
+        query = {"type": "object", "properties": parameters, "additionalProperties": False}
+        if since.has(mv.GRANULAR_GROUPS):
+            suffix = _ANY_SUFFIX if since.has(mv.STRING_SUFFIXES) else "([1-9][0-9]*)"
+            grouped = parameters.keys() & {"resources", "required", "member_of", "in_tree"}
+            query["patternProperties"] = {f"^{name}{suffix}$": TEXT for name in sorted(grouped)}
+        else:
+            query["required"] = ["resources"]
+        yield since, query
+
+
+GET = Schemas(*_queries())
+
+_BY_PROVIDER = keyed(shared.UUID_KEY, record(resources=AMOUNTS))
+_REQUEST_1_10 = record(
+    allocations=shared.listing(record(resource_provider=record(uuid=UUID), resources=AMOUNTS))
+)
+_REQUEST_1_12 = record(allocations=_BY_PROVIDER)
+_REQUEST_1_34 = record(
+    allocations=_BY_PROVIDER, mappings=keyed("^[a-zA-Z0-9_-]{0,64}$", shared.listing(UUID))
+)
+_SUMMARY_1_10 = {"resources": keyed(shared.NAME, record(capacity=INTEGER, used=INTEGER))}
+_SUMMARY_1_17 = {**_SUMMARY_1_10, "traits": shared.listing(shared.UPPER_CASE)}
+_SUMMARY_1_29 = {
+    **_SUMMARY_1_17,
+    "parent_provider_uuid": shared.UUID_OR_NULL,
+    "root_provider_uuid": UUID,
+}
+
+
+def _candidates(request: Json, summary: Json) -> Json:
+    # Two ways to place a group may come to the same allocations before mappings distinguish them.
+    requests = {"type": "array", "items": request}
+    summaries = keyed(shared.UUID_KEY, record(**summary))
+    return record(allocation_requests=requests, provider_summaries=summaries)
+
+
+ANSWER = Schemas(
+    (mv.ALLOCATION_CANDIDATES, _candidates(_REQUEST_1_10, _SUMMARY_1_10)),
+    (mv.ALLOCATIONS_BY_PROVIDER_UUID, _candidates(_REQUEST_1_12, _SUMMARY_1_10)),
+    (mv.REQUIRED_ON_CANDIDATES, _candidates(_REQUEST_1_12, _SUMMARY_1_17)),
+    (mv.NESTED_CANDIDATES, _candidates(_REQUEST_1_12, _SUMMARY_1_29)),
+    (mv.MAPPINGS, _candidates(_REQUEST_1_34, _SUMMARY_1_29)),
+)
+
+
+@blueprint.get(
+    "/allocation_candidates",
+    policy="placement:allocation_candidates:list",
+    since=mv.ALLOCATION_CANDIDATES,
+    query=GET,
+    refusals=(404,),
+    answer=ANSWER,
+)
 def list_candidates(call: Call) -> Answer:
     """Return allocation requests and provider summaries (Placement API reference)."""
     services, query = call.services, query_of(call)
@@ -21,7 +106,7 @@ def list_candidates(call: Call) -> Answer:
             connection, search, services.settings, services.random, one_of_a_tree=not sees_trees
         )
         shown = found.providers
-        if sees_trees and search.topology.nested:
+        if sees_trees and search.names.topology.nested:
             shown = whole_trees(connection, shown) if found.trees is None else found.trees
         summaries = services.summaries.render(
             connection, shown, search.names.class_names, _shape(call, search), found.usages
@@ -31,32 +116,69 @@ def list_candidates(call: Call) -> Answer:
     body = b"".join(
         (b'{"allocation_requests":', requests, b',"provider_summaries":', *summaries, b"}")
     )
-    modified = call.now() if call.version.has(mv.LAST_MODIFIED) else None
-    return Answer(body=body, last_modified=modified)
+    return shared.dated(call, body)
 
 
-def _shape(call: Call, search: Search) -> Shape:
+def _shape(call: Call, search: Search) -> SummaryFields:
     """Return what the version shows of each provider: less before 1.17, 1.27 and 1.29."""
     asked = frozenset(
         search.names.classes[name] for group in search.query.groups for name, _ in group.resources
     )
     everything = call.version.has(mv.ALL_CLASSES_IN_SUMMARIES)
-    return Shape(
+    return SummaryFields(
         classes=None if everything else asked,
         traits=call.version.has(mv.REQUIRED_ON_CANDIDATES),
         tree=call.version.has(mv.NESTED_CANDIDATES),
     )
 
 
-ROUTES = (
-    Route(
-        method="GET",
-        path="/allocation_candidates",
-        handler=list_candidates,
-        policy="placement:allocation_candidates:list",
-        since=mv.ALLOCATION_CANDIDATES,
-        query=schemas.GET,
-        statuses=(200, 400, 401, 403, 404, 406),
-        answer=schemas.ANSWER,
-    ),
-)
+#: Stands in a template for the provider in a place; no name of anything has such signs.
+_MARK = "<{}>"
+_MARKED = re.compile(r"<(\d+)>")
+
+
+def render(requests: Iterable[AllocationRequest], version: Version) -> bytes:
+    """Return the JSON list of requests in the form of a microversion.
+
+    It is written once for each layout, then filled in with providers.
+    """
+    rendered = _each(requests, version)
+    joined = [",".join(some).encode() for some in batches(rendered, AT_ONCE)]
+    return b"[%b]" % b",".join(joined)
+
+
+def _each(requests: Iterable[AllocationRequest], version: Version) -> Iterator[str]:
+    templates: dict[int, tuple[list[str], list[int]]] = {}
+    for layout, uuids, _ in requests:
+        template = templates.get(id(layout))
+        if template is None:
+            template = templates[id(layout)] = _template(layout, version)
+        pieces, places = template
+        # One provider alone is the usual case, and comes in thousands.
+        if len(uuids) == 1:
+            yield uuids[0].join(pieces)
+        else:
+            named = (*map(uuids.__getitem__, places), "")
+            yield "".join(chain.from_iterable(zip(pieces, named, strict=True)))
+
+
+def _template(layout: Layout, version: Version) -> tuple[list[str], list[int]]:
+    """Return the JSON of a layout in pieces, and which place's uuid stands between each two."""
+    marks = tuple(_MARK.format(place) for place in range(len(layout.amounts)))
+    document = _as_json(AllocationRequest(layout, marks, marks[0]), version)
+    # What the pattern captures stands at every other place.
+    pieces = _MARKED.split(orjson.dumps(document).decode())
+    return pieces[::2], [int(place) for place in pieces[1::2]]
+
+
+def _as_json(request: AllocationRequest, version: Version) -> Mapping[str, Any]:
+    if version.has(mv.MAPPINGS):
+        return request.as_json()
+    if version.has(mv.ALLOCATIONS_BY_PROVIDER_UUID):
+        return {"allocations": request.as_json()["allocations"]}
+    return {
+        "allocations": [
+            {"resource_provider": {"uuid": uuid}, "resources": dict(amounts)}
+            for uuid, amounts in request.allocations.items()
+        ]
+    }

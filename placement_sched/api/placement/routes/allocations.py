@@ -3,39 +3,133 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from placement_sched.api.call import Answer, Call
-from placement_sched.api.placement.last_modified import latest_change
-from placement_sched.api.placement.microversions import (
-    ALLOCATIONS_BY_PROVIDER_UUID,
-    CONSUMER_GENERATIONS,
-    CONSUMER_TYPES,
-    POST_ALLOCATIONS,
-)
-from placement_sched.api.placement.schemas import allocations as schemas
-from placement_sched.api.route import Route
-from placement_sched.api.schema import is_uuid
-from placement_sched.db.connection import Connection
+from placement_sched.api.blueprint import Blueprint
+from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement import conventions as shared
+from placement_sched.api.placement import microversions as mv
+from placement_sched.api.placement.conventions import INTEGER, TEXT, UUID, UUID_KEY, keyed, record
+from placement_sched.api.schema import Schemas
+from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
-from placement_sched.model.allocation import (
+from placement_sched.model.document import Json
+from placement_sched.model.placement.allocation import (
     UNCHECKED,
     UNKNOWN_TYPE,
     Allocation,
     ConsumerClaim,
     canonical,
 )
-from placement_sched.store import allocations, resource_providers
+from placement_sched.schemas.fields import OWNER
+from placement_sched.schemas.formats import is_uuid
+from placement_sched.schemas.parts import a_list, an_object
+from placement_sched.store.placement import allocations, resource_providers
+
+blueprint = Blueprint("allocations", __name__)
+
+_OF_CONSUMER = "/allocations/<consumer_uuid>"
+
+_RESOURCES = keyed(shared.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
+_LIST = a_list(record(resource_provider=record(uuid=UUID), resources=_RESOURCES), minItems=1)
+# The generation is what GET shows; it is taken, and not looked at.
+_ONE_PROVIDER = an_object({"generation": INTEGER, "resources": _RESOURCES}, "resources")
+_BY_PROVIDER = keyed(UUID_KEY, _ONE_PROVIDER)
+_MAPPINGS: Json = {
+    "type": "object",
+    "minProperties": 1,
+    "patternProperties": {"^[a-zA-Z0-9_-]+$": a_list(UUID, minItems=1)},
+}
+_TYPE = {"type": "string", "pattern": shared.NAME, "minLength": 1, "maxLength": 255}
+
+#: What a claim says beside allocations, by version.
+_BESIDE = dict(
+    shared.growing(
+        (mv.OLDEST, {}),
+        (mv.CONSUMER_PROJECT_AND_USER, {"project_id": OWNER, "user_id": OWNER}),
+        (mv.ALLOCATIONS_BY_PROVIDER_UUID, {}),
+        (mv.CONSUMER_GENERATIONS, {"consumer_generation": {"type": ["integer", "null"]}}),
+        (mv.MAPPINGS, {"mappings": _MAPPINGS}),
+        (mv.CONSUMER_TYPES, {"consumer_type": _TYPE}),
+    )
+)
 
 
+def _claim(allocations: Json, since: Version) -> Json:
+    """Return the schema of one consumer's claim; everything but ``mappings`` is required."""
+    properties = {"allocations": allocations, **_BESIDE[since]}
+    return an_object(properties, *(name for name in properties if name != "mappings"))
+
+
+#: Claims of consumers by uuid as ``POST /allocations`` and the reshaper take them, by version.
+BY_CONSUMER = {
+    since: keyed(UUID_KEY, _claim(_BY_PROVIDER, since), minProperties=1)
+    for since in _BESIDE
+    if since.has(mv.ALLOCATIONS_BY_PROVIDER_UUID)
+}
+
+POST = Schemas(*BY_CONSUMER.items())
+
+#: The allocations of one consumer, where they are not as in POST: later they may be none.
+_OF_ONE = {
+    mv.OLDEST: _LIST,
+    mv.CONSUMER_PROJECT_AND_USER: _LIST,
+    mv.ALLOCATIONS_BY_PROVIDER_UUID: {**_BY_PROVIDER, "minProperties": 1},
+}
+
+PUT = Schemas(*((since, _claim(_OF_ONE.get(since, _BY_PROVIDER), since)) for since in _BESIDE))
+
+_HELD = keyed(UUID_KEY, record(generation=INTEGER, resources=shared.AMOUNTS))
+
+# Only a consumer that holds something has an owner.
+OF_CONSUMER_ANSWER = Schemas(
+    *(
+        (
+            since,
+            {
+                **an_object({"allocations": _HELD, **owner}, "allocations"),
+                "dependentRequired": {name: list(owner) for name in owner},
+            },
+        )
+        for since, owner in shared.growing(
+            (mv.OLDEST, {}),
+            (mv.ALLOCATIONS_BY_PROVIDER_UUID, {"project_id": TEXT, "user_id": TEXT}),
+            (mv.CONSUMER_GENERATIONS, {"consumer_generation": INTEGER}),
+            (mv.CONSUMER_TYPES, {"consumer_type": TEXT}),
+        )
+    )
+)
+
+
+def _of_provider(**held: Json) -> Json:
+    by_consumer = keyed(UUID_KEY, record(resources=shared.AMOUNTS, **held))
+    return record(allocations=by_consumer, resource_provider_generation=INTEGER)
+
+
+OF_PROVIDER_ANSWER = Schemas(
+    (mv.OLDEST, _of_provider()),
+    (mv.CONSUMER_GENERATIONS, _of_provider(consumer_generation=INTEGER)),
+)
+
+
+@blueprint.get(_OF_CONSUMER, policy="placement:allocations:list", answer=OF_CONSUMER_ANSWER)
 def list_of_consumer(call: Call, consumer_uuid: str) -> Answer:
-    """Return what a consumer holds; a consumer nobody knows holds nothing."""
-    with call.services.database.read() as connection:
-        found = allocations.of_consumers(connection, spellings(consumer_uuid))
-    body: dict[str, Any] = {"allocations": _by_provider(found)}
-    if found:
-        body |= _owner(call, found[0])
-    return Answer(body=body, last_modified=latest_change(call, found))
+    """Return what a consumer holds; an unknown consumer holds nothing."""
+    found = call.read(allocations.of_consumers, spellings(consumer_uuid))
+    by_provider: dict[str, dict[str, Any]] = {}
+    for one in found:
+        shown = by_provider.setdefault(
+            one.provider_uuid, {"resources": {}, "generation": one.provider_generation}
+        )
+        shown["resources"][one.resource_class] = one.used
+    owner = _owner(call, found[0]) if found else {}
+    return shared.dated(call, {"allocations": by_provider, **owner}, found)
 
 
+@blueprint.get(
+    "/resource_providers/<uuid>/allocations",
+    policy="placement:resource_providers:allocations:list",
+    answer=OF_PROVIDER_ANSWER,
+)
 def list_of_provider(call: Call, uuid: str) -> Answer:
     """Return what is allocated of a provider, by consumer."""
     with call.services.database.read() as connection:
@@ -49,37 +143,46 @@ def list_of_provider(call: Call, uuid: str) -> Answer:
     for one in found:
         shown = by_consumer.setdefault(one.consumer.uuid, {"resources": {}})
         shown["resources"][one.resource_class] = one.used
-        if call.version.has(CONSUMER_GENERATIONS):
+        if call.version.has(mv.CONSUMER_GENERATIONS):
             shown["consumer_generation"] = one.consumer.generation
     body = {"allocations": by_consumer, "resource_provider_generation": provider.generation}
-    return Answer(body=body, last_modified=latest_change(call, found))
+    return shared.dated(call, body, found)
 
 
+@blueprint.put(
+    _OF_CONSUMER, policy="placement:allocations:update", body=PUT, success=(204,), refusals=(409,)
+)
 def put(call: Call, consumer_uuid: str) -> Answer:
     """Make a consumer hold exactly what the body says."""
     if not is_uuid(consumer_uuid):
         raise Invalid(f"Malformed consumer_uuid: {consumer_uuid}")
     body = call.body
-    if not call.version.has(ALLOCATIONS_BY_PROVIDER_UUID):
+    if not call.version.has(mv.ALLOCATIONS_BY_PROVIDER_UUID):
         # As OpenStack placement has it, the last of several entries for a provider counts.
         by_provider = {one["resource_provider"]["uuid"]: one for one in body["allocations"]}
         body = {**body, "allocations": by_provider}
     return _replace(call, [claim_of(call, consumer_uuid, body)])
 
 
+@blueprint.post(
+    "/allocations",
+    policy="placement:allocations:manage",
+    since=mv.POST_ALLOCATIONS,
+    body=POST,
+    success=(204,),
+    refusals=(404, 409),
+)
 def post(call: Call) -> Answer:
     """Make several consumers hold exactly what the body says: all of it or nothing."""
     return _replace(call, claims_of(call, call.body))
 
 
-def delete(call: Call, consumer_uuid: str) -> Answer:
+@blueprint.delete(_OF_CONSUMER, policy="placement:allocations:delete", success=(204,))
+@in_transaction
+def delete(_call: Call, connection: Connection, consumer_uuid: str) -> Answer:
     """Free everything that a consumer holds."""
-
-    def work(connection: Connection) -> None:
-        if not allocations.remove(connection, spellings(consumer_uuid)):
-            raise NotFound(f"No allocations for consumer '{consumer_uuid}'")
-
-    call.services.database.write(work)
+    if not allocations.remove(connection, spellings(consumer_uuid)):
+        raise NotFound(f"No allocations for consumer '{consumer_uuid}'")
     return Answer(status=204)
 
 
@@ -123,78 +226,21 @@ def spellings(consumer_uuid: str) -> Sequence[str]:
 
 
 def _replace(call: Call, claims: Sequence[ConsumerClaim]) -> Answer:
-    def work(connection: Connection) -> None:
-        allocations.replace(connection, claims, call.now())
-
     database = call.services.database
-    allocates = any(claim.allocations for claim in claims)
-    (database.claim if allocates else database.write)(work)
+    run = database.claim if any(claim.allocations for claim in claims) else database.write
+    run(lambda connection: allocations.replace(connection, claims, call.now()))
     return Answer(status=204)
 
 
-def _by_provider(found: Sequence[Allocation]) -> dict[str, dict[str, Any]]:
-    by_provider: dict[str, dict[str, Any]] = {}
-    for one in found:
-        shown = by_provider.setdefault(
-            one.provider_uuid, {"resources": {}, "generation": one.provider_generation}
-        )
-        shown["resources"][one.resource_class] = one.used
-    return by_provider
-
-
 def _owner(call: Call, held: Allocation) -> dict[str, Any]:
-    """Return what an answer tells of the consumer, as far as the version shows it."""
+    """Return the owner of allocations, as far as the version shows it."""
     consumer, incomplete = held.consumer, call.services.settings.placement
     shown: dict[str, Any] = {}
-    if call.version.has(ALLOCATIONS_BY_PROVIDER_UUID):
+    if call.version.has(mv.ALLOCATIONS_BY_PROVIDER_UUID):
         shown["project_id"] = consumer.project_id or incomplete.incomplete_consumer_project_id
         shown["user_id"] = consumer.user_id or incomplete.incomplete_consumer_user_id
-    if call.version.has(CONSUMER_GENERATIONS):
+    if call.version.has(mv.CONSUMER_GENERATIONS):
         shown["consumer_generation"] = consumer.generation
-    if call.version.has(CONSUMER_TYPES):
+    if call.version.has(mv.CONSUMER_TYPES):
         shown["consumer_type"] = consumer.consumer_type or UNKNOWN_TYPE
     return shown
-
-
-ROUTES: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="/allocations/<consumer_uuid>",
-        handler=list_of_consumer,
-        policy="placement:allocations:list",
-        statuses=(200, 401, 403, 406),
-        answer=schemas.OF_CONSUMER_ANSWER,
-    ),
-    Route(
-        method="PUT",
-        path="/allocations/<consumer_uuid>",
-        handler=put,
-        policy="placement:allocations:update",
-        body=schemas.PUT,
-        statuses=(204, 400, 401, 403, 409, 415),
-    ),
-    Route(
-        method="DELETE",
-        path="/allocations/<consumer_uuid>",
-        handler=delete,
-        policy="placement:allocations:delete",
-        statuses=(204, 401, 403, 404),
-    ),
-    Route(
-        method="POST",
-        path="/allocations",
-        handler=post,
-        policy="placement:allocations:manage",
-        since=POST_ALLOCATIONS,
-        body=schemas.POST,
-        statuses=(204, 400, 401, 403, 404, 409, 415),
-    ),
-    Route(
-        method="GET",
-        path="/resource_providers/<uuid>/allocations",
-        handler=list_of_provider,
-        policy="placement:resource_providers:allocations:list",
-        statuses=(200, 401, 403, 404, 406),
-        answer=schemas.OF_PROVIDER_ANSWER,
-    ),
-)

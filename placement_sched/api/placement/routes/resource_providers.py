@@ -5,138 +5,187 @@ from uuid import uuid4
 
 import orjson
 
-from placement_sched.api.call import Answer, Call
-from placement_sched.api.placement import subject
-from placement_sched.api.placement.last_modified import latest_change
-from placement_sched.api.placement.microversions import (
-    ALLOCATIONS_LINK,
-    NESTED_PROVIDERS,
-    POST_PROVIDER_BODY,
-    PROVIDER_AGGREGATES,
-    REPARENTING,
-    TRAITS,
-)
-from placement_sched.api.placement.params import (
-    normal_uuid,
-    parse_member_of,
-    parse_resources,
-    parse_traits,
-)
-from placement_sched.api.placement.schemas import resource_providers as schemas
-from placement_sched.api.route import Route
-from placement_sched.db.connection import Connection
-from placement_sched.model.provider import Provider
-from placement_sched.store import provider_search, provider_trees, resource_providers
-from placement_sched.store.provider_search import ProviderQuery
+from placement_sched.api.blueprint import Blueprint
+from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement import conventions as shared
+from placement_sched.api.placement import microversions as mv
+from placement_sched.api.placement.conventions import INTEGER, TEXT, UUID, UUID_OR_NULL, record
+from placement_sched.api.placement.params import parse_member_of, parse_resources, parse_traits
+from placement_sched.api.schema import REPEATED, Schemas
+from placement_sched.db.transaction import Connection
+from placement_sched.model.document import Json
+from placement_sched.model.placement.allocation import canonical
+from placement_sched.model.placement.provider import Provider
+from placement_sched.schemas.fields import PROVIDER_NAME
+from placement_sched.schemas.parts import an_object
+from placement_sched.store.placement import provider_search, provider_trees, resource_providers
+from placement_sched.store.placement.provider_search import ProviderQuery
 
 #: What an answer links to, in this order, and since when.
 _LINKS = (
-    ("inventories", None),
-    ("usages", None),
-    ("aggregates", PROVIDER_AGGREGATES),
-    ("traits", TRAITS),
-    ("allocations", ALLOCATIONS_LINK),
+    ("inventories", mv.OLDEST),
+    ("usages", mv.OLDEST),
+    ("aggregates", mv.PROVIDER_AGGREGATES),
+    ("traits", mv.TRAITS),
+    ("allocations", mv.ALLOCATIONS_LINK),
 )
 _MARK = "{uuid}"
 
+blueprint = Blueprint("resource_providers", __name__)
 
-def index(call: Call) -> Answer:
-    """Return the providers that the query asks for."""
-    with call.services.database.read() as connection:
-        found = provider_search.search(connection, _query(call))
-    links = _links(call)
-    return Answer(
-        body={"resource_providers": [_shown(call, provider, links) for provider in found]},
-        last_modified=latest_change(call, found),
+_ALL = "/resource_providers"
+_ONE = "/resource_providers/<uuid>"
+_POLICY = "placement:resource_providers"
+
+# In a query a uuid has to be written with its hyphens.
+_HYPHENATED = {
+    "type": "string",
+    "pattern": "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
+}
+_TEXTS = {**TEXT, REPEATED: True}
+_PARENT = {"parent_provider_uuid": UUID_OR_NULL}
+
+
+def _body(**properties: Json) -> Schemas:
+    return Schemas(
+        (mv.OLDEST, an_object(properties, "name")),
+        (mv.NESTED_PROVIDERS, an_object({**properties, **_PARENT}, "name")),
     )
 
 
-def _query(call: Call) -> ProviderQuery:
+# An existing provider may be given an empty name, a new one may not.
+POST = _body(name={**PROVIDER_NAME, "minLength": 1}, uuid=UUID)
+
+PUT = _body(name=PROVIDER_NAME)
+
+LIST = Schemas(
+    *(
+        (since, an_object(parameters))
+        for since, parameters in shared.growing(
+            (mv.OLDEST, {"name": TEXT, "uuid": _HYPHENATED}),
+            (mv.MEMBER_OF_ON_PROVIDERS, {"member_of": TEXT}),
+            (mv.RESOURCES_ON_PROVIDERS, {"resources": TEXT}),
+            (mv.NESTED_PROVIDERS, {"in_tree": _HYPHENATED}),
+            (mv.REQUIRED_ON_PROVIDERS, {"required": TEXT}),
+            (mv.REPEATED_MEMBER_OF, {"member_of": _TEXTS}),
+            (mv.ANY_TRAITS, {"required": _TEXTS}),
+        )
+    )
+)
+
+
+def _answer(since: Version) -> Json:
+    """Return the schema of a provider from a version on."""
+    relations = (rel for rel, known in _LINKS if since.has(known))
+    tree = {**_PARENT, "root_provider_uuid": UUID} if since.has(mv.NESTED_PROVIDERS) else {}
+    links = shared.links("self", *relations)
+    return record(uuid=UUID, name=TEXT, generation=INTEGER, links=links, **tree)
+
+
+_CHANGED = {known for _, known in _LINKS} | {mv.NESTED_PROVIDERS}
+
+ANSWER = Schemas(*((since, _answer(since)) for since in _CHANGED))
+
+LIST_ANSWER = Schemas(
+    *((since, record(resource_providers=shared.listing(_answer(since)))) for since in _CHANGED)
+)
+
+
+@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
+def index(call: Call) -> Answer:
+    """Return the providers that the query asks for."""
     resources = call.value("resources")
-    return ProviderQuery(
+    query = ProviderQuery(
         name=call.value("name"),
         uuid=call.value("uuid"),
         in_tree=call.value("in_tree"),
-        # Of several faults the one told is the one that OpenStack placement tells.
+        # Of several faults the one is reported that OpenStack placement reports.
         aggregates=parse_member_of(call.values("member_of"), call.version),
         traits=parse_traits(call.values("required"), call.version),
         resources={} if resources is None else parse_resources(resources),
     )
+    found, links = call.read(provider_search.search, query), _links(call)
+    shown = [_shown(call, provider, links) for provider in found]
+    return shared.dated(call, {"resource_providers": shown}, found)
 
 
+@blueprint.post(
+    _ALL,
+    policy=f"{_POLICY}:create",
+    until=mv.POST_PROVIDER_BODY.before,
+    body=POST,
+    success=(201,),
+    refusals=(409,),
+    located=(201,),
+)
+@blueprint.post(
+    _ALL,
+    policy=f"{_POLICY}:create",
+    since=mv.POST_PROVIDER_BODY,
+    body=POST,
+    refusals=(409,),
+    located=(200,),
+    answer=ANSWER,
+)
 def create(call: Call) -> Answer:
     """Create a provider; with a parent it joins that one's tree."""
-    uuid = normal_uuid(call.body["uuid"]) if "uuid" in call.body else str(uuid4())
-    parent = call.body.get("parent_provider_uuid")
-
-    def work(connection: Connection) -> Provider:
-        return provider_trees.create(
-            connection, uuid=uuid, name=call.body["name"], parent_uuid=parent, now=call.now()
-        )
-
-    provider = call.services.database.write(work)
-    headers = {"Location": f"{call.url}{_path(provider)}"}
-    if not call.version.has(POST_PROVIDER_BODY):
-        return Answer(status=201, headers=headers)
-    return Answer(
-        body=shown(call, provider),
-        headers=headers,
-        last_modified=latest_change(call, [provider]),
+    provider = call.write(
+        provider_trees.create,
+        uuid=canonical(call.body["uuid"]) if "uuid" in call.body else str(uuid4()),
+        name=call.body["name"],
+        parent_uuid=call.body.get("parent_provider_uuid"),
+        now=call.now(),
     )
+    headers = {"Location": f"{call.url}/resource_providers/{provider.uuid}"}
+    if not call.version.has(mv.POST_PROVIDER_BODY):
+        return Answer(status=201, headers=headers)
+    return _one(call, provider, headers=headers)
 
 
+@blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ANSWER)
 def show(call: Call, uuid: str) -> Answer:
     """Return one provider."""
-    with call.services.database.read() as connection:
-        provider = resource_providers.by_uuid(connection, uuid)
-    return Answer(body=shown(call, provider), last_modified=latest_change(call, [provider]))
+    return _one(call, call.read(resource_providers.by_uuid, uuid))
 
 
-def update(call: Call, uuid: str) -> Answer:
+@blueprint.put(
+    _ONE,
+    policy=f"{_POLICY}:update",
+    body=PUT,
+    subject=shared.existing_provider,
+    refusals=(409,),
+    answer=ANSWER,
+)
+@in_transaction
+def update(call: Call, connection: Connection, uuid: str) -> Answer:
     """Rename a provider and, where the version knows parents, move it to another parent."""
-
-    def work(connection: Connection) -> Provider:
-        if "parent_provider_uuid" in call.body:
-            provider_trees.move(
-                connection,
-                uuid,
-                call.body["parent_provider_uuid"],
-                anywhere=call.version.has(REPARENTING),
-                now=call.now(),
-            )
-        provider = resource_providers.locked_by_uuid(connection, uuid)
-        resource_providers.rename(connection, provider, name=call.body["name"], now=call.now())
-        return resource_providers.by_uuid(connection, uuid)
-
-    provider = call.services.database.write(work)
-    return Answer(body=shown(call, provider), last_modified=latest_change(call, [provider]))
+    if "parent_provider_uuid" in call.body:
+        parent, anywhere = call.body["parent_provider_uuid"], call.version.has(mv.REPARENTING)
+        provider_trees.move(connection, uuid, parent, anywhere=anywhere, now=call.now())
+    provider = resource_providers.locked_by_uuid(connection, uuid)
+    resource_providers.rename(connection, provider, name=call.body["name"], now=call.now())
+    return _one(call, resource_providers.by_uuid(connection, uuid))
 
 
+@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
 def remove(call: Call, uuid: str) -> Answer:
     """Delete a provider with its inventories, traits and memberships."""
-
-    def work(connection: Connection) -> None:
-        provider_trees.remove(connection, uuid)
-
-    call.services.database.write(work)
+    call.write(provider_trees.remove, uuid)
     return Answer(status=204)
 
 
-def shown(call: Call, provider: Provider) -> dict[str, Any]:
-    """Return a provider as the request's version shows it."""
-    return _shown(call, provider, _links(call))
+def _one(call: Call, provider: Provider, **more: Any) -> Answer:
+    return shared.dated(call, _shown(call, provider, _links(call)), [provider], **more)
 
 
 def _links(call: Call) -> str:
     """Return the links of any provider in JSON, with a mark where its uuid belongs."""
     path = f"{call.base}/resource_providers/{_MARK}"
-    links = [{"rel": "self", "href": path}]
-    links += [
-        {"rel": rel, "href": f"{path}/{rel}"}
-        for rel, since in _LINKS
-        if since is None or call.version.has(since)
+    others = [
+        {"rel": rel, "href": f"{path}/{rel}"} for rel, since in _LINKS if call.version.has(since)
     ]
-    return orjson.dumps(links).decode()
+    return orjson.dumps([{"rel": "self", "href": path}, *others]).decode()
 
 
 def _shown(call: Call, provider: Provider, links: str) -> dict[str, Any]:
@@ -147,74 +196,7 @@ def _shown(call: Call, provider: Provider, links: str) -> dict[str, Any]:
         # Ready-made, since they are most of a long list.
         "links": orjson.Fragment(links.replace(_MARK, provider.uuid)),
     }
-    if call.version.has(NESTED_PROVIDERS):
+    if call.version.has(mv.NESTED_PROVIDERS):
         document["parent_provider_uuid"] = provider.parent_uuid
         document["root_provider_uuid"] = provider.root_uuid
     return document
-
-
-def _path(provider: Provider) -> str:
-    return f"/resource_providers/{provider.uuid}"
-
-
-_ALL = "/resource_providers"
-_ONE = "/resource_providers/<uuid>"
-_POLICY = "placement:resource_providers"
-
-ROUTES = (
-    Route(
-        method="GET",
-        path=_ALL,
-        handler=index,
-        policy=f"{_POLICY}:list",
-        query=schemas.LIST,
-        statuses=(200, 400, 401, 403, 406),
-        answer=schemas.LIST_ANSWER,
-    ),
-    Route(
-        method="POST",
-        path=_ALL,
-        handler=create,
-        policy=f"{_POLICY}:create",
-        until=POST_PROVIDER_BODY.before,
-        body=schemas.POST,
-        statuses=(201, 400, 401, 403, 409, 415),
-        located=(201,),
-    ),
-    Route(
-        method="POST",
-        path=_ALL,
-        handler=create,
-        policy=f"{_POLICY}:create",
-        since=POST_PROVIDER_BODY,
-        body=schemas.POST,
-        statuses=(200, 400, 401, 403, 409, 415),
-        located=(200,),
-        answer=schemas.ANSWER,
-    ),
-    Route(
-        method="GET",
-        path=_ONE,
-        handler=show,
-        policy=f"{_POLICY}:show",
-        statuses=(200, 401, 403, 404, 406),
-        answer=schemas.ANSWER,
-    ),
-    Route(
-        method="PUT",
-        path=_ONE,
-        handler=update,
-        policy=f"{_POLICY}:update",
-        body=schemas.PUT,
-        subject=subject.provider,
-        statuses=(200, 400, 401, 403, 404, 409, 415),
-        answer=schemas.ANSWER,
-    ),
-    Route(
-        method="DELETE",
-        path=_ONE,
-        handler=remove,
-        policy=f"{_POLICY}:delete",
-        statuses=(204, 401, 403, 404, 409),
-    ),
-)

@@ -1,12 +1,22 @@
 """The version document of the Placement API."""
 
+from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.placement.last_modified import latest_change
+from placement_sched.api.placement.conventions import TEXT, dated, links, listing, record
 from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.schemas import root as schemas
-from placement_sched.api.route import Route
+from placement_sched.api.schema import Schemas
+
+blueprint = Blueprint("root", __name__)
+
+_NUMBER = {"type": "string", "pattern": r"^[0-9]+\.[0-9]+$"}
+_VERSION = record(
+    id=TEXT, min_version=_NUMBER, max_version=_NUMBER, status=TEXT, links=links("self")
+)
+
+SHOW_ANSWER = Schemas(record(versions=listing(_VERSION)))
 
 
+@blueprint.get("/", public=True, answer=SHOW_ANSWER)
 def show(call: Call) -> Answer:
     """Return the versions served (Placement API reference, "List Versions")."""
     document = {
@@ -17,16 +27,4 @@ def show(call: Call) -> Answer:
         # Relative, and so right behind a proxy that knows this service by another prefix.
         "links": [{"rel": "self", "href": ""}],
     }
-    return Answer(body={"versions": [document]}, last_modified=latest_change(call))
-
-
-ROUTES = (
-    Route(
-        method="GET",
-        path="/",
-        handler=show,
-        public=True,
-        statuses=(200, 400, 406),
-        answer=schemas.SHOW_ANSWER,
-    ),
-)
+    return dated(call, {"versions": [document]})

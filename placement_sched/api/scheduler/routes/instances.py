@@ -1,130 +1,93 @@
-"""Routes of instances: what is where, as it was recorded."""
+"""Routes of recorded instances."""
 
-from dataclasses import fields
-from typing import Any
+from dataclasses import fields, replace
 
-from placement_sched.api.addressed import usual
-from placement_sched.api.call import Answer, Call
-from placement_sched.api.route import Route
-from placement_sched.api.scheduler.paging import limit_and_marker, page
-from placement_sched.api.scheduler.schemas import instances as schemas
-from placement_sched.db.connection import Connection
-from placement_sched.model import shape
+from placement_sched.api.blueprint import Blueprint
+from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.paging import limit_and_marker, page
+from placement_sched.api.schema import Schemas
+from placement_sched.db.transaction import Connection
+from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
+from placement_sched.model.naming import usual_uuid
 from placement_sched.operations import instances as operations
-from placement_sched.scheduler import stored
-from placement_sched.store import instances
+from placement_sched.scheduler.requests import reading
+from placement_sched.schemas import formats, parts
+from placement_sched.store.compute import instances
 
 #: What an answer leaves out, so that it can be sent again as a record.
 _OURS = {"created_at", "updated_at", "decision_uuid"}
 _SHOWN = tuple(field.name for field in fields(Instance) if field.name not in _OURS)
+_NAMES = ("host", "node", "project_id", "user_id")
+_STATES = ("vm_state", "task_state")
+_FILTERS = ("host", "node", "project_id")
 
-
-def record(call: Call, uuid: str) -> Answer:
-    """Record an instance as it is now; what is left out is not known of it any more."""
-    uuid = shape.read(shape.uuid, uuid, "uuid")
-
-    def work(connection: Connection) -> Instance:
-        flavor = stored.flavor_for_record(connection, call.body.get("flavor"))
-        instance = _instance(uuid, {**call.body, "flavor": flavor})
-        return operations.record(connection, instance, call.now())
-
-    return Answer(body=_shown(call.services.database.write(work)))
-
-
-def _instance(uuid: str, body: dict[str, Any]) -> Instance:
-    group = body.get("server_group")
-    return Instance(
-        uuid=uuid,
-        host=body.get("host"),
-        node=body.get("node"),
-        project_id=body.get("project_id"),
-        user_id=body.get("user_id"),
-        display_name=body.get("display_name") or uuid,
-        vm_state=body.get("vm_state"),
-        task_state=body.get("task_state"),
-        flavor=body["flavor"],
-        image=_object(body.get("image")),
-        server_group=None if group is None else shape.read(shape.uuid, group, "$.server_group"),
-        decision_uuid=None,
-    )
-
-
-def _object(given: dict[str, Any] | str | None) -> dict[str, Any] | None:
-    """Return an image given whole, or one of which only the id is known."""
-    return {"id": given} if isinstance(given, str) else given
-
-
-def index(call: Call) -> Answer:
-    """Return the instances, of a host, node or project if asked, by uuid and page."""
-    limit, marker = limit_and_marker(call)
-    with call.services.database.read() as connection:
-        found = instances.search(
-            connection,
-            host=call.value("host"),
-            node=call.value("node"),
-            project_id=call.value("project_id"),
-            after=marker,
-            limit=limit,
-        )
-    return page(call, "instances", [_shown(instance) for instance in found])
-
-
-def show(call: Call, uuid: str) -> Answer:
-    """Return one instance."""
-    with call.services.database.read() as connection:
-        instance = instances.by_uuid(connection, usual(uuid))
-    return Answer(body=_shown(instance))
-
-
-def remove(call: Call, uuid: str) -> Answer:
-    """Forget an instance and free its allocations."""
-
-    def work(connection: Connection) -> None:
-        operations.remove(connection, usual(uuid))
-
-    call.services.database.write(work)
-    return Answer(status=204)
-
-
-def _shown(instance: Instance) -> dict[str, Any]:
-    """Return an instance in the form of a record."""
-    return {name: getattr(instance, name) for name in _SHOWN}
-
+blueprint = Blueprint("instances", __name__)
 
 _ALL = "/v1/instances"
 _ONE = "/v1/instances/<uuid>"
 _POLICY = "scheduler:instances"
 
-ROUTES = (
-    Route(
-        method="GET",
-        path=_ALL,
-        handler=index,
-        policy=f"{_POLICY}:list",
-        query=schemas.LIST,
-        statuses=(200, 400, 401, 403, 406),
-    ),
-    Route(
-        method="GET",
-        path=_ONE,
-        handler=show,
-        policy=f"{_POLICY}:show",
-        statuses=(200, 401, 403, 404, 406),
-    ),
-    Route(
-        method="PUT",
-        path=_ONE,
-        handler=record,
-        policy=f"{_POLICY}:record",
-        body=schemas.PUT,
-        statuses=(200, 400, 401, 403, 413, 415),
-    ),
-    Route(
-        method="DELETE",
-        path=_ONE,
-        handler=remove,
-        policy=f"{_POLICY}:delete",
-        statuses=(204, 401, 403, 404),
-    ),
+_INSTANCE = parts.an_object(
+    {
+        **dict.fromkeys((*_NAMES, "display_name"), parts.NULLABLE_NAME),
+        **dict.fromkeys(_STATES, parts.NULLABLE_TEXT),
+        "flavor": parts.or_null(parts.or_id(parts.FLAVOR)),
+        "image": parts.or_null(parts.or_id(parts.IMAGE)),
+        "server_group": parts.NULLABLE_UUID,
+    }
 )
+PUT = Schemas(_INSTANCE)
+LIST = Schemas(parts.an_object(dict.fromkeys(_FILTERS, parts.NAME) | parts.PAGING))
+
+
+@blueprint.put(_ONE, policy=f"{_POLICY}:record", body=PUT)
+def record(call: Call, uuid: str) -> Answer:
+    """Record an instance; fields that are omitted are cleared."""
+    return _recorded(call, _instance(formats.read(formats.uuid, uuid, "uuid"), call.body))
+
+
+@in_transaction
+def _recorded(call: Call, connection: Connection, instance: Instance) -> Answer:
+    flavor = reading.flavor_for_record(connection, call.body.get("flavor"))
+    instance = replace(instance, flavor=flavor)
+    return Answer(body=_shown(operations.record(connection, instance, call.now())))
+
+
+def _instance(uuid: str, body: Json) -> Instance:
+    group, image = body.get("server_group"), body.get("image")
+    return Instance(
+        uuid=uuid,
+        **{name: body.get(name) for name in (*_NAMES, *_STATES)},
+        display_name=body.get("display_name") or uuid,
+        flavor=None,  # what a name stands for is looked up in the transaction
+        image={"id": image} if isinstance(image, str) else image,
+        server_group=None if group is None else formats.read(formats.uuid, group, "$.server_group"),
+        decision_uuid=None,
+    )
+
+
+@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)
+def index(call: Call) -> Answer:
+    """List instances by uuid, of one host, node or project if requested."""
+    limit, marker = limit_and_marker(call)
+    filters = {name: call.value(name) for name in _FILTERS}
+    found = call.read(instances.search, **filters, after=marker, limit=limit)
+    return page(call, "instances", [_shown(instance) for instance in found])
+
+
+@blueprint.get(_ONE, policy=f"{_POLICY}:show")
+def show(call: Call, uuid: str) -> Answer:
+    """Return one instance."""
+    return Answer(body=_shown(call.read(instances.by_uuid, usual_uuid(uuid))))
+
+
+@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,))
+def remove(call: Call, uuid: str) -> Answer:
+    """Delete an instance and its allocations."""
+    call.write(operations.remove, usual_uuid(uuid))
+    return Answer(status=204)
+
+
+def _shown(instance: Instance) -> Json:
+    return {name: getattr(instance, name) for name in _SHOWN}

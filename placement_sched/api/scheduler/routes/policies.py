@@ -1,36 +1,22 @@
-"""Routes of scheduler policies: what requests may come under, and with which options."""
+"""Routes of scheduling policies and their options."""
 
+from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.route import Route
 
-
-def index(call: Call) -> Answer:
-    """Return every policy, the default one first."""
-    return Answer(body={"policies": call.services.scheduler.policies()})
-
-
-def show(call: Call, name: str) -> Answer:
-    """Return one policy."""
-    return Answer(body=call.services.scheduler.policy(name))
-
+blueprint = Blueprint("policies", __name__)
 
 _ALL = "/v1/policies"
 _ONE = "/v1/policies/<name>"
 _POLICY = "scheduler:policies"
 
-ROUTES = (
-    Route(
-        method="GET",
-        path=_ALL,
-        handler=index,
-        policy=f"{_POLICY}:list",
-        statuses=(200, 401, 403, 406),
-    ),
-    Route(
-        method="GET",
-        path=_ONE,
-        handler=show,
-        policy=f"{_POLICY}:show",
-        statuses=(200, 401, 403, 404, 406),
-    ),
-)
+
+@blueprint.get(_ALL, policy=f"{_POLICY}:list")
+def index(call: Call) -> Answer:
+    """List all policies, the default one first."""
+    return Answer(body={"policies": call.services.scheduler.policies()})
+
+
+@blueprint.get(_ONE, policy=f"{_POLICY}:show")
+def show(call: Call, name: str) -> Answer:
+    """Return one policy."""
+    return Answer(body=call.services.scheduler.policy(name))

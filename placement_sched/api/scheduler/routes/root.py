@@ -1,28 +1,19 @@
-"""What the scheduler API serves."""
+"""The document of the scheduler API."""
 
-from collections.abc import Iterable
-
+from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.route import Route
+
+#: The first parts of the paths below ``/v1/``.
+_READ = ("compute_nodes", "decisions", "instances", "policies")
+_ASKED = ("select_destinations", "explain")
+
+blueprint = Blueprint("root", __name__)
 
 
-def routes_above(routes: Iterable[Route]) -> tuple[Route, ...]:
-    """Return the routes of the document that lists the resources of ``routes``."""
-    # The first part of a path below /v1/ is a resource.
-    resources = tuple(dict.fromkeys(route.path.split("/")[2] for route in routes))
-
-    def show(call: Call) -> Answer:
-        """Return the resources and where they are."""
-        links = {name: f"{call.base}/v1/{name}" for name in resources}
-        return Answer(body={"id": "v1", "status": "CURRENT", "resources": links})
-
-    return tuple(
-        Route(
-            method="GET",
-            path=path,
-            handler=show,
-            policy="scheduler:root:show",
-            statuses=(200, 401, 406),
-        )
-        for path in ("/", "/v1", "/v1/")
-    )
+@blueprint.get("/", policy="scheduler:root:show")
+@blueprint.get("/v1", policy="scheduler:root:show")
+@blueprint.get("/v1/", policy="scheduler:root:show")
+def show(call: Call) -> Answer:
+    """Return the resources and their addresses."""
+    links = {name: f"{call.base}/v1/{name}" for name in (*_READ, *_ASKED)}
+    return Answer(body={"id": "v1", "status": "CURRENT", "resources": links})

@@ -1,24 +1,27 @@
-"""POST /select_destinations: place instances."""
+"""POST /select_destinations places instances; POST /explain shows how it would, and why."""
 
+from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.route import Route
-from placement_sched.api.scheduler import hints, placing
-from placement_sched.api.scheduler.schemas import select_destinations as schemas
+from placement_sched.api.scheduler import placing
+
+blueprint = Blueprint("select_destinations", __name__)
+
+_POLICY = "scheduler:select_destinations"
 
 
+@blueprint.post(
+    "/v1/select_destinations", policy=_POLICY, body=placing.SELECT, refusals=(404, 409, 500)
+)
 def select(call: Call) -> Answer:
     """Return the hosts chosen for the request spec, allocated unless ``claim`` is false."""
-    hints.check(call)
+    placing.check_policy_hint(call)
     return Answer(body=placing.select(call.services.scheduler, call.body, call.ids))
 
 
-ROUTES = (
-    Route(
-        method="POST",
-        path="/v1/select_destinations",
-        handler=select,
-        policy="scheduler:select_destinations",
-        body=schemas.POST,
-        statuses=(200, 400, 403, 404, 409, 500, 503),
-    ),
+@blueprint.post(
+    "/v1/explain", policy="scheduler:explain", body=placing.EXPLAIN, refusals=(404, 500)
 )
+def explain(call: Call) -> Answer:
+    """Return the funnel of a request and the hosts it would get; nothing is claimed."""
+    placing.check_policy_hint(call)
+    return Answer(body=placing.explain(call.services.scheduler, call.body))

@@ -10,8 +10,7 @@ from typing import ClassVar
 
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.folder import classes_in
-from placement_sched.scheduler.plugin import SchedulerPlugin
+from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 
 
 class BasePolicySelector(SchedulerPlugin):

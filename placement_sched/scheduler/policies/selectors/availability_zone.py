@@ -1,8 +1,7 @@
 """Selects by availability zone."""
 
-from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.host_aggregate import HostAggregate, zones
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.zones import zones
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 

@@ -14,7 +14,7 @@ def policy_hint(spec_obj: RequestSpec) -> str | None:
 class HintSelector(BasePolicySelector):
     """Selects the aggregates of the policy that the scheduler hint ``sched_policy`` names.
 
-    Goes with AggregateSchedulerPolicyConfigurationFilter. Who may use the hint is told by the
+    Goes with AggregateSchedulerPolicyConfigurationFilter. Who may use the hint is decided by the
     policy rule ``scheduler:policies:hint``.
     """
 

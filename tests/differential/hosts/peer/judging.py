@@ -45,10 +45,7 @@ class Nova:
     def answer(self, told):
         """Return what nova says of a case, or which classes there are to be asked."""
         if "classes" in told:
-            return {
-                "filters": [*self._filter_classes],
-                "weighers": [*self._weigher_classes],
-            }
+            return {"filters": [*self._filter_classes], "weighers": [*self._weigher_classes]}
         timeutils.set_time_override(datetime.fromisoformat(told["now"]))
         with _options(told["options"]), _no_databases():
             hosts = states.states_of(told)

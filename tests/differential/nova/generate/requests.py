@@ -74,11 +74,7 @@ class Asked:
 
     def as_json(self) -> dict[str, Any]:
         """Return what nova's side is sent."""
-        return {
-            "request_spec": self.request_spec,
-            "options": self.options,
-            **self.cloud.as_json(),
-        }
+        return {"request_spec": self.request_spec, "options": self.options, **self.cloud.as_json()}
 
     def kept(self) -> dict[str, Any]:
         """Return the form in which a case is kept: the nodes are always the same."""

@@ -41,7 +41,7 @@ class Facts:
             objects.service, "get_minimum_version_all_cells", return_value=self._version
         )
 
-    def get_compute_nodes_by_host_or_node(self, _context, host, node, cell=None):  # noqa: ARG002
+    def get_compute_nodes_by_host_or_node(self, _context, host, node, cell=None):
         """Return the nodes of a host, of a name, or of both, as nova's host manager does."""
         return [
             one

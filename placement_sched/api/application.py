@@ -1,0 +1,300 @@
+"""The Flask application, and the one order in which it checks requests.
+
+On every face:
+
+1. the caller is known (401);
+2. the microversion is well formed (400) and served (406);
+3. a body has a type (400), the database answers (503);
+4. path (404), method (405) and microversion (404) lead to a route;
+5. the body is of a type that the route takes (415), the client accepts JSON (406);
+6. the policy allows it (403);
+7. names (404), query string (400) and body (400) are valid.
+
+Only then the handler is called. What fails is reported by the face's own dialect. Extensions of
+Flask may be added as to any application: their ``before_request`` functions run after step 3.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, cast
+
+import flask
+from flask.globals import request_ctx
+from flask.sessions import NullSession, SessionInterface
+from webob.acceptparse import create_accept_header
+from werkzeug import exceptions
+from werkzeug.routing import MapAdapter, Rule
+
+from placement_sched.api.auth import STRATEGIES, Identity
+from placement_sched.api.blueprint import Face, Route, RouteRule, Seen
+from placement_sched.api.call import Answer, Call, Services
+from placement_sched.api.errors import NOT_FOUND, RETRY_AFTER, MethodNotAllowed, TooLarge, status_of
+from placement_sched.api.metrics import Asked, note
+from placement_sched.api.microversion import NotAcceptable, Version
+from placement_sched.api.request import OrjsonProvider, Pairs, Request, origin_of
+from placement_sched.api.response import JSON, Response, plain_error
+from placement_sched.api.schema import shortened
+from placement_sched.errors import Error, Invalid, NotFound
+
+LOG = logging.getLogger(__name__)
+
+#: What most clients send, which need not be taken apart.
+_TAKES_JSON = frozenset((JSON, "*/*"))
+#: The most that an error says, in characters: it may repeat what was asked, which may be long.
+DETAIL = 1500
+#: What a client gets to know of a defect.
+_DEFECT = "Internal error; see the server log for this request id."
+_NO_SESSION = NullSession()
+
+
+class _NoSessions(SessionInterface):
+    """Sessions of which there are none: every request brings its token."""
+
+    def open_session(self, app: flask.Flask, request: flask.Request) -> NullSession:  # noqa: ARG002
+        return _NO_SESSION
+
+
+class Application(flask.Flask):
+    """The faces by the first part of their paths (``""``: one face alone, at the root).
+
+    Paths of no face, such as those that an extension adds, are served as by any Flask application.
+    """
+
+    request_class = Request
+    json_provider_class = OrjsonProvider
+    url_rule_class: type[Rule] = RouteRule
+    session_interface = _NoSessions()
+
+    def __init__(
+        self, services: Services, faces: Mapping[str, Face], beside: flask.Blueprint
+    ) -> None:
+        """Mount ``faces``; ``beside`` has what is served without a token, for monitoring."""
+        super().__init__("placement_sched", static_folder=None)
+        api = services.settings.api
+        self.services = services
+        self.config["MAX_CONTENT_LENGTH"] = api.max_request_body_size
+        self._longest_query: int = api.max_query_string_size
+        self._authenticate = STRATEGIES[api.auth_strategy]
+        self._faces = faces
+        # Rules end as they are written: no request is redirected.
+        self.url_map.merge_slashes = False
+        self.register_blueprint(beside)
+        self._beside = {f"/{rule.rule.split('/')[1]}" for rule in self.url_map.iter_rules()}
+        for prefix, face in faces.items():
+            self.register_blueprint(face, url_prefix=prefix or None)
+        self._sharing, self._public = _by_address(self.url_map.iter_rules())
+        self.before_request(self._enter)
+        self.register_error_handler(exceptions.HTTPException, self._http_error)
+        self.register_error_handler(Exception, self._error)
+
+    def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
+        """Return what finds the rule of a request, whose face and path it notes.
+
+        The first part of the path decides on the face; ``/placement`` is served as ``/placement/``.
+        """
+        if not isinstance(request, Request):
+            return super().create_url_adapter(request)
+        environ = request.environ
+        sent: str = environ.get("PATH_INFO") or "/"
+        end = sent.find("/", 1)
+        prefix = sent if end < 0 else sent[:end]
+        request.face = self._faces.get(prefix)
+        if request.face is None and prefix not in self._beside:
+            prefix, request.face = "", self._faces.get("")
+        if request.face is None:
+            if sent[0] != "/" or sent.startswith("//"):
+                raise exceptions.NotFound
+            path = request.path
+        else:
+            request.prefix = prefix
+            request.below = "/" + request.path[len(prefix) :].lstrip("/")
+            path = prefix + request.below
+        return MapAdapter(
+            self.url_map,
+            environ.get("HTTP_HOST") or environ["SERVER_NAME"],
+            request.root_path,
+            "",
+            environ["wsgi.url_scheme"],
+            path,
+            request.method,
+        )
+
+    def _enter(self) -> None:
+        """Check what is checked of every request, whether or not there is a route for it."""
+        request = _current()
+        face = request.face
+        if face is None:
+            return
+        rule = request.url_rule
+        address = request.prefix + request.below if rule is None else rule.rule
+        needs_no_token = address in self._public
+        if not needs_no_token:
+            request.identity = self._authenticate(request.sent_headers)
+        request.version = face.dialect.negotiate(request.sent_headers)
+        request.check_length_and_label()  # before 404 and 405
+        if not needs_no_token:  # version documents show nothing that a database knows
+            self.services.ready()
+        # What made the database ready is not this request's.
+        self.services.database.tally.reset()
+
+    def dispatch_request(self) -> Any:
+        """Check the rest, and return the response of the handler."""
+        request = _current()
+        if request.routing_exception is not None:
+            self.raise_routing_exception(request)
+        matched = request.url_rule
+        if matched is not None and request.sent_method not in (matched.methods or ()):
+            request.url_rule = None
+            adapter = cast("MapAdapter", request_ctx.url_adapter)
+            raise exceptions.MethodNotAllowed(adapter.allowed_methods())
+        face, version = request.face, request.version
+        if face is None or version is None or request.matched is None:
+            return super().dispatch_request()
+        route = self._serving(request, face, version)
+        arguments = request.view_args or {}
+        pairs = request.pairs
+        if route.policy is not None:
+            policy = self.services.policy
+            target = _target(request.identity, policy.project_key(route.policy), pairs)
+            policy.check(route.policy, request.identity, target)
+        if any("\0" in argument for argument in arguments.values()):
+            raise NotFound("The URL contains a NUL character.")
+        most, every_value = self._longest_query, face.dialect.checks_every_value
+        request.check_query(route, version, most=most, every_value=every_value)
+        try:
+            body = request.body_of(route, version)
+        except Invalid:
+            if route.subject is not None:
+                route.subject(self.services, **arguments)
+            raise
+        call = Call(
+            services=self.services,
+            identity=request.identity,
+            version=version,
+            query=pairs,
+            body=body,
+            base=request.base,
+            url=f"{origin_of(request.environ)}{request.base}",
+            ids=request.ids,
+            headers=request.sent_headers,
+        )
+        return self.make_response(route.handler(call, **arguments))
+
+    def _serving(self, request: Request, face: Face, version: Version) -> Route:
+        """Return the route of the version and action, if it takes what is sent and expected."""
+        rule = cast("RouteRule", request.url_rule).rule
+        serving = [
+            route for route in self._sharing[rule, request.sent_method] if route.serves(version)
+        ]
+        if not serving:
+            raise NotFound("This path is not served at the requested microversion.")
+        route = serving[0]
+        request.check_content_type(route)
+        # As OpenStack placement has it, only what has a document is refused.
+        shows = route.method == "GET" and not route.public and HTTPStatus.OK in route.success
+        if face.dialect.refuses_other_types and shows:
+            accept = request.sent_headers.get("Accept") or JSON
+            # WebOb reads it as OpenStack placement does: an invalid header is ignored.
+            fits = accept in _TAKES_JSON or create_accept_header(accept).acceptable_offers([JSON])
+            if not fits:
+                raise NotAcceptable(f"Only {JSON} is provided")
+        return route if route.action is None else request.route_of_action(serving)
+
+    def make_response(self, rv: Any) -> flask.Response:
+        """Return the response to the request: of an answer, or of what Flask's views return."""
+        if not isinstance(rv, Answer):
+            return super().make_response(rv)
+        request = _current()
+        face, version = request.face, request.version
+        stamps: Mapping[str, str] = {}
+        if face is not None and version is not None:
+            stamps = face.dialect.stamps(version)
+        response = Response(rv, stamps)
+        if face is not None:
+            route = request.matched
+            asked = Asked(face.name, "" if route is None else route.path, request.sent_method)
+            note(request.environ, asked, str(version) if version else "")
+        return response
+
+    def _http_error(self, failure: exceptions.HTTPException) -> Any:
+        """Report an error of Flask or werkzeug; an extension's own as it is."""
+        request = _current()
+        if request.face is None and request.url_rule is not None:
+            return failure
+        match failure:
+            case exceptions.MethodNotAllowed():
+                allowed = tuple(sorted(failure.valid_methods or ()))
+                said = f"The method {request.sent_method} is not allowed for this resource. "
+                error: Error = MethodNotAllowed(f"{said}Allowed: {', '.join(allowed)}.", allowed)
+            case exceptions.NotFound():
+                error = NotFound(NOT_FOUND)
+            case exceptions.RequestEntityTooLarge():
+                words = "The request body is larger than [api] max_request_body_size allows."
+                error = TooLarge(words)
+            case _:
+                error = Invalid(failure.description or "The request could not be understood.")
+        return self._error(error)
+
+    def _error(self, failure: Exception) -> flask.Response:
+        """Report a failure in the face's dialect; a defect goes to the log as well."""
+        request = _current()
+        error = failure if isinstance(failure, Error) else Error(_DEFECT)
+        status = status_of(error)
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            # An absent database is not a defect to trace: the error and its cause in one line.
+            cause = error.__cause__
+            reason = f" ({type(cause).__name__}: {cause})" if cause else ""
+            LOG.error("%s", " ".join(f"{error}{reason}".split()))
+        elif status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED:
+            LOG.error("%s", error, exc_info=failure)
+        error.detail = shortened(error.detail, DETAIL)
+        if request.face is None:
+            detail = error.detail
+            if detail == NOT_FOUND:
+                apis = ", ".join(filter(None, self._faces))
+                detail = f"Nothing is served at this path; APIs: {apis}"
+            answer = Answer(status=status, body=plain_error(request.environ, status, detail))
+        else:
+            accept = request.sent_headers.get("Accept") or ""
+            seen = Seen(request.ids, request.version, accept)
+            answer = request.face.dialect.error(error, int(status), status.phrase, seen)
+        headers = dict(answer.headers)
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            headers["Retry-After"] = str(RETRY_AFTER)
+        if isinstance(error, MethodNotAllowed) and error.allowed:
+            headers["Allow"] = ", ".join(error.allowed)
+        return self.make_response(replace(answer, headers=headers))
+
+    def close(self) -> None:
+        """Send the notifications that are left, and close the connections."""
+        self.services.scheduler.announcer.close()
+        self.services.database.dispose()
+
+
+def _current() -> Request:
+    """Return the request itself, of which Flask's ``request`` is a slower proxy."""
+    return cast("Request", request_ctx.request)
+
+
+def _by_address(
+    rules: Iterable[Rule],
+) -> tuple[dict[tuple[str, str], tuple[Route, ...]], frozenset[str]]:
+    """Return the routes by address and method, and the addresses that need no token at all."""
+    found: dict[tuple[str, str], tuple[Route, ...]] = {}
+    for rule in rules:
+        if isinstance(rule, RouteRule) and rule.route is not None:
+            key = (rule.rule, rule.route.method)
+            found[key] = (*found.get(key, ()), rule.route)
+    guarded = {path for (path, _), routes in found.items() if not all(r.public for r in routes)}
+    return found, frozenset(path for path, _ in found) - guarded
+
+
+def _target(identity: Identity, project_key: str | None, pairs: Pairs) -> dict[str, str]:
+    """Return what a rule is checked against: the caller's own, or the query's project, if any."""
+    if project_key is None:
+        project_id = identity.project_id
+        return {"project_id": project_id, "user_id": identity.user_id, "owner": project_id}
+    project_id = dict(pairs).get(project_key, "")
+    return {"project_id": project_id} if project_id else {}

@@ -1,1 +1,0 @@
-"""JSON schemas of the compute API, one module per noun."""

@@ -1,1 +1,0 @@
-"""JSON schemas of the image API, one module per noun."""

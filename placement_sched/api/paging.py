@@ -1,0 +1,60 @@
+"""Lists by page: up to ``limit`` things after ``marker``, and the link to the page that follows."""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from placement_sched.api.call import Answer, Call
+from placement_sched.schemas.formats import read, uuid
+
+#: The most that one answer of the compute API lists, whatever is requested: nova's [api] max_limit.
+MOST = 1000
+
+
+def at_most(call: Call) -> int:
+    """Return the length of a compute list: ``limit``, up to :data:`MOST`."""
+    return min(int(call.value("limit") or MOST), MOST)
+
+
+def limit_and_marker(call: Call) -> tuple[int | None, str | None]:
+    """Return how many are requested (None is all) and the uuid that the page comes after.
+
+    A marker need not exist any more, so that a page follows even when its last one was deleted.
+    """
+    limit = call.value("limit")
+    marker = call.value("marker")
+    return (
+        None if limit is None else int(limit),
+        None if marker is None else read(uuid, marker, "marker"),
+    )
+
+
+def pairs_after(call: Call, marker: object) -> list[tuple[str, object]]:
+    """Return the query of the page after ``marker``."""
+    return [*(pair for pair in call.query if pair[0] != "marker"), ("marker", marker)]
+
+
+def page(call: Call, noun: str, shown: Sequence[dict[str, Any]]) -> Answer:
+    """Return a page of the scheduler API, with a link to the next if there may be one."""
+    limit, _ = limit_and_marker(call)
+    links = []
+    if limit is not None and len(shown) == limit:
+        query = urlencode(pairs_after(call, shown[-1]["uuid"]))
+        links.append({"rel": "next", "href": f"{call.base}/v1/{noun}?{query}"})
+    return Answer(body={noun: shown, "links": links})
+
+
+def next_links(
+    call: Call, path: str, markers: Sequence[object], *, each_counts: bool = False
+) -> dict[str, Any]:
+    """Return the link of a compute list (``servers/detail``) to the page after a full one.
+
+    ``markers`` are those of the items on this page. Where not ``each_counts``, the last value of a
+    repeated parameter is the one that applied.
+    """
+    if not markers or len(markers) < at_most(call):
+        return {}
+    pairs = pairs_after(call, markers[-1])
+    query = urlencode(pairs if each_counts else dict(pairs))
+    noun = path.partition("/")[0].removeprefix("os-")
+    return {f"{noun}_links": [{"rel": "next", "href": f"{call.url}/v2.1/{path}?{query}"}]}

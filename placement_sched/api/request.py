@@ -1,0 +1,205 @@
+"""A request: Flask's, with what every check and handler asks of it read once and quickly."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache, cached_property
+from itertools import zip_longest
+from typing import Any, NoReturn
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import flask
+import orjson
+from flask.json.provider import JSONProvider
+
+from placement_sched.api.auth import ANONYMOUS, Identity
+from placement_sched.api.blueprint import Face, Route, RouteRule
+from placement_sched.api.errors import UnsupportedMediaType
+from placement_sched.api.microversion import Version
+from placement_sched.api.request_context import context_of
+from placement_sched.errors import Invalid
+from placement_sched.model.request_ids import NO_REQUEST, RequestIds
+
+Pairs = tuple[tuple[str, str], ...]
+
+_USUAL_PORTS = {"http": ":80", "https": ":443"}
+_QUERY_FAULT = "Invalid query string parameters"
+# An escaped NUL in a JSON text: an odd number of backslashes, then u0000.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
+
+class RequestHeaders:
+    """Headers looked up by name, in whatever case.
+
+    A request asks for a score of them, most of which it does not have: werkzeug's, which can do
+    much more, take ten times as long.
+    """
+
+    __slots__ = ("_environ",)
+
+    def __init__(self, environ: dict[str, Any]) -> None:
+        self._environ = environ
+
+    def get(self, key: str, /) -> str | None:
+        """Return the header's value, or None."""
+        value: str | None = self._environ.get(_variable(key))
+        return value
+
+
+@cache  # of the names that this service asks for, which are few
+def _variable(header: str) -> str:
+    name = header.upper().replace("-", "_")
+    return name if name in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{name}"
+
+
+class OrjsonProvider(JSONProvider):
+    """Flask's JSON by orjson, without NUL characters, which PostgreSQL cannot store."""
+
+    def dumps(self, obj: Any, **kwargs: Any) -> str:  # noqa: ARG002 - Flask's signature
+        """Return ``obj`` as JSON."""
+        return orjson.dumps(obj).decode()
+
+    def loads(self, s: str | bytes, **kwargs: Any) -> Any:  # noqa: ARG002 - Flask's signature
+        """Return what a JSON text says; raise :class:`ValueError` where it is malformed."""
+        document = orjson.loads(s)
+        if _NUL.search(s if isinstance(s, bytes) else s.encode()):
+            raise ValueError("a NUL character (\\u0000) is not taken")
+        return document
+
+
+class Request(flask.Request):
+    """A request to a face, or beside them (``face`` is None then).
+
+    ``prefix`` and ``below`` are the two parts of its path: what the face is mounted at, and the
+    rest, which begins with one slash. ``identity`` and ``version`` are known once they are checked.
+    """
+
+    face: Face | None = None
+    prefix: str = ""
+    below: str = "/"
+    identity: Identity = ANONYMOUS
+    version: Version | None = None
+
+    def __init__(self, environ: dict[str, Any], *args: Any) -> None:
+        super().__init__(environ, *args)
+        self.sent_headers = RequestHeaders(environ)
+        #: As it was sent: werkzeug's is in capitals, and "get" is another method (RFC 9110).
+        self.sent_method: str = environ["REQUEST_METHOD"]
+        known = context_of(environ)
+        self.ids: RequestIds = NO_REQUEST if known is None else known.ids
+
+    @property
+    def matched(self) -> Route | None:
+        """The route whose path and method matched; others may share both."""
+        rule = self.url_rule
+        return rule.route if isinstance(rule, RouteRule) else None
+
+    @property
+    def base(self) -> str:
+        """The prefix of links in answers (``/placement``)."""
+        return f"{self.root_path.rstrip('/')}{self.prefix}"
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The query's names and values in the order sent; invalid UTF-8 is replaced."""
+        if not self.query_string:
+            return ()
+        return tuple(parse_qsl(self.query_string.decode(errors="replace"), keep_blank_values=True))
+
+    def on_json_loading_failed(self, e: ValueError | None) -> NoReturn:
+        """Raise :class:`Invalid` for a body that is not JSON."""
+        raise Invalid(f"Malformed JSON: {e}") from None
+
+    def check_length_and_label(self) -> None:
+        """Raise :class:`Invalid` for a body without a type, or of a length that is not a number."""
+        length = self.environ.get("CONTENT_LENGTH")
+        if not length:
+            return
+        try:
+            int(length)
+        except ValueError:  # where a server lets it by
+            raise Invalid(f"content-length header must be an integer. Got: {length}") from None
+        if not self.content_type and self.content_length:
+            raise Invalid("content-type header required: the body is of no type.")
+
+    def check_content_type(self, route: Route) -> None:
+        """Raise :class:`UnsupportedMediaType` for a body of a type that ``route`` does not take."""
+        if route.takes_body and self.mimetype not in route.content_types:
+            raise UnsupportedMediaType(
+                f"The media type {self.mimetype or None} is not supported, "
+                f"use {' or '.join(route.content_types)}"
+            )
+
+    def route_of_action(self, routes: Sequence[Route]) -> Route:
+        """Return the route whose action is the body's one key; raise :class:`Invalid` for none."""
+        document = self.get_json(force=True)
+        if not isinstance(document, dict) or len(document) != 1:
+            raise Invalid("Malformed request body: an object with exactly one key, the action")
+        (action,) = document
+        for route in routes:
+            if route.action == action:
+                return route
+        raise Invalid(f"There is no such action: {action}")
+
+    def body_of(self, route: Route, version: Version) -> Any:
+        """Return the body as ``Call.body`` has it; raise :class:`Invalid` where it is invalid."""
+        if route.data:
+            return self.content_length or 0  # the bytes themselves are not kept
+        if route.body is None:
+            return None
+        document = self.get_json(force=True, cache=route.action is not None)
+        schema = route.body.at(version)
+        if schema is not None:
+            schema.check(document, "JSON does not validate")
+        return document
+
+    def check_query(self, route: Route, version: Version, *, most: int, every_value: bool) -> None:
+        """Raise :class:`Invalid` for a query string that ``route`` does not accept.
+
+        ``most`` is its greatest length in bytes. Of a repeated parameter the last value has to fit
+        the schema, and with ``every_value`` each of the others too: handlers may read them all.
+        """
+        query, pairs = self.query_string, self.pairs
+        if len(query) > most:
+            limit = f"[api] max_query_string_size allows {most}"
+            raise Invalid(f"{_QUERY_FAULT}: {len(query)} bytes, where {limit}")
+        if query:
+            _check_characters(query)
+        schema = route.query.at(version) if route.query else None
+        if schema is None:
+            return
+        last = dict(pairs)
+        schema.check(last, _QUERY_FAULT)
+        if every_value and len(pairs) != len(last):
+            required = {name: last[name] for name in schema.definition.get("required", ())}
+            for some in _rounds(pairs):
+                schema.check(required | some, _QUERY_FAULT)
+
+
+def origin_of(environ: dict[str, Any]) -> str:
+    """Return scheme and host of a request (WSGI) as the client or its proxy named them.
+
+    The name is taken as it is: those of services inside a cluster often are not valid internet host
+    names (``placement_backend``). Without one it is the server's own.
+    """
+    scheme: str = environ["wsgi.url_scheme"]
+    host: str = environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"
+    return f"{scheme}://{host.removesuffix(_USUAL_PORTS.get(scheme, ''))}"
+
+
+def _rounds(pairs: Pairs) -> Iterator[dict[str, str]]:
+    """Yield the first value of each parameter, then the second value of those that have one, ..."""
+    given: dict[str, list[str]] = {}
+    for name, value in pairs:
+        given.setdefault(name, []).append(value)
+    for values in zip_longest(*given.values()):
+        yield {name: value for name, value in zip(given, values, strict=True) if value is not None}
+
+
+def _check_characters(query: bytes) -> None:
+    """Raise :class:`Invalid` for a query string that a database cannot be asked with."""
+    try:
+        text = unquote_to_bytes(query).decode()
+    except UnicodeDecodeError:
+        raise Invalid(f"{_QUERY_FAULT}: they are not in UTF-8") from None
+    if "\0" in text:
+        raise Invalid(f"{_QUERY_FAULT}: they have a NUL character")

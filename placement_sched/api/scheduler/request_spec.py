@@ -1,0 +1,190 @@
+"""The schema of ``request_spec``: nova's RequestSpec in JSON."""
+
+from placement_sched.model.document import Json
+from placement_sched.schemas import parts
+from placement_sched.schemas.fields import GROUP_POLICY
+
+#: All instances of a request are placed in one transaction, or none; more are a mistake.
+MOST_INSTANCES = 10_000
+#: Names of traits and resource classes (Placement API reference).
+_SYMBOL: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
+_SYMBOLS = parts.a_list(_SYMBOL)
+#: How many aggregates one request may name, so that every database accepts the statement.
+_MOST_ANDED = 20
+_MOST_ANY_OF = 250
+_MOST_FORBIDDEN = 5_000
+_A_UUID = "[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}"
+#: Each item lists aggregates; the host must be a member of at least one of them.
+_ANY_OF_AGGREGATES: Json = {
+    "type": "string",
+    "pattern": f"^{_A_UUID}(,{_A_UUID})*$",
+    "maxLength": 37 * _MOST_ANY_OF - 1,
+}
+_AGGREGATES = parts.a_list(_ANY_OF_AGGREGATES, maxItems=_MOST_ANDED)
+#: nova's request groups have lists where its destinations have text: both are accepted.
+_ANDED_AGGREGATES = parts.a_list(
+    {
+        **_ANY_OF_AGGREGATES,
+        "type": ["string", "array"],
+        "items": parts.UUID,
+        "minItems": 1,
+        "maxItems": _MOST_ANY_OF,
+    },
+    maxItems=_MOST_ANDED,
+)
+_FORBIDDEN_AGGREGATES = parts.a_list(parts.UUID, maxItems=_MOST_FORBIDDEN)
+_NAMES = parts.or_null(parts.a_list(parts.NAME))
+
+
+def _one_of(*words: str) -> Json:
+    return parts.or_null({"type": "string", "enum": list(words)})
+
+
+_DESTINATION = parts.an_object(
+    {
+        **dict.fromkeys(("host", "node", "cell"), parts.NULLABLE_NAME),
+        "aggregates": parts.or_null(_AGGREGATES),
+        "forbidden_aggregates": parts.or_null(_FORBIDDEN_AGGREGATES),
+        "allow_cross_cell_move": parts.or_null(parts.BOOLEAN),
+    }
+)
+
+_RETRY = parts.an_object(
+    {
+        "num_attempts": parts.AMOUNT,
+        "hosts": parts.a_list(parts.a_list(parts.NULLABLE_NAME, minItems=2, maxItems=2)),
+    }
+)
+
+#: nova's SchedulerLimits; the NUMA filter reads those of the topology.
+_AT_MOST: Json = {"type": ["number", "null"], "minimum": 0}
+_LIMITS = parts.an_object(
+    {
+        **dict.fromkeys(("vcpu", "memory_mb", "disk_gb"), _AT_MOST),
+        "numa_topology": {"type": ["object", "null"]},
+    }
+)
+
+_INSTANCE_GROUP: Json = {
+    **parts.an_object(
+        {
+            "policy": GROUP_POLICY,
+            "rules": parts.or_null(parts.an_object({"max_server_per_host": parts.COUNT})),
+            "hosts": _NAMES,
+            "members": parts.or_null(parts.a_list(parts.UUID)),
+        },
+        "policy",
+    ),
+    # Or the uuid of a stored server group.
+    "type": ["object", "string", "null"],
+    "format": "uuid",
+}
+
+#: A string, or a list (a JSON query may be nested).
+_HINT: Json = {"type": ["string", "array"], "items": {"type": ["string", "number", "array"]}}
+
+_REQUEST_GROUP = parts.an_object(
+    {
+        "requester_id": parts.NULLABLE_TEXT,
+        "resources": parts.a_mapping(_SYMBOL, parts.COUNT),
+        **dict.fromkeys(("required_traits", "forbidden_traits"), parts.or_null(_SYMBOLS)),
+        "aggregates": parts.or_null(_ANDED_AGGREGATES),
+        "forbidden_aggregates": parts.or_null(_FORBIDDEN_AGGREGATES),
+        "in_tree": parts.NULLABLE_UUID,
+        "use_same_provider": parts.BOOLEAN,
+    }
+)
+
+_LEVEL_PARAMS = parts.an_object(
+    {
+        **dict.fromkeys(("root_required", "root_forbidden"), parts.or_null(_SYMBOLS)),
+        "same_subtree": parts.or_null(parts.a_list(parts.a_list(parts.TEXT))),
+    }
+)
+
+#: Each may cost a request to neutron.
+_MOST_NETWORKS = 100
+#: A network with more segments is sent by its id; neutron knows them.
+_MOST_SEGMENTS = 1_000
+_FIXED_IP = parts.an_object(
+    {"subnet_id": parts.UUID, "ip_address": parts.NULLABLE_TEXT}, "subnet_id"
+)
+_NETWORK = parts.an_object(
+    {
+        # nova's NetworkRequest; "auto" and "none" are accepted, too.
+        "network_id": parts.NULLABLE_NAME,
+        **dict.fromkeys(("address", "tag", "device_profile"), parts.NULLABLE_TEXT),
+        **dict.fromkeys(("port_id", "pci_request_id", "arq_uuid"), parts.NULLABLE_UUID),
+        # What neutron would report.
+        **dict.fromkeys(("vnic_type", "binding:vnic_type"), parts.NULLABLE_NAME),
+        "fixed_ips": parts.or_null(parts.a_list(_FIXED_IP)),
+        "segments": parts.or_null(parts.a_list(parts.UUID, maxItems=_MOST_SEGMENTS)),
+    }
+)
+
+_CPU_SET = parts.a_list({"type": "integer", "minimum": 0, "maximum": 65535})
+
+_NUMA_CELL = parts.an_object(
+    {
+        "id": parts.AMOUNT,
+        "cpuset": _CPU_SET,
+        "pcpuset": parts.or_null(_CPU_SET),
+        "memory": parts.AMOUNT,
+        # In KiB; -1, -2 and -3 are nova's small, large and any.
+        "pagesize": parts.or_null({"type": "integer", "minimum": -3}),
+        "cpu_policy": _one_of("dedicated", "shared", "mixed"),
+        "cpu_thread_policy": _one_of("prefer", "isolate", "require"),
+    },
+    "cpuset",
+    "memory",
+)
+_NUMA_TOPOLOGY = parts.an_object(
+    {
+        "cells": parts.a_list(_NUMA_CELL, minItems=1),
+        "emulator_threads_policy": _one_of("isolate", "share"),
+    },
+    "cells",
+)
+
+#: Networks whose NICs have NUMA affinity.
+_NETWORK_METADATA = parts.an_object({"physnets": _NAMES, "tunneled": parts.or_null(parts.BOOLEAN)})
+
+_PCI_REQUEST = parts.an_object(
+    {
+        "count": parts.COUNT,
+        "spec": parts.or_null(parts.a_list({"type": "object"})),
+        **dict.fromkeys(("alias_name", "request_id", "requester_id"), parts.NULLABLE_TEXT),
+        "numa_policy": _one_of("required", "legacy", "preferred", "socket"),
+    },
+    "count",
+)
+
+REQUEST_SPEC: Json = parts.an_object(
+    {
+        **dict.fromkeys(("project_id", "user_id"), parts.NULLABLE_NAME),
+        "num_instances": {**parts.COUNT, "maximum": MOST_INSTANCES},
+        "instance_uuids": parts.or_null(
+            parts.a_list(parts.UUID, minItems=1, maxItems=MOST_INSTANCES, uniqueItems=True)
+        ),
+        # A flavor given as an object needs these two.
+        "flavor": parts.or_id({**parts.FLAVOR, "required": ["vcpus", "memory_mb"]}),
+        "image": parts.or_null(parts.or_id(parts.IMAGE)),
+        "is_bfv": parts.or_null(parts.BOOLEAN),
+        "availability_zone": parts.NULLABLE_TEXT,
+        **dict.fromkeys(("ignore_hosts", "force_hosts", "force_nodes"), _NAMES),
+        "requested_destination": parts.or_null(_DESTINATION),
+        "retry": parts.or_null(_RETRY),
+        "limits": parts.or_null(_LIMITS),
+        "instance_group": _INSTANCE_GROUP,
+        "scheduler_hints": parts.or_null({"type": "object", "additionalProperties": _HINT}),
+        "requested_resources": parts.or_null(parts.a_list(_REQUEST_GROUP)),
+        "request_level_params": parts.or_null(_LEVEL_PARAMS),
+        "requested_networks": parts.or_null(parts.a_list(_NETWORK, maxItems=_MOST_NETWORKS)),
+        "network_metadata": parts.or_null(_NETWORK_METADATA),
+        "numa_topology": parts.or_null(_NUMA_TOPOLOGY),
+        "pci_requests": parts.or_null(
+            parts.an_object({"requests": parts.a_list(_PCI_REQUEST)}, "requests")
+        ),
+    },
+    "flavor",
+)

@@ -1,1 +1,0 @@
-"""JSON schemas of the scheduler API, one module per noun."""

@@ -1,0 +1,327 @@
+"""The smallest sets of constraints without which a request on trees would have candidates.
+
+The request is evaluated without one constraint, where that never helps without two, and so on.
+What every provider misses limits which sets may help, so that few are evaluated; all work for an
+explanation is paid from one budget.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import combinations
+from operator import or_
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from placement_sched.candidates.combine import Budget, check_trees
+from placement_sched.candidates.explain.stages import CheckedTree, Stage, stages_of
+from placement_sched.candidates.search import Search
+from placement_sched.candidates.slots import serves_alone, slots_of, tree_search
+from placement_sched.candidates.tree_loader import TreeLoader
+from placement_sched.errors import TooComplex
+from placement_sched.model.placement.query import (
+    AggregateTerms,
+    CandidatesQuery,
+    RequestGroup,
+    TraitTerms,
+)
+from placement_sched.model.results.stages import NearMiss, NearMisses
+from placement_sched.settings import Settings
+
+#: The part of the search's budget that an explanation may spend, about a second's worth.
+_PART = 20
+#: Steps for each tree on top, several times what a tree without difficulties takes.
+_EACH = 100
+
+#: The steps of another evaluation, and of each slot in it: about building and running statements.
+_EVALUATION = 1000
+_SLOT = 500
+#: The steps of each tree that is read for it.
+_READ = 5
+
+
+def explanation_budget(settings: Settings, trees: int, shares: int = 1) -> Budget:
+    """Return the budget of an explanation of so many trees, or one of so many shares of it.
+
+    A request that no host can serve is always explained, so this is what each such request may
+    cost at most. Without bound where ``[placement] allocation_candidates_budget`` is 0.
+    """
+    steps = settings.placement.allocation_candidates_budget
+    return Budget(((steps // _PART) + _EACH * trees) // shares or 1 if steps else 0)
+
+
+def near_misses(
+    connection: Connection, search: Search, trees: Sequence[CheckedTree], budget: Budget
+) -> NearMisses:
+    """Return the smallest sets of terms without which trees would serve, most trees first.
+
+    Where the budget does not suffice, those found by then of the current size, if any.
+    """
+    stages = stages_of(search)
+    terms = tuple(_terms(search.query, stages))
+    rules = (1 << len(terms)) - (1 << len(stages))
+    found: list[NearMiss] = []
+    complete = True
+    try:
+        blockers = _Blockers(search, stages, trees, budget)
+        for size in range(1, len(terms) + 1 if trees else 1):
+            for some in blockers.sets_of(size, rules):
+                dropped = [term for position, term in enumerate(terms) if some >> position & 1]
+                roots = blockers.trees_without(some)
+                looser = tree_search(_without(search.query, dropped), search.names)
+                budget.spend(_EVALUATION + _SLOT * len(looser.slots) + _READ * len(roots))
+                batch = TreeLoader(connection, looser, budget).read_trees(roots)
+                checked = check_trees(batch.trees, looser.rules, budget)
+                if serving := sum(serves for _, serves in checked):
+                    found.append(NearMiss.of([term.name for term in dropped], serving))
+            if found:
+                break
+    except TooComplex:
+        complete = False
+    return NearMisses.of(found, complete=complete)
+
+
+class _Term(NamedTuple):
+    """A part of a request that can be left out, with its name ``(constraint, detail)``.
+
+    A constraint has the ``suffix`` of its group (None: the root) and a group of only that.
+    """
+
+    name: tuple[str, str]
+    suffix: str | None = None
+    constraint: RequestGroup | None = None
+    subtree: tuple[str, ...] = ()
+
+
+_POLICY = _Term(("group_policy", "isolate"))
+
+
+def _terms(query: CandidatesQuery, stages: Sequence[Stage]) -> Iterator[_Term]:
+    """Yield the terms of a request: one for each stage, in their order, then rules of groups."""
+    constraints: list[tuple[str | None, RequestGroup]] = [
+        (group.suffix, one) for group in query.groups for one in _split(group)
+    ]
+    constraints += [(None, one) for one in _split(RequestGroup(traits=query.root))]
+    for stage, (suffix, one) in zip(stages, constraints, strict=True):
+        yield _Term((stage.kind, stage.detail), suffix, one)
+    if query.isolates:
+        yield _POLICY
+    for suffixes in dict.fromkeys(query.same_subtrees):
+        yield _Term(("same_subtree", ",".join(suffixes)), subtree=suffixes)
+
+
+def _without(query: CandidatesQuery, dropped: Sequence[_Term]) -> CandidatesQuery:
+    constraints = {(term.suffix, term.constraint) for term in dropped}
+    subtrees = {term.subtree for term in dropped}
+
+    def rest(suffix: str | None, group: RequestGroup) -> RequestGroup:
+        left = [one for one in _split(group) if (suffix, one) not in constraints]
+        return _joined(group.suffix, left)
+
+    return replace(
+        query,
+        groups=tuple(rest(group.suffix, group) for group in query.groups),
+        root=rest(None, RequestGroup(traits=query.root)).traits,
+        group_policy="none" if _POLICY in dropped else query.group_policy,
+        same_subtrees=tuple(one for one in query.same_subtrees if one not in subtrees),
+    )
+
+
+def _split(group: RequestGroup) -> Iterator[RequestGroup]:
+    """Yield a group for each constraint of a group, in the order of ``constraints_of``."""
+    for amount in group.resources:
+        yield RequestGroup(resources=(amount,))
+    for any_of in group.traits.required:
+        yield RequestGroup(traits=TraitTerms((any_of,)))
+    for name in sorted(group.traits.forbidden):
+        yield RequestGroup(traits=TraitTerms((), frozenset({name})))
+    for uuids in group.aggregates.member_of:
+        yield RequestGroup(aggregates=AggregateTerms((uuids,)))
+    if group.aggregates.forbidden:
+        yield RequestGroup(aggregates=AggregateTerms((), group.aggregates.forbidden))
+    if group.in_tree is not None:
+        yield RequestGroup(in_tree=group.in_tree)
+
+
+def _joined(suffix: str, some: Sequence[RequestGroup]) -> RequestGroup:
+    return RequestGroup(
+        suffix=suffix,
+        resources=tuple(amount for one in some for amount in one.resources),
+        traits=TraitTerms(
+            tuple(any_of for one in some for any_of in one.traits.required),
+            frozenset().union(*(one.traits.forbidden for one in some)),
+        ),
+        aggregates=AggregateTerms(
+            tuple(uuids for one in some for uuids in one.aggregates.member_of),
+            frozenset().union(*(one.aggregates.forbidden for one in some)),
+        ),
+        in_tree=next((one.in_tree for one in some if one.in_tree is not None), None),
+    )
+
+
+#: So many checks of a pattern, each of one provider for one slot, are worth a step.
+_QUICK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """What blocks trees, the same for very many of them.
+
+    The constraints that the root misses; for each slot, the constraints that each provider which
+    might serve it misses; and the roots of the ``trees`` with this pattern.
+    """
+
+    root: int
+    slots: tuple[tuple[int, ...], ...]
+    trees: tuple[int, ...]
+
+    @property
+    def price(self) -> int:
+        return 1 + sum(map(len, self.slots)) // _QUICK
+
+
+class _Blockers:
+    """Which constraints block which trees, and which of them may be dropped together.
+
+    Methods raise :class:`TooComplex` where the budget does not suffice.
+    """
+
+    def __init__(
+        self, search: Search, stages: Sequence[Stage], trees: Iterable[CheckedTree], budget: Budget
+    ) -> None:
+        self._budget = budget
+        self._together = [stage for stage in stages if stage.together]
+        self._lenient = _set_of(self._together)
+        self._mixing = _mixing(search, stages)
+        self._freeing = _freeing(search, stages)
+        self._patterns = tuple(_patterns(stages, trees))
+        missed = (mask for one in self._patterns for masks in one.slots for mask in masks)
+        roots = (one.root for one in self._patterns)
+        amounts = _set_of(stage for stage in stages if stage.constraint.resource_class)
+        # The constraints that may matter.
+        self._relevant = reduce(or_, (*missed, *roots), amounts | self._lenient | self._mixing)
+
+    def sets_of(self, size: int, rules: int) -> Iterator[int]:
+        """Yield each set of so many, constraints or ``rules``, without which trees might serve.
+
+        Whether they do, only the search shows; without any other set of this size they do not.
+        """
+        yielded: set[int] = set()
+        for few in sorted(self._least(size), key=lambda some: (-some.bit_count(), some)):
+            others = tuple(_bits((self._relevant | rules) & ~few))
+            for more in combinations(others, size - few.bit_count()):
+                self._budget.spend(1)
+                whole = few | sum(more)
+                if whole not in yielded:
+                    yielded.add(whole)
+                    yield whole
+
+    def trees_without(self, dropped: int) -> list[int]:
+        """Return the roots of the trees that might serve without some constraints."""
+        self._budget.spend(sum(pattern.price for pattern in self._patterns))
+        return [
+            tree
+            for pattern in self._patterns
+            if self._blocked_by(pattern, dropped) is None
+            for tree in pattern.trees
+        ]
+
+    def _least(self, most: int) -> set[int]:
+        """Return sets of at most so many constraints without which trees might serve.
+
+        Each such set is one of them, or contains one of them.
+        """
+        found: set[int] = set()
+        for pattern in self._patterns:
+            seen, open_sets = {0}, [0]
+            while open_sets:
+                dropped = open_sets.pop()
+                self._budget.spend(pattern.price)
+                blockers = self._blocked_by(pattern, dropped)
+                if blockers is None:
+                    found.add(dropped)
+                    continue
+                more = {dropped | blocker for blocker in blockers} - seen
+                open_sets += (some for some in more if some.bit_count() <= most)
+                seen |= more
+        return found
+
+    def _blocked_by(self, pattern: _Pattern, dropped: int) -> list[int] | None:
+        """Return sets of which one has to be dropped as well, or None where nothing blocks."""
+        if missing := pattern.root & ~dropped:
+            return [missing]
+        lenient = dropped | self._lenient
+        if dropped & self._mixing:
+            lenient |= self._mixing
+        for masks, freeing in zip(pattern.slots, self._freeing, strict=True):
+            if not (dropped & freeing or any(not mask & ~lenient for mask in masks)):
+                return [*_bits(freeing), *self._missing(masks, lenient)]
+        for stage in self._together:
+            bit = 1 << stage.index
+            having = [m for slot in stage.slots for m in pattern.slots[slot] if not m & bit]
+            if not (dropped & bit or any(not mask & ~lenient for mask in having)):
+                return [bit, *self._missing(having, lenient)]
+        return None
+
+    def _missing(self, masks: Iterable[int], lenient: int) -> Iterator[int]:
+        for missing in {mask & ~lenient for mask in masks}:
+            if mixed := missing & self._mixing:
+                yield from (missing & ~mixed | one for one in _bits(self._mixing))
+            else:
+                yield missing
+
+
+def _patterns(stages: Sequence[Stage], trees: Iterable[CheckedTree]) -> Iterator[_Pattern]:
+    """Yield the patterns of the trees; providers that miss the same are looked at once."""
+    masks: dict[tuple[bool, ...], int] = {}
+
+    def missed(met: tuple[bool, ...]) -> int:
+        if met not in masks:
+            masks[met] = sum(1 << at for at, is_met in enumerate(met) if not is_met)
+        return masks[met]
+
+    of_root = _set_of(stage for stage in stages if stage.of_root)
+    equal: dict[tuple[int, frozenset[int], int], list[int]] = defaultdict(list)
+    for tree in trees:
+        # Before any constraint, all providers are left for every slot.
+        providers = tree.slots[0] if tree.slots else ()
+        every = frozenset(missed(one.met) for one in providers)
+        equal[missed(tree.root.met) & of_root, every, len(tree.slots)].append(tree.root.id)
+    for (root, every, slots), roots in equal.items():
+        missing = []
+        for slot in range(slots):
+            concerned = _set_of(stage for stage in stages if slot in stage.slots)
+            missing.append(tuple(sorted({mask & concerned for mask in every})))
+        yield _Pattern(root, tuple(missing), tuple(roots))
+
+
+def _mixing(search: Search, stages: Sequence[Stage]) -> int:
+    """Return the memberships that are required together, so that each depends on the others."""
+    group = search.query.group
+    if group is None or len(group.aggregates.member_of) < 2 or not search.names.topology.nested:
+        return 0
+    return _set_of(one for one in stages if one.constraint.kind == "member_of" and not one.suffix)
+
+
+def _freeing(search: Search, stages: Sequence[Stage]) -> tuple[int, ...]:
+    """Return for each slot the amount without which there is no slot, if several may serve."""
+    group = search.query.group
+    split = group is not None and not serves_alone(group)
+    amounts = [one for one in stages if split and one.constraint.resource_class and not one.suffix]
+    return tuple(
+        _set_of(one for one in amounts if one.slots == (slot,))
+        for slot in range(len(slots_of(search.query, search.names)))
+    )
+
+
+def _set_of(stages: Iterable[Stage]) -> int:
+    return sum(1 << stage.index for stage in stages)
+
+
+def _bits(some: int) -> Iterator[int]:
+    while some:
+        last = some & -some
+        yield last
+        some ^= last

@@ -1,0 +1,110 @@
+"""A request split into slots, each with the condition on the provider that serves it.
+
+A group with a suffix is one slot; the group without is a slot for each of its resource classes,
+since several providers of a tree may serve it together.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from sqlalchemy import ColumnElement, literal
+
+from placement_sched.candidates import constraints
+from placement_sched.candidates.combine import Rules, Slot
+from placement_sched.candidates.constraints import DEFAULT_STYLE, OWN_ROOT, Condition, RootColumn
+from placement_sched.candidates.resolve import ResolvedNames
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
+
+#: The root of no tree.
+NO_ROOT: ColumnElement[int | None] = literal(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotGroup:
+    """A slot, and the request group that its provider alone has to serve."""
+
+    slot: Slot
+    group: RequestGroup
+    names: ResolvedNames
+
+    @property
+    def demand(self) -> RequestGroup:
+        """Return what is requested, equal for slots that the same providers can serve."""
+        return replace(self.group, suffix="_" if self.slot.suffix else "")
+
+    def condition(
+        self, root: RootColumn = OWN_ROOT, style: constraints.ConditionStyle = DEFAULT_STYLE
+    ) -> Condition:
+        """Return the condition on a provider that serves the tree of this root."""
+        # For a group with a suffix only the aggregates of the provider itself count.
+        counted = None if self.slot.suffix else root
+        found = constraints.constraints_of(self.group, self.names, counted, style)
+        return constraints.all_of(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeSearch:
+    """A request as it is searched for in provider trees: its slots, rules and root traits."""
+
+    slots: tuple[SlotGroup, ...]
+    rules: Rules
+    root: TraitTerms
+    names: ResolvedNames
+
+
+def tree_search(
+    query: CandidatesQuery, names: ResolvedNames, *, one_of_a_tree: bool = False
+) -> TreeSearch:
+    """Return a request as it is searched for in trees."""
+    slots = slots_of(query, names)
+    positions = {one.slot.suffix: position for position, one in enumerate(slots)}
+    group = query.group
+    required = group.traits.required if group and not serves_alone(group) else ()
+    rules = Rules(
+        slots=tuple(one.slot for one in slots),
+        isolate=query.isolates,
+        trait_choices=constraints.least_sets(
+            frozenset(names.traits[name] for name in any_of) for any_of in required
+        ),
+        subtrees=distinct_subtrees(
+            tuple(positions[suffix] for suffix in suffixes) for suffixes in query.same_subtrees
+        ),
+        one_of_a_tree=one_of_a_tree,
+    )
+    return TreeSearch(slots=slots, rules=rules, root=query.root, names=names)
+
+
+def slots_of(query: CandidatesQuery, names: ResolvedNames) -> tuple[SlotGroup, ...]:
+    """Return the slots of a request in the order of its groups and classes."""
+    found = []
+    for group in (part for whole in query.groups for part in _split(whole)):
+        amounts = tuple((names.classes[name], amount) for name, amount in group.resources)
+        slot = Slot(suffix=group.suffix, amounts=amounts)
+        found.append(SlotGroup(slot=slot, group=group, names=names))
+    return tuple(found)
+
+
+def serves_alone(group: RequestGroup) -> bool:
+    """Return whether one provider serves all of a group."""
+    return bool(group.suffix) or len(group.resources) <= 1
+
+
+def _split(group: RequestGroup) -> Iterator[RequestGroup]:
+    if serves_alone(group):
+        yield group
+        return
+    # Each class may come from another provider; the traits required, from all of them together.
+    traits = TraitTerms((), group.traits.forbidden)
+    for amount in group.resources:
+        yield replace(group, resources=(amount,), traits=traits)
+
+
+def distinct_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """Return the rules of subtrees, each once however its slots are ordered or repeated.
+
+    One does not follow from a larger one: the slot above all others may be in the larger only.
+    """
+    distinct: dict[frozenset[int], tuple[int, ...]] = {}
+    for slots in subtrees:
+        distinct.setdefault(frozenset(slots), slots)
+    return tuple(slots for key, slots in distinct.items() if len(key) > 1)

@@ -1,0 +1,261 @@
+"""Read trees from the database with all that combining needs: which providers serve which slot."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, case, select
+
+from placement_sched.candidates import provider_trees
+from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, lacks_traits
+from placement_sched.candidates.constraints import root_in_aggregates
+from placement_sched.candidates.feasibility import trait_bits
+from placement_sched.candidates.provider_trees import TreeProvider
+from placement_sched.candidates.slots import TreeSearch
+from placement_sched.db.sql import among, batches
+from placement_sched.db.tables import resource_provider_traits, resource_providers
+from placement_sched.store.placement import capacity
+
+#: So many conditions for each tree cost nothing, and so many more cost one step.
+_FREE_CONDITIONS, _CONDITIONS = 50, 2
+#: So many providers that may serve a slot are noted for one step.
+_NOTED = 20
+#: So many trees with which a provider shares are noted for one step.
+_SHARED_NOTED = 5
+
+#: The providers that could serve each slot of a tree, by id.
+_Options = tuple[tuple[int, ...], ...]
+#: The providers that share with a tree, by ascending id, and the slots that they must not serve.
+_Pool = tuple[tuple[int, ...], frozenset[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeBatch:
+    """Some trees: ``roots`` of those looked at, in their order.
+
+    ``trees``, by root, are those that have a provider for every slot, and the traits required
+    together; where the same sharing providers serve all slots, several roots have the very same
+    tree. ``providers`` are all that may serve, by id.
+    """
+
+    roots: Sequence[int]
+    trees: Mapping[int, ProviderTree]
+    providers: Mapping[int, TreeProvider]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sharing:
+    """Sharing providers by id, and what shares with the trees of which roots."""
+
+    providers: Mapping[int, TreeProvider] = field(default_factory=dict)
+    pools: Mapping[int, _Pool] = field(default_factory=dict)
+
+    def options(self, pool: _Pool, slots: int) -> _Options:
+        ids, barred = pool
+        options: list[list[int]] = [[] for _ in range(slots)]
+        for key in ids:
+            for slot in self.providers[key].serves:
+                if slot not in barred:
+                    options[slot].append(key)
+        return tuple(map(tuple, options))
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLoader:
+    """Reads trees for a search; all methods raise :class:`TooComplex` beyond the budget.
+
+    ``for_other_rules``, as an explanation tries them: also trees that lack a trait, and free
+    capacity also where the rules give a provider to one of the slots that request a class.
+    """
+
+    connection: Connection
+    search: TreeSearch
+    budget: Budget
+    for_other_rules: bool = False
+
+    def read_first(self, size: int, after: int) -> TreeBatch:
+        """Return the first ``size`` trees with ids above ``after``."""
+        found = provider_trees.providers_of_first(self.connection, self.search, size, after)
+        roots = sorted({one.root for one in found})
+        self._pay_for_conditions(len(roots))
+        return self._batch(roots, found)
+
+    def read_trees(self, roots: Sequence[int]) -> TreeBatch:
+        """Return the trees of these roots, in this order."""
+        self._pay_for_conditions(len(roots))
+        return self._batch(roots, provider_trees.providers_of(self.connection, self.search, roots))
+
+    def _pay_for_conditions(self, trees: int) -> None:
+        beyond = max(0, provider_trees.conditions_of(self.search) - _FREE_CONDITIONS)
+        self.budget.spend(trees * beyond // _CONDITIONS)
+
+    def _batch(self, roots: Sequence[int], own: Sequence[TreeProvider]) -> TreeBatch:
+        rules, sharing = self.search.rules, self._sharing_with(roots)
+        options = dict(self._options(roots, own, sharing))
+        providers = {one.id: one for one in own}
+        for one in sharing.providers.values():
+            # One that shares may serve other slots in its own tree.
+            at_home = providers[one.id].serves if one.id in providers else ()
+            providers[one.id] = one._replace(serves=tuple(sorted({*one.serves, *at_home})))
+        # Each once, by identity: comparing them would take as long as making them.
+        different = {id(slots): slots for slots in options.values()}
+        ids = {key for slots in different.values() for slot in slots for key in slot}
+        serving = [providers[key] for key in ids]
+        free, covers, lineage = self._free(serving), self._covers(ids), self._lineage(own, sharing)
+        own_roots = {one.id: one.root for one in serving}
+        made = {
+            key: ProviderTree(slots, free, covers, lineage, own_roots)
+            for key, slots in different.items()
+        }
+        if not self.for_other_rules:
+            made = {key: tree for key, tree in made.items() if not lacks_traits(tree, rules)}
+        trees = {root: made[id(slots)] for root, slots in options.items() if id(slots) in made}
+        return TreeBatch(roots=roots, trees=trees, providers=providers)
+
+    def _sharing_with(self, roots: Sequence[int]) -> _Sharing:
+        """Return what shares with the trees of these roots, found with two statements.
+
+        If a root is in an aggregate that is forbidden for a slot, nothing that shares may serve it.
+        """
+        connection, search = self.connection, self.search
+        if not search.names.topology.sharing:
+            return _Sharing()
+        forbidden = {
+            position: one.group.aggregates.forbidden
+            for position, one in enumerate(search.slots)
+            if one.group.aggregates.forbidden and not one.slot.suffix
+        }
+        shared: dict[int, list[int]] = defaultdict(list)
+        barred: dict[int, frozenset[int]] = defaultdict(frozenset)
+        for batch in batches(roots, 10_000):
+            pairs = provider_trees.sharing_with_trees(connection, batch)
+            anchor = pairs.c.anchor_id
+            flags = [
+                case((root_in_aggregates(uuids, search.names, anchor), 1), else_=0)
+                for uuids in forbidden.values()
+            ]
+            rows = connection.execute(select(pairs.c.provider_id, anchor, *flags)).all()
+            self.budget.spend(len(rows) // _SHARED_NOTED)
+            for provider, root, *in_forbidden in rows:
+                shared[root].append(provider)
+                if any(in_forbidden):
+                    slots = zip(forbidden, in_forbidden, strict=True)
+                    barred[root] = frozenset(slot for slot, flag in slots if flag)
+        ids = sorted({key for some in shared.values() for key in some})
+        found = provider_trees.providers_of(connection, search, ids, sharing=True)
+        serving = {one.id for one in found if one.serves}
+        pools = {root: tuple(sorted(serving.intersection(some))) for root, some in shared.items()}
+        return _Sharing(
+            {one.id: one for one in found},
+            {root: (some, barred[root]) for root, some in pools.items() if some},
+        )
+
+    def _options(
+        self, roots: Sequence[int], own: Iterable[TreeProvider], sharing: _Sharing
+    ) -> Iterator[tuple[int, _Options]]:
+        """Yield root and providers by slot of each tree that has a provider for every slot.
+
+        The value is the very same for all trees that only the same sharing providers serve.
+        """
+        number = len(self.search.slots)
+        serving: dict[int, list[list[int]]] = {}
+        for provider in own:
+            if provider.serves:
+                slots = serving.get(provider.root)
+                if slots is None:
+                    slots = serving[provider.root] = [[] for _ in range(number)]
+                for slot in provider.serves:
+                    slots[slot].append(provider.id)
+        shared: dict[_Pool, _Options] = {}
+        for root in roots:
+            at_home, pool = serving.get(root), sharing.pools.get(root)
+            options: _Options | None = None
+            if pool is not None:
+                options = shared.get(pool)
+                if options is None:
+                    options = shared[pool] = self._paid(sharing.options(pool, number))
+            if at_home is not None:
+                options = self._paid(_merged(at_home, options))
+            if options is not None and all(options):
+                yield root, options
+
+    def _paid(self, options: _Options) -> _Options:
+        self.budget.spend(sum(map(len, options)) // _NOTED)
+        return options
+
+    def _free(self, providers: Sequence[TreeProvider]) -> dict[tuple[int, int], FreeCapacity]:
+        repeated = self._contested(range(len(self.search.slots)), isolate=False)
+        if not repeated:
+            return {}
+        isolate = self.search.rules.isolate
+        classes = {
+            serves: repeated if self.for_other_rules else self._contested(serves, isolate=isolate)
+            for serves in {one.serves for one in providers}
+        }
+        wanted = {(one.id, class_id) for one in providers for class_id in classes[one.serves]}
+        if not wanted:
+            return {}
+        return {
+            key: FreeCapacity(room.inventory.capacity - room.used, room.inventory.max_unit)
+            for key, room in capacity.read(self.connection, wanted).items()
+        }
+
+    def _contested(self, slots: Iterable[int], *, isolate: bool) -> frozenset[int]:
+        """Return the classes of several slots, if not (``isolate``) all of these have suffixes."""
+        suffixes: dict[int, list[str]] = defaultdict(list)
+        for slot in (self.search.rules.slots[position] for position in slots):
+            for class_id, _ in slot.amounts:
+                suffixes[class_id].append(slot.suffix)
+        return frozenset(
+            class_id
+            for class_id, some in suffixes.items()
+            if len(some) > 1 and not (isolate and all(some))
+        )
+
+    def _covers(self, providers: Iterable[int]) -> dict[int, int]:
+        bits = trait_bits(self.search.rules.trait_choices)
+        if not bits:
+            return {}
+        carried = resource_provider_traits.c
+        found: dict[int, int] = defaultdict(int)
+        for batch in batches(providers):
+            statement = select(carried.resource_provider_id, carried.trait_id).where(
+                among(self.connection, carried.resource_provider_id, batch),
+                carried.trait_id.in_(sorted(bits)),
+            )
+            for provider, trait in self.connection.execute(statement).all():
+                found[provider] |= bits[trait]
+        return found
+
+    def _lineage(self, own: Iterable[TreeProvider], sharing: _Sharing) -> dict[int, frozenset[int]]:
+        """Return each provider with all above it; one that shares may have a subtree of its own."""
+        if not self.search.rules.subtrees:
+            return {}
+        parents = {one.id: one.parent for one in (*own, *sharing.providers.values())}
+        columns = resource_providers.c
+        for batch in batches({one.root for one in sharing.providers.values()}):
+            statement = select(columns.id, columns.parent_provider_id).where(
+                among(self.connection, columns.root_provider_id, batch)
+            )
+            parents.update((key, parent) for key, parent in self.connection.execute(statement))
+        return {key: _with_ancestors(key, parents) for key in parents}
+
+
+def _merged(own: Sequence[Sequence[int]], shared: _Options | None) -> _Options:
+    if shared is None:
+        return tuple([tuple(sorted(slot)) for slot in own])
+    both = zip(own, shared, strict=True)
+    return tuple([tuple(sorted((*slot, *more))) if slot else more for slot, more in both])
+
+
+def _with_ancestors(provider: int | None, parents: Mapping[int, int | None]) -> frozenset[int]:
+    """Return a provider with all above it, as far as they are known.
+
+    Each statement sees its own state of the cloud: what was moved or removed between two of them
+    may lack its parent, or be above itself.
+    """
+    found: set[int] = set()
+    while provider is not None and provider not in found:
+        found.add(provider)
+        provider = parents.get(provider)
+    return frozenset(found)

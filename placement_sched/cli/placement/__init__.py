@@ -1,0 +1,12 @@
+"""``placement``: keeps placement in step with the cloud, with nova-manage's names."""
+
+from placement_sched.cli.arguments import Commands, add_group
+from placement_sched.cli.placement import audit, heal, sync
+
+
+def register(commands: Commands) -> None:
+    """Add the commands."""
+    summary = "synchronise, audit and heal placement, as nova-manage placement does"
+    group = add_group(commands, "placement", summary)
+    for part in (sync, audit, heal):
+        part.register(group)

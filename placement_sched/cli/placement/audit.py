@@ -1,0 +1,179 @@
+"""``placement audit``: allocations of instances that are no more, and hosts under two policies."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from enum import IntEnum
+
+from placement_sched.cli import arguments as shared
+from placement_sched.cli.database import configured
+from placement_sched.cli.terminal import print_result, progressing
+from placement_sched.model.clock import utcnow
+from placement_sched.model.naming import in_short
+from placement_sched.operations.repair import known_instances
+from placement_sched.operations.repair.audit import Audit, Auditor
+from placement_sched.operations.repair.known_instances import Doubt
+from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.schemas import formats
+
+
+class AuditCode(IntEnum):
+    """The exit status, as nova-manage's; nova does not have 5 and 6."""
+
+    CLEAN = 0
+    UNEXPECTED = 1
+    FOUND = 3
+    DELETED = 4
+    POLICIES = 5
+    NOT_JUDGED = 6
+    WRONG_INPUT = 127
+
+
+#: Why consumers are not judged, in words.
+_WHY = {
+    Doubt.ADOPTED: (
+        "OpenStack placement made this database, so they may be instances that nova knows and "
+        "that were never recorded here"
+    ),
+    Doubt.NOTHING_RECORDED: "no instance is recorded in this database",
+    Doubt.NO_TYPE: (
+        "they have no consumer type, like the consumers of nova, and no instance is recorded on "
+        "these hosts, so they may be instances or migrations of nova"
+    ),
+    Doubt.NOT_REPORTED: "these providers may be of a host that does not report to this service",
+    Doubt.MORE_REPORTED: "these hosts report more instances than are recorded on them",
+}
+
+
+def register(group: shared.Commands) -> None:
+    """Add the command."""
+    parser = shared.add_command(
+        group,
+        "audit",
+        "find allocations of consumers that are not recorded instances",
+        run,
+        epilog=(
+            "exit status, as nova-manage's:\n"
+            "  0    no orphaned allocations were found\n"
+            "  1    an unexpected error occurred\n"
+            "  3    orphaned allocations were found\n"
+            "  4    all orphaned allocations that were found have been deleted\n"
+            "  5    an aggregate names an unknown policy, or a host is under several;\n"
+            "       orphaned allocations are reported and deleted all the same\n"
+            "  6    some consumers could not be judged, because the instances of their hosts are\n"
+            "       not recorded here; their allocations were not deleted\n"
+            "  127  wrong input"
+        ),
+        failure=AuditCode.UNEXPECTED,
+        wrong_input=AuditCode.WRONG_INPUT,
+    )
+    parser.add_argument("--delete", action="store_true", help="delete the orphaned allocations")
+    parser.add_argument(
+        "--resource_provider",
+        "--resource-provider",
+        metavar="UUID",
+        help="check only this provider (default: the providers of all compute nodes)",
+    )
+    shared.add_all_recorded(parser)
+    parser.add_argument("--verbose", action="store_true", help="also report what was checked")
+    shared.add_format(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the orphaned allocations, delete them if asked, and return nova-manage's code."""
+    given = arguments.resource_provider
+    uuid = None if given is None else formats.read(formats.uuid, given, "--resource_provider")
+    with configured(arguments, there=True) as (settings, database), progressing("deleting") as show:
+        auditor = Auditor(
+            database=database,
+            clock=utcnow,
+            no_owner=settings.unknown_owner,
+            provider_uuid=uuid,
+            # Who asks for one provider asks for what is held there.
+            policies=policies_for(settings) if uuid is None else None,
+            judge=known_instances.judge_all_recorded
+            if arguments.instances_are_all_recorded
+            else known_instances.judge_recorded_here,
+        )
+        audit = auditor.find()
+        if arguments.delete:
+            audit = auditor.delete(audit, show)
+    code = _code(audit, delete=arguments.delete)
+    print_result(arguments, _document(audit, code), _lines(audit, arguments, uuid))
+    if arguments.delete and audit.doubtful:
+        sys.stdout.flush()
+        sys.stderr.write(
+            f"placement-sched: not deleted: the allocations of {_consumers(len(audit.doubtful))}, "
+            "which may be instances that are not recorded here. nova-manage placement audit "
+            "judges nova's instances; if every instance of this cloud is recorded here, run the "
+            f"command again with {shared.ALL_RECORDED}\n"
+        )
+    return code
+
+
+def _code(audit: Audit, *, delete: bool) -> AuditCode:
+    if audit.doubtful and delete:
+        return AuditCode.NOT_JUDGED
+    if audit.policy_faults:
+        return AuditCode.POLICIES
+    if audit.orphaned:
+        return AuditCode.DELETED if delete else AuditCode.FOUND
+    return AuditCode.NOT_JUDGED if audit.doubtful else AuditCode.CLEAN
+
+
+def _document(audit: Audit, code: AuditCode) -> dict[str, object]:
+    doubtful = [
+        {"consumer": one.consumer, "reason": one.doubt.value, "about": one.about}
+        for one in audit.doubtful
+    ]
+    more = {"policies": audit.policy_faults, "not_judged": doubtful}
+    return {
+        "code": int(code),
+        "orphaned": [
+            {
+                "consumer": one.consumer,
+                "resource_provider": one.provider_uuid,
+                "resource_provider_name": one.provider_name,
+                "resources": one.resources,
+            }
+            for one in audit.orphaned
+        ],
+        "consumers": len(audit.consumers),
+        "deleted": audit.deleted,
+        **{key: found for key, found in more.items() if found},
+    }
+
+
+def _lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Iterator[str]:
+    if arguments.verbose:
+        yield f"checked {'every compute node' if uuid is None else f'resource provider {uuid}'}"
+    yield from audit.policy_faults
+    for one in audit.orphaned:
+        held = ", ".join(f"{amount} {name}" for name, amount in sorted(one.resources.items()))
+        yield (
+            f"consumer {one.consumer} is not a recorded instance and holds {held} of "
+            f"{one.provider_name} ({one.provider_uuid})"
+        )
+    yield from _not_judged(audit, verbose=arguments.verbose)
+    if not audit.orphaned and not audit.doubtful:
+        yield "no orphaned allocations"
+    elif audit.orphaned:
+        found = f"orphaned: the allocations of {_consumers(len(audit.consumers))}"
+        yield f"{found}; deleted those of {audit.deleted}" if arguments.delete else found
+
+
+def _not_judged(audit: Audit, *, verbose: bool) -> Iterator[str]:
+    """Yield which consumers could not be judged: each one if asked, else how many and why."""
+    for doubt, why in _WHY.items():
+        some = [one for one in audit.doubtful if one.doubt is doubt]
+        if not some:
+            continue
+        if verbose:
+            for one in some:
+                yield f"consumer {one.consumer} cannot be judged ({', '.join(one.about)})"
+        about = in_short(sorted({name for one in some for name in one.about}))
+        yield f"not judged: {_consumers(len(some))} of {about}: {why}"
+
+
+def _consumers(number: int) -> str:
+    return f"{number} consumer{'s' * (number != 1)}"

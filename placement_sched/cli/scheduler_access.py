@@ -1,0 +1,223 @@
+"""The scheduler that a command uses: of a server, over HTTP, or on the configured database."""
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlsplit
+from urllib.request import Request, urlopen
+
+from placement_sched.api.microversion import Version
+from placement_sched.api.scheduler import placing
+from placement_sched.api.schema import Schemas
+from placement_sched.app import make_services
+from placement_sched.cli.database import refuse_absent_file, shown
+from placement_sched.errors import Error, Invalid, NoValidHost, Unavailable
+from placement_sched.model.document import Json
+from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.store.compute import host_aggregates
+
+#: The longest that an answer may be waited for, in seconds: a day.
+_LONGEST = 86_400
+#: Seconds to wait for an answer; a request that waits for locks is answered by the server sooner.
+TIMEOUT = 120
+
+
+class DirectScheduler:
+    """Takes and gives the JSON of ``/scheduler/v1``, checked by the same schemas.
+
+    Its methods raise what the scheduler does, such as :class:`Invalid` and :class:`NoValidHost`.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        #: The database asked, without its password.
+        self.place = shown(scheduler.database)
+        self.policies = scheduler.policies
+        self.policy = scheduler.policy
+
+    def aggregate_names(self) -> dict[str, str]:
+        """Return the names of host aggregates by uuid."""
+        with self._scheduler.database.read() as connection:
+            return {one.uuid: one.name for one in host_aggregates.all_aggregates(connection)}
+
+    def explain(self, body: Json) -> Json:
+        """Return the explanation of ``body``, nothing claimed."""
+        _check(placing.EXPLAIN, body)
+        return placing.explain(self._scheduler, body)
+
+    def select(self, body: Json) -> Json:
+        """Return the selections for ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
+        _check(placing.SELECT, body)
+        return placing.select(self._scheduler, body)
+
+
+def _check(schemas: Schemas, body: Json) -> None:
+    schema = schemas.at(Version(1, 0))
+    if schema is not None:
+        schema.check(body, "JSON does not validate")
+
+
+def add_token(group: argparse._ArgumentGroup, use: str) -> None:
+    """Add the token for what the texts of ``use`` name."""
+    words = f"token for {use} (default: $OS_TOKEN, else admin)"
+    group.add_argument("--token", default=os.environ.get("OS_TOKEN", "admin"), help=words)
+
+
+def add_server_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that name a server."""
+    server = parser.add_argument_group("server")
+    server.add_argument(
+        "--url", help="use this server (http://127.0.0.1:8778) instead of the configured database"
+    )
+    add_token(server, "--url")
+    server.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help="timeout of requests to --url (default: %(default)s)",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds <= _LONGEST:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of seconds up to {_LONGEST}, not {text!r}"
+        )
+    return seconds
+
+
+def check_address(flag: str, url: str) -> None:
+    """Raise :class:`Invalid` for a text that is not the URL of a service."""
+    try:
+        parts = urlsplit(url)
+        # Both are parsed when they are read, and raise only then.
+        host, _ = parts.hostname or "", parts.port
+        host.encode("idna")
+    except ValueError:
+        host = ""
+    if not host or parts.scheme not in {"http", "https"}:
+        raise Invalid(f"{flag} {url}: expected an http:// or https:// URL")
+
+
+def check_token(token: str) -> None:
+    """Raise :class:`Invalid` for a token that is not allowed in a header, without showing it."""
+    # Clients write headers in latin-1.
+    if not token.isprintable() or max(token, default="") > "\xff":
+        raise Invalid(
+            "the token (--token, else $OS_TOKEN) has characters that are not allowed in a header"
+        )
+
+
+class SchedulerClient:
+    """Asks the server at ``base``; ``timeout`` is in seconds. Raises its :class:`Error`."""
+
+    def __init__(self, base: str, token: str, timeout: float = TIMEOUT) -> None:
+        check_address("--url", base)
+        check_token(token)
+        #: The server asked.
+        self.place = base.rstrip("/")
+        self._token = token
+        self._timeout = timeout
+
+    def explain(self, body: Json) -> Json:
+        """Return the explanation of ``body``; raise :class:`Error` with the server's message."""
+        return self._post("explain", body)
+
+    def select(self, body: Json) -> Json:
+        """Return the selections for ``body``.
+
+        Raises :class:`NoValidHost` with the funnel in ``extra``, and :class:`Error` else.
+        """
+        return self._post("select_destinations", body)
+
+    def policies(self) -> list[Json]:
+        """Return every scheduler policy; raise :class:`Error` with the server's message."""
+        found: list[Json] = self._ask("/scheduler/v1/policies", {})["policies"]
+        return found
+
+    def policy(self, name: str) -> Json:
+        """Return one scheduler policy; raise :class:`Error` with the server's message."""
+        return self._ask(f"/scheduler/v1/policies/{quote(name, safe='')}", {})
+
+    def aggregate_names(self) -> dict[str, str]:
+        """Return the names of host aggregates by uuid; none where this caller may not see them."""
+        version = {"OpenStack-API-Version": "compute 2.41"}
+        try:
+            answer = self._ask("/compute/v2.1/os-aggregates", version)
+        except Error:
+            return {}
+        return {one["uuid"]: one["name"] for one in answer["aggregates"]}
+
+    def _post(self, action: str, body: Json) -> Json:
+        type_ = {"Content-Type": "application/json"}
+        return self._ask(f"/scheduler/v1/{action}", type_, json.dumps(body).encode())
+
+    def _ask(self, path: str, headers: dict[str, str], body: bytes | None = None) -> Json:
+        base = self.place
+        headers |= {"Accept": "application/json", "X-Auth-Token": self._token}
+        request = Request(base + path, body, headers)  # noqa: S310 - the scheme was checked
+        try:
+            with urlopen(request, timeout=self._timeout) as answer:  # noqa: S310 - as above
+                return _decoded(answer.read(), base)
+        except HTTPError as refusal:
+            raise _error(refusal, base) from None
+        except UnicodeError:
+            raise Invalid(f"--url {base}: not ASCII") from None
+        except TimeoutError:
+            raise Unavailable(
+                f"{base} did not answer within {self._timeout:g} s; it may still be working "
+                "on the request: wait longer with --timeout SECONDS"
+            ) from None
+        except (URLError, HTTPException, OSError) as failure:
+            reason = getattr(failure, "reason", failure)
+            raise Unavailable(f"{base} does not answer: {reason}") from None
+
+
+#: What a command places requests with.
+SchedulerApi = DirectScheduler | SchedulerClient
+
+
+@contextmanager
+def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
+    """Give the scheduler that the arguments name; its connections are closed at the end."""
+    if arguments.url:
+        yield SchedulerClient(arguments.url, arguments.token, arguments.timeout)
+        return
+    services = make_services(read_settings(arguments.config_file))
+    try:
+        refuse_absent_file(services.database, "--url uses a server")
+        services.ready()
+        yield DirectScheduler(services.scheduler)
+    finally:
+        services.scheduler.announcer.close()
+        services.database.dispose()
+
+
+def _error(refusal: HTTPError, base: str) -> Error:
+    try:
+        error = json.loads(refusal.read())["errors"][0]
+        detail, code = error["detail"], error.get("code", "")
+    except (ValueError, LookupError, TypeError):
+        return Error(f"unexpected response from {base}: {refusal.code} {refusal.reason}")
+    if code == NoValidHost.code:
+        return NoValidHost(detail, extra={"funnel": error.get("funnel")})
+    request_id = error.get("request_id")
+    return Error(f"{detail} ({refusal.code}{f', {request_id}' if request_id else ''})")
+
+
+def _decoded(body: bytes, base: str) -> Json:
+    with suppress(ValueError):
+        document = json.loads(body)
+        if isinstance(document, dict):
+            return document
+    raise Error(f"{base} did not answer with JSON; check that it is a placement-sched server")

@@ -1,0 +1,243 @@
+"""Which pools of a host's PCI devices match one request, and which are taken from.
+
+A pool is a dict as nova's ``PciDeviceStats.pools`` has them: ``vendor_id``, ``product_id``,
+``numa_node``, ``count``, and tags beside them. None is ever changed here. Source: nova's
+documentation, "Attaching physical PCI devices to guests" and "PCI tracking in Placement".
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from oslo_utils.strutils import bool_from_string
+
+from placement_sched.model.hardware.requested_pci import InstancePCIRequest, InstancePCIRequests
+from placement_sched.model.verdict import Refusal
+
+Pool = dict[str, Any]
+Pools = Sequence[Pool]
+#: The resource providers of each group of a candidate: uuids by the group's suffix.
+Mappings = Mapping[str, Sequence[str]]
+
+#: The keys of a spec about the provider, which placement has checked.
+_OF_PLACEMENT = frozenset({"resource_class", "traits", "rp_uuid", "rp_uuids"})
+#: Types of device that are given only to requests for this type.
+_ONLY_IF_NAMED = ("type-PF", "vdpa")
+
+
+@dataclass(frozen=True)
+class Demand:
+    """One request at one host: ``cells`` are the host's NUMA nodes that the instance is to be on.
+
+    ``sockets`` has the socket of each of the host's NUMA nodes, ``providers`` how many devices
+    placement gives of each resource provider; where it gives none, any pool may be used.
+    """
+
+    request: InstancePCIRequest
+    providers: Counter[str]
+    cells: frozenset[int]
+    sockets: Mapping[int, int | None]
+
+    @property
+    def count(self) -> int:
+        """Return how many devices are asked for."""
+        return self.request.count
+
+    @cached_property
+    def policy(self) -> str:
+        """Return how near to the cells the devices must be."""
+        return self.request.numa_policy or "legacy"
+
+    def values(self, key: str) -> list[Any]:
+        """Return the value of ``key`` in each spec, None where it is not set."""
+        return [spec.get(key) for spec in self.request.spec]
+
+
+def providers_of(request: InstancePCIRequest, mappings: Mappings | None) -> Counter[str]:
+    """Return how many devices a request is given of each provider; nothing where none is known.
+
+    The group of each device is named ``<request_id>-<number>``. Without mappings the ``rp_uuids``
+    of the request's first spec count, which nova writes there once hosts are chosen. Placement
+    does not know the devices of ports.
+    """
+    if request.source == InstancePCIRequest.NEUTRON_PORT:
+        return Counter()
+    if not mappings:
+        uuids = request.spec[0].get("rp_uuids") if request.spec else None
+        return Counter(str(uuids).split(",")) if uuids else Counter()
+    return Counter(
+        providers[0]
+        for suffix, providers in mappings.items()
+        if providers and suffix.rpartition("-")[:2] == (str(request.request_id), "-")
+    )
+
+
+def with_providers(requests: InstancePCIRequests, mappings: Mappings) -> InstancePCIRequests:
+    """Return the requests with the providers of their devices in ``rp_uuids``, as nova writes them.
+
+    So that it is known later, with other candidates, which devices were taken.
+    """
+    found = []
+    for one in requests.requests:
+        providers = ",".join(providers_of(one, mappings).elements())
+        specs = tuple({**spec, "rp_uuids": providers} for spec in one.spec)
+        found.append(replace(one, spec=specs) if providers else one)
+    return InstancePCIRequests(requests=tuple(found))
+
+
+def left_after(pools: Pools, demand: Demand) -> list[Pool] | None:
+    """Return the pools without the devices that a request takes, or None if they do not suffice.
+
+    Those that match are emptied in their order, but near ones first; where placement names
+    providers, theirs. Pools that are empty then are left out.
+    """
+    fitting = pools
+    for _, keep in _STEPS:
+        before, fitting = fitting, keep(fitting, demand)
+        # Most steps leave the pools as they are: of ten thousand hosts that need not be counted.
+        if fitting is not before and (not fitting or number_of(fitting) < demand.count):
+            return None
+    if demand.providers:
+        if _is_split(pools):
+            return None
+        left = {id(pool): pool["count"] - demand.providers[pool["rp_uuid"]] for pool in fitting}
+    else:
+        left = dict(_emptied(fitting, demand.count))
+    return [
+        pool if id(pool) not in left else {**pool, "count": left[id(pool)]}
+        for pool in pools
+        if left.get(id(pool), 1) > 0
+    ]
+
+
+def shortage(pools: Pools, demand: Demand) -> Refusal | None:
+    """Return why the pools do not suffice, step by step with numbers, or None where they do."""
+    fitting, steps = pools, [f"{number_of(pools)} free"]
+    for name, keep in _STEPS:
+        before, fitting = number_of(fitting), keep(fitting, demand)
+        has = number_of(fitting)
+        if has != before:
+            steps.append(f"{has} {name(demand)}")
+        if not fitting or has < demand.count:
+            return _refusal(demand, steps, has)
+    if demand.providers and _is_split(pools):
+        steps.append("but devices of one resource provider are in several pools")
+        return _refusal(demand, steps, number_of(fitting))
+    return None
+
+
+def number_of(pools: Iterable[Mapping[str, Any]]) -> int:
+    """Return how many devices there are in pools."""
+    return sum(pool["count"] for pool in pools)
+
+
+def _refusal(demand: Demand, steps: Iterable[str], has: int) -> Refusal:
+    alias, port = demand.request.alias_name, demand.request.requester_id
+    asker = f"port {port}" if alias is None else f"PCI alias {alias}"
+    devices = f"{demand.count} device{'s' * (demand.count != 1)}"
+    return Refusal(f"{devices} for {asker} asked; {', '.join(steps)}", demand.count, has)
+
+
+def _emptied(pools: Pools, count: int) -> Iterator[tuple[int, int]]:
+    for pool in pools:
+        taken = min(count, pool["count"])
+        count -= taken
+        yield id(pool), pool["count"] - taken
+        if not count:
+            return
+
+
+def _is_split(pools: Pools) -> bool:
+    """Return whether devices of one provider are in several pools: which to take is not known."""
+    uuids = [pool["rp_uuid"] for pool in pools if "rp_uuid" in pool]
+    return len(set(uuids)) < len(uuids)
+
+
+def _as_specified(pools: Pools, demand: Demand) -> Pools:
+    return [pool for pool in pools if any(_matches(pool, spec) for spec in demand.request.spec)]
+
+
+def _matches(pool: Pool, spec: Mapping[str, Any]) -> bool:
+    for key, asked in spec.items():
+        # Without regard to case; numbers of a pool are like no text of a spec.
+        has = pool.get(key)
+        compared = has.lower() if isinstance(has, str) else has
+        if key not in _OF_PLACEMENT and compared != (None if asked is None else str(asked).lower()):
+            return False
+    return True
+
+
+def _near_enough(pools: Pools, demand: Demand) -> Pools:
+    if not demand.cells:
+        return pools
+    near = [pool for pool in pools if pool["numa_node"] in demand.cells]
+    if demand.policy == "required" or number_of(near) >= demand.count:
+        return near
+    if demand.policy == "socket":
+        if None in demand.sockets.values():  # unless the host reports every socket
+            return ()
+        wanted = {demand.sockets[cell] for cell in demand.cells if cell in demand.sockets}
+        return [pool for pool in pools if demand.sockets.get(pool["numa_node"]) in wanted]
+    near_or_unknown = [pool for pool in pools if pool["numa_node"] in {None, *demand.cells}]
+    if demand.policy == "legacy" or number_of(near_or_unknown) >= demand.count:
+        return near_or_unknown
+    return near_or_unknown + [pool for pool in pools if pool not in near_or_unknown]
+
+
+def _of_types_asked(pools: Pools, demand: Demand) -> Pools:
+    named = demand.values("dev_type")
+    withheld = [kind for kind in _ONLY_IF_NAMED if kind not in named]
+    if not any(pool.get("dev_type") in withheld for pool in pools):
+        return pools
+    return [pool for pool in pools if pool.get("dev_type") not in withheld]
+
+
+def _managed_here(pools: Pools, demand: Demand) -> Pools:
+    managed = any(pool.get("remote_managed") for pool in pools)
+    if not managed or any(map(bool_from_string, demand.values("remote_managed"))):
+        return pools
+    return [pool for pool in pools if not bool_from_string(pool.get("remote_managed"))]
+
+
+def _of_providers(pools: Pools, demand: Demand) -> Pools:
+    if not demand.providers:
+        return pools
+    wanted: Mapping[Any, int] = demand.providers
+    return [pool for pool in pools if 0 < wanted.get(pool.get("rp_uuid"), 0) <= pool["count"]]
+
+
+def _migratable(pools: Pools, demand: Demand) -> Pools:
+    if not demand.request.is_live_migratable():
+        return pools
+    return [pool for pool in pools if pool.get("live_migratable") == "true"]
+
+
+def _spec_of(demand: Demand) -> str:
+    specs = " or ".join(
+        ", ".join(f"{key} {value}" for key, value in spec.items() if key not in _OF_PLACEMENT)
+        for spec in demand.request.spec
+    )
+    return f"with {specs}" if specs.strip(" or") else "as specified"
+
+
+def _cells_of(demand: Demand) -> str:
+    cells = ", ".join(map(str, sorted(demand.cells)))
+    return f"near enough to NUMA nodes {cells} (policy {demand.policy})"
+
+
+def _providers_of(demand: Demand) -> str:
+    providers = ", ".join(f"{number} of {uuid}" for uuid, number in demand.providers.items())
+    return f"where the allocation candidate takes them ({providers})"
+
+
+#: What each step leaves, in words, and how.
+_STEPS: tuple[tuple[Callable[[Demand], str], Callable[[Pools, Demand], Pools]], ...] = (
+    (_spec_of, _as_specified),
+    (_cells_of, _near_enough),
+    (lambda _: "besides physical functions and vdpa devices not asked for", _of_types_asked),
+    (lambda _: "besides remote managed ones not asked for", _managed_here),
+    (_providers_of, _of_providers),
+    (lambda _: "live migratable", _migratable),
+)

@@ -1,0 +1,1 @@
+"""Placement's nouns: providers, allocations, and the question for allocation candidates."""

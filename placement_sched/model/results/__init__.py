@@ -1,0 +1,1 @@
+"""What a run of the scheduler finds: selections, the explanation, and the recorded decision."""

@@ -1,0 +1,124 @@
+"""A decision: the request, its outcome, and the selections, which say where each instance goes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from placement_sched.model.hardware.numa import NUMATopologyLimits
+from placement_sched.model.request_ids import NO_REQUEST, RequestIds
+
+SELECTED, NO_VALID_HOST = "selected", "no_valid_host"
+#: The kinds: a selection with and without a claim, an explanation, and a shadow run next to nova.
+SELECT, NO_CLAIM, EXPLAIN, SHADOW = "select", "no_claim", "explain", "shadow"
+KINDS = (SELECT, NO_CLAIM, EXPLAIN, SHADOW)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedInstance:
+    """A requested instance and its host; None where no host was found."""
+
+    instance: str
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One recorded answer of ``select_destinations``.
+
+    ``digest`` is :func:`digest_of` of the request, by which a repeated one is known; ``places``
+    are in the order of the answer's selections. ``request_ids`` are those of the request that was
+    answered first, where it was sent more than once. ``kind`` says whether what it chose was
+    claimed; ``flavor`` is the name of the flavor, where it has one.
+    """
+
+    uuid: str
+    outcome: str
+    project_id: str | None
+    digest: str
+    request: Mapping[str, Any]
+    answer: Mapping[str, Any]
+    places: tuple[PlacedInstance, ...] = ()
+    funnel: Mapping[str, Any] | None = None
+    created_at: datetime | None = None
+    request_ids: RequestIds = NO_REQUEST
+    kind: str = SELECT
+    policy: str | None = None
+    flavor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionsWanted:
+    """Which decisions to list; None is any.
+
+    ``instance`` and ``host`` are those of one of its places, ``since`` is naive UTC.
+    """
+
+    outcome: str | None = None
+    kind: str | None = None
+    project_id: str | None = None
+    policy: str | None = None
+    flavor: str | None = None
+    instance: str | None = None
+    host: str | None = None
+    request_id: str | None = None
+    global_request_id: str | None = None
+    since: datetime | None = None
+
+
+def digest_of(request: Mapping[str, Any]) -> str:
+    """Return what two requests share only if they ask the same, whatever the order of keys."""
+    return sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+#: The microversion whose form ``allocation_request`` has, as contract §4 fixes it. It is recorded
+#: with the answer and names what was written then (allocations and mappings, the same since 1.34),
+#: so that it does not follow the newest version that the API speaks.
+_ALLOCATION_REQUEST_VERSION = "1.39"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """One host for one instance, as ``select_destinations`` answers it (contract §4).
+
+    ``allocation_request`` is what ``PUT /allocations`` takes: allocations and mappings. None where
+    nothing is to be allocated: the instance is rebuilt where it is.
+    """
+
+    service_host: str
+    nodename: str
+    compute_node_uuid: str
+    cell_uuid: str | None
+    availability_zone: str
+    weight: float
+    allocation_request: Mapping[str, Any] | None
+    limits: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the entry as the contract shows it."""
+        return {
+            "service_host": self.service_host,
+            "nodename": self.nodename,
+            "compute_node_uuid": self.compute_node_uuid,
+            "cell_uuid": self.cell_uuid,
+            "availability_zone": self.availability_zone,
+            "limits": {name: _limit_as_json(limit) for name, limit in self.limits.items()},
+            "weight": self.weight,
+            "allocation_request": self.allocation_request,
+            "allocation_request_version": (
+                None if self.allocation_request is None else _ALLOCATION_REQUEST_VERSION
+            ),
+        }
+
+
+def _limit_as_json(limit: Any) -> Any:
+    if isinstance(limit, NUMATopologyLimits):
+        return limit.as_json()
+    try:
+        orjson.dumps(limit)
+    except TypeError:
+        return str(limit)  # a third-party filter wrote it
+    return limit

@@ -1,0 +1,286 @@
+"""The explanation of one run: its stages, which of them left no host, and what became of hosts."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+from placement_sched.model.document import Json
+from placement_sched.model.results import stages
+from placement_sched.model.results.stages import EVERYTHING, FilterReport, Obstacle, View
+
+FLAVOR, IMAGE = "flavor", "image"
+#: The families of stages, as the funnel names them.
+REQUEST_FILTERS, FILTERS = "request_filters", "filters"
+#: How errors and logs name the part of a flavor or an image that has a key.
+_PARTS = {FLAVOR: "flavor extra spec", IMAGE: "image property"}
+#: No more characters of a value are shown: a caller may send any number of them.
+_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """An extra spec or an image property without effect, and what was expected in its place."""
+
+    source: str
+    key: str
+    value: str
+    expected: str
+
+    @property
+    def detail(self) -> str:
+        """Return in one line what is ignored and why."""
+        both = (self.key, self.value)
+        said = "=".join(_cut(text if text.isprintable() else repr(text)) for text in both)
+        return f"ignored: {_PARTS[self.source]} {said}: expected {self.expected}"
+
+    @property
+    def refusal(self) -> str:
+        """Return why a request is refused for it, where nothing may be ignored."""
+        said = f"{_PARTS[self.source]} {self.key!r}"
+        return f"{said}: expected {self.expected}, got {_cut(repr(self.value))}"
+
+    def as_json(self) -> dict[str, str]:
+        """Return the entry of a funnel's ``warnings``."""
+        return {"key": self.key, "source": self.source, "detail": self.detail}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+@dataclass(frozen=True, slots=True)
+class RoomReport:
+    """How many instances are asked for, and for how many the hosts that passed have room at most.
+
+    The room was counted before any instance was placed.
+    """
+
+    instances: int
+    at_most: int
+
+    @property
+    def words(self) -> str:
+        """Return in one sentence that there is not enough room."""
+        most = f"{self.at_most} of the {self.instances} instances"
+        return f"the hosts that passed have room for at most {most}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectorReport:
+    """The result of one selector for a request, and the aggregates that matched.
+
+    Each of ``matched`` is an aggregate's name, uuid and policy.
+    """
+
+    name: str
+    asked: str | None = None
+    matched: tuple[tuple[str, str, str], ...] = ()
+    outcome: str
+
+    def as_json(self) -> Json:
+        """Return the entry as an explanation shows it."""
+        keys = ("aggregate", "uuid", "policy")
+        return {
+            **asdict(self),
+            "matched": [dict(zip(keys, one, strict=True)) for one in self.matched],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyReport:
+    """Which policy a request is under, and what each selector that was asked found."""
+
+    name: str
+    selectors: tuple[SelectorReport, ...] = ()
+
+    def as_json(self) -> Json:
+        """Return the entry as an explanation shows it."""
+        return {"name": self.name, "selectors": [one.as_json() for one in self.selectors]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterReport:
+    """How the hosts looked to an instance that found none, after so many that were placed."""
+
+    placed: int
+    filters: tuple[FilterReport, ...]
+
+    def as_json(self, view: View = EVERYTHING) -> Json:
+        """Return the entry as an explanation shows it."""
+        return {"placed": self.placed, "filters": [report.as_json(view) for report in self.filters]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Funnel:
+    """All stages of one run, for the first instance of the request.
+
+    ``policy`` says how the request's policy was chosen, where there are policies.
+    ``states_age`` is how many seconds ago the reports were read that hosts were judged by, where
+    the driver keeps them. ``selected`` is whether every instance of the request found a host.
+    ``warnings`` are what of flavor and image has no effect.
+    """
+
+    request_filters: tuple[stages.RequestFilterReport, ...]
+    allocation_candidates: stages.CandidatesReport
+    filters: tuple[FilterReport, ...] = ()
+    weighers: tuple[stages.WeigherReport, ...] = ()
+    states_age: float | None = None
+    policy: PolicyReport | None = None
+    later: LaterReport | None = None
+    warnings: tuple[Ignored, ...] = ()
+    room: RoomReport | None = None
+    selected: bool = True
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        """Return which stage kept the request from finding hosts; None where it found them."""
+        if self.selected:
+            return None
+        for one in self.request_filters:
+            if one.refusal is not None:
+                return Obstacle(REQUEST_FILTERS, one.name, one.words)
+        last = _emptied(self.filters)
+        if last is not None:
+            return Obstacle(FILTERS, last.name, last.words)
+        found = self.allocation_candidates.hosts
+        return self._of_later if found else self.allocation_candidates.obstacle
+
+    @property
+    def _of_later(self) -> Obstacle:
+        if self.room is not None:
+            return Obstacle("room", "room", self.room.words)
+        words, last = "there are hosts for some of the instances, but not for all of them", None
+        if self.later is not None:
+            placed, last = self.later.placed, _emptied(self.later.filters)
+            first = "the first instance" if placed == 1 else f"the first {placed} instances"
+            words = f"{first} found a host, the next one did not"
+        if last is None:
+            return Obstacle("later_instance", "", words)
+        return Obstacle("later_instance", last.name, f"{words}: {last.words}")
+
+    def as_json(self, view: View = EVERYTHING) -> Json:
+        """Return the funnel as the contract shows it.
+
+        ``host_states`` is there only where they are kept, ``policy`` where there are policies, and
+        ``later_instance`` where the first instances found hosts, and one after them found none.
+        ``room`` is there where more instances are asked for than the hosts have room for,
+        ``obstacle`` where the request found no host, and ``warnings`` where something is ignored.
+        """
+        age, obstacle = self.states_age, self.obstacle
+        keys: Json = {
+            "policy": self.policy and self.policy.as_json(),
+            "warnings": [one.as_json() for one in self.warnings] or None,
+            REQUEST_FILTERS: [report.as_json() for report in self.request_filters],
+            stages.CANDIDATES: self.allocation_candidates.as_json(view),
+            FILTERS: [report.as_json(view) for report in self.filters],
+            "weighers": [asdict(report) for report in self.weighers],
+            "host_states": None if age is None else {"age_s": round(age, 3)},
+            "room": self.room and asdict(self.room),
+            "obstacle": obstacle and asdict(obstacle),
+            "later_instance": self.later and self.later.as_json(view),
+        }
+        return {key: shown for key, shown in keys.items() if shown is not None}
+
+
+def _emptied(reports: Iterable[FilterReport]) -> FilterReport | None:
+    return next((one for one in reports if one.before and not one.after), None)
+
+
+class WeightReport(NamedTuple):
+    """How one weigher judged one host; ``raw`` is after clamping by minval and maxval."""
+
+    raw: float
+    normalized: float
+    multiplier: float
+
+    def as_json(self) -> Json:
+        """Return the entry as the contract shows it."""
+        return {**self._asdict(), "weighted": self.multiplier * self.normalized}
+
+
+@dataclass(frozen=True, slots=True)
+class HostReport:
+    """A host that passed, with its weight and what each weigher (by name) gave to it."""
+
+    host: str
+    node: str
+    weight: float
+    weights: Mapping[str, WeightReport]
+
+    def as_json(self, entries: dict[WeightReport, Json] | None = None) -> Json:
+        """Return the entry as the contract shows it.
+
+        ``entries`` keeps the entries of weights: few differ between the hosts of a cloud.
+        """
+        entries = {} if entries is None else entries
+        weights: dict[str, Json] = {}
+        for name, weight in self.weights.items():
+            entry = entries.get(weight)
+            if entry is None:
+                entry = entries[weight] = weight.as_json()
+            weights[name] = entry
+        return {"host": self.host, "node": self.node, "weight": self.weight, "weights": weights}
+
+
+def hosts_as_json(hosts: Iterable[HostReport], view: View = EVERYTHING) -> list[Json]:
+    """Return the hosts that passed, in the order given, as the contract shows them."""
+    entries: dict[WeightReport, Json] = {}
+    return [host.as_json(entries) for host in hosts if view.shows(host.host, host.node)]
+
+
+PASSED, REJECTED, UNKNOWN = "passed", "rejected", "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class RejectReason:
+    """One stage that rejects a host: its family, its name in the funnel, and why."""
+
+    stage: str
+    name: str
+    reason: str
+
+    @classmethod
+    def of_request_filter(cls, report: stages.RequestFilterReport) -> "RejectReason":
+        """Return the reason of a request filter that refused the whole request."""
+        return cls(REQUEST_FILTERS, report.name, report.refusal or "")
+
+    @classmethod
+    def of_step(cls, step: stages.StepReport, before: str = "") -> "RejectReason":
+        """Return the reason of a step of the search; ``before`` goes before its name."""
+        (rejected,) = step.rejected
+        return cls(stages.CANDIDATES, f"{before}{step.label}", rejected.reason)
+
+    @classmethod
+    def of_filters(cls, report: FilterReport) -> Iterator["RejectReason"]:
+        """Yield the reason of each host that a stage rejected."""
+        for rejected in report.rejected:
+            yield cls(FILTERS, report.name, rejected.reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostVerdict:
+    """The verdict on one compute node that an explanation was asked about, by any of its names.
+
+    ``asked`` is the requested name. A provider that is not a known compute node has its name as
+    ``host`` and ``node``, and no ``compute_node_uuid``. ``rank`` counts from 1, among ``of`` hosts
+    that passed. ``did_you_mean`` are known names near to one that is not known.
+    """
+
+    asked: str
+    verdict: str
+    host: str | None = None
+    node: str | None = None
+    compute_node_uuid: str | None = None
+    rank: int | None = None
+    of: int | None = None
+    weight: float | None = None
+    reasons: tuple[RejectReason, ...] = ()
+    did_you_mean: tuple[str, ...] = ()
+
+    def as_json(self) -> Json:
+        """Return the entry of ``verdicts``; every key is always there."""
+        return {
+            **asdict(self),
+            "reasons": [asdict(reason) for reason in self.reasons],
+            "did_you_mean": list(self.did_you_mean),
+        }

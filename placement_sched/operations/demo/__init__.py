@@ -1,0 +1,1 @@
+"""The demo: a sample cloud, and requests placed on it."""

@@ -1,0 +1,295 @@
+"""A cloud as a fleet file has it: plain values without row numbers and generations; its reading."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import NAMESPACE_URL, uuid5
+
+import os_resource_classes
+import os_traits
+
+from placement_sched.db.transaction import Connection
+from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode
+from placement_sched.model.document import Json
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.image import StoredImage
+from placement_sched.model.instance import Instance
+from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.server_group import ServerGroup
+from placement_sched.scheduler.policies.registry import Policies, Ratios, ratios_under
+from placement_sched.store import images
+from placement_sched.store.compute import (
+    compute_nodes,
+    flavors,
+    host_aggregates,
+    instances,
+    server_groups,
+    services,
+)
+from placement_sched.store.placement import (
+    aggregates,
+    allocations,
+    inventories,
+    resource_classes,
+    resource_providers,
+    traits,
+)
+
+K = TypeVar("K")
+V = TypeVar("V")
+Amounts = Mapping[str, int]
+
+STANDARD_CLASSES = frozenset(os_resource_classes.STANDARDS)
+STANDARD_TRAITS = frozenset(os_traits.get_traits())
+#: Stands for the number of a stored flavor's row in an instance's record: the row of the flavor of
+#: the same flavorid, which has another number in every database.
+FLAVOR_ROW = "row of its flavorid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderState:
+    """A resource provider and what it has; ``parent`` is a uuid, None for the root of a tree."""
+
+    uuid: str
+    name: str
+    parent: str | None = None
+    inventories: Mapping[str, Inventory] = field(default_factory=dict)
+    traits: frozenset[str] = frozenset()
+    aggregates: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceState:
+    """A service of a host; naive UTC."""
+
+    uuid: str
+    host: str
+    binary: str
+    disabled: bool = False
+    disabled_reason: str | None = None
+    forced_down: bool = False
+    last_seen_up: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorState:
+    """A flavor without its row's number, and the projects that a private one is for."""
+
+    flavor: Flavor
+    projects: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageState:
+    """An image without its row's number and times, and its members' statuses by project."""
+
+    image: StoredImage
+    members: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerState:
+    """What a consumer holds: amounts by class, by provider uuid; and whose it is."""
+
+    uuid: str
+    project_id: str
+    user_id: str
+    consumer_type: str | None = None
+    allocations: Mapping[str, Amounts]
+    #: As it was read, so that a write notices a concurrent one.
+    generation: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A whole cloud: the things of each kind by what identifies them.
+
+    That is flavors' ``flavorid``, services' host and binary, and the uuid of all others. Resource
+    classes and traits are custom ones. Instances are without times and decision, server groups
+    without their members, aggregates without number and times.
+    """
+
+    resource_classes: set[str] = field(default_factory=set)
+    traits: set[str] = field(default_factory=set)
+    flavors: dict[str, FlavorState] = field(default_factory=dict)
+    images: dict[str, ImageState] = field(default_factory=dict)
+    server_groups: dict[str, ServerGroup] = field(default_factory=dict)
+    nodes: dict[str, ComputeNode] = field(default_factory=dict)
+    services: dict[tuple[str, str], ServiceState] = field(default_factory=dict)
+    providers: dict[str, ProviderState] = field(default_factory=dict)
+    aggregates: dict[str, HostAggregate] = field(default_factory=dict)
+    instances: dict[str, Instance] = field(default_factory=dict)
+    consumers: dict[str, ConsumerState] = field(default_factory=dict)
+    #: Where a file has the entry of a thing: its keys, by kind and what identifies the thing.
+    entries: dict[tuple[str, ...], tuple[str | int, ...]] = field(
+        default_factory=dict, compare=False
+    )
+
+    def copy(self) -> "State":
+        """Return the same cloud, to be changed apart from this one."""
+        return State(**{one.name: copy(getattr(self, one.name)) for one in fields(self)})
+
+    def entry_of(self, *thing: str) -> tuple[str | int, ...]:
+        """Return the keys of a thing's entry in the file; none where the file does not name it."""
+        return self.entries.get(thing, ())
+
+    def entry_of_consumer(self, uuid: str) -> tuple[str | int, ...]:
+        """Return the keys of a consumer's entry, which is an instance's if it is one."""
+        return self.entry_of("instance", uuid) or self.entry_of("consumer", uuid)
+
+    def disabled_hosts(self) -> frozenset[str]:
+        """Return the hosts whose compute service is disabled."""
+        services = self.services.values()
+        return frozenset(one.host for one in services if one.disabled and is_compute(one))
+
+    def nodes_by_host(self) -> Mapping[str, list[str]]:
+        """Return the names of each host's nodes."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for node in self.nodes.values():
+            found[node.host].append(node.hypervisor_hostname)
+        return found
+
+    def aggregates_by_host(self) -> dict[str, frozenset[str]]:
+        """Return the uuids of the aggregates that each host is in."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for one in self.aggregates.values():
+            for host in one.hosts:
+                found[host].add(one.uuid)
+        return {host: frozenset(uuids) for host, uuids in found.items()}
+
+    def ratios_by_host(self, policies: Policies | None) -> Mapping[str, Ratios]:
+        """Return the ratios of each host whose policy sets any."""
+        if policies is None:
+            return {}
+        names: dict[str, list[str]] = defaultdict(list)
+        for one in self.aggregates.values():
+            for host in one.hosts if one.policy else ():
+                names[host].append(str(one.policy))
+        found = ((host, ratios_under(some, policies)) for host, some in names.items())
+        return {host: ratios for host, ratios in found if ratios}
+
+
+def is_compute(service: ServiceState) -> bool:
+    """Return whether a service is what makes its host able to take instances."""
+    return service.binary == COMPUTE_BINARY
+
+
+def changed(before: Mapping[K, V], after: Mapping[K, V]) -> dict[K, V]:
+    """Return the things that are new or different after."""
+    return {key: one for key, one in after.items() if before.get(key) != one}
+
+
+def derived_uuid(kind: str, *names: str) -> str:
+    """Return the uuid of a thing for which a file gives none, always the same."""
+    return str(uuid5(NAMESPACE_URL, f"placement-sched:fleet/{'/'.join((kind, *names))}"))
+
+
+def new_aggregate(uuid: str, name: str) -> HostAggregate:
+    """Return an aggregate as it is created."""
+    return HostAggregate(id=0, uuid=uuid, name=name, hosts=frozenset(), metadata={})
+
+
+def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
+    """Return the cloud; ``unknown_owner`` is the project and user of consumers without any.
+
+    The number of statements does not depend on its size. All of it is of one moment only where
+    the caller's transaction sees one moment.
+    """
+    stored: Iterable[Any] = flavors.all_flavors(connection)
+    rows = {str(one.flavorid): one.id for one in stored}
+    projects = flavors.all_projects(connection)
+    members = images.member_statuses(connection)
+    no_times: Json = dict.fromkeys(("created_at", "updated_at"))
+    service_fields = [one.name for one in fields(ServiceState)]
+    return State(
+        resource_classes=set(resource_classes.all_names(connection)) - STANDARD_CLASSES,
+        traits=set(traits.all_names(connection)) - STANDARD_TRAITS,
+        flavors={
+            str(one.flavorid): FlavorState(
+                flavor=replace(one, id=None), projects=frozenset(projects.get(one.id, ()))
+            )
+            for one in stored
+        },
+        images={
+            one.uuid: ImageState(
+                image=replace(one, id=None, **no_times), members=dict(members.get(one.id or 0, {}))
+            )
+            for one in images.all_images(connection)
+        },
+        server_groups={
+            str(one.uuid): replace(one, members=()) for one in server_groups.search(connection)
+        },
+        nodes={
+            one.uuid: replace(one, version=0, **no_times)
+            for one in compute_nodes.search(connection)
+        },
+        services={
+            (one.host, one.binary): ServiceState(
+                **{name: getattr(one, name) for name in service_fields}
+            )
+            for one in services.search(connection)
+        },
+        providers=_providers(connection),
+        aggregates={
+            one.uuid: replace(one, id=0, **no_times) for one in host_aggregates.snapshot(connection)
+        },
+        instances={
+            one.uuid: replace(
+                one,
+                flavor=one.flavor and plain_flavor(one.flavor, rows),
+                decision_uuid=None,
+                **no_times,
+            )
+            for one in instances.search(connection)
+        },
+        consumers=_consumers(connection, unknown_owner),
+    )
+
+
+def plain_flavor(document: Mapping[str, Any], rows: Mapping[str, Any]) -> Json:
+    """Return a recorded flavor with :data:`FLAVOR_ROW` in place of the number of its row."""
+    number = document.get("id")
+    if number is not None and number == rows.get(str(document.get("flavorid"))):
+        return {**document, "id": FLAVOR_ROW}
+    return dict(document)
+
+
+def _providers(connection: Connection) -> dict[str, ProviderState]:
+    stocks = inventories.by_provider_id(connection)
+    names = traits.by_provider_id(connection)
+    joined = aggregates.by_provider_id(connection)
+    return {
+        one.uuid: ProviderState(
+            uuid=one.uuid,
+            name=one.name or "",
+            parent=one.parent_uuid,
+            inventories=stocks.get(one.id, {}),
+            traits=frozenset(names.get(one.id, ())),
+            aggregates=frozenset(joined.get(one.id, ())),
+        )
+        for one in resource_providers.all_providers(connection)
+    }
+
+
+def _consumers(connection: Connection, unknown_owner: tuple[str, str]) -> dict[str, ConsumerState]:
+    held: dict[str, dict[str, dict[str, int]]] = {}
+    owners = {}
+    for one in allocations.everything(connection):
+        owners[one.consumer.uuid] = one.consumer
+        by_provider = held.setdefault(one.consumer.uuid, {})
+        by_provider.setdefault(one.provider_uuid, {})[one.resource_class] = one.used
+    return {
+        uuid: ConsumerState(
+            uuid=uuid,
+            project_id=owner.project_id or unknown_owner[0],
+            user_id=owner.user_id or unknown_owner[1],
+            consumer_type=owner.consumer_type,
+            generation=owner.generation,
+            allocations=held[uuid],
+        )
+        for uuid, owner in owners.items()
+    }

@@ -1,0 +1,153 @@
+"""Names that stand for many: ``host-[001-120]`` is ``host-001`` to ``host-120``.
+
+Within brackets are numbers and ranges of numbers, joined by commas; each number has as many digits
+as the first one of its range. Several brackets stand for every combination, the last one running
+fastest. A backslash takes the meaning from a bracket, a brace or a backslash.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any, TypeVar
+
+from placement_sched.model.document import Json
+from placement_sched.model.naming import in_short
+from placement_sched.schemas.formats import DocumentError, located
+
+T = TypeVar("T")
+
+#: The most names that one pattern may stand for.
+MOST = 1_000_000
+
+_PART = re.compile(
+    r"\\(?P<plain>.)|\[(?P<ranges>[^\]]*)\]|(?P<text>[^\\\[]+)|(?P<wrong>.)", re.DOTALL
+)
+_RANGE = re.compile(r"(?P<first>[0-9]{1,18})(?:-(?P<last>[0-9]{1,18}))?")
+_SPECIAL = re.compile(r"([\\\[\]{}])")
+_DIGITS = re.compile(r"[0-9]{1,18}")
+_PLACE = re.compile(r"\\.|\{(?P<name>[^}]*)\}", re.DOTALL)
+
+
+def expand(pattern: str) -> list[str]:
+    """Return the names that a pattern stands for; raises :class:`DocumentError`."""
+    parts: list[Sequence[str]] = []
+    for found in _PART.finditer(pattern):
+        if found["wrong"] is not None:
+            what = f"{pattern!r}: a backslash before a bracket takes its meaning from it"
+            raise DocumentError(what)
+        if (ranges := found["ranges"]) is None:
+            parts.append((found["plain"] or found["text"],))
+        else:
+            parts.append([one for part in ranges.split(",") for one in _numbers(part, pattern)])
+        if prod(map(len, parts)) > MOST:
+            raise DocumentError(f"{pattern!r} stands for more than {MOST} names")
+    return ["".join(some) for some in product(*parts)]
+
+
+def _numbers(part: str, pattern: str) -> Sequence[str]:
+    found = _RANGE.fullmatch(part.strip())
+    if found is None:
+        what = f"{pattern!r}: {part!r} is not a range like 001-120; write \\[ for a bracket"
+        raise DocumentError(what)
+    first, last = found["first"], found["last"] or found["first"]
+    if int(last) < int(first):
+        raise DocumentError(f"{pattern!r}: the range {part.strip()} ends before it begins")
+    if int(last) - int(first) >= MOST:
+        raise DocumentError(f"{pattern!r} stands for more than {MOST} names")
+    return [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+
+
+def fill_in(pattern: str, names: Mapping[str, str]) -> str:
+    """Return a pattern with names for what is in braces; raises :class:`DocumentError`."""
+
+    def one(found: re.Match[str]) -> str:
+        if found["name"] is None:
+            return found[0]
+        if found["name"] not in names:
+            known = " and ".join(f"{{{name}}}" for name in names)
+            raise DocumentError(f"{pattern!r}: only {known} are known; \\{{ is a brace itself")
+        return escape(names[found["name"]])
+
+    return _PLACE.sub(one, pattern)
+
+
+def escape(name: str) -> str:
+    """Return the pattern that stands for this one name."""
+    return _SPECIAL.sub(r"\\\1", name)
+
+
+def fold(names: Sequence[str]) -> list[str]:
+    """Return few patterns that stand for these names in this order, by numbers that rise by one."""
+    patterns: list[str] = []
+    at, last = 0, len(names) - 1
+    while at <= last:
+        pattern, length = escape(names[at]), 1
+        for digits in _DIGITS.finditer(names[at]):
+            before, after = names[at][: digits.start()], names[at][digits.end() :]
+            while (
+                at + length <= last
+                and names[at + length] == f"{before}{_counted_on(digits[0], length)}{after}"
+            ):
+                length += 1
+            if length > 1:
+                numbers = f"[{digits[0]}-{_counted_on(digits[0], length - 1)}]"
+                pattern = f"{escape(before)}{numbers}{escape(after)}"
+                break
+        patterns.append(pattern)
+        at += length
+    return patterns
+
+
+def _counted_on(digits: str, steps: int) -> str:
+    """Return the number so many steps after another, with no fewer digits."""
+    return str(int(digits) + steps).zfill(len(digits))
+
+
+_NATURAL_PARTS = re.compile(r"[0-9]+|[^0-9]+")
+#: A whole number that is written without quotes, and read as the text of its digits again.
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+
+
+def unquoted(text: str) -> str | int:
+    """Return a text as it is written: digits without quotes."""
+    return int(text) if _INTEGER.fullmatch(text) else text
+
+
+def patterns_for(names: Sequence[str], *, alone: bool = False) -> str | list[str]:
+    """Return a pattern for names in this order, or a list; one ``alone`` for all where alike."""
+    patterns = fold(names[:1] if alone and len(set(names)) == 1 else names)
+    return patterns[0] if len(patterns) == 1 else patterns
+
+
+def natural_key(name: str) -> tuple[Any, ...]:
+    """Return what puts ``cn2`` before ``cn10``, and no two names at one place."""
+    parts = (
+        (int(part), "") if "0" <= part[0] <= "9" else (-1, part)
+        for part in _NATURAL_PARTS.findall(name)
+    )
+    return tuple(parts), name
+
+
+def folded_line(names: Sequence[str]) -> str:
+    """Return patterns for these names in one line; of very many patterns the first ones."""
+    return in_short(fold(names), 10)  # so many fit on a line that a person reads
+
+
+def one_for_each(values: Sequence[T], count: int, *, alone: bool = True) -> Sequence[T]:
+    """Return as many values as there are things; one ``alone`` may be for all of them."""
+    if alone and len(values) == 1:
+        return [values[0]] * count
+    if len(values) != count:
+        raise DocumentError(f"the pattern expands to {len(values)} values, {count} expected")
+    return values
+
+
+def for_each(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any] | None:
+    """Return the values of a key, one for each thing; None where the entry has no such key."""
+    if key not in entry:
+        return None
+    if entry[key] is None:
+        return [None] * count
+    with located(key):
+        return one_for_each(entry[key], count, alone=alone)

@@ -1,0 +1,190 @@
+"""The schema of a fleet file's entries (doc/source/fleet.rst); names are read as lists of names."""
+
+from collections.abc import Callable
+from typing import Any
+
+from placement_sched.model.compute_node import REPORT_KEYS
+from placement_sched.model.document import Json
+from placement_sched.model.placement.provider import MAX_FLOAT
+from placement_sched.model.server_group import MOST_PER_HOST
+from placement_sched.operations.fleet.names import expand
+from placement_sched.schemas import fields, parts
+from placement_sched.schemas.fields import NAME, OWNER, SYMBOL
+from placement_sched.schemas.formats import located
+from placement_sched.schemas.node_report import REPORT
+from placement_sched.schemas.parts import a_list, a_mapping, an_object, or_id, or_null
+from placement_sched.schemas.reader import AS_GIVEN, Conversion, Reader
+
+#: The form of file that is read and written.
+VERSION = 1
+
+_PATTERN: Json = {"type": "string", "maxLength": 65535}
+_PATTERNS: Json = {**_PATTERN, "type": ["string", "array"], "items": _PATTERN}
+_NULLABLE_TEXT: Json = {"type": ["string", "null"], "maxLength": 255}
+_LABEL: Json = {"type": "string", "minLength": 1, "maxLength": 255}
+_MOMENT: Json = {"type": "string", "format": "moment"}
+#: Sizes of images are in bytes, in 64 bits.
+_BYTES: Json = {"type": ["integer", "null"], "minimum": 0, "maximum": 2**63 - 1}
+
+
+def _names(name: Json) -> Json:
+    return {**_PATTERNS, "x-names": name}
+
+
+def _expanded(name: Json, _: object) -> Conversion:
+    read = Reader(name)
+
+    def names(value: Any) -> list[str] | None:
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return [read(one) for one in expand(value)]
+        found: list[str] = []
+        for index, pattern in enumerate(value):
+            with located(index):
+                found += [read(one) for one in expand(pattern)]
+        return found
+
+    return names
+
+
+_UUIDS = _names(parts.UUID)
+_REPORTED = REPORT["properties"]
+_RATIO: Json = {"type": "number", "minimum": 0.0, "maximum": MAX_FLOAT}
+_INVENTORY = an_object({**fields.INVENTORY, "allocation_ratio": _RATIO}, "total")
+_HELD_BY_PROVIDER: Json = {
+    "inventories": a_mapping(SYMBOL, or_null(_INVENTORY)),
+    "traits": a_list(SYMBOL),
+    "providers": a_list({"$ref": "#/$defs/provider"}),
+}
+_PROVIDER = an_object(
+    # Names may hold that of the root, and so are expanded when that is known.
+    {"name": _PATTERNS, "uuid": _UUIDS, "aggregates": _UUIDS, **_HELD_BY_PROVIDER},
+    "name",
+)
+_HOST = an_object(
+    {
+        # A report has a schema of its own.
+        **{key: {AS_GIVEN: True} for key in REPORT_KEYS},
+        "host": _names(_REPORTED["host"]),
+        "node": _names(_REPORTED["hypervisor_hostname"]),
+        "uuid": _UUIDS,
+        "host_ip": or_null(_names({"type": "string", "format": "ip-address"})),
+        "last_seen_up": _MOMENT,
+        "provider": parts.BOOLEAN,
+        "provider_aggregates": _UUIDS,
+        **_HELD_BY_PROVIDER,
+    },
+    "host",
+)
+_SERVICE = an_object(
+    {
+        "host": _names(_REPORTED["host"]),
+        "binary": NAME,
+        "uuid": _UUIDS,
+        "status": fields.SERVICE_STATUS,
+        "disabled_reason": or_null(fields.DISABLED_REASON),
+        "forced_down": parts.BOOLEAN,
+        "last_seen_up": or_null(_MOMENT),
+    },
+    "host",
+)
+_FLAVOR = an_object(
+    {
+        "name": NAME,
+        "id": fields.FLAVOR_ID,
+        **dict.fromkeys(("vcpus", "memory_mb"), parts.COUNT),
+        **dict.fromkeys(("root_gb", "ephemeral_gb", "swap"), parts.AMOUNT),
+        "rxtx_factor": fields.RXTX_FACTOR,
+        "is_public": parts.BOOLEAN,
+        "description": fields.DESCRIPTION,
+        "extra_specs": a_mapping(fields.KEY, fields.VALUE),
+        "projects": a_list(NAME),
+    },
+    "name",
+)
+_IMAGE = an_object(
+    {
+        **fields.IMAGE,
+        "id": parts.UUID,
+        **dict.fromkeys(("size", "virtual_size"), _BYTES),
+        "tags": a_list(fields.TAG),
+        "properties": {
+            **a_mapping(fields.PROPERTY_NAME, {"type": "string"}),
+            "properties": {key: {**one, "type": "string"} for key, one in fields.IMAGE_IDS.items()},
+        },
+        "members": a_mapping(NAME, fields.MEMBER_STATUS),
+    }
+)
+_SERVER_GROUP = an_object(
+    {
+        "name": NAME,
+        "uuid": parts.UUID,
+        "policy": fields.GROUP_POLICY,
+        "rules": an_object({MOST_PER_HOST: parts.COUNT}),
+        "project": _NULLABLE_TEXT,
+        "user": _NULLABLE_TEXT,
+    },
+    "name",
+)
+_AGGREGATE = an_object(
+    {
+        "name": NAME,
+        "uuid": parts.UUID,
+        "availability_zone": fields.ZONE,
+        "metadata": a_mapping(fields.KEY, fields.VALUE),
+        "hosts": _names(fields.HOST),
+    },
+    "name",
+)
+_AMOUNTS = a_mapping(_LABEL, a_mapping(SYMBOL, parts.COUNT))
+_OWNER: Json = {"project": OWNER, "user": OWNER, "type": or_null(SYMBOL)}
+_INSTANCE = an_object(
+    {
+        "name": _names(parts.NAME),
+        "uuid": _UUIDS,
+        "host": or_null(_names(parts.NAME)),
+        "node": or_null(_names(parts.NAME)),
+        "project": parts.NULLABLE_NAME,
+        "user": parts.NULLABLE_NAME,
+        "vm_state": parts.NULLABLE_TEXT,
+        "task_state": parts.NULLABLE_TEXT,
+        "flavor": {**or_null(or_id(parts.FLAVOR)), AS_GIVEN: True},
+        "image": {**or_null(or_id(parts.IMAGE)), AS_GIVEN: True},
+        "server_group": or_null(_LABEL),
+        "allocations": _AMOUNTS,
+        "consumer": an_object(_OWNER),
+    }
+)
+_CONSUMER = an_object(
+    {"consumer": {"type": "string", "format": "consumer-uuid"}, **_OWNER, "allocations": _AMOUNTS},
+    *("consumer", "project", "user", "allocations"),
+)
+_FILE: Json = {
+    **an_object(
+        {
+            "version": {},
+            **dict.fromkeys(("resource_classes", "traits"), a_list(SYMBOL)),
+            "flavors": a_list(_FLAVOR),
+            "images": a_list(_IMAGE),
+            "server_groups": a_list(_SERVER_GROUP),
+            "aggregates": a_list(_AGGREGATE),
+            "hosts": a_list(_HOST),
+            "services": a_list(_SERVICE),
+            "providers": a_list({"$ref": "#/$defs/provider"}),
+            "instances": a_list(_INSTANCE),
+            "allocations": a_list(_CONSUMER),
+            # What is there to be anchored, and used elsewhere by an alias.
+            "templates": {},
+        }
+    ),
+    "$defs": {"provider": _PROVIDER},
+}
+
+#: Reads a whole file.
+read_file: Callable[[Any], Json] = Reader(_FILE, {"x-names": _expanded}, digits_as_text=True)
+#: Read the name of a provider, and of a node.
+read_provider_name: Callable[[Any], str] = Reader(fields.PROVIDER_NAME)
+read_node_name: Callable[[Any], str] = Reader(_REPORTED["hypervisor_hostname"])
+#: The keys of the entries of flavors and images.
+FLAVOR_KEYS, IMAGE_KEYS = tuple(_FLAVOR["properties"]), tuple(_IMAGE["properties"])

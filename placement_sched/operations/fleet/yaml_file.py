@@ -1,0 +1,196 @@
+"""YAML with the line and column of every value, so that an error can name its place."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import yaml
+from yaml.events import CollectionEndEvent, CollectionStartEvent, Event
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.reader import ReaderError
+
+from placement_sched.errors import Error, Invalid
+from placement_sched.schemas.formats import DocumentError
+
+T = TypeVar("T")
+#: A line and a column, both from 0.
+Place = tuple[int, int]
+
+#: So many levels of lists and mappings are read.
+DEEPEST = 100
+
+_PREFIX = "tag:yaml.org,2002:"
+_MERGE = f"{_PREFIX}merge"
+#: What a value may be; a date is a text here, and so is a lonely =.
+_KINDS = frozenset(
+    {"map", "seq", "str", "null", "bool", "int", "float", "timestamp", "value", "merge"}
+)
+#: Only what reads the same everywhere is a whole number: YAML 1.1 would read 010 as 8, 1:30 as 90.
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,19})")
+#: Longer ones are texts: no database keeps them, nor does JSON that is read everywhere.
+_LEAST, _MOST = -(2**63), 2**64 - 1
+_FRACTION = re.compile(r"[-+]?[0-9]+\.[0-9]+([eE][-+]?[0-9]+)?")
+_CONSTANTS = {
+    "true": True, "yes": True, "on": True, "false": False, "no": False, "off": False,
+}  # fmt: skip
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+
+
+def end_of(text: str) -> Place:
+    """Return where a text ends, its lines counted as YAML counts them."""
+    *above, last = _LINE_BREAK.split(text)
+    return len(above), len(last)
+
+
+class YamlFile:
+    """A decoded YAML document, with the places of its values in the file."""
+
+    def __init__(self, text: str, name: str) -> None:
+        """Decode ``text``, which came from the file ``name``; raises :class:`Invalid`."""
+        self._name = name
+        self._made: dict[int, Any] = {}
+        self._open: set[int] = set()
+        try:
+            self._refuse_deep(text)
+            self._root = yaml.compose(text, Loader=yaml.CSafeLoader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            place = None if mark is None else (mark.line, mark.column)
+            self._refuse(error.problem or "this is not YAML", place)
+        except ReaderError as error:
+            # The parser in C counts bytes.
+            before = text.encode()[: error.position].decode()
+            what = f"the character U+{error.character:04X} is not valid in YAML: {error.reason}"
+            self._refuse(what, end_of(before))
+        #: The document in dicts, lists, texts, numbers, booleans and None.
+        self.data: Any = None if self._root is None else self._value(self._root)
+
+    def _refuse_deep(self, text: str) -> None:
+        """Refuse a document that is nested so deeply that the parser in C would crash."""
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+            if depth > DEEPEST:
+                self._refuse(f"more than {DEEPEST} levels deep", _start(event))
+
+    def read(self, reader: Callable[[Any], T]) -> T:
+        """Return what ``reader`` makes of the document; raises :class:`Invalid` with the place."""
+        try:
+            return reader(self.data)
+        except DocumentError as error:
+            place = self._place(error.keys, at_key=error.at_key)
+            raise Invalid(self._message(error.what, place, error.keys)) from None
+
+    def at_entry(self, error: Error, keys: Sequence[str | int]) -> Error:
+        """Return an error with the place of the value under these keys, or what is nearest."""
+        message = self._message(error.detail, self._place(keys), keys)
+        return type(error)(message, code=error.code, extra=error.extra)
+
+    def _value(self, node: Node) -> Any:
+        """Return the value of a node; a node that is anchored is decoded once."""
+        if id(node) in self._made:
+            return self._made[id(node)]
+        if id(node) in self._open:
+            self._refuse("an anchor is used within itself", _start(node))
+        if node.tag.removeprefix(_PREFIX) not in _KINDS:
+            self._refuse(f"the tag {node.tag} is not known", _start(node))
+        self._open.add(id(node))
+        value: Any
+        if isinstance(node, MappingNode):
+            value = self._mapping(node)
+        elif isinstance(node, SequenceNode):
+            value = [self._value(one) for one in node.value]
+        else:
+            value = self._scalar(node)
+        self._open.discard(id(node))
+        self._made[id(node)] = value
+        return value
+
+    def _mapping(self, node: MappingNode) -> dict[str, Any]:
+        own: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for key, value in node.value:
+            if key.tag == _MERGE:
+                # Of several mappings the first goes before the others.
+                for part in _parts(value):
+                    if not isinstance(part, MappingNode):
+                        self._refuse("only mappings can be merged", _start(part))
+                    merged = self._value(part) | merged
+                continue
+            if not isinstance(key, ScalarNode):
+                self._refuse("a key is a plain text", _start(key))
+            name = self._text(key)
+            if name in own:
+                self._refuse(f"the key {name!r} is there twice", _start(key))
+            own[name] = self._value(value)
+        return merged | own
+
+    def _text(self, node: Node) -> str:
+        text = str(node.value)
+        if "\0" in text:
+            self._refuse("the character U+0000 cannot be stored", _start(node))
+        return text
+
+    def _scalar(self, node: Node) -> Any:
+        text = self._text(node)
+        kind = node.tag.removeprefix(_PREFIX)
+        # A quoted scalar is a text; the parser in C writes "" for a plain one.
+        if isinstance(node, ScalarNode) and node.style:
+            return text
+        if kind == "null":
+            return None
+        if kind == "bool":
+            if text.lower() not in _CONSTANTS:
+                self._refuse(f"{text!r} is not a boolean", _start(node))
+            return _CONSTANTS[text.lower()]
+        if kind == "int" and _WHOLE.fullmatch(text) and _LEAST <= int(text) <= _MOST:
+            return int(text)
+        if kind == "float" and _FRACTION.fullmatch(text) and math.isfinite(float(text)):
+            return float(text)
+        return text
+
+    def _place(self, keys: Sequence[str | int], *, at_key: bool = False) -> Place | None:
+        """Return the place of the value (or the key) under these keys, or of what is above it."""
+        node = self._root
+        place = None if node is None else _start(node)
+        for position, key in enumerate(keys, 1):
+            found = None if node is None else _under(node, key)
+            if found is None:
+                break
+            name, node = found
+            # A mapping is shown by its key, as is a key that is wrong.
+            by_key = isinstance(node, MappingNode) or (at_key and position == len(keys))
+            place = _start(name if by_key and name is not None else node)
+        return place
+
+    def _refuse(self, what: str, place: Place | None) -> NoReturn:
+        raise Invalid(self._message(what, place, ()))
+
+    def _message(self, what: str, place: Place | None, keys: Sequence[str | int]) -> str:
+        at = self._name if place is None else f"{self._name}:{place[0] + 1}:{place[1] + 1}"
+        path = ".".join(map(str, keys))
+        return f"{at}: {what}{f' (at {path})' if path else ''}"
+
+
+def _start(node: Node | Event) -> Place:
+    mark: Any = node.start_mark
+    return mark.line, mark.column
+
+
+def _parts(node: Node) -> list[Node]:
+    return node.value if isinstance(node, SequenceNode) else [node]
+
+
+def _under(node: Node, key: str | int) -> tuple[Node | None, Node] | None:
+    """Return the node of a key, if it has one, and the node under it; merged ones come last."""
+    if isinstance(node, SequenceNode):
+        at_index = isinstance(key, int) and key < len(node.value)
+        return (None, node.value[key]) if at_index else None
+    if not isinstance(node, MappingNode):
+        return None
+    for name, value in node.value:
+        if isinstance(name, ScalarNode) and name.tag != _MERGE and name.value == str(key):
+            return name, value
+    merged = [part for name, value in node.value if name.tag == _MERGE for part in _parts(value)]
+    return next((found for part in merged if (found := _under(part, key))), None)

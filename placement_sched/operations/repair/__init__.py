@@ -1,0 +1,1 @@
+"""Finds and mends allocations that do not match the recorded instances."""

@@ -1,0 +1,1 @@
+"""Keeps provider aggregates and traits in step with host aggregates."""

@@ -1,0 +1,211 @@
+"""Leave out hosts: those that names in the request decide of, then those that a filter rejects."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from placement_sched.db.transaction import Connection
+from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.placement.allocation import canonical
+from placement_sched.model.results.stages import FilterReport, Rejected
+from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler.filters import BaseHostFilter, Verdict
+from placement_sched.scheduler.host_state import HostState, candidates_of, offer
+from placement_sched.scheduler.plugin import calling, overrides
+from placement_sched.store.compute import compute_nodes
+
+
+@dataclass(frozen=True, slots=True)
+class FilterRun:
+    """The hosts that passed, in the order they came, and what each filter rejected."""
+
+    hosts: list[HostState]
+    reports: tuple[FilterReport, ...]
+
+
+def run_filters(
+    filters: Sequence[BaseHostFilter], hosts: Sequence[HostState], spec: RequestSpec, index: int = 0
+) -> FilterRun:
+    """Return the hosts that pass all filters that run for the instance of this index.
+
+    Once no host is left, later filters do not run. Raises :class:`PluginFailed`.
+    """
+    left = list(hosts)
+    reports: list[FilterReport] = []
+    for plugin in filters:
+        if not left:
+            break
+        with calling(plugin):
+            if not plugin.run_filter_for_index(index):
+                continue
+            verdicts = filter_of(plugin).verdicts(left, spec)
+            left, report = _divided(type(plugin).__name__, left, verdicts)
+        reports.append(report)
+    return FilterRun(left, tuple(reports))
+
+
+def _divided(
+    name: str, hosts: list[HostState], verdicts: Sequence[Verdict] | None
+) -> tuple[list[HostState], FilterReport]:
+    """Return the hosts that pass, with what the stage hands on, and why the others do not."""
+    before = len(hosts)
+    if verdicts is None:
+        return hosts, FilterReport(name=name, before=before, after=before)
+    passed: list[HostState] = []
+    rejected: list[Rejected] = []
+    for host, verdict in zip(hosts, verdicts, strict=True):
+        if verdict is None:
+            passed.append(host)
+        elif isinstance(verdict, Refusal):
+            rejected.append(Rejected(host.host, host.nodename, verdict.reason))
+        else:
+            verdict.hand_on(host)
+            passed.append(host)
+    report = FilterReport(name=name, before=before, after=len(passed), rejected=tuple(rejected))
+    return passed, report
+
+
+def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode, ...] | None:
+    """Return the nodes that the request is confined to by name, or None where it names none.
+
+    ``force_hosts``, ``force_nodes`` and host and node of the requested destination all narrow, as
+    in nova. (A cell names none: it is removed from the hosts found.)
+    """
+    if not _names_hosts(spec):
+        return None
+    destination = spec.destination
+    found = compute_nodes.named(
+        connection,
+        hosts={*spec.force_hosts, *filter(None, [destination.host])},
+        nodes={*spec.force_nodes, *filter(None, [destination.node])},
+    )
+    return tuple(node for node in found if _may(spec, node.host, node.hypervisor_hostname))
+
+
+def is_forced(spec: RequestSpec) -> bool:
+    """Return whether the hosts named are taken without asking the filters, as nova does.
+
+    The hint ``_nova_check_type`` (a rebuild or a live migration to a host) asks them after all.
+    """
+    forced = bool(spec.force_hosts or spec.force_nodes)
+    return forced and not spec.get_scheduler_hint("_nova_check_type")
+
+
+def filter_by_name(
+    hosts: Sequence[HostState], spec: RequestSpec, disabled_cells: Collection[str] = ()
+) -> tuple[list[HostState], list[FilterReport]]:
+    """Return the hosts that the names in the request leave, and a report for each stage.
+
+    Those of the disabled cells are left out, by whatever name.
+    """
+    left = list(hosts)
+    reports: list[FilterReport] = []
+    for name, keeps, reason in _stages_by_name(spec, disabled_cells):
+        verdicts = [None if keeps(host) else Refusal(reason) for host in left]
+        left, report = _divided(name, left, verdicts)
+        reports.append(report)
+    return left, reports
+
+
+def each_refusal(
+    host: HostState,
+    spec: RequestSpec,
+    filters: Sequence[BaseHostFilter],
+    disabled_cells: Collection[str] = (),
+) -> Iterator[FilterReport]:
+    """Yield each stage, by name and by filter, that refuses this host, also after the first one.
+
+    The first instance is asked for. Raises :class:`PluginFailed` where a filter raises.
+    """
+    for name, keeps, reason in _stages_by_name(spec, disabled_cells):
+        if not keeps(host):
+            yield _divided(name, [host], [Refusal(reason)])[1]
+    for plugin in filters:
+        for report in run_filters((plugin,), [host], spec).reports:
+            if report.rejected:
+                yield report
+
+
+def _stages_by_name(
+    spec: RequestSpec, disabled_cells: Collection[str]
+) -> Iterator[tuple[str, Callable[[HostState], bool], str]]:
+    """Yield the name of each stage there is reason for, whether it keeps a host, and why not."""
+    ignored = {name.lower() for name in spec.ignore_hosts}
+    cell = spec.destination.only_cell
+    closed = {canonical(uuid) for uuid in disabled_cells}
+    if closed:
+        yield (
+            "enabled_cells",
+            lambda host: host.cell_uuid is None or canonical(host.cell_uuid) not in closed,
+            "its cell is disabled",
+        )
+    if ignored:
+        reason = "the request asks to ignore it"
+        yield "ignore_hosts", lambda host: host.host.lower() not in ignored, reason
+    if _names_hosts(spec):
+        reason = "the request names other hosts"
+        yield "requested_hosts", lambda host: _may(spec, host.host, host.nodename), reason
+    if cell is not None:
+        yield (
+            "requested_cell",
+            lambda host: host.cell_uuid is not None and canonical(host.cell_uuid) == cell,
+            f"the request names cell {cell}",
+        )
+
+
+def _names_hosts(spec: RequestSpec) -> bool:
+    """Return whether the request may only go to hosts it names."""
+    destination = spec.destination
+    return bool(spec.force_hosts or spec.force_nodes or destination.host or destination.node)
+
+
+def _may(spec: RequestSpec, host: str, node: str) -> bool:
+    """Return whether the names in the request leave this node; case of host names is ignored."""
+    hosts = {name.lower() for name in spec.force_hosts}
+    destination = spec.destination
+    return (
+        (not hosts or host.lower() in hosts)
+        and (not spec.force_nodes or node in spec.force_nodes)
+        and destination.host in {None, host}
+        and destination.node in {None, node}
+    )
+
+
+def filter_of(plugin: BaseHostFilter) -> "BaseHostFilter | NovaFilter":
+    """Return the filter, wrapped where it overrides a method of nova's."""
+    names = ("host_passes", "_filter_one", "filter_all")
+    return NovaFilter(plugin) if overrides(plugin, BaseHostFilter, names) else plugin
+
+
+class NovaFilter:
+    """A filter that decides by ``host_passes``, ``_filter_one`` or ``filter_all``, as nova's do.
+
+    Plugins of every release of nova are subclasses of our bases, with their import lines changed.
+    It may write to the host states; those that it rejects get their allocation candidates back.
+    """
+
+    def __init__(self, plugin: BaseHostFilter) -> None:
+        self._plugin = plugin
+
+    def verdicts(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[Verdict]:
+        """Return None for each host that ``filter_all`` returns, and a refusal for the others.
+
+        Raises :class:`ValueError` where it returns a host that it was not given.
+        """
+        before = [candidates_of(host) for host in hosts]
+        returned = self._plugin.filter_all(list(hosts), spec_obj)
+        passed = {id(host) for host in returned or ()}
+        if not passed <= {id(host) for host in hosts}:
+            raise ValueError("it returned a host that it was not asked about")
+        return [
+            None if id(host) in passed else self._refusal(host, candidates, spec_obj)
+            for host, candidates in zip(hosts, before, strict=True)
+        ]
+
+    def _refusal(self, host: HostState, candidates: Sequence[object], spec: RequestSpec) -> Refusal:
+        """Return why a host is rejected: what ``refusal`` says, where the class has one."""
+        offer(host, candidates)
+        kind = type(self._plugin)
+        own = kind.refusal is not BaseHostFilter.refusal
+        refusal = self._plugin.refusal(host, spec) if own else None
+        return refusal or Refusal(f"refused by {kind.__name__}")

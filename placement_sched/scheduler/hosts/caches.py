@@ -1,0 +1,228 @@
+"""What one process remembers of hosts between requests; right with any number of processes."""
+
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+from threading import Lock
+
+from oslo_log import log
+
+from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.db.transaction import Connection
+from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.results.funnel import Ignored
+from placement_sched.model.spec import RequestSpec
+from placement_sched.store import change_counters
+from placement_sched.store.compute import compute_nodes, host_aggregates, node_traits
+
+LOG = log.getLogger(__name__)
+
+#: So many nodes are kept, more than most clouds have; a parsed report takes some kilobytes.
+NODES = 20_000
+#: So many traits, more than request filters ask for.
+TRAITS = 100
+#: So many keys and values that were ignored. Of more, the oldest may be logged again.
+IGNORED = 1000
+
+
+class Aggregates:
+    """All host aggregates of one moment."""
+
+    def __init__(self, every: Iterable[HostAggregate] = ()) -> None:
+        self.every = tuple(every)  # by id
+
+    @cached_property
+    def by_host(self) -> dict[str, tuple[HostAggregate, ...]]:
+        """The aggregates of each host that is in any, by id."""
+        found: dict[str, list[HostAggregate]] = defaultdict(list)
+        for aggregate in self.every:
+            for host in aggregate.hosts:
+                found[host].append(aggregate)
+        return {host: tuple(members) for host, members in found.items()}
+
+    def of_host(self, host: str) -> tuple[HostAggregate, ...]:
+        """Return the aggregates that ``host`` is in, by id."""
+        return self.by_host.get(host, ())
+
+    @cached_property
+    def of_policies(self) -> tuple[HostAggregate, ...]:
+        """The aggregates that name a policy, by id."""
+        return tuple(each for each in self.every if each.policy)
+
+
+class AggregateCache:
+    """This process's memory of all host aggregates.
+
+    Each use reads the aggregates' change counter, one row, and loads them again only when it
+    moved. The counter is read before the aggregates: a change that comes between is loaded under
+    the older version, so the next use finds the counter moved and loads once more.
+    """
+
+    def __init__(self) -> None:
+        self._seen: tuple[int, Aggregates] | None = None
+
+    def current(self, connection: Connection) -> Aggregates:
+        """Return the aggregates as they are now, to be used through one request."""
+        version = change_counters.version(connection, host_aggregates.SUBJECT)
+        seen = self._seen
+        if seen is None or seen[0] != version:
+            seen = self._seen = (version, Aggregates(host_aggregates.snapshot(connection)))
+        return seen[1]
+
+    def policies_seen(self) -> frozenset[str]:
+        """Return the policies that aggregates named when they were last looked at."""
+        seen = self._seen
+        return frozenset(one.policy or "" for one in seen[1].of_policies) if seen else frozenset()
+
+
+class NodeCache:
+    """The nodes that one process has parsed, at most ``limit`` of them, longest unused go first.
+
+    It is right with any number of processes, because each :meth:`get` asks the database for the
+    version of every node asked, and parses again those whose version is another.
+    """
+
+    def __init__(self, limit: int = NODES) -> None:
+        self._limit = limit
+        self._nodes: dict[str, ComputeNode] = {}
+        self._lock = Lock()
+
+    def get(self, connection: Connection, uuids: Iterable[str]) -> list[ComputeNode]:
+        """Return the nodes of these uuids in this order, without those that are not there.
+
+        One statement, and a second one where a node is new or changed.
+        """
+        asked = list(dict.fromkeys(uuids))
+        versions = compute_nodes.versions(connection, asked)
+        with self._lock:
+            known = {uuid: self._nodes[uuid] for uuid in versions if uuid in self._nodes}
+        nodes: dict[str, ComputeNode] = {}
+        for uuid, (version, last_seen_up) in versions.items():
+            node = known.get(uuid)
+            if node is not None and node.version == version:
+                beating = node.last_seen_up == last_seen_up
+                nodes[uuid] = node if beating else replace(node, last_seen_up=last_seen_up)
+        stale = [uuid for uuid in versions if uuid not in nodes]
+        if stale:
+            nodes |= {node.uuid: node for node in compute_nodes.by_uuids(connection, stale)}
+        with self._lock:
+            for uuid, node in nodes.items():
+                # Taken out and put back at the end: the order shows which were used last.
+                self._nodes.pop(uuid, None)
+                self._nodes[uuid] = node
+            while len(self._nodes) > self._limit:
+                del self._nodes[next(iter(self._nodes))]
+        return [nodes[uuid] for uuid in asked if uuid in nodes]
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+
+class KeptNodes:
+    """The compute nodes of one process as CachingScheduler sees them; for any number of threads."""
+
+    def __init__(self, nodes: NodeCache) -> None:
+        self._read = nodes
+        self._kept: dict[str, ComputeNode] = {}
+        self._placed: dict[str, list[RequestSpec]] = defaultdict(list)
+        self._since: datetime | None = None
+        self._lock = Lock()
+
+    def refresh(self, now: datetime, interval: int) -> float:
+        """Forget all that was read more than ``interval`` seconds ago; return the age in seconds.
+
+        A negative interval never does.
+        """
+        with self._lock:
+            age = 0.0 if self._since is None else (now - self._since).total_seconds()
+            if self._since is None or 0 <= interval <= age:
+                self._kept.clear()
+                self._placed.clear()
+                self._since, age = now, 0.0
+            return age
+
+    def get(self, connection: Connection, uuids: Iterable[str]) -> list[ComputeNode]:
+        """Return the nodes of these uuids in this order, without those that are not there."""
+        asked = list(dict.fromkeys(uuids))
+        with self._lock:
+            known = {uuid: self._kept[uuid] for uuid in asked if uuid in self._kept}
+        if len(known) < len(asked):
+            new = self._read.get(connection, [uuid for uuid in asked if uuid not in known])
+            known |= {node.uuid: node for node in new}
+            with self._lock:
+                self._kept |= {node.uuid: node for node in new}
+        return [known[uuid] for uuid in asked if uuid in known]
+
+    def placed_on(self, uuid: str) -> Sequence[RequestSpec]:
+        """Return what was placed on a node since it was read, an instance each."""
+        with self._lock:
+            return tuple(self._placed.get(uuid, ()))
+
+    def note(self, placed: Iterable[tuple[str, RequestSpec]]) -> None:
+        """Note instances that were claimed, each on the node of a uuid."""
+        with self._lock:
+            for uuid, spec in placed:
+                self._placed[uuid].append(spec)
+
+
+class NodeTraitCache:
+    """This process's memory of which traits the root providers of all enabled nodes have.
+
+    Each use reads the fingerprint of what the answer follows from, one statement, and looks at all
+    nodes again only when it is another. What is remembered is an answer and the fingerprint of the
+    same moment: a fingerprint read before might come back later, as a trait that is put on and
+    taken off again leaves the same providers, and would then stand for the answer between.
+    """
+
+    def __init__(self) -> None:
+        # Random, so that no change goes unseen by the same chance in every process.
+        self._salt = 1 + secrets.randbelow(node_traits.SALTS - 1)
+        self._seen: dict[str, node_traits.Coverage] = {}
+
+    def all_have(self, connection: Connection, trait: str) -> bool:
+        """Return whether the root provider of every node whose service is enabled has a trait."""
+        seen = self._seen.get(trait)
+        if seen and seen.fingerprint == node_traits.fingerprint(connection, trait, self._salt):
+            return seen.all_have
+        found = node_traits.coverage(connection, trait, self._salt)
+        if found.fingerprint is not None:
+            if len(self._seen) >= TRAITS:
+                self._seen.clear()
+            self._seen[trait] = found
+        return found.all_have
+
+
+class IgnoredLog:
+    """What one process has logged already; for any number of threads."""
+
+    def __init__(self) -> None:
+        self._logged: dict[int, None] = {}
+        self._lock = Lock()
+
+    def log(self, ignored: Iterable[Ignored]) -> None:
+        """Log each of these that was not logged before."""
+        for one in ignored:
+            known = hash(one)  # of one size, however long the value is
+            with self._lock:
+                if known in self._logged:
+                    continue
+                if len(self._logged) >= IGNORED:
+                    del self._logged[next(iter(self._logged))]
+                self._logged[known] = None
+            LOG.warning("%s", one.detail)
+
+
+class Memory:
+    """What one process remembers between requests; right with any number of processes."""
+
+    def __init__(self) -> None:
+        self.nodes = NodeCache()
+        self.kept_nodes = KeptNodes(self.nodes)
+        self.aggregates = AggregateCache()
+        self.node_traits = NodeTraitCache()
+        self.capacity = CapacityMemory()
+        self.ignored = IgnoredLog()

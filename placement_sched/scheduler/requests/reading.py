@@ -1,0 +1,328 @@
+"""Read a request: look up what it names, choose its policy, derive what it leaves out.
+
+What is left out of a request, nova's API derives from flavor and image before it schedules: a
+topology of NUMA cells and requests for PCI devices; with ``[filter_scheduler] pci_in_placement``
+the latter are asked of placement, a group for each device.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import uuid4
+
+from placement_sched.db.transaction import Connection, Database
+from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooComplex
+from placement_sched.model.clock import Clock
+from placement_sched.model.hardware.requested_pci import (
+    InstancePCIRequest,
+    InstancePCIRequests,
+    placement_terms,
+)
+from placement_sched.model.requested import RequestedGroup
+from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.scheduler.hosts.caches import AggregateCache, Aggregates
+from placement_sched.scheduler.live_settings import LiveSettings, overridden
+from placement_sched.scheduler.loading import Plugins, enforcer_of, plugins_for
+from placement_sched.scheduler.policies import registry
+from placement_sched.scheduler.requests.networks import NetworkDirectory, with_facts
+from placement_sched.schemas import formats
+from placement_sched.settings.view import Settings
+from placement_sched.store import images
+from placement_sched.store.compute import flavors, server_groups
+
+Document = Mapping[str, Any]
+
+_GROUP = "$.request_spec.instance_group"
+_HINT = "$.request_spec.scheduler_hints.group"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulingRequest:
+    """A request under its policy: its spec, and the settings and plugins that decide on it.
+
+    ``document`` is what the caller sent; ``whole`` has what it names in place of the names.
+    ``alternates`` is how many hosts to add for each instance. ``policies`` are all that hosts may
+    be under. ``aggregates`` are the host aggregates, if the choice of the policy has read them.
+    """
+
+    spec: RequestSpec
+    settings: Settings
+    plugins: Plugins
+    document: Document = field(default_factory=dict)
+    whole: Document = field(default_factory=dict)
+    chosen: registry.ChosenPolicy | None = None
+    policies: registry.Policies | None = None
+    aggregates: Aggregates | None = None
+    alternates: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReader:
+    """Reads requests, by the settings in effect at the moment."""
+
+    database: Database
+    live: LiveSettings
+    clock: Clock
+    aggregates: AggregateCache
+    neutron: NetworkDirectory | None = None
+
+    def read(
+        self,
+        document: Document,
+        *,
+        alternates: bool = False,
+        policy: str | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> SchedulingRequest:
+        """Return the request that a document describes.
+
+        ``policy`` names the one to use, whichever would be chosen. Raises :class:`Invalid` for
+        what cannot be, and :class:`NotFound` where a named flavor or image is not stored.
+        """
+        whole = self._whole(document)
+        running = self.live.settings()
+        settings = self._overridden(running, overrides)
+        spec = _spec_of(whole, settings)
+        if not spec.instance_uuids:
+            uuids = tuple(str(uuid4()) for _ in range(spec.num_instances))
+            spec = replace(spec, instance_uuids=uuids)
+        policies = registry.policies_for(running, self.clock)
+        chosen, aggregates = self._choose(spec, policies, policy)
+        under_policy = self._overridden(chosen.policy.settings, overrides)
+        if under_policy is not settings:
+            settings = under_policy
+            spec = replace(_spec_of(whole, settings), instance_uuids=spec.instance_uuids)
+        plugins = plugins_for(settings, self.clock)
+        return SchedulingRequest(
+            spec=chosen.confining(spec),
+            settings=settings,
+            plugins=plugins.for_rebuild() if spec.is_rebuild else plugins,
+            document=document,
+            whole=whole,
+            chosen=chosen,
+            policies=policies,
+            aggregates=aggregates,
+            alternates=settings.scheduler.max_attempts - 1 if alternates else 0,
+        )
+
+    @staticmethod
+    def instances_of(document: Document) -> RequestSpec:
+        """Return which instances a request places, and whether it rebuilds them; nothing else."""
+        names = ("instance_uuids", "scheduler_hints")
+        return request_spec_from({name: document[name] for name in names if name in document})
+
+    def checked(self, request: SchedulingRequest) -> SchedulingRequest:
+        """Return the request with what neutron knows of its networks.
+
+        Raises :class:`Invalid` where no enabled plugin supports the policy of its server group (as
+        in nova, which does not ignore it), or a network is not there, and :class:`ServiceFailed`
+        where neutron does not answer. A rebuild stays where it is, whatever its group.
+        """
+        spec, group = request.spec, request.spec.instance_group
+        if group is not None and not spec.is_rebuild and not request.plugins.enforces(group.policy):
+            raise Invalid(
+                f"The server group's policy {group.policy} is not supported: "
+                f"{enforcer_of(group.policy)} is not enabled (at $.request_spec.instance_group)"
+            )
+        return replace(request, spec=with_facts(spec, self.neutron, request.settings))
+
+    def read_again(self, request: SchedulingRequest) -> SchedulingRequest:
+        """Return the request as it is now: members of its server group may have come or gone."""
+        request = replace(request, aggregates=None)
+        if not _names_group(request.document):
+            return request
+        whole = self._whole(request.document)
+        spec = replace(
+            _spec_of(whole, request.settings),
+            instance_uuids=request.spec.instance_uuids,
+            requested_networks=request.spec.requested_networks,
+        )
+        spec = request.chosen.confining(spec) if request.chosen else spec
+        return replace(request, whole=whole, spec=spec)
+
+    def _whole(self, document: Document) -> Document:
+        """Return the request with what it names looked up among what is stored."""
+        if not _names_some(document):
+            return document
+        with self.database.read() as connection:
+            return _looked_up(connection, document)
+
+    def _overridden(self, settings: Settings, overrides: Mapping[str, Any] | None) -> Settings:
+        if not overrides:
+            return settings
+        settings = overridden(settings, overrides)
+        try:
+            registry.checked_plugins(settings, self.clock)
+        except ConfigurationError as wrong:
+            raise Invalid(f"overrides: {wrong.detail}") from None
+        return settings
+
+    def _choose(
+        self, spec: RequestSpec, policies: registry.Policies, named: str | None
+    ) -> tuple[registry.ChosenPolicy, Aggregates | None]:
+        """Return the policy of a request, and the host aggregates where it depends on them."""
+        if not policies.imaginable and named is None:
+            return registry.ChosenPolicy(policies.default), None
+        with self.database.read() as connection:
+            aggregates = self.aggregates.current(connection)
+        tagged = aggregates.of_policies
+        if named is None:
+            selectors = plugins_for(policies.default.settings, self.clock).selectors
+            return registry.choose(spec, policies, selectors, tagged), aggregates
+        try:
+            return registry.under(named, policies, tagged), aggregates
+        except ConfigurationError as wrong:
+            raise Invalid(f"policy: {wrong.detail}") from None
+
+
+def _spec_of(document: Document, settings: Settings) -> RequestSpec:
+    return completed(request_spec_from(document), document, settings)
+
+
+def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings) -> RequestSpec:
+    """Return the request with what ``document`` does not say derived from its flavor and image.
+
+    What is said, be it null, is taken as it is. Raises :class:`Invalid` for a flavor or image that
+    cannot be, or contradict each other, naming the keys.
+    """
+    if "numa_topology" not in document:
+        spec = replace(spec, numa_topology=spec.hardware.numa_topology)
+    derived = "pci_requests" not in document
+    if derived:
+        requests = spec.hardware.pci_requests(registry.pci_aliases(settings))
+        spec = replace(spec, pci_requests=InstancePCIRequests(requests=requests))
+    if not settings.filter_scheduler.pci_in_placement or spec.pci_requests is None:
+        return spec
+    asked = spec.pci_requests.requests
+    number, most = sum(one.count for one in asked), settings.placement.max_request_groups
+    if number > most:
+        raise TooComplex(
+            f"{number} PCI devices are asked for, each of which is a request group, where "
+            f"[placement] max_request_groups allows {most}."
+        )
+    groups: list[RequestedGroup] = []
+    for position, one in enumerate(asked):
+        source = f"$.request_spec.pci_requests.requests[{position}]"
+        if derived:
+            source = f"flavor extra spec 'pci_passthrough:alias', [pci] alias {one.alias_name!r}"
+        groups += _device_groups(one, source)
+    return replace(spec, requested_resources=(*spec.requested_resources, *groups))
+
+
+def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[RequestedGroup]:
+    """Yield a group for each device, for which any provider of the tree will do.
+
+    Devices of neutron's ports are none of placement's, as in nova.
+    """
+    if request.alias_name is None:
+        return
+    if len(request.spec) != 1:
+        raise Invalid(
+            f"[filter_scheduler] pci_in_placement takes one spec for a request, not "
+            f"{len(request.spec)} (at {source}.spec)"
+        )
+    try:
+        resource_class, traits = placement_terms(request)
+    except Invalid as wrong:
+        raise Invalid(f"{wrong.detail} (at {source})") from None
+    for number in range(request.count):
+        yield RequestedGroup(
+            requester_id=f"{request.request_id}-{number}",
+            resources={resource_class: 1},
+            required_traits=frozenset(traits),
+            source=source,
+        )
+
+
+def _names_some(document: Document) -> bool:
+    """Return whether a request names what has to be looked up."""
+    named = any(isinstance(document.get(noun), str) for noun in ("flavor", "image"))
+    return named or _names_group(document)
+
+
+def _looked_up(connection: Connection, document: Document) -> Document:
+    """Return the request with what it names in place of the name.
+
+    An id goes before a name. Raises :class:`NotFound` where there is no such flavor or image, and
+    :class:`Invalid` where there is no such server group, or several of that name.
+    """
+    found = dict(document)
+    if isinstance(flavor := found.get("flavor"), str):
+        stored = flavors.by_flavorid_or_name(connection, flavor)
+        if stored is None:
+            raise _missing("flavor", flavor)
+        found["flavor"] = stored.as_document()
+    if isinstance(image := found.get("image"), str):
+        found["image"] = _image(connection, image)
+    if isinstance(uuid := found.get("instance_group"), str):
+        group = server_groups.by_uuid(connection, formats.read(formats.uuid, uuid, _GROUP))
+        if group is None:
+            raise Invalid(f"There is no server group {uuid} (at {_GROUP})")
+        found["instance_group"] = server_groups.placed(connection, group).as_document()
+    elif _hints_group(found):
+        found["instance_group"] = _hinted_group(connection, found)
+    return found
+
+
+def _names_group(document: Document) -> bool:
+    """Return whether a request names a stored server group, whose members come and go."""
+    return isinstance(document.get("instance_group"), str) or _hints_group(document)
+
+
+def _hints_group(document: Document) -> bool:
+    """Return whether the hint ``group`` stands for the server group that is not given."""
+    if document.get("instance_group") is not None:
+        return False
+    return bool((document.get("scheduler_hints") or {}).get("group"))
+
+
+def flavor_for_record(connection: Connection, given: Document | str | None) -> Document | None:
+    """Return a flavor as an instance's record keeps it: whole, where it is given so or stored.
+
+    Of one that is not stored, and may have been once, the id is kept.
+    """
+    if not isinstance(given, str):
+        return given
+    found = flavors.by_flavorid_or_name(connection, given)
+    return {"id": given} if found is None else found.as_document()
+
+
+def _missing(noun: str, named: str) -> NotFound:
+    message = f"There is no stored {noun} {named!r} (at $.request_spec.{noun})"
+    return NotFound(message, code="scheduler.not_found")
+
+
+def _image(connection: Connection, named: str) -> Document:
+    found = images.called(connection, named)
+    if not found:
+        raise _missing("image", named)
+    if len(found) > 1:
+        uuids = ", ".join(image.uuid for image in found[:5])
+        raise Invalid(
+            f"{len(found)} images are named {named!r}, give the id of one: {uuids} "
+            "(at $.request_spec.image)"
+        )
+    return found[0].as_request_image()
+
+
+def _hinted_group(connection: Connection, document: Document) -> Document:
+    """Return the server group that the hint names: by its uuid, else by its name in the project."""
+    given = document["scheduler_hints"]["group"]
+    named = [given] if isinstance(given, str) else given
+    if len(named) != 1 or not isinstance(named[0], str):
+        raise Invalid(f"one server group is expected, got {len(named)} (at {_HINT})")
+    try:
+        group = server_groups.by_uuid(connection, formats.read(formats.uuid, named[0]))
+    except Invalid:
+        group = None
+    project_id = document.get("project_id")
+    found = (group,) if group else server_groups.called(connection, named[0], project_id)
+    if not found:
+        raise Invalid(f"There is no server group {named[0]!r} (at {_HINT})")
+    if len(found) > 1:
+        uuids = ", ".join(str(group.uuid) for group in found[:5])
+        raise Invalid(
+            f"{len(found)} server groups of the project are named {named[0]!r}, "
+            f"give the id of one: {uuids} (at {_HINT})"
+        )
+    return server_groups.placed(connection, found[0]).as_document()

@@ -1,0 +1,71 @@
+"""Properties of flavors, images, aggregates, services, groups and providers, as requests take them.
+
+Sources: compute, image and placement API references.
+"""
+
+from placement_sched.model import naming
+from placement_sched.model.document import Json
+from placement_sched.model.image import (
+    CONTAINER_FORMATS,
+    DISK_FORMATS,
+    MEMBER_STATUSES,
+    STATUSES,
+    VISIBILITIES,
+)
+from placement_sched.model.placement.provider import MAX_FLOAT
+from placement_sched.model.server_group import POLICIES
+from placement_sched.schemas.parts import AMOUNT, COUNT
+
+_TEXT: Json = {"type": "string", "maxLength": 255}
+_NAMED: Json = {"type": "string", "minLength": 1, "maxLength": 255}
+
+#: A name that people give, for which databases keep no other: printable, no blank at either end.
+NAME: Json = {**_NAMED, "format": "printable-name"}
+#: A name of traits, resource classes and consumer types.
+SYMBOL: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
+
+DESCRIPTION: Json = {"type": ["string", "null"], "maxLength": 65535, "format": "printable"}
+FLAVOR_ID: Json = {**_NAMED, "pattern": naming.FLAVOR_ID}
+#: What a flavor multiplies bandwidth by.
+RXTX_FACTOR: Json = {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_FLOAT}
+#: A key of extra specs and of metadata, and a value of either.
+KEY: Json = {"pattern": naming.KEY}
+VALUE: Json = _TEXT
+
+HOST: Json = {**_NAMED, "pattern": naming.HOST}
+ZONE: Json = {**NAME, "pattern": naming.ZONE}
+DISABLED_REASON: Json = _NAMED
+SERVICE_STATUS: Json = {"type": "string", "enum": ["enabled", "disabled"]}
+GROUP_POLICY: Json = {"type": "string", "enum": list(POLICIES)}
+
+#: A name of an image's tag.
+TAG: Json = {**_TEXT, "format": "printable-name"}
+PROPERTY_NAME: Json = NAME
+MEMBER_STATUS: Json = {"type": "string", "enum": list(MEMBER_STATUSES)}
+_IMAGE_ID: Json = {"type": ["null", "string"], "pattern": naming.UUID}
+#: Properties that name other images.
+IMAGE_IDS: Json = {"kernel_id": _IMAGE_ID, "ramdisk_id": _IMAGE_ID}
+IMAGE: Json = {
+    "name": {"type": ["null", "string"], "maxLength": 255},
+    "status": {"type": "string", "enum": list(STATUSES)},
+    "visibility": {"type": "string", "enum": list(VISIBILITIES)},
+    "owner": {"type": ["null", "string"], "maxLength": 255},
+    "protected": {"type": "boolean"},
+    "os_hidden": {"type": "boolean"},
+    "disk_format": {"type": ["null", "string"], "enum": [None, *DISK_FORMATS]},
+    "container_format": {"type": ["null", "string"], "enum": [None, *CONTAINER_FORMATS]},
+    "min_ram": AMOUNT,
+    "min_disk": AMOUNT,
+}
+
+#: An inventory, but for its allocation ratio.
+INVENTORY: Json = {
+    "total": COUNT,
+    "reserved": AMOUNT,
+    "min_unit": COUNT,
+    "max_unit": COUNT,
+    "step_size": COUNT,
+}
+PROVIDER_NAME: Json = {"type": "string", "maxLength": 200}
+#: A project or user of a consumer.
+OWNER: Json = _NAMED

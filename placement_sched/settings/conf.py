@@ -1,0 +1,124 @@
+"""The process's oslo.config object, and how a fresh one is made and read."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TypeVar
+
+from oslo_config import cfg
+
+from placement_sched.errors import ConfigurationError
+from placement_sched.settings import logs
+from placement_sched.settings.in_effect import ProcessConf
+from placement_sched.settings.options import (
+    api,
+    list_opts,
+    mutable_options,
+    notifications,
+    services,
+)
+from placement_sched.settings.options.compute import RATIOS
+from placement_sched.settings.options.scheduler import POLICY_OPTIONS
+from placement_sched.settings.opts import Conf
+from placement_sched.settings.sources import files_read, sections_of
+
+AnyConf = TypeVar("AnyConf", bound=cfg.ConfigOpts)
+
+
+def new_conf() -> Conf:
+    """Return an oslo.config object that knows every option of the core, with nothing read yet."""
+    return _with_options(Conf())
+
+
+def _with_options(conf: AnyConf) -> AnyConf:
+    for module in (logs, api, services, notifications):
+        module.register(conf)
+    for group, options in list_opts():
+        conf.register_opts(options, group=None if group == "DEFAULT" else group)
+    return conf
+
+
+@lru_cache
+def restart_options() -> frozenset[tuple[str, str]]:
+    """Return group and name of the options that are read when the server starts, and not again.
+
+    Options of plugins, shipped or not, are not among them: those are read per request.
+    """
+    # oslo.config learns of these two only when files are read.
+    read = {("DEFAULT", "config_file"), ("DEFAULT", "config_dir")}
+    known = {(group, name) for group, members in new_conf().registered.items() for name in members}
+    return frozenset(known | read) - mutable_options()
+
+
+def server_options() -> frozenset[tuple[str, str]]:
+    """Return group and name of the options that cannot differ from request to request."""
+    return restart_options() | RATIOS | POLICY_OPTIONS
+
+
+def read_files(conf: AnyConf, files: Sequence[str] = (), *, alone: bool = False) -> AnyConf:
+    """Read ``files`` (INI) and the ``OS_<GROUP>__<OPTION>`` environment into ``conf``; return it.
+
+    With ``alone`` nothing but the files is read, whatever this machine is configured to. Raises
+    :class:`ConfigurationError` with the file and the reason where one cannot be read.
+    """
+    if isinstance(conf, Conf):
+        conf.environment_is_read = not alone
+    try:
+        conf(
+            args=[],
+            project="placement_sched",
+            default_config_files=list(files),
+            version="",
+            use_env=not alone,
+            default_config_dirs=[] if alone else None,
+        )
+    except cfg.ConfigFilesNotFoundError as missing:
+        absent = ", ".join(missing.config_files)
+        raise ConfigurationError(f"configuration file not found: {absent}") from None
+    except (cfg.Error, ValueError, OSError) as wrong:
+        raise ConfigurationError(f"configuration: {' '.join(str(wrong).split())}") from None
+    if "api" in conf:  # not where a part of the options is read, as for oslo.messaging
+        conf.clear_default(api.STRATEGY, "api")
+        # OpenStack's placement has keystone as its default: a file that describes the identity
+        # service is meant for that.
+        in_files = sections_of(files_read(conf)).get(api.KEYSTONE_GROUP)
+        prefix = f"OS_{api.KEYSTONE_GROUP.upper()}__"
+        if in_files or (not alone and any(name.startswith(prefix) for name in os.environ)):
+            conf.set_default(api.STRATEGY, "keystone", "api")
+    return conf
+
+
+#: What plugins import in place of ``nova.conf``, and what a command reads its settings with.
+CONF = _with_options(ProcessConf())
+
+
+@contextmanager
+def noting_options() -> Iterator[None]:
+    """Note the options that a plugin's module registers while it is imported.
+
+    It registers them with ``placement_sched.config.CONF`` or with ``oslo_config.cfg.CONF``. They
+    stay known while the process runs, as the module does.
+    """
+    before = _registered()
+    try:
+        yield
+    finally:
+        CONF.note({place: one for place, one in _registered().items() if place not in before})
+
+
+def _registered() -> dict[tuple[str, str], cfg.Opt]:
+    """Return the options of CONF, and of what plugins see as ``oslo_config.cfg.CONF``.
+
+    In nova that is the same object as ``nova.conf.CONF``. Here it is another one, as plugins of old
+    releases register options with it that have other defaults in CONF. While a plugin runs, both
+    show the settings in effect.
+    """
+    if not isinstance(cfg.CONF, ProcessConf):
+        cfg.CONF = ProcessConf()
+    return {
+        (group, name): option
+        for conf in (cfg.CONF, CONF)
+        for group, members in conf.registered.items()
+        for name, option in members.items()
+    }

@@ -1,0 +1,68 @@
+"""[api], [cors] and [oslo_middleware]: authentication, and what callers may send."""
+
+from oslo_config import cfg
+from oslo_middleware import cors, http_proxy_to_wsgi
+
+from placement_sched.settings.opts import described
+
+#: The option that says how callers are authenticated.
+STRATEGY = "auth_strategy"
+
+#: Where keystonemiddleware finds the identity service. A configuration with any option of this
+#: group means keystone, unless it says otherwise.
+KEYSTONE_GROUP = "keystone_authtoken"
+
+API = described(
+    cfg.StrOpt(
+        STRATEGY,
+        default="noauth2",
+        choices=[
+            ("keystone", "tokens are validated by keystonemiddleware"),
+            ("noauth2", "the token is user[:project]; user admin is an administrator"),
+        ],
+        deprecated_group="DEFAULT",
+    ),
+    "How callers authenticate. Left out, it is keystone where any option of [keystone_authtoken] "
+    "is written, as OpenStack's default is, and noauth2 otherwise. noauth2 lets anyone in who can "
+    "reach the port: unless it is written here, placement-sched serve listens with it on a "
+    "loopback address only, and the WSGI entry points refuse to start.",
+    cfg.IntOpt("max_request_body_size", default=64 * 1024 * 1024, min=1024),
+    "Largest accepted request body in bytes; a larger one is answered with 413.",
+    cfg.IntOpt("max_query_string_size", default=65_000, min=1024),
+    "Largest accepted query string in bytes, escaped as it was sent; a larger one is answered "
+    "with 400. A thousand aggregates take 40 KB. The server of placement-sched serve itself "
+    "answers 414, without a body, to an address of 65535 bytes or more; under another server a "
+    "larger value may be of use.",
+)
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make ``conf`` know oslo.middleware's options; by default nothing of it changes an answer."""
+    set_cors_defaults()
+    conf.register_opts(cors.OPTS, group="cors")
+    conf.register_opts(http_proxy_to_wsgi.OPTS, group="oslo_middleware")
+
+
+def set_cors_defaults() -> None:
+    """Let browsers send and read placement's headers, and nova's older one for versions."""
+    versions = ["OpenStack-API-Version", "X-OpenStack-Nova-API-Version"]
+    cors.set_defaults(
+        allow_headers=[
+            "X-Auth-Token",
+            "X-Openstack-Request-Id",
+            "X-Identity-Status",
+            "X-Roles",
+            "X-Service-Catalog",
+            "X-User-Id",
+            "X-Tenant-Id",
+            *versions,
+        ],
+        allow_methods=["GET", "PUT", "POST", "DELETE", "PATCH"],
+        expose_headers=[
+            "X-Auth-Token",
+            "X-Openstack-Request-Id",
+            "X-Subject-Token",
+            "X-Service-Token",
+            *versions,
+        ],
+    )

@@ -1,0 +1,77 @@
+"""[filter_scheduler] and [metrics]: which filters and weighers run, and what they count."""
+
+from collections.abc import Iterable
+
+from oslo_config import cfg
+
+from placement_sched.settings.opts import described, older
+from placement_sched.settings.sources import named_ratios
+
+FILTER_SCHEDULER = described(
+    cfg.MultiStrOpt(
+        "available_filters",
+        default=["placement_sched.scheduler.filters.all_filters"],
+        mutable=True,
+        **older("scheduler_available_filters"),
+    ),
+    "Filter classes that may be enabled, as dotted paths; repeatable. "
+    "nova.scheduler.filters.all_filters means the shipped ones too.",
+    cfg.ListOpt(
+        "enabled_filters",
+        default=[
+            "ComputeFilter",
+            "ComputeCapabilitiesFilter",
+            "ImagePropertiesFilter",
+            "ServerGroupAntiAffinityFilter",
+            "ServerGroupAffinityFilter",
+        ],
+        mutable=True,
+        **older("scheduler_default_filters"),
+    ),
+    "Host filters to run, by class name or dotted path, in this order.",
+    cfg.ListOpt(
+        "weight_classes",
+        default=["placement_sched.scheduler.weights.all_weighers"],
+        mutable=True,
+        **older("scheduler_weight_classes"),
+    ),
+    "Weighers to run, as dotted paths. nova.scheduler.weights.all_weighers means the shipped ones "
+    "too.",
+    cfg.IntOpt(
+        "host_subset_size", default=1, min=1, mutable=True, **older("scheduler_host_subset_size")
+    ),
+    "Take a random one among this many best hosts, to spread racing schedulers.",
+    cfg.BoolOpt("shuffle_best_same_weighed_hosts", default=False, mutable=True),
+    "Shuffle hosts of equal best weight instead of ordering them by name.",
+    cfg.BoolOpt("pci_in_placement", default=False, mutable=True),
+    "Ask placement for the PCI devices of flavors, which needs hosts that report them there. An "
+    "alias then is one line, and may name a resource_class instead of ids.",
+)
+
+METRICS = described(
+    cfg.FloatOpt("weight_multiplier", default=1.0, mutable=True),
+    "How much hosts' metrics count; negative turns the order round. Metadata "
+    "metrics_weight_multiplier of a host's aggregates override it.",
+    cfg.ListOpt(
+        "weight_setting",
+        default=[],
+        deprecated_opts=[
+            # Written so in nova's "Filter Scheduler" up to Train.
+            cfg.DeprecatedOpt("metrics_weight_setting"),
+            cfg.DeprecatedOpt("metrics_weight_setting", group="DEFAULT"),
+        ],
+        mutable=True,
+    ),
+    "The metrics that count and by how much, as name=ratio, such as "
+    "cpu.percent=-1.0,numa.membw.current=0.5.",
+    cfg.BoolOpt("required", default=True, mutable=True),
+    "Whether a host that lacks one of these metrics fails the request when it is weighed, so that "
+    "MetricsFilter should leave it out before. Otherwise weight_of_unavailable is its weight.",
+    cfg.FloatOpt("weight_of_unavailable", default=-10000.0, mutable=True),
+    "The weight of a host that lacks one of these metrics, where they are not required.",
+)
+
+
+def ratios(weight_setting: Iterable[str]) -> tuple[tuple[str, float], ...]:
+    """Return each metric that ``weight_setting`` names with its ratio, in the order written."""
+    return named_ratios("[metrics] weight_setting", weight_setting)

@@ -1,0 +1,133 @@
+"""Options of ``placement.conf`` and ``nova.conf`` that mean nothing here, each with the reason.
+
+A file that has them is read all the same; ``config validate`` and the operator's guide list them.
+Sources: "Config Reference" of the Placement documentation, Stein to today; "Description of
+scheduler configuration options" of the OpenStack Configuration Reference, Icehouse to Newton, and
+nova's "Configuration Options", Ocata to today.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_PATHS = "this service keeps nothing in files of its own"
+_RETRIES = (
+    "nothing waits for the database at start: /healthz/ready and 503 report that it is away, "
+    "and each request tries again"
+)
+_PROFILER = "this service is not traced by osprofiler; /metrics shows where time goes"
+
+_BUS = "the scheduler is asked over HTTP, there is no message bus"
+_HOST_MANAGER = "host states are made of what hosts report, in one way for all kinds of hosts"
+_TRACKING = (
+    "the instances of a host are read from the database when a request needs them, so that filters "
+    "always see those that were recorded"
+)
+_BARE_METAL = (
+    "bare metal nodes are asked for by their resource class, and the filters that run are those of "
+    "[filter_scheduler] enabled_filters"
+)
+_KEYSTONE = (
+    "keystonemiddleware goes by auth_type, auth_url, username, password and project_name, as it "
+    "has since Kilo"
+)
+_NOTIFIER = (
+    "oslo.messaging, which sends notifications, no longer reads it: write "
+    "[oslo_messaging_notifications]"
+)
+_RESERVED = "each host's report says what it keeps for itself"
+
+#: Of ``placement.conf``: group and option to reason.
+OF_PLACEMENT: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("DEFAULT", "tempdir"): _PATHS,
+        ("DEFAULT", "pybasedir"): _PATHS,
+        ("DEFAULT", "bindir"): _PATHS,
+        ("DEFAULT", "state_path"): _PATHS,
+        ("placement_database", "slave_connection"): (
+            "everything is read where it is written, so that a client sees its own writes"
+        ),
+        ("placement_database", "max_retries"): _RETRIES,
+        ("placement_database", "retry_interval"): _RETRIES,
+        ("placement", "policy_file"): (
+            "it is [oslo_policy] policy_file, as in placement since Train"
+        ),
+        ("workarounds", "optimize_for_wide_provider_trees"): (
+            "wide trees are searched lazily, always: the workaround has nothing to work around"
+        ),
+        ("keystone_authtoken", "delay_auth_decision"): (
+            "always on: version documents are answered without a token, and each API refuses in "
+            "its own shape"
+        ),
+        ("oslo_policy", "enforce_scope"): (
+            "always on, as in oslo.policy itself since it has no option"
+        ),
+        **{
+            ("profiler", name): _PROFILER
+            for name in (
+                "enabled",
+                "trace_sqlalchemy",
+                "trace_requests",
+                "hmac_keys",
+                "connection_string",
+                "es_doc_type",
+                "es_scroll_time",
+                "es_scroll_size",
+                "socket_timeout",
+                "sentinel_service_name",
+                "filter_error_trace",
+            )
+        },
+    }
+)
+
+#: Of ``nova.conf``, where it speaks of scheduling or of tokens: group and option to reason.
+OF_NOVA: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("DEFAULT", "notification_driver"): f"{_NOTIFIER} driver",
+        ("DEFAULT", "notification_topics"): f"{_NOTIFIER} topics",
+        ("DEFAULT", "scheduler_manager"): _BUS,
+        ("DEFAULT", "scheduler_topic"): _BUS,
+        ("DEFAULT", "scheduler_host_manager"): _HOST_MANAGER,
+        ("scheduler", "host_manager"): _HOST_MANAGER,
+        ("DEFAULT", "scheduler_tracks_instance_changes"): _TRACKING,
+        ("DEFAULT", "scheduler_instance_sync_interval"): _TRACKING,
+        ("filter_scheduler", "track_instance_changes"): _TRACKING,
+        ("DEFAULT", "scheduler_use_baremetal_filters"): _BARE_METAL,
+        ("DEFAULT", "baremetal_scheduler_default_filters"): _BARE_METAL,
+        ("filter_scheduler", "use_baremetal_filters"): _BARE_METAL,
+        ("filter_scheduler", "baremetal_enabled_filters"): _BARE_METAL,
+        ("DEFAULT", "reserved_host_cpus"): _RESERVED,
+        ("DEFAULT", "reserved_host_disk_mb"): _RESERVED,
+        ("DEFAULT", "reserved_host_memory_mb"): _RESERVED,
+        ("DEFAULT", "reserved_huge_pages"): _RESERVED,
+        ("DEFAULT", "default_schedule_zone"): (
+            "who asks for hosts names the zone; nova's API fills this one in"
+        ),
+        ("scheduler", "workers"): "serve --workers says how many processes answer requests",
+        ("scheduler", "discover_hosts_in_cells_interval"): (
+            "a host is known as soon as it reports, there is nothing to discover"
+        ),
+        ("scheduler", "query_placement_for_availability_zone"): (
+            "always on, as in nova since 2023.2: the zone asked for narrows the candidates"
+        ),
+        ("keystone_authtoken", "auth_uri"): (
+            "it is www_authenticate_uri, as in keystonemiddleware since Queens"
+        ),
+        **{
+            ("keystone_authtoken", name): _KEYSTONE
+            for name in (
+                "identity_uri",
+                "auth_host",
+                "auth_port",
+                "auth_protocol",
+                "auth_admin_prefix",
+                "admin_user",
+                "admin_password",
+                "admin_tenant_name",
+                "admin_token",
+            )
+        },
+    }
+)
+
+WITHOUT_MEANING: Mapping[tuple[str, str], str] = MappingProxyType({**OF_PLACEMENT, **OF_NOVA})

@@ -1,0 +1,63 @@
+"""[neutron] and [trusted_computing]: the other services that are asked.
+
+Those of [trusted_computing] are read when the server starts and never per request: a request that
+could say where the service is would be sent ``attestation_auth_blob``.
+"""
+
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+from placement_sched.settings.opts import described
+
+#: Seconds to wait for one answer; nova waits for ever by default.
+TIMEOUT = 10
+
+NEUTRON = described(
+    cfg.IntOpt("http_retries", default=3, min=0),
+    "How often neutron is asked again when it does not answer, or a proxy says so, where "
+    "connect_retries and status_code_retries do not say.",
+    cfg.IntOpt("extension_sync_interval", default=600, min=0),
+    "Seconds for which it is remembered whether neutron has the segment extension.",
+)
+
+TRUSTED_COMPUTING = described(
+    cfg.StrOpt("attestation_server", deprecated_name="server"),
+    "The attestation service that TrustedFilter asks: a host name or address.",
+    cfg.StrOpt("attestation_server_ca_file", deprecated_name="server_ca_file"),
+    "A file with the certificates by which that of the attestation service is signed. Unset, it "
+    "must be signed by one that this machine trusts.",
+    cfg.PortOpt("attestation_port", default=8443, deprecated_name="port"),
+    "The port of the attestation service.",
+    cfg.StrOpt(
+        "attestation_api_url", default="/OpenAttestationWebServices/V1.0", deprecated_name="api_url"
+    ),
+    "Where the API of the attestation service begins.",
+    cfg.StrOpt("attestation_auth_blob", secret=True, deprecated_name="auth_blob"),
+    "What the attestation service knows this one by: the header x-auth-blob.",
+    cfg.IntOpt("attestation_auth_timeout", default=60, min=0, deprecated_name="auth_timeout"),
+    "Seconds for which a host is as far trusted as the attestation service said.",
+    cfg.BoolOpt("attestation_insecure_ssl", default=False),
+    "Whether the attestation service may have any certificate at all.",
+)
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make ``conf`` know keystoneauth's options, without those of an ``auth_type``."""
+    conf.register_opts(_common(), group="neutron")
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return keystoneauth's options of this group, with those of ``auth_type = password``."""
+    return [("neutron", [*_common(), *loading.get_auth_plugin_conf_options("password")])]
+
+
+def _common() -> list[cfg.Opt]:
+    options: list[cfg.Opt] = [
+        *loading.get_auth_common_conf_options(),
+        *loading.get_session_conf_options(),
+        *loading.get_adapter_conf_options(include_deprecated=False),
+    ]
+    cfg.set_defaults(
+        options, service_type="network", valid_interfaces=["internal", "public"], timeout=TIMEOUT
+    )
+    return options

@@ -1,0 +1,1 @@
+"""Hosts, flavors and instances, by the nouns of the compute API."""

@@ -1,0 +1,245 @@
+"""Compute nodes: the last report of each, and the heartbeat that came with it."""
+
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, bindparam, delete, or_, select, update
+
+from placement_sched.db import sql
+from placement_sched.db.tables import compute_nodes
+from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
+from placement_sched.model.compute_node import ComputeNode, kept_part, node_of
+from placement_sched.store.compute import services
+
+_COLUMNS = compute_nodes.c
+_VERSIONS = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.last_seen_up)
+_DESCRIBING = ("host", "hypervisor_hostname", "cell_uuid", "report")
+_NODES = select(*(column for column in _COLUMNS if column.name != "id"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What became of reports: the uuids of nodes that are new, and of those that changed.
+
+    ``came_from`` has the host at which a node was before, for those that moved to another.
+    """
+
+    created: frozenset[str]
+    changed: frozenset[str]
+    came_from: Mapping[str, str]
+
+
+def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> ComputeNode:
+    """Return the node of this uuid, its row locked if asked; raises :class:`NotFound`."""
+    query = _NODES.where(_COLUMNS.uuid == uuid)
+    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    if row is None:
+        raise NotFound(f"No compute node with uuid {uuid} found", code="scheduler.not_found")
+    return _node(row)
+
+
+def by_uuids(connection: Connection, uuids: Iterable[str]) -> tuple[ComputeNode, ...]:
+    """Return those of the nodes that are there."""
+    return tuple(map(_node, sql.rows_among(connection, _NODES, _COLUMNS.uuid, set(uuids))))
+
+
+def versions(connection: Connection, uuids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
+    """Return version and last heartbeat of those of the nodes that are there, by uuid."""
+    found = sql.rows_among(connection, _VERSIONS, _COLUMNS.uuid, set(uuids))
+    return {uuid: (version, last_seen_up) for uuid, version, last_seen_up in found}
+
+
+def search(
+    connection: Connection,
+    *,
+    host: str | None = None,
+    hypervisor_hostname: str | None = None,
+    after: str | None = None,
+    limit: int | None = None,
+) -> tuple[ComputeNode, ...]:
+    """Return the nodes of a host, of a name, or all, by uuid, from the one after ``after`` on."""
+    wanted = sql.given(host=host, hypervisor_hostname=hypervisor_hostname)
+    query = _NODES.filter_by(**wanted).order_by(_COLUMNS.uuid).limit(limit)
+    if after is not None:
+        query = query.where(_COLUMNS.uuid > after)
+    return tuple(map(_node, connection.execute(query)))
+
+
+def named(
+    connection: Connection, *, hosts: Collection[str], nodes: Collection[str]
+) -> tuple[ComputeNode, ...]:
+    """Return the nodes of any of these hosts, and those of any of these names, by uuid."""
+    either = or_(_COLUMNS.host.in_(hosts), _COLUMNS.hypervisor_hostname.in_(nodes))
+    return tuple(map(_node, connection.execute(_NODES.where(either).order_by(_COLUMNS.uuid))))
+
+
+def all_names(connection: Connection) -> set[str]:
+    """Return the names of all hosts, and the names of all nodes."""
+    rows = connection.execute(select(_COLUMNS.host, _COLUMNS.hypervisor_hostname))
+    return {name for row in rows for name in row}
+
+
+def uuids_by_name(
+    connection: Connection, hosts: Collection[str], cell_uuid: str | None = None
+) -> dict[tuple[str, str], str]:
+    """Return the uuids of the nodes of these hosts (in a cell), by host and hypervisor_hostname."""
+    query = select(_COLUMNS.host, _COLUMNS.hypervisor_hostname, _COLUMNS.uuid)
+    query = query.filter_by(**sql.given(cell_uuid=cell_uuid))
+    found = sql.rows_among(connection, query, _COLUMNS.host, hosts)
+    return {(host, node): uuid for host, node, uuid in found}
+
+
+def is_cell(connection: Connection, cell_uuid: str) -> bool:
+    """Return whether a node has reported to be in this cell."""
+    query = select(_COLUMNS.id).where(_COLUMNS.cell_uuid == cell_uuid).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def is_last(connection: Connection, node: ComputeNode) -> bool:
+    """Return whether the host has no node beside this one."""
+    others = select(_COLUMNS.id).where(_COLUMNS.host == node.host, _COLUMNS.uuid != node.uuid)
+    return connection.execute(others.limit(1)).first() is None
+
+
+def remove(connection: Connection, node: ComputeNode) -> None:
+    """Delete a node that the caller has locked."""
+    connection.execute(delete(compute_nodes).where(_COLUMNS.uuid == node.uuid))
+    services.note_enabled_change(connection)
+
+
+def remove_of_host(connection: Connection, host: str) -> tuple[str, ...]:
+    """Delete all nodes of a host; return their uuids."""
+    query = select(_COLUMNS.uuid).where(_COLUMNS.host == host).order_by(_COLUMNS.id)
+    uuids = tuple(connection.scalars(query.with_for_update()))
+    if uuids:
+        connection.execute(delete(compute_nodes).where(_COLUMNS.host == host))
+        services.note_enabled_change(connection)
+    return uuids
+
+
+def write(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> Written:
+    """Keep what reports say, each under the uuid of its node.
+
+    A report that says what the last one said moves the heartbeat only: neither ``version`` nor
+    ``updated_at`` change. The number of statements does not depend on how many nodes there are.
+
+    Raises :class:`Duplicate` where host and hypervisor_hostname are another node's, and
+    :class:`ConcurrentUpdate` where a rival reported one of these nodes first just now.
+    """
+    rows = {node.uuid: _row_of(node) for node in nodes}
+    locked = _NODES.order_by(_COLUMNS.id).with_for_update()
+    found = {row.uuid: row for row in sql.rows_among(connection, locked, _COLUMNS.uuid, rows)}
+    new = [row for uuid, row in rows.items() if uuid not in found]
+    changed = [
+        row
+        for uuid, row in rows.items()
+        if uuid in found and any(row[key] != getattr(found[uuid], key) for key in _DESCRIBING)
+    ]
+    _refuse_taken(connection, [*new, *changed], found)
+    _insert(connection, new, now)
+    _change(connection, changed, found, now)
+    came_from = {
+        row["uuid"]: found[row["uuid"]].host
+        for row in changed
+        if row["host"] != found[row["uuid"]].host
+    }
+    if new or came_from:
+        services.note_enabled_change(connection)
+    described = {row["uuid"] for row in (*new, *changed)}
+    moments = {
+        node.uuid: node.last_seen_up
+        for node in nodes
+        if node.uuid not in described and node.last_seen_up != found[node.uuid].last_seen_up
+    }
+    services.note_heartbeats(connection, _COLUMNS.uuid, moments)
+    return Written(
+        created=frozenset(row["uuid"] for row in new),
+        changed=frozenset(row["uuid"] for row in changed),
+        came_from=came_from,
+    )
+
+
+def _row_of(node: ComputeNode) -> dict[str, Any]:
+    return {
+        "uuid": node.uuid,
+        "host": node.host,
+        "hypervisor_hostname": node.hypervisor_hostname,
+        "cell_uuid": node.cell_uuid,
+        "report": orjson.dumps(kept_part(node)).decode(),
+        "last_seen_up": node.last_seen_up,
+    }
+
+
+def _refuse_taken(
+    connection: Connection, rows: Sequence[Mapping[str, Any]], found: Mapping[str, Row[Any]]
+) -> None:
+    """Raise :class:`Duplicate` where another node has the names that a row brings."""
+    wanted = {}
+    for row in rows:
+        names, before = (row["host"], row["hypervisor_hostname"]), found.get(row["uuid"])
+        if before is None or names != (before.host, before.hypervisor_hostname):
+            wanted[names] = row["uuid"]
+    query = select(_COLUMNS.host, _COLUMNS.hypervisor_hostname, _COLUMNS.uuid)
+    hosts = {host for host, _ in wanted}
+    for host, node, uuid in sql.rows_among(connection, query, _COLUMNS.host, hosts):
+        if wanted.get((host, node), uuid) != uuid:
+            raise Duplicate(
+                f"Host {host} has a node {node} already: its uuid is {uuid}, "
+                f"not {wanted[host, node]}. Delete that node first.",
+                code="scheduler.duplicate",
+            )
+
+
+def _insert(connection: Connection, rows: Sequence[Mapping[str, Any]], now: datetime) -> None:
+    stamps = {"created_at": now, "updated_at": now}
+    values = [{**row, **stamps, "version": _first_version(row)} for row in rows]
+    with sql.refused_as(_overtaken("reported")):
+        sql.insert_rows(connection, compute_nodes, values)
+
+
+def _overtaken(what: str) -> ConcurrentUpdate:
+    return ConcurrentUpdate(
+        f"Another request {what} one of these compute nodes at the same moment; try again.",
+        code="scheduler.concurrent_update",
+    )
+
+
+def _first_version(row: Mapping[str, Any]) -> int:
+    """Return the version that a node begins with.
+
+    It follows from the report, so that a node that is deleted and comes back with another report
+    does not meet a version under which a process still remembers the old one.
+    """
+    described = "\0".join(str(row[key]) for key in _DESCRIBING)
+    return zlib.crc32(described.encode()) & 0x3FFFFFFF
+
+
+def _change(
+    connection: Connection,
+    rows: Sequence[Mapping[str, Any]],
+    found: Mapping[str, Row[Any]],
+    now: datetime,
+) -> None:
+    if not rows:
+        return
+    values = [
+        {
+            "b_uuid": row["uuid"],
+            **{key: row[key] for key in (*_DESCRIBING, "last_seen_up")},
+            "version": found[row["uuid"]].version + 1,
+            "updated_at": now,
+        }
+        for row in rows
+    ]
+    change = update(compute_nodes).where(_COLUMNS.uuid == bindparam("b_uuid"))
+    with sql.refused_as(_overtaken("took the names of")):
+        connection.execute(change, values)
+
+
+def _node(row: Row[Any]) -> ComputeNode:
+    columns = row._asdict()
+    return node_of(orjson.loads(columns.pop("report")), **columns)

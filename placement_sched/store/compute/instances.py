@@ -1,0 +1,180 @@
+"""Instances as recorded: where each is, whose it is, what it is made of, and which hold nothing."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import orjson
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, Select, select
+
+from placement_sched.db import sql
+from placement_sched.db.tables import allocations, compute_nodes, consumers, instances, projects
+from placement_sched.errors import NotFound
+from placement_sched.model.instance import Instance
+
+_COLUMNS = instances.c
+_LONGEST_ID = 255
+_DERIVED = ("flavorid", "image_id")
+_RECORDED = tuple(
+    one.name
+    for one in fields(Instance)
+    if one.name not in {"uuid", "decision_uuid", "created_at", "updated_at"}
+)
+
+
+class Named(NamedTuple):
+    """Where an instance is, and how people and programs call it."""
+
+    host: str
+    node: str | None
+    uuid: str
+    display_name: str
+
+
+def by_uuid(connection: Connection, uuid: str) -> Instance:
+    """Return the instance of this uuid; raises :class:`NotFound`."""
+    found = by_uuids(connection, [uuid])
+    if not found:
+        raise NotFound(f"No instance with uuid {uuid} found", code="scheduler.not_found")
+    return found[0]
+
+
+def by_uuids(
+    connection: Connection, uuids: Iterable[str], *, lock: bool = False
+) -> tuple[Instance, ...]:
+    """Return those of the instances that are there, by uuid, their rows locked if asked."""
+    query = select(instances).order_by(_COLUMNS.uuid)
+    query = query.with_for_update() if lock else query
+    found = sql.rows_among(connection, query, _COLUMNS.uuid, sorted(set(uuids)))
+    return tuple(map(of_row, found))
+
+
+def by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ...]:
+    """Return the instances on these hosts, by host, then uuid."""
+    query = select(instances).order_by(_COLUMNS.host, _COLUMNS.uuid)
+    return tuple(map(of_row, sql.rows_among(connection, query, _COLUMNS.host, set(hosts))))
+
+
+def named_on_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Named, ...]:
+    """Return where instances on these hosts are, and their names, in order of name, then uuid."""
+    query = select(*(_COLUMNS[name] for name in Named._fields))
+    found = map(Named._make, sql.rows_among(connection, query, _COLUMNS.host, set(hosts)))
+    return tuple(sorted(found, key=lambda named: (named.display_name, named.uuid)))
+
+
+def search(
+    connection: Connection,
+    *,
+    host: str | None = None,
+    node: str | None = None,
+    project_id: str | None = None,
+    after: str | None = None,
+    limit: int | None = None,
+) -> tuple[Instance, ...]:
+    """Return the instances of a host, a node, a project, or all, by uuid, those after ``after``."""
+    wanted = sql.given(host=host, node=node, project_id=project_id)
+    query = select(instances).filter_by(**wanted).order_by(_COLUMNS.uuid).limit(limit)
+    if after is not None:
+        query = query.where(_COLUMNS.uuid > after)
+    return tuple(map(of_row, connection.execute(query)))
+
+
+def is_any(connection: Connection) -> bool:
+    """Return whether any instance is recorded."""
+    return connection.execute(select(_COLUMNS.id).limit(1)).first() is not None
+
+
+def counts_on_hosts(
+    connection: Connection, hosts: Iterable[str]
+) -> dict[tuple[str, str | None], int]:
+    """Return how many instances are recorded on these hosts, by host and node."""
+    place = (_COLUMNS.host, _COLUMNS.node)
+    query = select(*place, sa.func.count()).group_by(*place)
+    found = sql.rows_among(connection, query, _COLUMNS.host, set(hosts))
+    return {(host, node): number for host, node, number in found}
+
+
+def record(connection: Connection, recorded: Sequence[Instance], now: datetime) -> None:
+    """Keep instances as they are now, whatever was recorded of them before.
+
+    The decision that placed an instance stays noted where the new record names none.
+    """
+    changing = [*_RECORDED, *_DERIVED, "updated_at"]
+    for decided, names in ((True, [*changing, "decision_uuid"]), (False, changing)):
+        rows = [_row_of(one, now) for one in recorded if (one.decision_uuid is not None) is decided]
+        sql.insert_or_update(connection, instances, rows, key=("uuid",), changing=names)
+
+
+def remove(connection: Connection, uuids: Iterable[str]) -> int:
+    """Delete the records of these instances; return how many there were."""
+    return sql.change_among(connection, sa.delete(instances), _COLUMNS.uuid, set(uuids))
+
+
+def _row_of(instance: Instance, now: datetime) -> dict[str, Any]:
+    row = {name: getattr(instance, name) for name in ("uuid", *_RECORDED, "decision_uuid")}
+    flavor, image = row["flavor"] or {}, row["image"] or {}
+    row["flavorid"] = _id(flavor.get("flavorid"), flavor.get("id"))
+    row["image_id"] = _id(image.get("id"))
+    for name in ("flavor", "image"):
+        row[name] = None if row[name] is None else orjson.dumps(row[name]).decode()
+    return {**row, "created_at": now, "updated_at": now}
+
+
+def _id(*candidates: str | int | None) -> str | None:
+    """Return the first of the ids that is there; one too long to be any is none."""
+    found = next((str(each) for each in candidates if each is not None), None)
+    return found if found is not None and len(found) <= _LONGEST_ID else None
+
+
+def of_row(row: Row[Any]) -> Instance:
+    """Return the instance of a row of the table."""
+    found = row._asdict()
+    for name in ("id", *_DERIVED):
+        del found[name]
+    for name in ("flavor", "image"):
+        found[name] = None if found[name] is None else orjson.loads(found[name])
+    return Instance(**found)
+
+
+def unallocated(
+    connection: Connection,
+    *,
+    no_owner: str,
+    cell_uuid: str | None = None,
+    after: str | None = None,
+    limit: int,
+) -> tuple[str, ...]:
+    """Return the uuids of such instances after ``after``, in order, ``limit`` at most.
+
+    ``no_owner`` is the project of consumers without a known one. With ``cell_uuid``, those on
+    nodes of this cell.
+    """
+    query = _unallocated(no_owner, cell_uuid).order_by(_COLUMNS.uuid).limit(limit)
+    if after is not None:
+        query = query.where(_COLUMNS.uuid > after)
+    return tuple(connection.scalars(query))
+
+
+def count_unallocated(
+    connection: Connection, *, no_owner: str, cell_uuid: str | None = None
+) -> int:
+    """Return how many such instances there are."""
+    query = select(sa.func.count()).select_from(_unallocated(no_owner, cell_uuid).subquery())
+    return int(connection.scalars(query).one())
+
+
+def _unallocated(no_owner: str, cell_uuid: str | None) -> Select[Any]:
+    allocated = sa.exists().where(
+        allocations.c.consumer_id == _COLUMNS.uuid,
+        consumers.c.uuid == allocations.c.consumer_id,
+        projects.c.id == consumers.c.project_id,
+        projects.c.external_id != no_owner,
+    )
+    query = select(_COLUMNS.uuid).where(~allocated)
+    if cell_uuid is None:
+        return query
+    nodes = compute_nodes.c
+    there = sa.and_(nodes.host == _COLUMNS.host, nodes.hypervisor_hostname == _COLUMNS.node)
+    return query.join(compute_nodes, there).where(nodes.cell_uuid == cell_uuid)

@@ -1,0 +1,1 @@
+"""Resource providers and what they have, by the nouns of the placement API."""

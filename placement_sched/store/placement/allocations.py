@@ -1,0 +1,255 @@
+"""Allocations: who holds how much of what, and THE write through which every claim goes."""
+
+from collections import defaultdict
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select
+
+from placement_sched.db import sql, tables
+from placement_sched.errors import ConcurrentUpdate, Invalid
+from placement_sched.model.placement.allocation import (
+    UNCHECKED,
+    Allocation,
+    Consumer,
+    ConsumerClaim,
+)
+from placement_sched.store.placement import capacity
+from placement_sched.store.placement import consumers as holders
+from placement_sched.store.placement import resource_classes as classes
+from placement_sched.store.placement import resource_providers as providers
+from placement_sched.store.placement.capacity import Place, Want
+from placement_sched.store.placement.consumers import PROVIDER, Record
+
+_COLUMNS = tables.allocations.c
+
+# Statements of every claim are built once: building one takes longer than sending it.
+_OF_CONSUMERS = _COLUMNS.consumer_id.in_(bindparam("consumers", expanding=True))
+_HELD = select(tables.allocations).where(_OF_CONSUMERS).order_by(_COLUMNS.id).with_for_update()
+_FREE = delete(tables.allocations).where(_OF_CONSUMERS)
+_HOLD = insert(tables.allocations)
+_ALLOCATIONS: Select[Any] = (
+    select(
+        _COLUMNS.consumer_id,
+        _COLUMNS.used,
+        _COLUMNS.created_at,
+        _COLUMNS.updated_at,
+        tables.resource_providers.c.uuid.label("provider_uuid"),
+        tables.resource_providers.c.generation.label("provider_generation"),
+        tables.resource_classes.c.name.label("resource_class"),
+        tables.consumers.c.generation.label("consumer_generation"),
+        tables.projects.c.external_id.label("project_id"),
+        tables.users.c.external_id.label("user_id"),
+        tables.consumer_types.c.name.label("consumer_type"),
+    )
+    .join(
+        tables.resource_providers, tables.resource_providers.c.id == _COLUMNS.resource_provider_id
+    )
+    .join(tables.resource_classes, tables.resource_classes.c.id == _COLUMNS.resource_class_id)
+    .outerjoin(tables.consumers, tables.consumers.c.uuid == _COLUMNS.consumer_id)
+    .outerjoin(tables.projects, tables.projects.c.id == tables.consumers.c.project_id)
+    .outerjoin(tables.users, tables.users.c.id == tables.consumers.c.user_id)
+    .outerjoin(
+        tables.consumer_types, tables.consumer_types.c.id == tables.consumers.c.consumer_type_id
+    )
+    .order_by(_COLUMNS.id)
+)
+
+
+def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Allocation, ...]:
+    """Return what these consumers hold, by provider and class."""
+    rows = sql.rows_among(connection, _ALLOCATIONS, _COLUMNS.consumer_id, uuids)
+    return tuple(map(_allocation, rows))
+
+
+def of_provider(connection: Connection, provider_id: int) -> tuple[Allocation, ...]:
+    """Return what is allocated of a provider."""
+    query = _ALLOCATIONS.where(_COLUMNS.resource_provider_id == provider_id)
+    return tuple(map(_allocation, connection.execute(query)))
+
+
+def everything(connection: Connection) -> tuple[Allocation, ...]:
+    """Return every allocation there is."""
+    return tuple(map(_allocation, connection.execute(_ALLOCATIONS)))
+
+
+def remove(connection: Connection, uuids: Collection[str]) -> int:
+    """Free all that these consumers hold, and forget them; return how many allocations went.
+
+    Raises no provider's generation, as OpenStack placement does not.
+    """
+    records = holders.lock(connection, uuids)
+    freed = sum(
+        connection.execute(_FREE, {"consumers": batch}).rowcount
+        for batch in sql.batches(sorted(uuids))
+    )
+    holders.remove(connection, records.values())
+    return freed
+
+
+def replace(
+    connection: Connection,
+    claims: Sequence[ConsumerClaim],
+    now: datetime,
+    *,
+    recorded: bool = False,
+) -> None:
+    """Make each consumer hold exactly what its claim says: all claims, or (by an error) none.
+
+    Runs inside one write transaction of the caller's, with a number of statements that does not
+    depend on how many consumers, providers and classes there are. Locks first the consumers (those
+    known, then those made, each in order of uuid), then what they hold, then the providers that are
+    asked, in order of id, and counts only after that: so it never over-allocates, whatever others
+    write. Raises the generations of the consumers and of the providers that are asked, and, as
+    OpenStack placement does, of the providers of a consumer that gives up everything (not of those
+    that one moves away from).
+
+    What is ``recorded`` is held already, whatever inventories have become since: that there is an
+    inventory is all that is asked of it.
+
+    Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for another
+    generation than the one given, and :class:`CapacityExceeded`.
+    """
+    ordered = sorted(claims, key=lambda claim: claim.consumer)
+    holding = [claim for claim in ordered if claim.allocations]
+    asked = sorted({uuid for claim in holding for uuid in claim.allocations})
+    ids = holders.ids_of(connection, {**holders.owner_names(holding), PROVIDER: asked})
+    owners = holders.owners(connection, holding, ids, now)
+    # A consumer that the caller takes to be new is made before it is looked for; one that is there
+    # after all is locked when it cannot be made.
+    known = [one.consumer for one in ordered if one.generation is not None or not one.allocations]
+    records = holders.lock(connection, known)
+    unknown = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
+    records |= holders.create(connection, unknown, now)
+    held = _held(connection, [claim.consumer for claim in ordered])
+    _check_generations(ordered, records, {one.consumer for one in held})
+    left = {one.place[0] for one in held if one.consumer not in owners}
+    provider_ids = {uuid: number for (kind, uuid), number in ids.items() if kind == PROVIDER}
+    locked = providers.lock(connection, {*provider_ids.values(), *left})
+    refuse_unknown(asked, {uuid for uuid, number in provider_ids.items() if number in locked})
+    wants = _wants(connection, holding, provider_ids)
+    if recorded:
+        capacity.check_stocked(connection, wants)
+    else:
+        own: dict[Place, int] = defaultdict(int)
+        for one in held:
+            own[one.place] += one.used
+        capacity.check(connection, wants, own)
+    _rewrite(connection, held, wants, now)
+    holders.finish(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
+    holders.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
+    providers.bump_generations(connection, left | {want.place[0] for want in wants}, now)
+
+
+def check_generations(connection: Connection, claims: Sequence[ConsumerClaim]) -> None:
+    """Lock the consumers that are there, and what they hold.
+
+    Raises :class:`ConcurrentUpdate` for another generation than the one that a claim gives.
+    """
+    ordered = sorted(claims, key=lambda claim: claim.consumer)
+    uuids = [claim.consumer for claim in ordered]
+    records = holders.lock(connection, uuids)
+    _check_generations(ordered, records, {one.consumer for one in _held(connection, uuids)})
+
+
+def refuse_unknown(asked: Iterable[str], known: Container[str]) -> None:
+    """Raise :class:`Invalid` where a claim asks a provider, by uuid, that is not there."""
+    for uuid in asked:
+        if uuid not in known:
+            raise Invalid(f"Allocation for resource provider '{uuid}' that does not exist.")
+
+
+class _Held(NamedTuple):
+    """One row of what a consumer has so far."""
+
+    consumer: str
+    place: Place
+    used: int
+
+
+def _held(connection: Connection, uuids: Collection[str]) -> list[_Held]:
+    """Return what the consumers have so far, the rows locked against other services' removals."""
+    return [
+        _Held(row.consumer_id.lower(), (row.resource_provider_id, row.resource_class_id), row.used)
+        for batch in sql.batches(uuids)
+        for row in connection.execute(_HELD, {"consumers": batch})
+    ]
+
+
+def _check_generations(
+    claims: Sequence[ConsumerClaim], records: Mapping[str, Record], holding: Collection[str]
+) -> None:
+    for claim in claims:
+        record = records.get(claim.consumer)
+        found, given = record.generation if record else None, claim.generation
+        # OpenStack placement leaves consumers without allocations when a request of its own
+        # fails; such a one is as good as new.
+        as_new = given is None and claim.consumer not in holding
+        if given not in {UNCHECKED, found} and not as_new:
+            expected, got = ("null" if one is None else one for one in (found, given))
+            raise ConcurrentUpdate(
+                f"consumer generation conflict - expected {expected} but got {got} "
+                f"for consumer {claim.consumer}"
+            )
+
+
+def _wants(
+    connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
+) -> list[Want]:
+    """Return every amount asked, with the ids of its place."""
+    asked = [
+        (claim.consumer, uuid, name, amount)
+        for claim in claims
+        for uuid, amounts in claim.allocations.items()
+        for name, amount in amounts.items()
+    ]
+    class_ids = classes.ids_by_name(connection, {name for _, _, name, _ in asked})
+    for consumer, _, name, _ in asked:
+        if name not in class_ids:
+            raise Invalid(
+                f"Unable to allocate inventory for consumer {consumer}: "
+                f"No such resource class {name}."
+            )
+    return [
+        Want(consumer, (provider_ids[uuid], class_ids[name]), uuid, name, amount)
+        for consumer, uuid, name, amount in asked
+    ]
+
+
+def _rewrite(
+    connection: Connection, held: Collection[_Held], wants: Sequence[Want], now: datetime
+) -> None:
+    for batch in sql.batches(sorted({one.consumer for one in held})):
+        connection.execute(_FREE, {"consumers": batch})
+    rows = [
+        {
+            "resource_provider_id": want.place[0],
+            "resource_class_id": want.place[1],
+            "consumer_id": want.consumer,
+            "used": want.amount,
+            "created_at": now,
+            "updated_at": now,
+        }
+        for want in wants
+    ]
+    if rows:
+        connection.execute(_HOLD, rows)
+
+
+def _allocation(row: Row[Any]) -> Allocation:
+    return Allocation(
+        consumer=Consumer(
+            uuid=row.consumer_id,
+            generation=row.consumer_generation,
+            project_id=row.project_id,
+            user_id=row.user_id,
+            consumer_type=row.consumer_type,
+        ),
+        provider_uuid=row.provider_uuid,
+        provider_generation=row.provider_generation or 0,
+        resource_class=row.resource_class,
+        used=row.used,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

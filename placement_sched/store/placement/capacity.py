@@ -1,0 +1,196 @@
+"""The capacity rule: as an SQL condition, and as the check of a claim against what is left.
+
+The rule in Python is in ``model.placement``; a property test holds the SQL against it.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, literal, or_, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from placement_sched.db.sql import SIZE, batches
+from placement_sched.db.tables import allocations, inventories, resource_classes
+from placement_sched.errors import CapacityExceeded
+from placement_sched.model.placement.allocation import may_hold
+from placement_sched.model.placement.provider import Inventory, obeys_units
+
+
+class _as_read(FunctionElement[float]):  # noqa: N801 - an SQL function is named so
+    """A FLOAT column's value as a client reads it: what Python computes with, SQL must too.
+
+    On MariaDB placement's column is single precision: 1.9 is read as 1.9, but counts as 1.89999998
+    in an expression, and ten times that is not 19.
+    """
+
+    type = sa.Float()
+    inherit_cache = True
+
+
+@compiles(_as_read)
+def _plain(element: _as_read, compiler: SQLCompiler, **options: Any) -> str:
+    return str(compiler.process(element.clauses, **options))
+
+
+@compiles(_as_read, "mysql", "mariadb")
+def _through_text(element: _as_read, compiler: SQLCompiler, **options: Any) -> str:
+    return f"CAST(CAST({compiler.process(element.clauses, **options)} AS CHAR) AS DOUBLE)"
+
+
+def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> ColumnElement[int]:
+    """Return the sum of what is allocated of a class on a provider, read live from its index."""
+    return (
+        select(func.coalesce(func.sum(allocations.c.used), 0))
+        .where(
+            allocations.c.resource_provider_id == provider_id,
+            allocations.c.resource_class_id == class_id,
+        )
+        .scalar_subquery()
+    )
+
+
+def has_room(
+    owned: sa.FromClause, amount: int, used: ColumnElement[int] | None = None
+) -> ColumnElement[bool]:
+    """Return whether ``amount`` more fits into the inventories ``owned`` (table or alias).
+
+    ``used`` is a column with what is allocated of them; without, it is summed here.
+    """
+    columns = owned.c
+    if used is None:
+        used = used_of(columns.resource_provider_id, columns.resource_class_id)
+    # An amount may be larger than the columns hold; it then has no room, but is not an error.
+    asked = literal(amount, sa.BigInteger)
+    # Two detours say to PostgreSQL's planner what it cannot count, that most providers pass:
+    # it takes `amount % step_size = 0` to hold for one row in 200 and `capacity >= ...` for one
+    # in three, and then reads the whole cloud instead of stopping at the limit.
+    return and_(
+        columns.min_unit <= asked,
+        columns.max_unit >= asked,
+        or_(columns.step_size == 1, asked % columns.step_size == 0),
+        sa.case((_capacity(owned) >= used + asked, 1), else_=0) != 0,
+    )
+
+
+def overfull(owned: sa.FromClause) -> ColumnElement[bool]:
+    """Return whether more is allocated of the inventories ``owned`` than they have."""
+    used = used_of(owned.c.resource_provider_id, owned.c.resource_class_id)
+    return used > _capacity(owned)
+
+
+def _capacity(owned: sa.FromClause) -> ColumnElement[float]:
+    columns = owned.c
+    return (columns.total - columns.reserved) * _as_read(columns.allocation_ratio)
+
+
+_COLUMNS = inventories.c
+_USED = used_of(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
+_ROOMS = (
+    select(inventories, resource_classes.c.name, _USED.label("used"))
+    .join(resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id)
+    .where(
+        _COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True)),
+        _COLUMNS.resource_class_id.in_(bindparam("classes", expanding=True)),
+    )
+)
+
+#: A provider's and a class's id: together they name one inventory.
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """An amount that one consumer asks of one class of one provider."""
+
+    consumer: str
+    place: Place
+    provider_uuid: str
+    resource_class: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class UsedInventory:
+    """An inventory and how much of it is used by everybody."""
+
+    inventory: Inventory
+    used: int
+
+
+def check(connection: Connection, wants: Collection[Want], held: Mapping[Place, int]) -> None:
+    """Raise :class:`CapacityExceeded` where the amounts do not fit.
+
+    ``held`` is what the same consumers have now, which they give up. The caller has locked the
+    providers' rows and the rows of what is held: what is read here is then what the last writer
+    left, and no other writer can finish before this transaction does.
+    """
+    rooms = check_stocked(connection, wants)
+    asked: dict[Place, int] = defaultdict(int)
+    for want in wants:
+        inventory = rooms[want.place].inventory
+        if not obeys_units(inventory, want.amount):
+            raise _exceeded(
+                want,
+                f"violate inventory constraints: {want.amount} asked, min_unit "
+                f"{inventory.min_unit}, max_unit {inventory.max_unit}, "
+                f"step_size {inventory.step_size}.",
+            )
+        asked[want.place] += want.amount
+    for want in wants:
+        room, own = rooms[want.place], held.get(want.place, 0)
+        if not may_hold(room.inventory, room.used - own, own, asked[want.place]):
+            raise _exceeded(
+                want,
+                f"exceed the capacity of {room.inventory.capacity}, of which others use "
+                f"{room.used - own}: {asked[want.place]} asked.",
+            )
+
+
+def check_stocked(connection: Connection, wants: Collection[Want]) -> dict[Place, UsedInventory]:
+    """Return what there is at the places that are asked.
+
+    Raises :class:`CapacityExceeded` where an amount is of a class that the provider has not.
+    """
+    rooms = read(connection, {want.place for want in wants})
+    for want in wants:
+        if want.place not in rooms:
+            raise CapacityExceeded(
+                f"Unable to allocate inventory: Inventory for '{want.resource_class}' on resource "
+                f"provider '{want.provider_uuid}' invalid: it has none."
+            )
+    return rooms
+
+
+def _exceeded(want: Want, how: str) -> CapacityExceeded:
+    return CapacityExceeded(
+        f"Unable to allocate inventory: Unable to create allocation for '{want.resource_class}' on "
+        f"resource provider '{want.provider_uuid}'. The requested amount would {how}"
+    )
+
+
+def read(connection: Connection, places: Iterable[Place]) -> dict[Place, UsedInventory]:
+    """Return inventory and usage at these places, and perhaps at more of the same providers."""
+    asked = set(places)
+    class_ids = sorted({class_id for _, class_id in asked})
+    provider_ids = sorted({provider_id for provider_id, _ in asked})
+    return {
+        (row.resource_provider_id, row.resource_class_id): UsedInventory(
+            Inventory(
+                resource_class=row.name,
+                total=row.total,
+                reserved=row.reserved,
+                min_unit=row.min_unit,
+                max_unit=row.max_unit,
+                step_size=row.step_size,
+                allocation_ratio=row.allocation_ratio,
+            ),
+            int(row.used),
+        )
+        for batch in batches(provider_ids, SIZE - len(class_ids))
+        for row in connection.execute(_ROOMS, {"providers": batch, "classes": class_ids})
+    }

@@ -1,0 +1,312 @@
+"""Consumers, their projects, users and types: rows that come and go with allocations.
+
+Orphans are consumers that hold something of a compute node and of which no instance is recorded.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import Column, ColumnElement, Connection, Select, bindparam, literal, select, update
+
+from placement_sched.db import sql
+from placement_sched.db.tables import (
+    allocations,
+    compute_nodes,
+    consumer_types,
+    consumers,
+    instances,
+    projects,
+    resource_providers,
+    users,
+)
+from placement_sched.errors import ConcurrentUpdate
+from placement_sched.model.placement.allocation import INSTANCE_TYPE, ConsumerClaim
+from placement_sched.model.retrying import retrying
+
+PROJECT, USER, CONSUMER_TYPE, PROVIDER = "project", "user", "consumer_type", "provider"
+
+COLUMNS: Mapping[str, Column[Any]] = {
+    PROJECT: projects.c.external_id,
+    USER: users.c.external_id,
+    CONSUMER_TYPE: consumer_types.c.name,
+    PROVIDER: resource_providers.c.uuid,
+}
+
+_QUESTION = sa.union_all(
+    *(
+        select(literal(kind), column, column.table.c.id).where(
+            column.in_(bindparam(kind, expanding=True))
+        )
+        for kind, column in COLUMNS.items()
+    )
+)
+
+#: An id by kind and name.
+Ids = dict[tuple[str, str], int]
+
+
+def ids_of(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
+    """Return the ids of those rows that are there, by kind and name, with one statement.
+
+    ``wanted`` has names by kind. One more statement is for some thousands of names more.
+    """
+    parts = [sql.batches(wanted.get(kind, ()), sql.SIZE // len(COLUMNS)) for kind in COLUMNS]
+    return {
+        (kind, name): number
+        for some in zip_longest(*parts, fillvalue=())
+        for kind, name, number in connection.execute(
+            _QUESTION, dict(zip(COLUMNS, some, strict=True))
+        )
+    }
+
+
+def as_kept(connection: Connection, kind: str, name: str) -> str | None:
+    """Return the name that the database takes for this one, as it is kept there."""
+    kept: str | None = connection.scalar(select(COLUMNS[kind]).where(COLUMNS[kind] == name))
+    return kept
+
+
+_HOLDER = allocations.c.consumer_id
+_ROOT = resource_providers.alias("root")
+
+
+def orphans(connection: Connection, provider_id: int | None = None) -> tuple[str, ...]:
+    """Return the orphans that hold something of a provider, or of any compute node's tree.
+
+    A consumer of another type than instances are is none of compute's, and no orphan.
+    """
+    return tuple(connection.scalars(_orphans(provider_id).order_by(_HOLDER)))
+
+
+def still_orphans(
+    connection: Connection, uuids: Collection[str], provider_id: int | None = None
+) -> frozenset[str]:
+    """Return those of these consumers that are orphans."""
+    rows = sql.rows_among(connection, _orphans(provider_id), _HOLDER, uuids)
+    return frozenset(row.consumer_id for row in rows)
+
+
+def _orphans(provider_id: int | None) -> Select[Any]:
+    query = (
+        select(_HOLDER)
+        .distinct()
+        .outerjoin(consumers, consumers.c.uuid == _HOLDER)
+        .outerjoin(consumer_types, consumer_types.c.id == consumers.c.consumer_type_id)
+        .where(
+            sa.or_(consumer_types.c.id.is_(None), consumer_types.c.name == INSTANCE_TYPE),
+            ~sa.exists().where(instances.c.uuid == _HOLDER),
+        )
+    )
+    held = allocations.c.resource_provider_id
+    if provider_id is not None:
+        return query.where(held == provider_id)
+    return (
+        query.join(resource_providers, resource_providers.c.id == held)
+        .join(_ROOT, _ROOT.c.id == resource_providers.c.root_provider_id)
+        .join(compute_nodes, compute_nodes.c.uuid == _ROOT.c.uuid)
+    )
+
+
+#: The generation of a consumer that this transaction has just made, where the database does not
+#: report them. No committed row has it, so it distinguishes them from those of other writers.
+_UNFINISHED = -1
+#: The generation of a consumer after its first allocations.
+_FIRST = 1
+
+#: How often a consumer is created again that another writer removes before it is locked.
+_ATTEMPTS = 10
+
+#: A claim brings four values, so this many claims fit into one statement of any database.
+_CLAIMS_AT_ONCE = 5_000
+
+_LOCK = (
+    select(consumers)
+    .where(consumers.c.uuid.in_(bindparam("uuids", expanding=True)))
+    .order_by(consumers.c.uuid)
+    .with_for_update()
+)
+_BY_ID = consumers.c.id.in_(bindparam("ids", expanding=True))
+_RAISE = (
+    update(consumers)
+    .where(_BY_ID)
+    .values(generation=consumers.c.generation + 1, updated_at=bindparam("now"))
+)
+_FINISH = (
+    update(consumers).where(_BY_ID, consumers.c.generation == _UNFINISHED).values(generation=_FIRST)
+)
+_DELETE = sa.delete(consumers).where(_BY_ID)
+
+
+class Owner(NamedTuple):
+    """Whose a consumer is and what it is, as the ids of the rows that say so."""
+
+    project_id: int
+    user_id: int
+    consumer_type_id: int | None
+
+
+class Record(NamedTuple):
+    """A consumer's row, locked; ``generation`` None is a consumer made by this transaction."""
+
+    id: int
+    generation: int | None
+    owner: Owner
+
+
+def lock(connection: Connection, uuids: Iterable[str]) -> dict[str, Record]:
+    """Lock the rows of those consumers that are there, in order of uuid, and return them."""
+    return {
+        # MariaDB may find a spelling in capitals, which OpenStack placement lets in.
+        row.uuid.lower(): Record(
+            row.id, row.generation, Owner(row.project_id, row.user_id, row.consumer_type_id)
+        )
+        for batch in sql.batches(sorted(set(uuids)))
+        for row in connection.execute(_LOCK, {"uuids": batch})
+    }
+
+
+def owner_names(claims: Sequence[ConsumerClaim]) -> dict[str, list[str]]:
+    """Return the names of projects, users and types that the claims give, by kind."""
+    return {
+        PROJECT: sorted({claim.project_id for claim in claims}),
+        USER: sorted({claim.user_id for claim in claims}),
+        CONSUMER_TYPE: sorted({claim.consumer_type for claim in claims if claim.consumer_type}),
+    }
+
+
+def owners(
+    connection: Connection, claims: Sequence[ConsumerClaim], known: Ids, now: datetime
+) -> dict[str, Owner]:
+    """Return who holds each claim, by consumer, making projects, users and types as needed.
+
+    ``known`` has the ids of those that are there. Safe beside other writers that make the same
+    ones.
+    """
+    ids = dict(known)
+    missing = _without(owner_names(claims), ids)
+    for kind, names in missing.items():
+        column = COLUMNS[kind]
+        rows = [{column.name: name, "created_at": now, "updated_at": now} for name in names]
+        sql.insert_missing(connection, column.table, rows)
+    if any(missing.values()):
+        ids |= ids_of(connection, missing)
+        ids |= _spelled_otherwise(connection, _without(missing, ids))
+    return {
+        claim.consumer: Owner(
+            ids[PROJECT, claim.project_id],
+            ids[USER, claim.user_id],
+            ids[CONSUMER_TYPE, claim.consumer_type] if claim.consumer_type else None,
+        )
+        for claim in claims
+    }
+
+
+def create(
+    connection: Connection, owners_by_uuid: Mapping[str, Owner], now: datetime
+) -> dict[str, Record]:
+    """Create the consumers of these uuids that are not there, and return all of them locked.
+
+    One that a rival made meanwhile is returned with the generation that the rival gave it. Raises
+    :class:`ConcurrentUpdate` where rivals make and remove one faster than it can be locked.
+    """
+    found: dict[str, Record] = {}
+
+    def missing() -> list[str]:
+        return [uuid for uuid in sorted(owners_by_uuid) if uuid not in found]
+
+    def create_missing() -> dict[str, Record]:
+        found.update(_make(connection, {uuid: owners_by_uuid[uuid] for uuid in missing()}, now))
+        found.update(lock(connection, missing()))
+        if missing():
+            raise ConcurrentUpdate(
+                "Others made and removed the same consumer again and again; try again."
+            )
+        return found
+
+    return retrying(create_missing, _ATTEMPTS)
+
+
+def _make(
+    connection: Connection, owners_by_uuid: Mapping[str, Owner], now: datetime
+) -> dict[str, Record]:
+    """Create those of these consumers that are not there, and return them."""
+    same = {"generation": _FIRST, "created_at": now, "updated_at": now}
+    rows = [{"uuid": uuid, **owner._asdict(), **same} for uuid, owner in owners_by_uuid.items()]
+    if sql.can_insert_new(connection):
+        new = sql.insert_new(connection, consumers, rows, ("uuid", "id"))
+        made = {row.uuid: row.id for row in new}
+    else:
+        rows = [{**row, "generation": _UNFINISHED} for row in rows]
+        sql.insert_missing(connection, consumers, rows)
+        made = {
+            uuid: record.id
+            for uuid, record in lock(connection, owners_by_uuid).items()
+            if record.generation == _UNFINISHED
+        }
+        for batch in sql.batches(made.values()):
+            connection.execute(_FINISH, {"ids": batch})
+    return {uuid: Record(made[uuid], None, owners_by_uuid[uuid]) for uuid in made}
+
+
+def finish(
+    connection: Connection,
+    records: Mapping[str, Record],
+    owners_by_uuid: Mapping[str, Owner],
+    now: datetime,
+) -> None:
+    """Raise the generations of locked consumers that hold something, and set whose they are.
+
+    Those that this transaction has made are as they shall be. A claim that names no type leaves
+    the consumer's.
+    """
+    for batch in sql.batches(one.id for one in records.values() if one.generation is not None):
+        connection.execute(_RAISE, {"ids": batch, "now": now})
+    changed = {}
+    for uuid, record in records.items():
+        new = owners_by_uuid[uuid]
+        if new.consumer_type_id is None:
+            new = new._replace(consumer_type_id=record.owner.consumer_type_id)
+        if new != record.owner:
+            changed[record.id] = new
+    for some in sql.batches(changed.items(), _CLAIMS_AT_ONCE):
+        change = update(consumers).where(consumers.c.id.in_([number for number, _ in some]))
+        values = {
+            name: _each(consumers.c[name], {number: owner[at] for number, owner in some})
+            for at, name in enumerate(Owner._fields)
+        }
+        connection.execute(change.values(values))
+
+
+def _each(column: Column[Any], values: Mapping[int, int | None]) -> ColumnElement[Any]:
+    given = {number: value for number, value in values.items() if value is not None}
+    return sa.case(given, value=consumers.c.id, else_=column) if given else column
+
+
+def remove(connection: Connection, records: Iterable[Record]) -> None:
+    """Delete locked consumers."""
+    for batch in sql.batches(record.id for record in records):
+        connection.execute(_DELETE, {"ids": batch})
+
+
+def _spelled_otherwise(connection: Connection, wanted: Mapping[str, Sequence[str]]) -> Ids:
+    """Return the ids of rows that a database without regard to case takes to be these."""
+    questions = [
+        select(literal(kind), literal(name), COLUMNS[kind].table.c.id).where(COLUMNS[kind] == name)
+        for kind, names in wanted.items()
+        for name in names
+    ]
+    return {
+        (kind, name): number
+        for some in sql.batches(questions, 500)
+        for kind, name, number in connection.execute(sa.union_all(*some))
+    }
+
+
+def _without(wanted: Mapping[str, Sequence[str]], known: Ids) -> dict[str, list[str]]:
+    return {
+        kind: [name for name in names if (kind, name) not in known]
+        for kind, names in wanted.items()
+    }

@@ -1,0 +1,266 @@
+"""Inventories: what providers have of each resource class."""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, Select, bindparam, delete, select, tuple_, update
+
+from placement_sched.db import sql
+from placement_sched.db.tables import allocations, inventories, resource_classes, resource_providers
+from placement_sched.errors import InUse, Invalid
+from placement_sched.model.placement.provider import Inventory, Provider
+from placement_sched.store.placement import resource_classes as classes
+
+_COLUMNS = inventories.c
+_AMOUNTS = tuple(
+    one.name
+    for one in dataclasses.fields(Inventory)
+    if one.name not in {"resource_class", "created_at", "updated_at"}
+)
+
+_STOCK: Select[Any] = select(inventories, resource_classes.c.name).join(
+    resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id
+)
+_OF_PROVIDERS = _STOCK.where(
+    _COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True))
+).order_by(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
+
+
+class _Held(NamedTuple):
+    """An inventory that is there, to be compared: without its times."""
+
+    class_id: int
+    inventory: Inventory
+
+
+_HeldByPlace = Mapping[tuple[int, str], _Held]
+
+
+def of_provider(connection: Connection, provider_id: int) -> tuple[Inventory, ...]:
+    """Return a provider's inventories."""
+    found = connection.execute(_OF_PROVIDERS, {"providers": [provider_id]})
+    return tuple(
+        _inventory(row, created_at=row.created_at, updated_at=row.updated_at) for row in found
+    )
+
+
+def by_provider_id(
+    connection: Connection, ids: Iterable[int] | None = None
+) -> dict[int, dict[str, Inventory]]:
+    """Return every inventory, or those of some providers, by provider id and class; no times."""
+    rows: Iterable[Any]
+    if ids is None:
+        rows = connection.execute(_STOCK)
+    else:
+        rows = sql.rows_among(connection, _STOCK, _COLUMNS.resource_provider_id, ids)
+    return sql.nested((row.resource_provider_id, row.name, _inventory(row)) for row in rows)
+
+
+def replace(
+    connection: Connection, provider: Provider, wanted: Sequence[Inventory], now: datetime
+) -> None:
+    """Make these the only inventories of a provider that the caller has locked.
+
+    Those that are there as they are wanted count as written now, like the others. Raises
+    :class:`InUse` where one that would go has allocations.
+    """
+    found = _found(connection, [provider.id])
+    kept = {(provider.id, one.resource_class) for one in wanted}
+    _remove(connection, [place for place in found if place not in kept])
+    _write(connection, found, {provider.id: wanted}, now)
+
+
+def put(
+    connection: Connection, by_provider_id: Mapping[int, Sequence[Inventory]], now: datetime
+) -> None:
+    """Insert or update inventories of providers that the caller has locked.
+
+    One that is there as it is wanted counts as written now, like the others. The number of
+    statements does not depend on how many there are.
+    """
+    _write(connection, _found(connection, by_provider_id), by_provider_id, now)
+
+
+def remove(
+    connection: Connection, names_by_provider_id: Mapping[int, Collection[str]]
+) -> frozenset[int]:
+    """Delete inventories of these classes where they are; return the providers that had one.
+
+    The caller has locked the providers and bumps the generations of those that had one. Raises
+    :class:`InUse` where one is allocated.
+    """
+    found = _found(connection, names_by_provider_id)
+    wanted = [
+        (number, name) for number, names in names_by_provider_id.items() for name in sorted(names)
+    ]
+    return _remove(connection, [place for place in wanted if place in found])
+
+
+def replace_many(
+    connection: Connection, by_provider_id: Mapping[int, Sequence[Inventory]], now: datetime
+) -> frozenset[int]:
+    """Make the inventories of exactly these classes match; return the providers that changed.
+
+    Inventories of other classes stay. The caller has locked the providers and bumps the
+    generations of those that changed. The number of statements does not depend on how many
+    providers there are.
+    """
+    return _change(connection, _found(connection, by_provider_id), by_provider_id, now)
+
+
+def set_ratios(
+    connection: Connection, by_provider_id: Mapping[int, Mapping[str, float]], now: datetime
+) -> frozenset[int]:
+    """Give inventories that are there these ratios, by class; return the providers that changed.
+
+    The caller has locked the providers and bumps the generations of those that changed. A ratio
+    may leave less than is allocated. The number of statements does not depend on how many
+    providers there are.
+    """
+    found = _found(connection, by_provider_id)
+    wanted = {
+        number: [
+            dataclasses.replace(held.inventory, allocation_ratio=ratio)
+            for name, ratio in ratios.items()
+            if (held := found.get((number, name))) is not None
+        ]
+        for number, ratios in by_provider_id.items()
+    }
+    return _change(connection, found, wanted, now)
+
+
+def _change(
+    connection: Connection,
+    found: _HeldByPlace,
+    wanted: Mapping[int, Sequence[Inventory]],
+    now: datetime,
+) -> frozenset[int]:
+    different = _different(connection, found, wanted)
+    _put(connection, different, now)
+    return frozenset(number for number, _ in different)
+
+
+def _write(
+    connection: Connection,
+    found: _HeldByPlace,
+    wanted: Mapping[int, Sequence[Inventory]],
+    now: datetime,
+) -> None:
+    """Write these inventories; where none of them differs from those found, their time alone."""
+    if _different(connection, found, wanted):
+        _put(connection, _placed(wanted), now)
+        return
+    rows = [(number, found[number, one.resource_class].class_id) for number, one in _placed(wanted)]
+    key = tuple_(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
+    for batch in sql.batches(rows, sql.SIZE // 2):
+        connection.execute(update(inventories).where(key.in_(batch)).values(updated_at=now))
+
+
+def _placed(wanted: Mapping[int, Sequence[Inventory]]) -> list[tuple[int, Inventory]]:
+    return [(number, one) for number, some in wanted.items() for one in some]
+
+
+def _different(
+    connection: Connection, found: _HeldByPlace, wanted: Mapping[int, Sequence[Inventory]]
+) -> list[tuple[int, Inventory]]:
+    """Return the inventories that are not among those found, each with its provider's id."""
+    return [
+        (number, inventory)
+        for number, inventory in _placed(wanted)
+        if (held := found.get((number, inventory.resource_class))) is None
+        or held.inventory != _comparable(connection, inventory)
+    ]
+
+
+def _put(connection: Connection, placed: Sequence[tuple[int, Inventory]], now: datetime) -> None:
+    """Insert or update inventories, each beside its provider's id.
+
+    Raises :class:`Invalid` where a class is not there, or not any more.
+    """
+    if not placed:
+        return
+    names = {one.resource_class for _, one in placed}
+    class_ids = classes.held_ids_by_name(connection, names)
+    if missing := sorted(names - class_ids.keys()):
+        raise Invalid(f"No such resource class {', '.join(missing)}.")
+    rows = [
+        {
+            "resource_provider_id": number,
+            "resource_class_id": class_ids[one.resource_class],
+            "created_at": now,
+            "updated_at": now,
+            **{name: getattr(one, name) for name in _AMOUNTS},
+        }
+        for number, one in placed
+    ]
+    key = ("resource_provider_id", "resource_class_id")
+    changing = (*_AMOUNTS, "updated_at")
+    sql.insert_or_update(connection, inventories, rows, key=key, changing=changing)
+
+
+def _remove(connection: Connection, present: Collection[tuple[int, str]]) -> frozenset[int]:
+    if not present:
+        return frozenset()
+    class_ids = classes.ids_by_name(connection, {name for _, name in present})
+    _refuse_used(connection, present, class_ids)
+    numbers = sql.grouped((name, number) for number, name in present)
+    for name, class_id in class_ids.items():
+        gone = delete(inventories).where(_COLUMNS.resource_class_id == class_id)
+        sql.change_among(connection, gone, _COLUMNS.resource_provider_id, numbers[name])
+    return frozenset(number for number, _ in present)
+
+
+def _refuse_used(
+    connection: Connection, places: Collection[tuple[int, str]], class_ids: Mapping[str, int]
+) -> None:
+    """Raise :class:`InUse` for the first provider that has allocations of a class beside it.
+
+    All these classes are named.
+    """
+    names = {(number, class_ids[name]): name for number, name in places}
+    provider, resource_class = allocations.c.resource_provider_id, allocations.c.resource_class_id
+    used = (
+        select(provider, resource_class, resource_providers.c.uuid)
+        .join(resource_providers, resource_providers.c.id == provider)
+        .where(resource_class.in_(class_ids.values()))
+        .distinct()
+    )
+    numbers = sorted({number for number, _ in places})
+    held = sql.grouped(
+        (number, (class_id, uuid))
+        for number, class_id, uuid in sql.rows_among(connection, used, provider, numbers)
+        if (number, class_id) in names
+    )
+    for first, _ in places:
+        if first in held:
+            named = ", ".join(names[first, class_id] for class_id, _ in sorted(held[first]))
+            raise InUse(
+                f"Inventory for '{named}' on resource provider '{held[first][0][1]}' in use.",
+                code="placement.inventory.inuse",
+            )
+
+
+def _found(connection: Connection, provider_ids: Iterable[int]) -> _HeldByPlace:
+    return {
+        (row.resource_provider_id, row.name): _Held(
+            row.resource_class_id, _comparable(connection, _inventory(row))
+        )
+        for batch in sql.batches(sorted(provider_ids))
+        for row in connection.execute(_OF_PROVIDERS, {"providers": batch})
+    }
+
+
+def _comparable(connection: Connection, inventory: Inventory) -> Inventory:
+    """Return the inventory without its times, and with the ratio as the database gives it back."""
+    ratio = inventory.allocation_ratio
+    if connection.dialect.name in {"mysql", "mariadb"}:
+        # Placement's column is a FLOAT there, which is read back with six digits.
+        ratio = float(f"{ratio:.6g}")
+    return dataclasses.replace(inventory, allocation_ratio=ratio, created_at=None, updated_at=None)
+
+
+def _inventory(row: Row[Any], **times: Any) -> Inventory:
+    amounts = {name: getattr(row, name) for name in _AMOUNTS}
+    return Inventory(resource_class=row.name, **amounts, **times)

@@ -1,0 +1,160 @@
+"""Traits: names that providers may carry, standard ones and ``CUSTOM_`` ones."""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Select, bindparam, delete, exists, func, select
+
+from placement_sched.db import sql, tables
+from placement_sched.db.tables import resource_provider_traits, traits
+from placement_sched.errors import InUse, NotFound
+from placement_sched.model.placement.provider import Trait
+from placement_sched.store.placement import resource_providers
+from placement_sched.store.placement.associations import Associations
+
+_ON_PROVIDERS, _PROVIDERS = resource_provider_traits.c, tables.resource_providers.c
+_FIELDS = (traits.c.id, traits.c.name, traits.c.created_at, traits.c.updated_at)
+_TRAITS: Select[tuple[int, str, datetime, datetime]] = select(*_FIELDS).order_by(traits.c.id)
+_OF_NAMES = _TRAITS.where(traits.c.name.in_(bindparam("names", expanding=True)))
+_OF_PROVIDER = _TRAITS.join(resource_provider_traits, _ON_PROVIDERS.trait_id == traits.c.id).where(
+    _ON_PROVIDERS.resource_provider_id == bindparam("provider")
+)
+# One question for the provider and its traits: asking twice takes nearly twice as long.
+_WITH_TRAITS = resource_providers.BySpelling.of(
+    select(
+        _PROVIDERS.id.label("provider_id"),
+        _PROVIDERS.uuid,
+        func.coalesce(_PROVIDERS.generation, 0).label("generation"),
+        *_FIELDS,
+    )
+    .select_from(tables.resource_providers)
+    .outerjoin(resource_provider_traits, _ON_PROVIDERS.resource_provider_id == _PROVIDERS.id)
+    .outerjoin(traits, traits.c.id == _ON_PROVIDERS.trait_id)
+    .order_by(traits.c.id)
+)
+#: Which provider has which trait.
+CARRIED = Associations("a trait", resource_provider_traits, _ON_PROVIDERS.trait_id, traits.c.name)
+ids_by_name = CARRIED.ids
+replace_many = CARRIED.replace_many
+put_on = CARRIED.add
+take_off = CARRIED.remove
+carriers = CARRIED.providers_of
+by_provider_id = CARRIED.by_provider_id
+
+
+class Carried(NamedTuple):
+    """The traits that a provider has at a generation, by id."""
+
+    provider_id: int
+    generation: int
+    traits: tuple[Trait, ...]
+
+
+def all_names(connection: Connection) -> frozenset[str]:
+    """Return the name of every trait."""
+    return frozenset(connection.scalars(select(traits.c.name)))
+
+
+def by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
+    """Return those of the traits of these names that are there, by id."""
+    wanted = set(names)
+    found = [
+        Trait._make(row)
+        for batch in sql.batches(wanted)
+        for row in connection.execute(_OF_NAMES, {"names": batch})
+        # MariaDB may compare without regard to case.
+        if row.name in wanted
+    ]
+    return tuple(sorted(found, key=lambda trait: trait.id))
+
+
+def carried_by(connection: Connection, uuid: str) -> Carried:
+    """Return the traits of the provider of this uuid; raises :class:`NotFound`."""
+    found = connection.execute(*_WITH_TRAITS.asked(uuid)).all()
+    kept = resource_providers.meant(uuid, {row.uuid for row in found})
+    rows = [row for row in found if row.uuid == kept]
+    held = tuple(Trait._make(row[3:]) for row in rows if row.id is not None)
+    return Carried(rows[0].provider_id, rows[0].generation, held)
+
+
+def by_name(connection: Connection, name: str) -> Trait:
+    """Return the trait of this name; raises :class:`NotFound`."""
+    if not (found := by_names(connection, [name])):
+        raise _no_such(name)
+    return found[0]
+
+
+def search(
+    connection: Connection,
+    *,
+    names: Collection[str] | None = None,
+    prefix: str | None = None,
+    associated: bool | None = None,
+) -> tuple[Trait, ...]:
+    """Return the traits of these names, or that begin so, or that some provider (none) has.
+
+    Names are compared exactly, as they are by every other question about traits.
+    """
+    query = _TRAITS
+    if names is not None:
+        query = query.where(traits.c.name.in_(set(names)))
+    if prefix is not None:
+        query = query.where(traits.c.name.startswith(prefix, autoescape=True))
+    if associated is not None:
+        used = exists().where(_ON_PROVIDERS.trait_id == traits.c.id)
+        query = query.where(used if associated else ~used)
+    # MariaDB compares names, and SQLite prefixes, without regard to case.
+    return tuple(
+        Trait._make(row)
+        for row in connection.execute(query)
+        if (names is None or row.name in names) and row.name.startswith(prefix or "")
+    )
+
+
+def add_missing(connection: Connection, names: Iterable[str], now: datetime) -> None:
+    """Create the traits of these names that are not there yet."""
+    sql.insert_missing(connection, traits, [{"name": name, "created_at": now} for name in names])
+
+
+def ensure(connection: Connection, name: str, now: datetime) -> bool:
+    """Create the trait of this name unless it is there; return whether it was created."""
+    row = {"name": name, "created_at": now}
+    return not ids_by_name(connection, [name]) and sql.inserted(connection, traits, row)
+
+
+def remove(connection: Connection, trait: Trait) -> None:
+    """Delete a trait; raises :class:`InUse` while a provider has it."""
+    in_use = InUse(f"The trait {trait.name} is in use by a resource provider.")
+    users = select(_ON_PROVIDERS.trait_id).where(_ON_PROVIDERS.trait_id == trait.id).limit(1)
+    if connection.scalar(users) is not None:
+        raise in_use
+    with sql.refused_as(in_use):  # a provider got it meanwhile
+        gone = connection.execute(delete(traits).where(traits.c.id == trait.id))
+    if not gone.rowcount:  # deleted by another request meanwhile
+        raise _no_such(trait.name)
+
+
+def of_provider(connection: Connection, provider_id: int) -> tuple[Trait, ...]:
+    """Return the traits that a provider has."""
+    return tuple(map(Trait._make, connection.execute(_OF_PROVIDER, {"provider": provider_id})))
+
+
+def replace(
+    connection: Connection,
+    provider_id: int,
+    held: Collection[int],
+    wanted: Collection[int],
+    now: datetime,
+) -> bool:
+    """Make a provider have these traits in place of those ``held``; return whether they differ.
+
+    The caller holds the provider's row, and bumps its generation.
+    """
+    gone, new = set(held).difference(wanted), set(wanted).difference(held)
+    CARRIED.change(connection, provider_id, gone, new, now)
+    return bool(gone or new)
+
+
+def _no_such(name: str) -> NotFound:
+    return NotFound(f"No such trait(s): {name}.")

@@ -1,0 +1,71 @@
+"""Allocation requests as JSON say the same, filled in or written out."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.model.placement.candidate import AllocationRequest, Layout
+from tests.clouds import uuid_of
+
+ONE = Layout(({"VCPU": 2, "MEMORY_MB": 64},), {"": (0,)})
+TWO = Layout(({"VCPU": 2}, {}, {"CUSTOM_A": 1}), {"_A-1": (0, 2), "2": (1,)})
+
+REQUESTS = st.lists(
+    st.one_of(
+        st.tuples(st.just(ONE), st.tuples(st.uuids().map(str))),
+        st.tuples(st.just(TWO), st.tuples(*[st.uuids().map(str)] * 3)),
+    ),
+    max_size=5,
+)
+
+
+@given(REQUESTS)
+def test_newest_form_is_what_each_request_says_of_itself(drawn):
+    requests = [AllocationRequest(layout, uuids, uuids[0]) for layout, uuids in drawn]
+    told = orjson.loads(render(requests, Version(1, 39)))
+    assert told == [request.as_json() for request in requests]
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        (
+            Version(1, 10),
+            {
+                "allocations": [
+                    {"resource_provider": {"uuid": uuid_of("a")}, "resources": {"VCPU": 2}},
+                    {"resource_provider": {"uuid": uuid_of("c")}, "resources": {"CUSTOM_A": 1}},
+                ]
+            },
+        ),
+        (
+            Version(1, 33),
+            {
+                "allocations": {
+                    uuid_of("a"): {"resources": {"VCPU": 2}},
+                    uuid_of("c"): {"resources": {"CUSTOM_A": 1}},
+                }
+            },
+        ),
+    ],
+    ids=["a list", "by provider"],
+)
+def test_older_forms_leave_out_who_serves_which_group(version, told):
+    uuids = (uuid_of("a"), uuid_of("b"), uuid_of("c"))
+    (request,) = orjson.loads(render([AllocationRequest(TWO, uuids, uuids[0])], version))
+    assert request == told
+
+
+@pytest.mark.parametrize("version", [Version(1, 10), Version(1, 33), Version(1, 39)])
+def test_signs_that_fill_in_a_template_mean_nothing_in_names(version):
+    odd = '50%_%s%%"'
+    layout = Layout(({odd: 1},), {"": (0,)})
+    (request,) = orjson.loads(
+        render([AllocationRequest(layout, (uuid_of("a"),), uuid_of("a"))], version)
+    )
+    told = request["allocations"]
+    resources = told[0] if isinstance(told, list) else told[uuid_of("a")]
+    assert resources["resources"] == {odd: 1}

@@ -1,0 +1,192 @@
+"""What all faces do alike: content types that are accepted, and what the log tells of failures."""
+
+import logging
+
+import pytest
+from oslo_config import cfg
+from oslo_log.formatters import ContextFormatter
+from oslo_log.log import register_options
+from webtest import TestApp
+from werkzeug.test import run_wsgi_app
+
+from placement_sched.api.application import Application
+from placement_sched.api.blueprint import Blueprint, Face
+from placement_sched.api.placement.dialect import PlacementDialect
+from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.request_context import identified
+from placement_sched.api.root import blueprint_of
+from placement_sched.app import create_app, make_services
+from tests.conftest import make_settings
+from tests.versions import LATEST, LATEST_HEADERS
+
+PLAIN = {"Accept": "text/plain", "OpenStack-API-Version": f"placement {LATEST}"}
+
+
+@pytest.mark.parametrize("path", ["/resource_providers", "/traits", "/resource_classes", "/usages"])
+def test_reading_as_plain_text_is_refused(sqlite_app, path):
+    sqlite_app.get(f"/placement{path}", headers=PLAIN, status=406)
+
+
+@pytest.mark.parametrize(
+    "accept", ["/", "/json", "application/", "a/b/c", "junk, text/html", "junk"]
+)
+def test_what_is_no_accept_header_says_nothing(sqlite_app, accept):
+    sqlite_app.get("/placement/traits", headers={**PLAIN, "Accept": accept}, status=200)
+
+
+@pytest.mark.parametrize(
+    "accept", ["application/json;q=0", "text/*", "text/html, text/plain;q=0.5"]
+)
+def test_other_types_alone_are_refused(sqlite_app, accept):
+    sqlite_app.get("/placement/traits", headers={**PLAIN, "Accept": accept}, status=406)
+
+
+def test_a_body_that_its_server_cannot_read_is_the_callers_fault(sqlite_app):
+    class Torn:
+        def read(self, _size=-1):
+            raise ValueError("invalid chunk size")
+
+    request = sqlite_app.RequestClass.blank(
+        "/placement/resource_providers",
+        {"wsgi.input": Torn(), "REQUEST_METHOD": "POST", "CONTENT_LENGTH": "9"},
+        headers={**LATEST_HEADERS, "X-Auth-Token": "admin"},
+        content_type="application/json",
+    )
+    request.environ["wsgi.input"] = Torn()
+    _, status, _ = run_wsgi_app(sqlite_app.app, request.environ)
+    assert status == "400 Bad Request"
+
+
+def test_writing_heeds_no_accept(sqlite_app):
+    sqlite_app.put("/placement/traits/CUSTOM_A", headers=PLAIN, status=201)
+    sqlite_app.put("/placement/resource_classes/CUSTOM_A", headers=PLAIN, status=201)
+    body = {"name": "a"}
+    created = sqlite_app.post_json("/placement/resource_providers", body, headers=PLAIN)
+    sqlite_app.delete(f"/placement/resource_providers/{created.json['uuid']}", headers=PLAIN)
+    sqlite_app.delete("/placement/traits/CUSTOM_A", headers=PLAIN, status=204)
+
+
+@pytest.mark.parametrize("path", ["/placement/", "/placement/traits/HW_CPU_X86_AVX"])
+def test_reading_what_has_no_form_to_choose_heeds_no_accept(sqlite_app, path):
+    assert sqlite_app.get(path, headers=PLAIN).status_int in {200, 204}
+
+
+@pytest.mark.parametrize("kind", ["text/html", "application/xml", "text/plain, */*;q=0"])
+def test_the_compute_face_answers_json_whatever_is_accepted(sqlite_app, kind):
+    headers = {**PLAIN, "Accept": kind}
+    assert sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers).json == {"aggregates": []}
+
+
+PUBLIC = ["/placement", "/compute", "/compute/v2.1", "/image", "/image/versions", "/identity/v3"]
+
+
+@pytest.fixture
+def without_database(tmp_path):
+    application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
+    yield TestApp(application)
+    application.close()
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+def test_version_documents_need_no_database(without_database, path):
+    assert without_database.get(path).status_int in {200, 300}
+
+
+def test_absent_database_says_when_to_ask_again(without_database):
+    headers = {"X-Auth-Token": "admin"}
+    answer = without_database.get("/placement/traits", headers=headers, status=503)
+    assert answer.headers["Retry-After"] == "1"
+
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("face_path", "body"),
+    [
+        ("/placement/resource_providers", {"name": LONG}),
+        ("/placement/resource_providers", {"name": [LONG]}),
+        ("/placement/resource_providers", {"name": "a", LONG: 1}),
+        ("/placement/resource_classes", {"name": f"CUSTOM_{LONG}"}),
+        ("/compute/v2.1/os-aggregates", {"aggregate": {"name": LONG}}),
+        ("/compute/v2.1/os-aggregates/1/action", {LONG: {}}),
+        ("/scheduler/v1/select_destinations", {"request_spec": {"flavor": "a", LONG: 1}}),
+        ("/scheduler/v1/explain", {"request_spec": {"flavor": LONG}}),
+    ],
+)
+def test_what_is_refused_is_not_repeated_whole(sqlite_app, face_path, body):
+    headers = LATEST_HEADERS
+    answer = sqlite_app.post_json(face_path, body, headers=headers, status="4*")
+    assert len(answer.body) < 3000
+    assert "x" * 20 in answer.text
+
+
+def detail(answer) -> str:
+    return answer.json["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (None, "null is not of type 'string' (at $.name)"),
+        (True, "true is not of type 'string' (at $.name)"),
+        ({"a": [None, False]}, "{\"a\": [null, false]} is not of type 'string' (at $.name)"),
+    ],
+)
+def test_refused_values_are_told_in_json(sqlite_app, value, told):
+    headers = LATEST_HEADERS
+    answer = sqlite_app.post_json(
+        "/placement/resource_providers", {"name": value}, headers=headers, status=400
+    )
+    phrase = "Failed validating 'type' in schema['properties']['name']"
+    assert detail(answer) == f"JSON does not validate: {told}. {phrase}"
+
+
+def test_what_only_a_line_feed_spoils_is_told_with_its_path(sqlite_app):
+    headers = LATEST_HEADERS
+    answer = sqlite_app.post_json(
+        "/placement/resource_classes", {"name": "CUSTOM_C2\n"}, headers=headers, status=400
+    )
+    phrase = "Failed validating 'pattern' in schema['properties']['name']"
+    assert detail(answer).endswith(f"(at $.name). {phrase}")
+    assert "CUSTOM_C2" in detail(answer)
+
+
+@pytest.fixture
+def as_served(caplog):
+    """Let the log have the form that it has in a server."""
+    conf = cfg.ConfigOpts()
+    register_options(conf)
+    caplog.handler.setFormatter(ContextFormatter(config=conf))
+
+
+@pytest.mark.usefixtures("as_served")
+def test_absent_database_is_told_in_one_line(tmp_path, caplog):
+    application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
+    headers = {"X-Auth-Token": "admin"}
+    answer = TestApp(application).get("/placement/traits", headers=headers, status=503)
+    application.close()
+    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert record.exc_info is None
+    assert "\n" not in record.getMessage()
+    assert caplog.text.count(answer.headers["X-Openstack-Request-Id"]) == 1
+    assert "unable to open database file" in record.getMessage()
+
+
+@pytest.mark.usefixtures("as_served")
+def test_defect_is_told_with_its_traceback_and_hidden_from_the_caller(sqlite_settings, caplog):
+    noun = Blueprint("noun", __name__)
+
+    @noun.get("/", public=True)
+    def broken(_call):
+        raise ZeroDivisionError("geheim")
+
+    services = make_services(sqlite_settings)
+    face = Face("broken", PlacementDialect(VERSIONING), [noun])
+    application = Application(services, {"": face}, blueprint_of(services))
+    answer = TestApp(identified(application)).get("/", status=500)
+    services.database.dispose()
+    assert "geheim" not in answer.text
+    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert record.exc_info[0] is ZeroDivisionError
+    assert caplog.text.count(answer.headers["X-Openstack-Request-Id"]) == 1

@@ -1,0 +1,226 @@
+"""Explanations: every tree is accounted for, and what stands in the way is reported."""
+
+from itertools import combinations, pairwise
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+
+from placement_sched.candidates.explain.report import explain
+from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.candidates.search import find, prepare
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.results.stages import EVERYTHING, NearMisses, View
+from tests.candidates.documented import FPGAS, NICS, ONE_CARD, ROOT_TRAITS, provider
+from tests.candidates.prefixes import names, prefixes, without
+from tests.candidates.reference import all_candidates, candidates_of, stands
+from tests.candidates.reload import reload
+from tests.candidates.strategies import clouds, groups, queries, tree_clouds
+from tests.clouds import Cloud, Host, load, stock
+from tests.exploring import draws
+
+EXAMPLES = examples(
+    max_examples=draws(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def _explain(database, query, settings, view=EVERYTHING):
+    with database.read() as connection:
+        search = prepare(connection, query)
+        found = find(connection, search, settings, Random(7))
+        memory = CapacityMemory()
+        reported = explain(connection, search, found, settings, view, memory)
+        # Who was seen to have room is not asked again, and reported of all the same.
+        assert explain(connection, search, found, settings, view, memory) == reported
+        return found, reported
+
+
+def _serving(cloud, query):
+    return sum(bool(every) for every in candidates_of(cloud, query).values())
+
+
+def _check_misses(cloud, query, reported):
+    """Check that exactly the smallest sets of constraints that help are reported."""
+    if reported.hosts:
+        assert reported.nearest_misses == NearMisses()
+        return
+    expected = {}
+    terms = names(query)
+    for size in range(1, len(terms) + 1 if cloud.hosts else 1):
+        for dropped in combinations(terms, size):
+            if trees := _serving(cloud, without(query, dropped)):
+                expected[frozenset(dropped)] = trees
+        if expected:
+            break
+    assert {
+        frozenset({(miss.constraint, miss.detail), *miss.others}): miss.hosts
+        for miss in reported.nearest_misses.found
+    } == expected
+    counts = [miss.hosts for miss in reported.nearest_misses.found]
+    assert counts == sorted(counts, reverse=True)
+
+
+@EXAMPLES
+@given(cloud=clouds(), group=groups())
+def test_lone_providers_are_each_charged_to_the_first_constraint(database, settings, cloud, group):
+    reload(database, cloud)
+    query = CandidatesQuery(groups=(group,))
+    _, reported = _explain(database, query, settings)
+    _check_steps(cloud, query, reported)
+    assert reported.hosts == len(all_candidates(cloud, query))
+    _check_misses(cloud, query, reported)
+
+
+@EXAMPLES
+@given(cloud=tree_clouds(), query=queries())
+def test_trees_are_each_charged_to_the_first_constraint(database, settings, cloud, query):
+    reload(database, cloud)
+    unbounded = settings.overridden({"placement.allocation_candidates_budget": 0})
+    found, reported = _explain(database, query, unbounded)
+    _check_steps(cloud, query, reported)
+    assert reported.hosts == len({request.root_uuid for request in found.requests})
+    _check_misses(cloud, query, reported)
+
+
+def _check_steps(cloud, query, reported):
+    standing = {host.name for host in cloud.hosts if host.parent is None}
+    assert reported.providers == len(standing)
+    steps = iter(reported.steps)
+    for name, prefix in prefixes(query):
+        step = next(steps)
+        left = {root for root in standing if stands(cloud, prefix, cloud[root])}
+        assert (step.constraint, step.detail) == name
+        assert (step.before, step.after) == (len(standing), len(left))
+        assert {one.host for one in step.rejected} == standing - left
+        assert all(one.reason for one in step.rejected)
+        standing = left
+    rest = list(steps)
+    assert [step.constraint for step in rest] in ([], ["combination"])
+    for step in rest:
+        assert (step.before, step.after) == (len(standing), reported.hosts)
+        assert len(step.rejected) == step.before - step.after
+    if not rest:
+        assert len(standing) == reported.hosts
+    assert all(one.after == two.before for one, two in pairwise(reported.steps))
+
+
+def _group(suffix="", required=(), **resources):
+    return RequestGroup(
+        suffix=suffix,
+        resources=tuple(resources.items()),
+        traits=TraitTerms(tuple(frozenset({name}) for name in required)),
+    )
+
+
+def _refusals(database, settings, cloud, query):
+    """Return the steps that refused anybody, with the reasons they gave."""
+    load(database, cloud)
+    _, reported = _explain(database, query, settings)
+    return {
+        f"{step.constraint} {step.detail}".strip(): [one.reason for one in step.rejected]
+        for step in reported.steps
+        if step.rejected
+    }
+
+
+BIG = _group(VCPU=4)
+WIDE = Cloud(
+    (
+        provider("CN"),
+        Host("NUMA0", stock("VCPU", 8, used=5), parent="CN"),
+        Host("NUMA1", stock("VCPU", 4, max_unit=3), parent="CN"),
+    )
+)
+REFUSALS = {
+    "numbers of a lone host": (
+        Cloud((Host("cn1", stock("VCPU", 8, used=5, reserved=1)),)),
+        CandidatesQuery(groups=(BIG,)),
+        {"resources VCPU:4": ["VCPU: 2 free of 7, 4 asked"]},
+    ),
+    "numbers of each child": (
+        WIDE,
+        CandidatesQuery(groups=(BIG,)),
+        {
+            "resources VCPU:4": [
+                (
+                    "VCPU: 3 free of 8, 4 asked on NUMA0; "
+                    "VCPU: at most 3 in one allocation (max_unit), 4 asked on NUMA1"
+                )
+            ]
+        },
+    ),
+    "a class that a tree lacks": (
+        WIDE,
+        CandidatesQuery(groups=(_group(DISK_GB=1),)),
+        {"resources DISK_GB:1": ["DISK_GB: none in inventory, 1 asked"]},
+    ),
+    "a group by its suffix": (
+        NICS,
+        CandidatesQuery(
+            groups=(_group(VCPU=1), _group("_NET", ["HW_NIC_OFFLOAD_GRO"], SRIOV_NET_VF=1))
+        ),
+        {
+            "required HW_NIC_OFFLOAD_GRO (group _NET)": [
+                "each of 2 providers: lacks trait HW_NIC_OFFLOAD_GRO"
+            ]
+        },
+    ),
+    "a trait of the root": (
+        ROOT_TRAITS,
+        CandidatesQuery(
+            groups=(_group(DISK_GB=1),),
+            root=TraitTerms((), frozenset({"CUSTOM_WINDOWS_LICENSE_POOL"})),
+        ),
+        {
+            "root_required !CUSTOM_WINDOWS_LICENSE_POOL": [
+                "the root has forbidden trait CUSTOM_WINDOWS_LICENSE_POOL"
+            ]
+        },
+    ),
+    "too few providers for isolated groups": (
+        ONE_CARD,
+        CandidatesQuery(
+            groups=tuple(_group(suffix, SRIOV_NET_VF=1) for suffix in ("1", "2", "3")),
+            group_policy="isolate",
+        ),
+        {
+            "combination group_policy=isolate": [
+                "no separate provider for each group with a suffix (group_policy=isolate)"
+            ]
+        },
+    ),
+    "providers of different subtrees": (
+        FPGAS,
+        CandidatesQuery(
+            groups=(_group("_A", ["CUSTOM_TYPE1"], FPGA=1), _group("_B", ["CUSTOM_TYPE2"], FPGA=1)),
+            group_policy="none",
+            same_subtrees=(("_A", "_B"),),
+        ),
+        {"combination same_subtree=_A,_B": ["no providers in one subtree (same_subtree=_A,_B)"]},
+    ),
+    "no room for groups together": (
+        ONE_CARD,
+        CandidatesQuery(
+            groups=tuple(_group(suffix, SRIOV_NET_VF=3) for suffix in ("1", "2", "3")),
+            group_policy="none",
+        ),
+        {"combination": ["SRIOV_NET_VF: 3 + 3 + 3 requested, free on each provider: 4, 4"]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("cloud", "query", "expected"), REFUSALS.values(), ids=REFUSALS)
+def test_rejection_has_a_reason(sqlite_database, sqlite_settings, cloud, query, expected):
+    assert _refusals(sqlite_database, sqlite_settings, cloud, query) == expected
+
+
+@pytest.mark.parametrize("child", [(), (provider("child", under="cn00"),)], ids=["flat", "trees"])
+def test_hosts_cut_by_the_limit_are_counted_in_a_last_step(database, settings, child):
+    load(database, Cloud((*(Host(f"cn{n:02}", stock("VCPU", 4)) for n in range(20)), *child)))
+    query = CandidatesQuery(groups=(_group(VCPU=1),), limit=3)
+    _, reported = _explain(database, query, settings, View())
+    last = reported.steps[-1]
+    assert (last.constraint, last.before, last.after) == ("limit", 20, 3)

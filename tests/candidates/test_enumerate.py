@@ -1,0 +1,288 @@
+"""Trees are looked at a few at a time: how many at once, and which, changes no answer.
+
+Small clouds take all ways of ``enumerate.py`` where a batch is of one tree or two.
+"""
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placement_sched.candidates import enumerate as enumerate_module
+from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.tree_loader import TreeLoader
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.store.placement import provider_trees
+from tests.candidates.documented import provider
+from tests.candidates.reference import all_candidates, as_found
+from tests.candidates.reload import reload
+from tests.candidates.strategies import queries, tree_clouds
+from tests.clouds import NOW, Cloud, Host, load, stock, uuid_of
+from tests.exploring import draws
+
+EXAMPLES = settings(
+    max_examples=draws(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+BREADTH_FIRST = {"placement.allocation_candidates_generation_strategy": "breadth-first"}
+SHUFFLED = {"placement.randomize_allocation_candidates": True}
+MOST = "placement.max_allocation_candidates"
+BUDGET = "placement.allocation_candidates_budget"
+
+#: Two cards of one host, isolated: each tree of ``_cloud`` that serves has two candidates.
+TWO_CARDS = CandidatesQuery(
+    groups=tuple(
+        RequestGroup(
+            suffix=suffix,
+            resources=(("SRIOV_NET_VF", 1),),
+            traits=TraitTerms((frozenset({"CUSTOM_GOLD"}),)),
+        )
+        for suffix in ("1", "2")
+    ),
+    group_policy="isolate",
+)
+
+
+def _tree(number, cards, traits=("CUSTOM_GOLD",), prefix=""):
+    """Return a host and its cards, named by these letters."""
+    host = f"{prefix}CN{number:03}"
+    return (
+        provider(host, {"VCPU": 8}),
+        *(
+            provider(f"{prefix}PF{number:03}{card}", {"SRIOV_NET_VF": 4}, under=host, traits=traits)
+            for card in cards
+        ),
+    )
+
+
+def _cloud(trees, serving):
+    """Return trees of a host and two cards; only the cards of these serve, the others are plain."""
+    return Cloud(
+        tuple(
+            member
+            for number in range(trees)
+            for member in _tree(number, "AB", ("CUSTOM_GOLD",) if number in serving else ())
+        )
+    )
+
+
+def _find(database, query, options, seed=7):
+    with database.read() as connection:
+        return find(connection, prepare(connection, query), options, Random(seed))
+
+
+def _roots(found):
+    return [request.root_uuid for request in found.requests]
+
+
+@pytest.fixture
+def noted(monkeypatch):
+    """Give a list that fills with each way in which trees are read, and how many that gave."""
+    seen = []
+
+    def noting(name, read):
+        def note(*arguments):
+            stand = read(*arguments)
+            seen.append((name, len(stand.roots)))
+            return stand
+
+        return note
+
+    for name in ("read_first", "read_trees"):
+        monkeypatch.setattr(TreeLoader, name, noting(name, getattr(TreeLoader, name)))
+    return seen
+
+
+def _small(monkeypatch):
+    for name, size in (("_FEW", 1), ("_SOME", 1), ("_MANY", 2), ("_GROWTH", 2)):
+        monkeypatch.setattr(enumerate_module, name, size)
+
+
+@EXAMPLES
+@given(
+    cloud=tree_clouds(most=10),
+    query=queries(),
+    limit=st.sampled_from([-1, 1, 2, 3, 5]),
+    strategy=st.sampled_from([{}, BREADTH_FIRST]),
+)
+def test_size_of_batches_changes_no_answer(database, settings, cloud, query, limit, strategy):
+    reload(database, cloud)
+    options = settings.overridden({**strategy, MOST: limit})
+    at_once = _find(database, query, options)
+    with pytest.MonkeyPatch.context() as patch:
+        _small(patch)
+        by_one_or_two = _find(database, query, options)
+        drawn = _find(database, query, options.overridden(SHUFFLED))
+    assert by_one_or_two.requests == at_once.requests
+    assert set(by_one_or_two.providers) == set(at_once.providers)
+    assert by_one_or_two.trees == at_once.trees
+    every = all_candidates(cloud, query)
+    reported = {as_found(request) for request in drawn.requests}
+    assert reported <= every
+    assert len(reported) == len(drawn.requests) == len(at_once.requests)
+
+
+@pytest.mark.parametrize("options", [{}, BREADTH_FIRST, SHUFFLED], ids=["deep", "broad", "random"])
+def test_last_of_many_trees_is_found_under_a_limit(database, settings, options, noted):
+    cloud = _cloud(60, {59})
+    load(database, cloud)
+    # With this seed it is not among the first that are drawn.
+    found = _find(database, TWO_CARDS, settings.overridden({MOST: 10, **options}), seed=2)
+    assert {as_found(one) for one in found.requests} == all_candidates(cloud, TWO_CARDS)
+    assert _roots(found) == [uuid_of("CN059")] * 2
+    # The trees that cannot serve are not read one batch after the other.
+    first = "read_trees" if options == SHUFFLED else "read_first"
+    assert noted == [(first, 16), ("read_trees", 1)]
+
+
+def _spread(*traits):
+    """Return a question for two classes that several providers may serve, with traits together."""
+    group = RequestGroup(
+        resources=(("VCPU", 1), ("DISK_GB", 1)),
+        traits=TraitTerms(tuple(frozenset({name}) for name in traits)),
+    )
+    return CandidatesQuery(groups=(group,))
+
+
+def _hosts_with_disks(trees, traits):
+    """Return trees of three providers each; a disk of the last one has the traits."""
+    for number in range(trees):
+        name = f"CN{number:03}"
+        yield provider(name, {"VCPU": 8})
+        yield provider(f"{name} A", {"DISK_GB": 8}, under=name)
+        has = traits if number == trees - 1 else ()
+        yield provider(f"{name} B", {"DISK_GB": 8}, under=name, traits=has)
+
+
+@pytest.mark.parametrize("options", [{}, SHUFFLED], ids=["by id", "at random"])
+@pytest.mark.parametrize("number", [1, 30], ids=["one trait", "thirty traits"])
+def test_trees_without_a_trait_required_together_are_passed_over(
+    database, settings, noted, options, number
+):
+    traits = [f"CUSTOM_TRAIT_{one}" for one in range(number)]
+    load(database, Cloud(tuple(_hosts_with_disks(60, traits))))
+    # With this seed it is not among the first that are drawn; and trying would be too much work.
+    small = settings.overridden({MOST: 10, **options, BUDGET: 40})
+    found = _find(database, _spread(*traits), small, seed=2)
+    assert [dict(one.allocations) for one in found.requests] == [
+        {uuid_of("CN059"): {"VCPU": 1}, uuid_of("CN059 B"): {"DISK_GB": 1}}
+    ]
+    assert [size for _, size in noted] == [16, 1]
+
+
+def test_no_provider_has_a_trait_required_together(database, settings, noted):
+    elsewhere = provider("lone", traits=["CUSTOM_TRAIT"])
+    load(database, Cloud((*_hosts_with_disks(60, ()), elsewhere)))
+    small = settings.overridden({MOST: 10, BUDGET: 1})
+    assert _find(database, _spread("CUSTOM_TRAIT"), small).requests == ()
+    assert [size for _, size in noted] == [16]
+
+
+def test_limit_is_reached_in_the_second_batch(database, settings, noted):
+    load(database, _cloud(60, set(range(0, 60, 2))))
+    found = _find(database, TWO_CARDS, settings.overridden({MOST: 40}))
+    # Half of the first 16 trees serve, with two candidates each: 24 are lacking then.
+    expected = [uuid_of(f"CN{number:03}") for number in range(0, 40, 2) for _ in range(2)]
+    assert _roots(found) == expected
+    assert noted == [("read_first", 16), ("read_first", 30)]
+
+
+def test_last_batch_is_all_that_is_left(database, settings, noted):
+    load(database, _cloud(40, set(range(10))))
+    found = _find(database, TWO_CARDS, settings.overridden({MOST: 100}))
+    assert len(found.requests) == 20
+    assert not found.limited
+    assert noted == [("read_first", 25), ("read_first", 15)]
+
+
+def test_trees_that_seem_to_serve_and_do_not_are_followed_by_more(
+    database, settings, noted, monkeypatch
+):
+    # Each has a card for each slot, but it is the same one: only the last tree has two.
+    monkeypatch.setattr(enumerate_module, "_FEW", 2)
+    alone = [member for number in range(2, 30) for member in _tree(number, "A")]
+    last = _tree(0, "AB", prefix="last ")
+    cloud = Cloud((*_cloud(2, set()).hosts, *alone, *last))
+    load(database, cloud)
+    found = _find(database, TWO_CARDS, settings.overridden({MOST: 2}))
+    assert _roots(found) == [uuid_of("last CN000")] * 2
+    assert noted == [("read_first", 2), *[("read_trees", size) for size in (2, 8, 19)]]
+
+
+@pytest.mark.parametrize("every", [2, 5], ids=["many serve", "few serve"])
+def test_each_tree_is_as_likely_as_another_in_a_sample(
+    sqlite_database, sqlite_settings, every, monkeypatch
+):
+    serving = range(0, 6 * every, every)
+    load(sqlite_database, _cloud(6 * every, set(serving)))
+    monkeypatch.setattr(enumerate_module, "_FEW", 4)
+    options = sqlite_settings.overridden({**SHUFFLED, **BREADTH_FIRST, MOST: 2})
+    drawn = Counter(
+        root
+        for seed in range(120)
+        for root in set(_roots(_find(sqlite_database, TWO_CARDS, options, seed)))
+    )
+    assert drawn.keys() == {uuid_of(f"CN{number:03}") for number in serving}
+    # 40 of each are expected of 120 draws of two of six; five standard deviations are 26.
+    assert all(14 < count < 66 for count in drawn.values())
+
+
+def test_a_sample_takes_the_providers_of_a_tree_at_random_too(sqlite_database, sqlite_settings):
+    load(sqlite_database, _cloud(1, {0}))
+    options = sqlite_settings.overridden({**SHUFFLED, MOST: 1})
+    first = {
+        _find(sqlite_database, TWO_CARDS, options, seed).requests[0].mappings["1"]
+        for seed in range(20)
+    }
+    assert first == {(uuid_of("PF000A"),), (uuid_of("PF000B"),)}
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [({}, [0, 0, 0, 0]), (BREADTH_FIRST, [0, 1, 2, 3])],
+    ids=["depth-first", "breadth-first"],
+)
+def test_depth_first_empties_a_tree_and_breadth_first_goes_round(
+    database, settings, options, first
+):
+    cloud = Cloud(tuple(one for number in range(4) for one in _tree(number, "ABC")))
+    load(database, cloud)
+    found = _find(database, TWO_CARDS, settings.overridden({**options, MOST: 4}))
+    assert _roots(found) == [uuid_of(f"CN{number:03}") for number in first]
+    found = _find(database, TWO_CARDS, settings.overridden({**options, MOST: 20}))
+    given = Counter(_roots(found))
+    assert sorted(given.values()) == ([5, 5, 5, 5] if options else [2, 6, 6, 6])
+
+
+@pytest.mark.parametrize("options", [{}, BREADTH_FIRST, SHUFFLED], ids=["deep", "broad", "random"])
+def test_operator_who_allows_none_gets_none(sqlite_database, sqlite_settings, options):
+    load(sqlite_database, _cloud(3, {0}))
+    found = _find(sqlite_database, TWO_CARDS, sqlite_settings.overridden({**options, MOST: 0}))
+    assert found.requests == ()
+
+
+@pytest.mark.parametrize("strategy", ["depth-first", "breadth-first"])
+def test_candidates_of_several_trees_keep_their_own_roots(
+    sqlite_database, sqlite_settings, strategy
+):
+    names = ("cn1", "cn2", "cn3")
+    hosts = tuple(Host(name, stock("VCPU", 8) | stock("MEMORY_MB", 1024)) for name in names)
+    load(sqlite_database, Cloud(hosts))
+    child = uuid_of("a child makes a tree")
+    sqlite_database.write(
+        lambda connection: provider_trees.create(
+            connection, uuid=child, name="child", parent_uuid=uuid_of("cn2"), now=NOW
+        )
+    )
+    settings = sqlite_settings.overridden(
+        {"placement.allocation_candidates_generation_strategy": strategy}
+    )
+    group = RequestGroup(resources=(("VCPU", 1), ("MEMORY_MB", 1)))
+    with sqlite_database.read() as connection:
+        search = prepare(connection, CandidatesQuery(groups=(group,)))
+        found = find(connection, search, settings, Random(1))
+    roots = {tuple(request.allocations): request.root_uuid for request in found.requests}
+    assert roots == {(uuid_of(name),): uuid_of(name) for name in names}

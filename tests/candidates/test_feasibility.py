@@ -1,0 +1,72 @@
+"""Traits that several providers bring together: exactly those that do serve, found without trying.
+
+The naive reference is every combination, of which those without a trait of each set are left out.
+"""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_sched.candidates.combine import Budget, ProviderTree, Rules, Slot, combinations
+from placement_sched.candidates.feasibility import trait_bits
+
+TRAITS = st.integers(0, 3)
+CHOICES = st.lists(st.frozensets(TRAITS, min_size=1, max_size=2), min_size=1, max_size=3)
+PROVIDERS = st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True)
+
+
+def _met(carried, choices):
+    """Return which of the choices each provider meets, whose traits these are."""
+    bits = trait_bits(choices)
+    met = dict.fromkeys(carried, 0)
+    for provider, traits in carried.items():
+        for trait in traits:
+            met[provider] |= bits.get(trait, 0)
+    return met
+
+
+def _combined(options, suffixes, carried, choices, budget=0):
+    rules = Rules(
+        slots=tuple(Slot(suffix=suffix, amounts=()) for suffix in suffixes),
+        trait_choices=tuple(choices),
+    )
+    tree = ProviderTree(options=tuple(map(tuple, options)), covers=_met(carried, choices))
+    return list(combinations(tree, rules, Budget(budget)))
+
+
+@given(
+    slots=st.lists(st.tuples(st.sampled_from(["", "", "1"]), PROVIDERS), min_size=1, max_size=4),
+    carried=st.dictionaries(st.integers(0, 5), st.frozensets(TRAITS, max_size=2)),
+    choices=CHOICES,
+)
+def test_providers_without_suffix_have_a_trait_of_each_set_together(slots, carried, choices):
+    suffixes, options = zip(*slots, strict=True)
+    found = _combined(options, suffixes, carried, choices)
+    expected = []
+    for chosen in product(*options):
+        counted = [one for one, suffix in zip(chosen, suffixes, strict=True) if not suffix]
+        together = frozenset().union(*(carried.get(one, ()) for one in counted))
+        if all(traits & together for traits in choices):
+            expected.append(chosen)
+    assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("carried", "steps"),
+    [({}, 1), ({0: {1}}, 1), ({0: {1}, 1: {2}}, 10)],
+    ids=["no provider has any", "no provider has one", "no provider left has the other"],
+)
+def test_what_cannot_have_all_traits_is_not_tried(carried, steps):
+    # Who has a trait serves the first slot only, so that the others bring none.
+    options = [range(6), *[range(6, 14)] * 7]
+    assert _combined(options, [""] * 8, carried, [{1}, {2}], budget=steps) == []
+
+
+def test_a_thousand_sets_are_no_more_work_than_one():
+    choices = [{trait} for trait in range(1000)]
+    carried = {0: set(range(500)), 1: set(range(500, 1000))}
+    found = _combined([range(8)] * 3, [""] * 3, carried, choices, budget=600)
+    assert all({0, 1} <= set(chosen) for chosen in found)
+    assert len(found) == 42

@@ -1,0 +1,32 @@
+"""Rules that follow from others are left out, and no others."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_sched.candidates.constraints import least_sets
+from placement_sched.candidates.slots import distinct_subtrees
+
+SETS = st.lists(st.frozensets(st.integers(0, 4), min_size=1))
+
+
+@given(sets=SETS, held=st.frozensets(st.integers(0, 4)))
+def test_who_has_something_of_the_least_sets_has_something_of_all(sets, held):
+    least = least_sets(sets)
+    assert all(one & held for one in least) == all(one & held for one in sets)
+    assert not any(one < other for one in least for other in least)
+    assert len(set(least)) == len(least)
+
+
+@pytest.mark.parametrize(
+    ("ties", "left"),
+    [
+        ([(5, 6)] * 1000, [(5, 6)]),
+        ([(5, 6, 7), (7, 5, 6), (6, 5, 7)], [(5, 6, 7)]),
+        ([(5, 6), (5, 6, 7)], [(5, 6), (5, 6, 7)]),
+        ([(5,), (5, 5), (6, 5)], [(6, 5)]),
+        ([], []),
+    ],
+)
+def test_a_subtree_rule_is_kept_once_in_any_order_of_its_slots(ties, left):
+    assert list(distinct_subtrees(ties)) == left

@@ -1,0 +1,350 @@
+"""``placement heal_allocations`` gives recorded instances what their flavors ask."""
+
+import threading
+from uuid import UUID
+
+import pytest
+from sqlalchemy import delete
+
+from placement_sched.cli.main import main
+from placement_sched.db.tables import consumers
+from placement_sched.errors import ConcurrentUpdate
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.repair import heal as operation
+from placement_sched.operations.repair.heal import Healer, HealRequest
+from tests.cli.repairs import CELL, FLAVOR, HELD, Cloud, uuid
+from tests.openstack_databases import NEWEST, stamp
+from tests.reports import node_uuid
+from tests.statements import counted
+
+CN1, CN2 = node_uuid(1), node_uuid(2)
+NO_OWNER = ("no-project", "no-user")
+INCOMPLETE = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.fixture
+def cloud(app, capsys, database_url, monkeypatch):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
+    return Cloud(app, capsys)
+
+
+@pytest.fixture
+def small(sqlite_app, capsys, sqlite_url, monkeypatch):
+    """The cloud on SQLite alone."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    return Cloud(sqlite_app, capsys)
+
+
+def heal(cloud, *arguments: str) -> int:
+    return cloud.run("heal_allocations", *arguments)[0]
+
+
+def outcomes(cloud, *arguments: str) -> dict[str, str]:
+    found = cloud.document("heal_allocations", *arguments)["instances"]
+    return {one["uuid"]: one["outcome"] for one in found}
+
+
+def test_an_instance_without_allocations_gets_what_its_flavor_asks(cloud):
+    cloud.record(1)
+    cloud.record(2, 2)
+    cloud.allocate(2, {CN2: {"VCPU": 1}})
+    assert heal(cloud) == 0
+    assert cloud.held(1) == {CN1: HELD}
+    assert cloud.held(2) == {CN2: {"VCPU": 1}}
+    assert heal(cloud) == 4
+
+
+def test_what_is_healed_is_the_instances_and_its_projects(cloud):
+    cloud.record(1)
+    heal(cloud)
+    answer = cloud.app.get(
+        f"/placement/allocations/{uuid(1)}", headers={"OpenStack-API-Version": "placement 1.38"}
+    ).json
+    assert (answer["project_id"], answer["user_id"], answer["consumer_type"]) == (
+        "p",
+        "u",
+        "INSTANCE",
+    )
+
+
+def test_extra_specs_override_what_a_flavor_asks(small):
+    specs = {"resources:VCPU": "0", "resources:MEMORY_MB": "4", "trait:HW_CPU_X86_AVX": "required"}
+    small.record(1, flavor={**FLAVOR, "extra_specs": specs})
+    assert heal(small) == 0
+    assert small.held(1) == {CN1: {"MEMORY_MB": 4, "DISK_GB": 6}}
+
+
+def test_an_instance_booted_from_a_volume_gets_no_root_disk(small):
+    small.app.post_json(
+        "/scheduler/v1/select_destinations",
+        {"request_spec": {"flavor": FLAVOR, "is_bfv": True, "instance_uuids": [uuid(1)]}},
+    )
+    small.app.delete(f"/placement/allocations/{uuid(1)}")
+    assert heal(small) == 0
+    ((_, amounts),) = small.held(1).items()
+    assert amounts == {**HELD, "DISK_GB": 1}
+
+
+def test_dry_run_tells_and_writes_nothing(cloud):
+    cloud.record(1)
+    found = cloud.document("heal_allocations", "--dry-run")
+    assert found == {
+        "code": 4,
+        "instances": [
+            {"uuid": uuid(1), "outcome": "created", "allocations": {CN1: HELD}, "reason": None}
+        ],
+    }
+    assert cloud.held(1) == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"task_state": "resize_prep"}, {"host": None}, {"node": None}],
+    ids=["in a task", "without host", "without node"],
+)
+def test_an_instance_in_a_task_or_on_no_node_is_left(small, changes):
+    small.record(1, **changes)
+    assert outcomes(small) == {uuid(1): "skipped"}
+    assert heal(small) == 4
+
+
+def test_max_count_is_how_many_are_healed_and_1_says_that_there_are_more(cloud):
+    for number in range(1, 6):
+        cloud.record(number)
+    assert heal(cloud, "--max-count", "2") == 1
+    assert [bool(cloud.held(number)) for number in range(1, 6)] == [True] * 2 + [False] * 3
+    assert heal(cloud, "--max-count", "2") == 1
+    assert heal(cloud, "--max-count", "1") == 0
+    assert heal(cloud, "--max-count", "1") == 4
+
+
+def test_max_count_passes_by_what_cannot_be_healed(small, monkeypatch):
+    monkeypatch.setattr(operation, "BATCH", 2)
+    for number in range(1, 5):
+        small.record(number, task_state="spawning")
+    small.record(5)
+    small.record(6, task_state="spawning")
+    assert heal(small, "--max-count", "1") == 0
+    assert small.held(5) == {CN1: HELD}
+
+
+def test_an_instance_whose_node_is_not_there_is_2_and_does_not_hinder_others(cloud):
+    cloud.record(1, 7)
+    cloud.record(2)
+    found = outcomes(cloud)
+    assert found == {uuid(1): "no compute node", uuid(2): "created"}
+    assert heal(cloud) == 2
+
+
+def test_a_dry_run_ends_with_2_for_an_unknown_node_and_does_not_try_for_room(small):
+    small.record(1, flavor={**FLAVOR, "vcpus": 33})
+    assert heal(small, "--dry-run") == 4
+    small.record(2, 7)
+    assert heal(small, "--dry-run") == 2
+    assert heal(small) == 3
+
+
+def test_an_instance_that_does_not_fit_is_3_and_does_not_hinder_others(cloud):
+    cloud.record(1)
+    cloud.record(2, flavor={**FLAVOR, "vcpus": 33})
+    cloud.record(3)
+    status, printed, _ = cloud.run("heal_allocations")
+    assert status == 3
+    assert (
+        f"instance {uuid(2)}: failed: Unable to allocate inventory: Unable to create allocation"
+        in printed
+    )
+    assert printed.endswith("2 instances healed, 1 failed\n")
+    assert [cloud.held(number) for number in (1, 2, 3)] == [{CN1: HELD}, {}, {CN1: HELD}]
+
+
+@pytest.mark.parametrize(
+    ("flavor", "reason"),
+    [
+        (None, "its flavor is not known"),
+        ("gone", "its flavor is not known"),
+        ({"name": "none", "vcpus": 0, "memory_mb": 0}, "its flavor asks for nothing"),
+        ({**FLAVOR, "extra_specs": {"trait:low": "required"}}, "flavor extra spec 'trait:low'"),
+        ({**FLAVOR, "extra_specs": {"resources:CUSTOM_NO": "1"}}, "No such resource class"),
+    ],
+    ids=["none", "only named", "empty", "wrong", "unknown class"],
+)
+def test_an_instance_whose_flavor_does_not_tell_is_3(small, flavor, reason):
+    small.record(1, flavor=flavor)
+    status, printed, _ = small.run("heal_allocations")
+    assert status == 3
+    assert reason in printed
+
+
+def test_force_writes_anew_what_an_instance_holds(cloud):
+    cloud.record(1)
+    cloud.allocate(1)
+    assert heal(cloud, "--instance", uuid(1)) == 4
+    assert cloud.held(1) == {CN1: {"VCPU": 1}}
+    assert heal(cloud, "--instance", uuid(1), "--force", "--dry-run") == 4
+    assert heal(cloud, "--instance", uuid(1), "--force") == 0
+    assert cloud.held(1) == {CN1: HELD}
+
+
+def test_force_never_allocates_more_than_there_is(small):
+    small.record(1, flavor={**FLAVOR, "vcpus": 33})
+    small.allocate(1)
+    assert heal(small, "--instance", uuid(1), "--force") == 3
+    assert small.held(1) == {CN1: {"VCPU": 1}}
+
+
+def test_one_instance_is_healed_alone_whatever_max_count_says(small):
+    small.record(1)
+    small.record(2)
+    assert heal(small, "--instance", uuid(2).upper(), "--max-count", "1") == 0
+    assert [small.held(1), small.held(2)] == [{}, {CN1: HELD}]
+
+
+def test_a_cells_instances_are_healed_alone(cloud):
+    cloud.record(1, 1)
+    cloud.record(2, 2)
+    assert heal(cloud, "--cell", CELL, "--skip-port-allocations") == 0
+    assert [cloud.held(1), cloud.held(2)] == [{}, {CN2: HELD}]
+
+
+def test_allocations_of_no_project_get_the_instances(cloud):
+    cloud.record(1)
+    cloud.allocate(1, project=INCOMPLETE)
+    assert outcomes(cloud) == {uuid(1): "updated"}
+    assert outcomes(cloud) == {}
+    usages = cloud.app.get(
+        "/placement/usages?project_id=p", headers={"OpenStack-API-Version": "placement 1.37"}
+    )
+    assert usages.json["usages"] == {"VCPU": 1}
+
+
+def test_allocations_without_a_consumer_get_the_instances(cloud, database):
+    cloud.record(1)
+    cloud.allocate(1)
+    database.write(lambda connection: connection.execute(delete(consumers)))
+    assert outcomes(cloud) == {uuid(1): "updated"}
+    assert cloud.held(1) == {CN1: {"VCPU": 1}}
+
+
+def test_allocations_of_no_project_stay_where_the_record_tells_none_either(small):
+    small.record(1, project_id=None)
+    small.allocate(1, project=INCOMPLETE)
+    assert outcomes(small) == {uuid(1): "skipped"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--max-count", "0"),
+        ("--max-count", "-1"),
+        ("--max-count", "many"),
+        ("--instance", uuid(1), "--cell", CELL),
+        ("--force",),
+        ("--instance", "no-uuid"),
+        ("--instance", uuid(9)),
+        ("--cell", "no-uuid"),
+        ("--cell", str(UUID(int=98))),
+        ("--no-such-option",),
+    ],
+    ids=" ".join,
+)
+def test_wrong_input_is_127_and_one_line(small, arguments):
+    status, printed, told = small.run("heal_allocations", *arguments)
+    assert (status, printed) == (127, "")
+    assert told.startswith("placement-sched")
+    assert told.count("\n") == 1
+
+
+def test_what_was_not_expected_is_255(monkeypatch, capsys):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "postgresql://127.0.0.1:1/none")
+    assert main(["placement", "heal_allocations"]) == 255
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_verbose_tells_of_those_that_are_left_too(small):
+    small.record(1, task_state="spawning")
+    small.record(2)
+    _, printed, _ = small.run("heal_allocations", "--dry-run", "--verbose")
+    assert printed.splitlines() == [
+        f"instance {uuid(1)}: skipped: it is in the task state spawning",
+        f"instance {uuid(2)}: would be created: 6 DISK_GB, 1024 MEMORY_MB, 2 VCPU of {CN1}",
+        "1 instances would be healed, 0 failed",
+    ]
+
+
+def test_two_at_once_heal_everything_once(cloud, database):
+    for number in range(8):
+        cloud.record(number, flavor={**FLAVOR, "vcpus": 4})
+    found = []
+
+    def work():
+        healer = Healer(database=database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest())
+        found.extend(healer.heal())
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert sorted(one.instance for one in found if one.done) == [uuid(n) for n in range(8)]
+    assert [cloud.held(number)[CN1]["VCPU"] for number in range(8)] == [4] * 8
+
+
+def test_a_rival_that_goes_on_winning_is_told(small, sqlite_database, monkeypatch):
+    small.record(1)
+
+    def raced(*_):
+        raise ConcurrentUpdate("a rival was faster")
+
+    monkeypatch.setattr(operation.allocations, "replace", raced)
+    healer = Healer(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest())
+    (found,) = healer.heal()
+    assert (found.outcome.value, found.reason) == ("failed", "a rival was faster")
+
+
+def test_statements_do_not_depend_on_how_many_are_healed(small, sqlite_database):
+    counts = []
+    # Before the first one nobody has made the project.
+    for numbers in ((1,), (2,), range(3, 8)):
+        for number in numbers:
+            small.record(number)
+        healer = Healer(
+            database=sqlite_database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest()
+        )
+        with counted(sqlite_database) as seen:
+            assert all(one.done for one in healer.heal())
+        counts.append(len(seen))
+    assert counts[1] == counts[2]
+
+
+def test_both_commands_run_as_processes(run, sqlite_url, small):
+    small.record(1)
+    environment = {"OS_PLACEMENT_DATABASE__CONNECTION": sqlite_url}
+    assert run("placement", "heal_allocations", **environment).returncode == 0
+    assert run("placement", "audit", **environment).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["audit", "heal_allocations"])
+def test_an_absent_database_is_told_and_not_made(command, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["placement", command]) in {1, 255}
+    assert capsys.readouterr().err.startswith("placement-sched: there is no database")
+    assert list(tmp_path.glob("*.db*")) == []
+
+
+def test_in_a_database_that_openstack_placement_made_only_what_is_vouched_for_is_healed(
+    small, sqlite_database
+):
+    """An instance without allocations may be one that nova has deleted since it was recorded."""
+    small.record(1)
+    small.record(2)
+    sqlite_database.write(lambda connection: stamp(connection, NEWEST))
+    status, printed, told = small.run("heal_allocations")
+    assert (status, printed, told.count("\n")) == (9, "", 1)
+    assert "--instances-are-all-recorded" in told
+    assert (small.held(1), small.held(2)) == ({}, {})
+    assert heal(small, "--dry-run") == 4
+    assert heal(small, "--instance", uuid(1)) == 0
+    assert (small.held(1), small.held(2)) == ({CN1: HELD}, {})
+    assert heal(small, "--instances-are-all-recorded") == 0
+    assert small.held(2) == {CN1: HELD}

@@ -1,0 +1,214 @@
+"""``placement sync_aggregates`` and ``sync_traits``: what is told, and with which status."""
+
+import json
+
+import pytest
+
+from placement_sched.cli.main import main
+from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, carriers, members, tag
+from tests.hosts import add_node
+from tests.reports import a_report, node_uuid
+from tests.versions import LATEST_HEADERS
+
+ASKING = {f"trait:{LICENSED}": "required"}
+
+
+@pytest.fixture
+def cloud(sqlite_url, sqlite_database, monkeypatch):
+    """An empty database that the command line is configured to."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    return sqlite_database
+
+
+@pytest.fixture
+def answer(cloud, capsys):
+    """Run a command on the cloud; return its status, stdout and stderr."""
+
+    def answer(*arguments: str) -> tuple[int, str, str]:
+        status = main(["placement", *arguments])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return answer
+
+
+def test_sync_aggregates_tells_what_it_added(cloud, answer):
+    hosts = [f"cn{number}" for number in range(7)]
+    for host in hosts:
+        add_node(cloud, host)
+    add_aggregate(cloud, "fast", hosts)
+    status, told, complained = answer("sync_aggregates")
+    assert (status, complained) == (0, "")
+    assert told.splitlines() == [
+        "fast: 7 added (cn0, cn1, cn2, cn3, cn4 and 2 more)",
+        "1 host aggregates, no differences in placement",
+    ]
+    assert len(members(cloud, "fast")) == 7
+
+
+def test_sync_aggregates_tells_each_change_if_asked(cloud, answer):
+    node = add_node(cloud, "cn1")
+    add_aggregate(cloud, "fast", ["cn1"])
+    _, told, _ = answer("sync_aggregates", "--verbose")
+    assert told.splitlines()[0] == f"cn1 (provider {node}) added to fast"
+
+
+def test_sync_aggregates_tells_stale_memberships_and_removes_them_if_asked(cloud, answer):
+    add_node(cloud, "cn1")
+    add_aggregate(cloud, "fast", ["cn1"])
+    answer("sync_aggregates")
+    add_aggregate(cloud, "other")
+    tag(cloud, "fast", {})
+    cloud.write(leave_all)
+    status, told, _ = answer("sync_aggregates")
+    assert status == 0
+    assert told.splitlines() == [
+        "fast: 1 stale (cn1)",
+        "1 stale memberships remain; --remove-stale removes them",
+    ]
+    status, told, _ = answer("sync_aggregates", "--remove-stale")
+    assert told.splitlines()[0] == "fast: 1 removed (cn1)"
+    assert members(cloud, "fast") == set()
+
+
+def leave_all(connection):
+    connection.exec_driver_sql("DELETE FROM sched_aggregate_hosts")
+
+
+def test_sync_aggregates_has_a_document_for_machines(cloud, answer):
+    node = add_node(cloud, "cn1")
+    add_aggregate(cloud, "fast", ["cn1", "ghost"])
+    status, told, complained = answer("sync_aggregates", "--format", "json", "--verbose")
+    detail = "host ghost has no service and no compute node"
+    assert status == 4
+    assert json.loads(told) == {
+        "code": 4,
+        "aggregates": [
+            {
+                "uuid": aggregate_uuid("fast"),
+                "name": "fast",
+                "added": [{"host": "cn1", "provider": node}],
+                "removed": [],
+                "stale": [],
+            }
+        ],
+        "problems": [{"code": 4, "about": "ghost", "detail": detail}],
+    }
+    assert complained.splitlines() == [
+        f"cn1 (provider {node}) added to fast",
+        f"placement-sched: {detail}",
+    ]
+
+
+def test_sync_traits_tells_what_it_would_do_and_then_what_it_did(cloud, answer):
+    node = add_node(cloud, "win1")
+    add_aggregate(cloud, "windows", ["win1"], ASKING)
+    assert answer("sync_traits", "--dry-run") == (
+        0,
+        f"{LICENSED}: would be created\n{LICENSED}: would be put on 1 (win1)\n",
+        "",
+    )
+    assert carriers(cloud) == set()
+    assert answer("sync_traits") == (0, f"{LICENSED}: created\n{LICENSED}: put on 1 (win1)\n", "")
+    assert carriers(cloud) == {node}
+    assert answer("sync_traits")[1] == "all providers have the traits that aggregates require\n"
+    tag(cloud, "windows", {f"trait:{LICENSED}": None})
+    _, told, _ = answer("sync_traits", "--verbose")
+    assert told.splitlines() == [
+        f"trait {LICENSED} taken off win1 (provider {node})",
+        f"{LICENSED}: taken off 1 (win1)",
+    ]
+
+
+def test_sync_traits_leaves_what_the_operator_put_on_a_host_reborn(cloud, answer, sqlite_app):
+    path = f"/scheduler/v1/compute_nodes/{node_uuid(2)}"
+    provider = f"/placement/resource_providers/{node_uuid(2)}"
+    sqlite_app.put_json(path, a_report(2))
+    add_aggregate(cloud, "lic", ["cn2"], ASKING)
+    assert answer("sync_traits")[1].endswith(f"{LICENSED}: put on 1 (cn2)\n")
+    sqlite_app.delete(path)
+    sqlite_app.put_json(path, a_report(2))
+    generation = sqlite_app.get(provider).json["generation"]
+    by_hand = {"resource_provider_generation": generation, "traits": [LICENSED]}
+    version = LATEST_HEADERS
+    sqlite_app.put_json(f"{provider}/traits", by_hand, headers=version)
+    tag(cloud, "lic", {f"trait:{LICENSED}": None})
+    status, told, _ = answer("sync_traits", "--verbose")
+    assert (status, told) == (0, "all providers have the traits that aggregates require\n")
+    assert carriers(cloud) == {node_uuid(2)}
+
+
+def test_sync_traits_has_a_document_for_machines(cloud, answer):
+    node = add_node(cloud, "win1")
+    add_aggregate(cloud, "windows", ["win1"], {**ASKING, "trait:HW_NIX": "required"})
+    status, told, _ = answer("sync_traits", "--format", "json", "--aggregate", "windows")
+    document = json.loads(told)
+    assert status == document["code"] == 7
+    assert document["created"] == [LICENSED]
+    assert document["put"] == [{"trait": LICENSED, "host": "win1", "provider": node}]
+    assert (document["taken_off"], document["dry_run"], document["remembers"]) == ([], False, True)
+    assert [problem["about"] for problem in document["problems"]] == ["HW_NIX"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["sync_traits", "--aggregate", "nix"], "There is no host aggregate named 'nix'"),
+        (["sync_traits", "--state", "file"], "--state is only valid with a remote placement"),
+        (
+            ["sync_aggregates", "--url", "controller"],
+            "--url controller: expected an http:// or https://",
+        ),
+        (
+            ["sync_aggregates", "--url", "http://[bad"],
+            "--url http://[bad: expected an http:// or https://",
+        ),
+        (
+            ["sync_traits", "--url", "http://a..b"],
+            "--url http://a..b: expected an http:// or https://",
+        ),
+        (
+            ["sync_traits", "--compute-url", "http://a:99999"],
+            "http://a:99999: expected an http:// or",
+        ),
+        (
+            ["sync_traits", "--url", "http:///placement"],
+            "http:///placement: expected an http:// or",
+        ),
+        (
+            ["sync_traits", "--url", "http://a", "--token", "ü€"],
+            "characters that are not allowed in a header",
+        ),
+        (
+            ["sync_traits", "--url", "http://a", "--token", "a\nb"],
+            "that are not allowed in a header",
+        ),
+        (
+            ["sync_aggregates", "--compute-url", "x:y"],
+            "--compute-url x:y: expected an http:// or https://",
+        ),
+        (["sync_aggregates", "--os-cloud", "nix"], "--os-cloud nix: Cloud nix was not found"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_status_255(answer, arguments, words):
+    status, told, complained = answer(*arguments)
+    assert (status, told) == (255, "")
+    (line,) = complained.splitlines()
+    assert words in line
+
+
+def test_an_absent_database_is_told_and_not_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OS_PLACEMENT_DATABASE__CONNECTION", raising=False)
+    assert main(["placement", "sync_aggregates"]) == 255
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("placement-sched: there is no database placement_sched.db")
+    assert list(tmp_path.glob("*.db*")) == []
+
+
+def test_as_a_process_of_its_own_it_synchronises(run, cloud, sqlite_url):
+    node = add_node(cloud, "win1")
+    add_aggregate(cloud, "windows", ["win1"], ASKING)
+    done = run("placement", "sync_traits", OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert carriers(cloud) == {node}

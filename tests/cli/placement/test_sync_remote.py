@@ -1,0 +1,192 @@
+"""``placement sync_*`` on services elsewhere, over real HTTP: by address and token, by clouds.yaml.
+
+The server is ours: for these commands one like OpenStack's placement, and one like nova. What is
+asked of OpenStack's placement itself stands in ``tests/coexistence``.
+"""
+
+import importlib
+import json
+
+import pytest
+import yaml
+
+from placement_sched.cli.main import main
+from placement_sched.errors import Invalid
+from placement_sched.remote import service
+from tests.host_maps import LICENSED
+from tests.reports import a_report, node_uuid
+from tests.servers import Server, serving_on
+
+ASKING = {f"trait:{LICENSED}": "required"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A server with two hosts, of which one is in an aggregate."""
+    with serving_on(tmp_path_factory.mktemp("server")) as server:
+        server.ask("POST", "/scheduler/v1/compute_nodes", [a_report(1), a_report(2)])
+        body = {"aggregate": {"name": "windows"}}
+        aggregate = server.ask("POST", "/compute/v2.1/os-aggregates", body)["aggregate"]
+        action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
+        server.ask("POST", action, {"add_host": {"host": "cn1"}})
+        server.ask("POST", action, {"set_metadata": {"metadata": ASKING}})
+        yield server
+
+
+@pytest.fixture
+def placed(server):
+    """The server, whose placement has neither the membership nor the trait yet."""
+    change(server, "aggregates", [])
+    change(server, "traits", [])
+    return server
+
+
+def change(server: Server, what: str, value: list[str]) -> None:
+    path = f"/placement/resource_providers/{node_uuid(1)}"
+    generation = server.ask("GET", path)["generation"]
+    body = {"resource_provider_generation": generation, what: value}
+    server.ask("PUT", f"{path}/{what}", body, version="placement 1.19")
+
+
+def told(server: Server, what: str) -> list[str]:
+    path = f"/placement/resource_providers/{node_uuid(1)}/{what}"
+    return server.ask("GET", path, version="placement 1.19")[what]
+
+
+def addresses(server: Server) -> list[str]:
+    return ["--url", f"{server.url}/placement", "--compute-url", f"{server.url}/compute/v2.1"]
+
+
+def test_by_address_and_token_aggregates_are_synchronised(placed, capsys):
+    assert main(["placement", "sync_aggregates", *addresses(placed), "--token", "admin"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "windows: 1 added (cn1)"
+    assert len(told(placed, "aggregates")) == 1
+
+
+def test_by_address_traits_are_put_and_with_a_file_taken_off_again(placed, tmp_path, capsys):
+    file = tmp_path / "put.json"
+    command = ["placement", "sync_traits", *addresses(placed)]
+    assert main([*command, "--dry-run"]) == 0
+    assert "no traits are removed without a record" in capsys.readouterr().out
+    assert told(placed, "traits") == []
+    assert main([*command, "--state", str(file)]) == 0
+    assert told(placed, "traits") == [LICENSED]
+    head, put = map(json.loads, file.read_text().splitlines())
+    assert head["placement"] == f"{placed.url}/placement"
+    assert (put["provider"], put["trait"]) == (node_uuid(1), LICENSED)
+    assert main([*command, "--aggregate", "windows", "--format", "json"]) == 0
+
+
+def test_the_own_database_follows_host_aggregates_of_another_nova(
+    placed, sqlite_url, monkeypatch, capsys
+):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    compute = ["--compute-url", f"{placed.url}/compute/v2.1"]
+    assert main(["placement", "sync_aggregates", *compute, "--format", "json"]) == 6
+    document = json.loads(capsys.readouterr().out)
+    assert [problem["about"] for problem in document["problems"]] == ["cn1"]
+
+
+def test_another_placement_follows_the_own_host_aggregates(
+    placed, sqlite_url, sqlite_app, monkeypatch, capsys
+):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [a_report(1)])
+    body = {"aggregate": {"name": "ours"}}
+    number = sqlite_app.post_json("/compute/v2.1/os-aggregates", body).json["aggregate"]["id"]
+    sqlite_app.post_json(
+        f"/compute/v2.1/os-aggregates/{number}/action", {"add_host": {"host": "cn1"}}
+    )
+    assert main(["placement", "sync_aggregates", "--url", f"{placed.url}/placement"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "ours: 1 added (cn1)"
+    assert len(told(placed, "aggregates")) == 1
+
+
+def cloud(server: Server, **options: str) -> dict:
+    return {
+        "auth_type": "admin_token",
+        "auth": {"endpoint": f"{server.url}/placement", "token": "admin"},
+        "compute_endpoint_override": f"{server.url}/compute/v2.1",
+        **options,
+    }
+
+
+def test_by_clouds_yaml_as_a_process_of_its_own(placed, tmp_path, run):
+    (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"here": cloud(placed)}}))
+    done = run("placement", "sync_traits", "--os-cloud", "here", "--state", "put.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(f"{LICENSED}: put on 1 (cn1)\n")
+    assert told(placed, "traits") == [LICENSED]
+
+
+AT_NOBODY = {"auth_url": "http://127.0.0.1:1/v3", "username": "a", "password": "b"}
+UNSENDABLE = {"endpoint": "http://127.0.0.1:1", "token": "ü€"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("clouds: 5", "--os-cloud here: openstacksdk cannot read clouds.yaml, or what"),
+        ("clouds: {here: 5}", "--os-cloud here: openstacksdk cannot read clouds.yaml, or what"),
+        ("clouds: {here: {auth: 5}}", "--os-cloud here: openstacksdk cannot read clouds.yaml"),
+        ("clouds: {here: {auth_type: none such}}", "--os-cloud here: The plugin none such could"),
+        ("clouds: [", "was not found. Skipping config file {}: while parsing a flow node"),
+        (yaml.safe_dump({"clouds": {"here": {"auth": AT_NOBODY}}}), "compute: Connection refused"),
+        (
+            yaml.safe_dump({"clouds": {"here": {"auth_type": "admin_token", "auth": UNSENDABLE}}}),
+            "http://127.0.0.1:1 cannot be asked: 'latin-1' codec can't encode",
+        ),
+    ],
+    ids=["no clouds", "no cloud", "no auth", "no plugin", "no YAML", "nobody", "token"],
+)
+def test_a_cloud_that_cannot_be_read_or_reached_is_one_line(text, words, tmp_path, run):
+    (tmp_path / "clouds.yaml").write_text(text)
+    done = run("placement", "sync_traits", "--os-cloud", "here")
+    assert (done.returncode, done.stdout) == (255, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("placement-sched: ")
+    assert words.format(tmp_path / "clouds.yaml") in line
+
+
+@pytest.mark.filterwarnings("ignore:Support for InfluxDB")  # openstacksdk's own
+def test_an_address_goes_before_that_of_clouds_yaml(placed, tmp_path, monkeypatch):
+    clouds = {"here": cloud(placed, placement_endpoint_override="http://127.0.0.1:1")}
+    (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": clouds}))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
+    command = ["placement", "sync_aggregates", "--os-cloud", "here"]
+    assert main([*command, "--url", f"{placed.url}/placement"]) == 0
+    assert len(told(placed, "aggregates")) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--token", "nobody"], 255, "403"),
+        (["--url", "{}"], 2, "404 Not Found"),
+        (["--url", "{}/compute/v2.1"], 2, "404"),
+        (["--compute-url", "{}/placement"], 255, "404"),
+        (["--compute-url", "http://127.0.0.1:1"], 255, "does not answer: Connection refused"),
+        (["--url", "http://127.0.0.1:1"], 2, "does not answer: Connection refused"),
+    ],
+    ids=["token", "other path", "no placement", "no nova", "nova is down", "placement is down"],
+)
+def test_services_that_do_not_answer_as_they_should_are_one_line(
+    placed, capsys, monkeypatch, arguments, status, words
+):
+    monkeypatch.setattr("placement_sched.remote.service.RETRIES", 0)
+    given = [each.format(placed.url) for each in arguments]
+    assert main(["placement", "sync_aggregates", *addresses(placed), *given]) == status
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("placement-sched: http://127.0.0.1:")
+    assert words in line
+
+
+def test_without_openstacksdk_clouds_yaml_is_refused_with_what_to_install(monkeypatch):
+    def absent(name: str) -> object:
+        if name.startswith("openstack"):
+            raise ImportError(name)
+        return importlib.import_module(name)
+
+    monkeypatch.setattr(service, "import_module", absent)
+    with pytest.raises(Invalid, match=r"pip install 'placement_sched\[clouds\]'"):
+        service.Cloud("here")

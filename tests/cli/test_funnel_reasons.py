@@ -1,0 +1,38 @@
+"""Many refusals in few lines."""
+
+from placement_sched.cli.funnel import GroupedReason, grouped
+
+
+def refusals(*reasons: str) -> list[dict[str, str]]:
+    return [
+        {"host": f"cn{number}", "node": f"cn{number}", "reason": reason}
+        for number, reason in enumerate(reasons)
+    ]
+
+
+def test_nobody_refused_is_no_reason():
+    assert grouped([]) == []
+
+
+def test_alike_reasons_are_counted_with_the_first_host_for_example():
+    told = grouped(refusals("lacks trait X", "disabled", "lacks trait X"))
+    assert told == [GroupedReason(2, "lacks trait X", "cn0"), GroupedReason(1, "disabled", "cn1")]
+
+
+def test_reasons_that_differ_in_numbers_are_one_with_the_ranges():
+    told = grouped(refusals("10 free of 20, 99 asked", "9 free of 20, 99 asked"))
+    assert told == [GroupedReason(2, "9..10 free of 20, 99 asked", "cn0")]
+
+
+def test_numbers_within_names_are_not_ranged():
+    told = grouped(refusals("lacks HW_CPU_X86_AVX2", "lacks HW_CPU_X86_AVX1"))
+    assert [reason.text for reason in told] == ["lacks HW_CPU_X86_AVX1", "lacks HW_CPU_X86_AVX2"]
+
+
+def test_equally_frequent_reasons_come_in_alphabetical_order():
+    assert [reason.text for reason in grouped(refusals("b", "a"))] == ["a", "b"]
+
+
+def test_a_node_of_another_name_than_its_host_is_told_with_it():
+    (told,) = grouped([{"host": "cn1", "node": "ironic7", "reason": "full"}])
+    assert told.example == "cn1 (ironic7)"

@@ -1,0 +1,60 @@
+"""A statement that would run for ever is stopped, and leaves nothing running."""
+
+from time import monotonic, sleep
+
+import pytest
+from sqlalchemy import text
+
+from placement_sched.db.transaction import Database
+from placement_sched.errors import Unavailable
+
+#: More rows than any machine counts in the time of a test.
+ENDLESS = "SELECT COUNT(*) FROM traits AS a, traits AS b, traits AS c, traits AS d, traits AS e"
+RUNNING = {
+    "postgresql": "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND state = 'active' AND query LIKE '%traits AS e'",
+    "mysql": "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() "
+    "AND info LIKE '%traits AS e'",
+}
+
+
+@pytest.fixture
+def impatient(settings):
+    database = Database(settings.overridden({"placement_database.read_timeout": 1}))
+    yield database
+    database.dispose()
+
+
+def _running(database):
+    backend = database.url.get_backend_name()
+    if backend == "sqlite":
+        return 0  # it runs in this process and has ended
+    with database.read() as connection:
+        return connection.scalar(text(RUNNING[backend]))
+
+
+def test_endless_statement_is_stopped_and_told_as_unavailable(impatient):
+    began = monotonic()
+    with pytest.raises(Unavailable, match="read_timeout"), impatient.read() as connection:
+        connection.scalar(text(ENDLESS))
+    assert monotonic() - began < 20
+    deadline = monotonic() + 5
+    while _running(impatient) and monotonic() < deadline:
+        sleep(0.1)
+    assert not _running(impatient)
+
+
+def test_connection_serves_on_after_a_statement_was_stopped(impatient):
+    with pytest.raises(Unavailable), impatient.read() as connection:
+        connection.scalar(text(ENDLESS))
+    sleep(1.1)  # a deadline counts from the statement's own begin
+    with impatient.read() as connection:
+        assert connection.scalar(text("SELECT COUNT(*) FROM traits"))
+
+
+@pytest.mark.parametrize("timeout", [0, 60], ids=["no bound", "the default"])
+def test_short_statement_is_not_stopped(settings, timeout):
+    database = Database(settings.overridden({"placement_database.read_timeout": timeout}))
+    with database.read() as connection:
+        assert connection.scalar(text("SELECT COUNT(*) FROM traits"))
+    database.dispose()

@@ -1,0 +1,70 @@
+"""A column is held against many values, whatever is in them, on every database."""
+
+import pytest
+from sqlalchemy import insert, select
+
+from placement_sched.db.sql import among
+from placement_sched.db.tables import resource_providers
+from tests.providers import NOW
+
+NAMES = [
+    "plain",
+    "with space",
+    "comma,comma",
+    'quote "quoted"',
+    "back\\slash",
+    "\\",
+    "{brace}",
+    "NULL",
+    "it's",
+    "Zürich",
+    "%s",
+    ":name",
+]
+
+
+@pytest.fixture
+def ids(database):
+    """Providers of these names: their ids by name."""
+    columns = resource_providers.c
+
+    def write(connection):
+        rows = [
+            {"uuid": f"{n:036}", "name": name, "generation": 0, "created_at": NOW}
+            for n, name in enumerate(NAMES)
+        ]
+        connection.execute(insert(resource_providers), rows)
+        return dict(connection.execute(select(columns.name, columns.id)).all())
+
+    return database.write(write)
+
+
+def _found(database, column, values):
+    with database.read() as connection:
+        query = select(resource_providers.c.name).where(among(connection, column, values))
+        return set(connection.scalars(query))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_string_is_found_as_it_is(database, ids, name):
+    assert _found(database, resource_providers.c.name, [name, "absent"]) == {name}
+
+
+def test_string_is_not_found_by_one_that_is_longer_than_the_column(database, ids):
+    uuid = resource_providers.c.uuid
+    assert _found(database, uuid, [f"{0:036}"]) == {NAMES[0]}
+    assert _found(database, uuid, [f"{0:036}x"]) == set()
+
+
+def test_all_of_many_are_found(database, ids):
+    assert _found(database, resource_providers.c.name, NAMES) == set(NAMES)
+
+
+def test_numbers_are_found(database, ids):
+    wanted = {"plain", "\\"}
+    assert _found(database, resource_providers.c.id, [ids[name] for name in wanted]) == wanted
+
+
+@pytest.mark.parametrize("column", ["id", "name"])
+def test_among_nothing_is_nobody(database, ids, column):
+    assert _found(database, resource_providers.c[column], []) == set()

@@ -1,0 +1,54 @@
+"""Few writers wait for SQLite's lock at a time, and none behind those that do not get on."""
+
+import time
+
+import pytest
+
+from placement_sched.db.transaction import Database, WriteGate
+from placement_sched.errors import Unavailable
+from tests.conftest import make_settings
+
+
+def seconds_until_refused(gate) -> float:
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match="locked by another writer"), gate:
+        pass
+    return time.monotonic() - began
+
+
+def test_one_more_than_there_are_places_waits_and_is_refused():
+    gate = WriteGate(places=1, patience=0.3)
+    with gate:
+        assert seconds_until_refused(gate) >= 0.3
+
+
+def test_after_one_waited_in_vain_the_next_is_refused_at_once():
+    gate = WriteGate(places=1, patience=0.3)
+    with gate:
+        seconds_until_refused(gate)
+        assert seconds_until_refused(gate) < 0.2
+
+
+def test_once_one_has_left_the_next_wait_again():
+    gate = WriteGate(places=2, patience=0.3)
+    with gate:
+        with gate:
+            seconds_until_refused(gate)
+        with gate:
+            assert seconds_until_refused(gate) >= 0.3
+
+
+def test_a_failed_writer_gives_its_place_back():
+    gate = WriteGate(places=1, patience=0.1)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), gate:
+            raise ZeroDivisionError
+    with gate:
+        pass
+
+
+@pytest.mark.parametrize("url", ["postgresql://u@db/placement", "mysql://u@db/placement"])
+def test_servers_lock_rows_so_their_writers_pass_no_gate(url):
+    database = Database(make_settings(url))
+    assert not isinstance(database._gate, WriteGate)
+    database.dispose()

@@ -1,0 +1,143 @@
+"""Random requests to OpenStack's placement and to ours, from empty databases on."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any, Self
+
+from tests.differential.cloud import cloud_of
+from tests.differential.compare import Differences
+from tests.differential.duel import PEER_PYTHON, Duel, Finding, Outcome, least
+from tests.differential.episode import Episode
+from tests.differential.exchange import Request
+from tests.differential.generate.candidates import unlimited
+from tests.differential.generate.dice import Dice
+from tests.differential.generate.scene import scene
+from tests.differential.generate.sequence import sequence
+from tests.differential.oracle import told
+from tests.differential.sides import Ours, Peer
+
+#: After so many requests both start empty, so that what led to a difference is never long.
+EPISODE = 200
+#: So many questions are asked of one cloud.
+QUESTIONS = 50
+#: For so many seconds a history is shortened.
+SHORTENING = 60.0
+
+#: The requests since both were empty; the last one shows the difference.
+History = tuple[Request, ...]
+
+
+class RequestDuel(Duel):
+    """Random requests of every kind; what is asked of both is a history."""
+
+    name, noun, many = "requests", "requests", 2000
+    cases = Path(__file__).parent / "cases"
+
+    @classmethod
+    def opened(
+        cls,
+        folder: Path,
+        python: Path = PEER_PYTHON,
+        ours: str | None = None,
+        theirs: str | None = None,
+    ) -> Self:
+        """Return both services, on the databases of these URLs or SQLite files in ``folder``."""
+        return cls(
+            Ours(ours or f"sqlite:///{folder / 'ours.db'}"),
+            Peer(theirs or f"sqlite:///{folder / 'peer.db'}", python),
+        )
+
+    def outcomes(self, random: Random) -> Iterator[Outcome]:
+        """Ask random requests, from empty on after each episode."""
+        while True:
+            yield from self._episode(islice(sequence(random), EPISODE))
+
+    def kind(self, asked: History, left: Differences) -> tuple[str, ...]:
+        """Return method, noun, and what differs."""
+        last = asked[-1]
+        statuses = [f"{key}:{value}" for key, value in left.items() if key == "status"]
+        return last.method, last.path.lstrip("/").partition("/")[0], *sorted(left), *statuses
+
+    def kept(self, asked: History) -> list[Any]:
+        """Return a history as JSON has it."""
+        return [request.as_json() for request in asked]
+
+    def replay(self, history: Iterable[Request]) -> Iterator[Differences]:
+        """Yield, for each request of a history on empty sides, what differs and is not explained.
+
+        The last one is where their states differ in the end, unless that is explained.
+        """
+        episode = self.episode()
+        parted = False
+        for request in history:
+            step = episode.step(request)
+            parted = parted or step.parted
+            yield step.left
+        yield {} if parted else episode.apart()
+
+    def shortened(self, finding: Finding) -> Finding:
+        """Return the finding with as short a history as is found in a minute."""
+        wanted = set(finding.differences)
+        silent = all(aspect.startswith("state of") for aspect in wanted)
+
+        def shows(history: History) -> bool:
+            *steps, state = self.replay(history)
+            if silent:
+                return bool(wanted & state.keys())
+            return bool(steps) and bool(wanted & steps[-1].keys())
+
+        kept = finding.asked if silent else finding.asked[:-1]
+        last = () if silent else finding.asked[-1:]
+        if not shows(kept + last):
+            return finding
+        shortest = least(kept, lambda history: shows(history + last), SHORTENING)
+        return Finding((*shortest, *last), finding.differences, finding.kind)
+
+    def episode(self) -> Episode:
+        """Return both sides, empty."""
+        return Episode(self.ours, self.theirs)
+
+    def _episode(self, requests: Iterable[Request]) -> Iterator[Outcome]:
+        episode = self.episode()
+        history: History = ()
+        for request in requests:
+            history = (*history, request)
+            step = episode.step(request)
+            status = step.seen.ours.status
+            yield Outcome(history, step.left, step.explained.elements(), [status])
+            if step.parted:
+                return
+        yield Outcome(history, episode.apart(), counted=False)
+
+
+class CandidatesDuel(RequestDuel):
+    """Questions for all candidates of random clouds; sets and summaries are compared.
+
+    Ours are held to a naive search every time, whether or not the peer agrees.
+    """
+
+    name, noun, many = "candidates", "questions", 500
+
+    def outcomes(self, random: Random) -> Iterator[Outcome]:
+        """Ask for candidates, of another cloud after so many questions."""
+        dice = Dice(random)
+        while True:
+            yield from self._inquiry(dice)
+
+    def _inquiry(self, dice: Dice) -> Iterator[Outcome]:
+        episode = self.episode()
+        made = tuple(scene(dice))
+        for request in made:
+            episode.step(request)
+        episode.know(cloud_of(self.ours))
+        for _ in range(QUESTIONS):
+            request = unlimited(dice)
+            step = episode.step(request)
+            left, seen = step.left, [step.seen.ours.status]
+            if step.seen.ours.status == 200:
+                seen += ["served"] * bool(step.seen.right)
+                if not step.seen.is_right:
+                    left = {**left, "naive": (told(step.seen.ours.document), step.seen.right)}
+            yield Outcome((*made, request), left, step.explained.elements(), seen)

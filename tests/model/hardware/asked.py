@@ -1,0 +1,28 @@
+"""Flavors and images by what they request of hardware."""
+
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.hardware.requested_hardware import RequestedHardware
+from placement_sched.model.image import Image
+
+
+def flavor_of(extra_specs, vcpus=4, memory_mb=4096):
+    """Return a flavor with these extra specs."""
+    return Flavor(name="f", vcpus=vcpus, memory_mb=memory_mb, extra_specs=extra_specs)
+
+
+def hardware_of(extra_specs, properties=(), **flavor):
+    """Return what a flavor, and an image with these properties as glance has them, request."""
+    image = Image.from_document({"properties": dict(properties)})
+    return RequestedHardware(flavor_of(extra_specs, **flavor), image)
+
+
+def refused(read, *keys):
+    """Return the error of reading a value, which names all these keys."""
+    with pytest.raises(Invalid) as error:
+        read()
+    missing = [key for key in keys if f"'{key}'" not in error.value.detail]
+    assert not missing, error.value.detail
+    return error.value.detail

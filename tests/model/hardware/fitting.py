@@ -1,0 +1,59 @@
+"""NUMA nodes of hosts and instances, for tests of how they fit."""
+
+from typing import Any
+
+from placement_sched.model.hardware.numa import (
+    InstanceNUMACell,
+    InstanceNUMATopology,
+    NetworkMetadata,
+    NUMACell,
+    NUMAPagesTopology,
+    NUMATopology,
+    NUMATopologyLimits,
+)
+
+#: Eight threads of four cores, numbered as most hosts do: a core's second thread is four further.
+THREADS = tuple(frozenset({core, core + 4}) for core in range(4))
+#: Four cores of a thread each.
+CORES = tuple(frozenset({core}) for core in range(4))
+
+
+def limits(cpu: float = 1.0, ram: float = 1.0, **others: Any) -> NUMATopologyLimits:
+    return NUMATopologyLimits(cpu_allocation_ratio=cpu, ram_allocation_ratio=ram, **others)
+
+
+def pages(*numbers: tuple[int, ...]) -> tuple[NUMAPagesTopology, ...]:
+    """Return pages of these sizes in KiB, totals, and, where said, used and reserved numbers."""
+    names = ("size_kb", "total", "used", "reserved")
+    return tuple(NUMAPagesTopology(**dict(zip(names, one, strict=False))) for one in numbers)
+
+
+def a_cell(number: int = 0, shared: Any = (), pinned: Any = (), **changes: Any) -> NUMACell:
+    """Return a node of a host with 1024 MB, and these CPUs for sharing and for pinning."""
+    for name in ("pinned_cpus",):
+        changes[name] = frozenset(changes.get(name, ()))
+    fields = {"cpuset": frozenset(shared), "pcpuset": frozenset(pinned), "memory": 1024}
+    return NUMACell(id=number, **(fields | changes))
+
+
+def a_host(*cells: NUMACell) -> NUMATopology:
+    return NUMATopology(cells)
+
+
+def asked(number: int = 0, shared: Any = (), pinned: Any = (), **changes: Any) -> InstanceNUMACell:
+    """Return a node of an instance with 512 MB, and these CPUs; pinned ones set the policy."""
+    policy = ("mixed" if shared else "dedicated") if pinned else None
+    fields = {"memory": 512, "cpu_policy": policy}
+    return InstanceNUMACell(
+        id=number, cpuset=frozenset(shared), pcpuset=frozenset(pinned), **(fields | changes)
+    )
+
+
+def an_instance(*cells: InstanceNUMACell, emulator: str | None = None) -> InstanceNUMATopology:
+    return InstanceNUMATopology(cells=cells, emulator_threads_policy=emulator)
+
+
+def with_networks(number: int, *physnets: str, tunneled: bool = False) -> NUMACell:
+    """Return a node with a shared CPU and the cards of these networks."""
+    networks = NetworkMetadata(physnets=frozenset(physnets), tunneled=tunneled)
+    return a_cell(number, shared=[number], network_metadata=networks)

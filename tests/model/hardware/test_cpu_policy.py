@@ -1,0 +1,263 @@
+"""How virtual CPUs share those of the host (nova 34 observed)."""
+
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.model.hardware.cpu_policy import Pinning
+from tests.model.hardware.asked import hardware_of, refused
+
+REFUSED = "refused"
+TRAIT = "trait:HW_CPU_HYPERTHREADING"
+ISOLATED = {"hw:emulator_threads_policy": "isolate"}
+PINNED = {"hw:cpu_policy": "dedicated"}
+POLICY, MASK = "hw:cpu_policy", "hw:cpu_dedicated_mask"
+REALTIME = {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}
+
+
+def asked(name, key, by_flavor, by_image=None):
+    """Return what is requested of CPUs by one key, or that it is refused naming both."""
+    extra_specs = {} if by_flavor is None else {f"hw:{key}": by_flavor}
+    properties = {} if by_image is None else {f"hw_{key}": by_image}
+    keys = [f"'hw:{key}'"] + [f"'hw_{key}'"] * (by_image is not None)
+    try:
+        return getattr(hardware_of(extra_specs, properties).cpus, name)
+    except Invalid as refusal:
+        return REFUSED if all(name in refusal.detail for name in keys) else refusal.detail
+
+
+def pinning(extra_specs, properties=(), **flavor):
+    return hardware_of(extra_specs, properties, **flavor).cpus.pinning
+
+
+@pytest.mark.parametrize(
+    ("by_flavor", "by_image", "policy"),
+    [
+        (None, None, None),
+        ("", None, None),
+        (None, "dedicated", "dedicated"),
+        (None, "mixed", "mixed"),
+        (None, "shared", "shared"),
+        ("", "shared", "shared"),
+        ("dedicated", None, "dedicated"),
+        ("dedicated", "shared", "dedicated"),
+        ("dedicated", "mixed", "dedicated"),
+        ("mixed", "shared", "mixed"),
+        ("mixed", "mixed", "mixed"),
+        ("mixed", "dedicated", REFUSED),
+        ("shared", "shared", "shared"),
+        ("shared", "mixed", REFUSED),
+        ("shared", "dedicated", REFUSED),
+        ("DEDICATED", None, REFUSED),
+    ],
+)
+def test_cpu_policy_of_the_flavor_bounds_the_images(by_flavor, by_image, policy):
+    assert asked("policy", "cpu_policy", by_flavor, by_image) == policy
+
+
+@pytest.mark.parametrize(
+    ("by_flavor", "by_image", "policy"),
+    [
+        (None, None, None),
+        (None, "isolate", "isolate"),
+        ("prefer", "isolate", "prefer"),
+        ("prefer", None, "prefer"),
+        ("require", "require", "require"),
+        ("isolate", None, "isolate"),
+        ("isolate", "require", REFUSED),
+        ("require", "prefer", REFUSED),
+        ("", "prefer", REFUSED),
+        ("", None, None),
+        ("junk", None, REFUSED),
+    ],
+)
+def test_cpu_thread_policy_differs_only_from_prefer(by_flavor, by_image, policy):
+    assert asked("thread_policy", "cpu_thread_policy", by_flavor, by_image) == policy
+
+
+@pytest.mark.parametrize(
+    ("value", "policy"),
+    [(None, None), ("", None), ("share", "share"), ("isolate", "isolate"), ("other", REFUSED)],
+)
+def test_emulator_threads_policy_is_the_flavors(value, policy):
+    assert asked("emulator_threads", "emulator_threads_policy", value) == policy
+
+
+@pytest.mark.parametrize(
+    ("mask", "pinned"),
+    [
+        (None, None),
+        ("", None),
+        ("0-1", {0, 1}),
+        ("^0", {1, 2, 3}),
+        ("0-3", REFUSED),
+        ("^0-3", REFUSED),
+        ("4", REFUSED),
+        ("0,4", REFUSED),
+        ("junk", REFUSED),
+    ],
+)
+def test_dedicated_cpus_are_some_and_not_all(mask, pinned):
+    assert asked("dedicated", "cpu_dedicated_mask", mask) == pinned
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "expected"),
+    [
+        ({}, {"hw_cpu_realtime_mask": "^0"}, None),
+        ({"hw:cpu_realtime": "no", "hw:cpu_realtime_mask": "junk"}, {}, None),
+        ({"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}, {}, {1, 2, 3}),
+        (
+            {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"},
+            {"hw_cpu_realtime_mask": "1"},
+            {1},
+        ),
+        ({"hw:cpu_realtime": "yes", "hw:emulator_threads_policy": "share"}, {}, {0, 1, 2, 3}),
+    ],
+)
+def test_realtime_cpus_are_those_of_the_images_mask_first(extra_specs, properties, expected):
+    assert hardware_of(extra_specs, properties).cpus.realtime == expected
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "named"),
+    [
+        ({}, {}, "'hw:emulator_threads_policy'"),
+        ({}, {"hw_cpu_realtime_mask": "0-3"}, "'hw_cpu_realtime_mask'"),
+        ({"hw:cpu_realtime_mask": "0-4"}, {}, "'hw:cpu_realtime_mask'"),
+        ({"hw:cpu_realtime_mask": "^0-3"}, {}, "'hw:cpu_realtime_mask'"),
+        ({"hw:cpu_realtime_mask": "x"}, {}, "'hw:cpu_realtime_mask'"),
+        ({"hw:emulator_threads_policy": "x"}, {}, "'hw:emulator_threads_policy'"),
+        (
+            {"hw:emulator_threads_policy": "x", "hw:cpu_realtime_mask": "^0"},
+            {},
+            "'hw:emulator_threads_policy'",
+        ),
+    ],
+)
+def test_realtime_cpus_must_be_of_the_flavor_and_leave_the_emulator_room(
+    extra_specs, properties, named
+):
+    cpus = hardware_of({"hw:cpu_realtime": "true", **extra_specs}, properties).cpus
+    assert named in refused(lambda: cpus.realtime)
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "policy"),
+    [
+        ({}, None),
+        ({POLICY: "mixed", MASK: "1"}, "mixed"),
+        ({POLICY: "mixed", MASK: "1", "resources:PCPU": "0"}, "mixed"),
+        ({"resources:VCPU": "1"}, "shared"),
+        ({"resources:PCPU": "4"}, "dedicated"),
+        ({"resources1:PCPU": "1", "resources:PCPU": "3"}, "dedicated"),
+        ({"resources:PCPU": "5", **ISOLATED}, "dedicated"),
+        ({"resources:PCPU": "many", "resources_a:PCPU": "1"}, None),
+    ],
+)
+def test_cpu_policy_results_from_the_resource_classes(extra_specs, policy):
+    assert pinning(extra_specs).cpu_policy == policy
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "named"),
+    [
+        ({"resources:PCPU": "4"}, {"hw_cpu_policy": "dedicated"}, ("hw_cpu_policy",)),
+        ({"resources:VCPU": "4", "hw:cpu_policy": "shared"}, {}, ("hw:cpu_policy",)),
+        ({"resources:PCPU": "4", "resources:VCPU": "4"}, {}, ("resources:VCPU",)),
+        ({"resources:PCPU": "3"}, {}, ("resources:PCPU",)),
+        ({"resources:PCPU": "4", **ISOLATED}, {}, ("hw:emulator_threads_policy",)),
+    ],
+)
+def test_cpu_classes_must_go_with_the_policy_and_the_vcpus(extra_specs, properties, named):
+    refused(lambda: pinning(extra_specs, properties), *named, *extra_specs)
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "policy"),
+    [
+        ({}, {}, None),
+        ({"hw:cpu_thread_policy": "prefer"}, {}, "prefer"),
+        ({TRAIT: "required"}, {}, "require"),
+        ({"trait1:HW_CPU_HYPERTHREADING": "forbidden"}, {}, "isolate"),
+        ({}, {TRAIT: "required"}, "require"),
+        ({TRAIT: "forbidden"}, {TRAIT: "required"}, "isolate"),
+        ({TRAIT: "perhaps"}, {}, None),
+    ],
+)
+def test_thread_policy_results_from_the_trait(extra_specs, properties, policy):
+    assert pinning(PINNED | extra_specs, properties).thread_policy == policy
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties"),
+    [
+        ({"hw:cpu_thread_policy": "prefer", TRAIT: "required"}, {}),
+        ({TRAIT: "required"}, {"hw_cpu_thread_policy": "require"}),
+        ({"hw:cpu_thread_policy": "require"}, {TRAIT: "required"}),
+    ],
+)
+def test_thread_policy_may_not_stand_beside_the_trait(extra_specs, properties):
+    why = refused(lambda: pinning(PINNED | extra_specs, properties), TRAIT)
+    assert "cpu_thread_policy' and " in why
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "keys"),
+    [
+        (PINNED | {"resources1:VCPU": "2"}, ["hw:cpu_policy", "resources1:VCPU"]),
+        ({"resources1:VCPU": "2", "resources2:PCPU": "2"}, ["resources1:VCPU", "resources2:PCPU"]),
+        (
+            PINNED
+            | {"hw:cpu_thread_policy": "isolate", "trait1:HW_CPU_HYPERTHREADING": "required"},
+            ["hw:cpu_thread_policy", "trait1:HW_CPU_HYPERTHREADING"],
+        ),
+        ({"resources1:PCPU": "7"}, ["resources1:PCPU"]),
+    ],
+    ids=str,
+)
+def test_keys_are_named_with_the_suffixes_that_they_have(extra_specs, keys):
+    refused(lambda: pinning(extra_specs), *keys)
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "policy", "pinned"),
+    [
+        ({}, None, set()),
+        ({POLICY: "shared"}, "shared", set()),
+        ({POLICY: "dedicated"}, "dedicated", {0, 1, 2, 3}),
+        ({POLICY: "dedicated", **REALTIME}, "dedicated", {0, 1, 2, 3}),
+        ({POLICY: "mixed", MASK: "1-2"}, "mixed", {1, 2}),
+        ({POLICY: "mixed", **REALTIME}, "mixed", {1, 2, 3}),
+    ],
+)
+def test_pinned_are_those_of_the_policy(extra_specs, policy, pinned):
+    found = pinning(extra_specs)
+    assert (found.cpu_policy, found.pinned) == (policy, pinned)
+    assert found.is_requested is bool(pinned)
+
+
+def test_policies_of_threads_go_with_pinned_cpus():
+    found = pinning(PINNED | ISOLATED, {"hw_cpu_thread_policy": "prefer"}, vcpus=1)
+    assert found == Pinning(
+        cpu_policy="dedicated",
+        thread_policy="prefer",
+        emulator_threads="isolate",
+        pinned=frozenset({0}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "named"),
+    [
+        ({"hw:cpu_thread_policy": "prefer"}, ("hw:cpu_thread_policy", POLICY)),
+        ({"hw:emulator_threads_policy": "isolate"}, ("hw:emulator_threads_policy", POLICY)),
+        ({MASK: "1"}, (MASK, POLICY)),
+        ({MASK: "1", POLICY: "dedicated"}, (MASK, POLICY)),
+        (REALTIME, ("hw:cpu_realtime", POLICY)),
+        ({**REALTIME, POLICY: "shared"}, ("hw:cpu_realtime", POLICY)),
+        ({POLICY: "mixed"}, (POLICY, MASK, "hw:cpu_realtime")),
+        ({POLICY: "mixed", MASK: "1", **REALTIME}, (POLICY, MASK, "hw:cpu_realtime")),
+    ],
+)
+def test_what_does_not_go_with_the_policy_is_refused_naming_the_keys(extra_specs, named):
+    refused(lambda: pinning(extra_specs), *named)

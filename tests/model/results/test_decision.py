@@ -1,0 +1,31 @@
+"""What is told of a chosen host is JSON, whatever a filter left in its limits."""
+
+import json
+
+import orjson
+import pytest
+
+from placement_sched.model.results.decision import Selection
+
+
+class Odd:
+    def __str__(self):
+        return "odd"
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [(4.0, 4.0), (None, None), ({"cells": [1]}, {"cells": [1]}), ({7}, "{7}"), (Odd(), "odd")],
+)
+def test_limit_that_json_has_not_is_told_as_text(limit, told):
+    chosen = Selection(
+        service_host="cn1",
+        nodename="cn1",
+        compute_node_uuid="uuid",
+        cell_uuid=None,
+        availability_zone="nova",
+        weight=1.0,
+        allocation_request=None,
+        limits={"vcpu": limit},
+    )
+    assert json.loads(orjson.dumps(chosen.as_json()))["limits"] == {"vcpu": told}

@@ -1,0 +1,253 @@
+"""The explanation as JSON: contract §4's shapes, lists bounded, counts exact."""
+
+from dataclasses import asdict
+
+import pytest
+
+from placement_sched.model.results.funnel import (
+    Funnel,
+    HostReport,
+    LaterReport,
+    WeightReport,
+    hosts_as_json,
+)
+from placement_sched.model.results.stages import (
+    COMPUTE_NODES,
+    CandidatesReport,
+    FilterReport,
+    NearMiss,
+    NearMisses,
+    Rejected,
+    RequestFilterReport,
+    StepReport,
+    View,
+    WeigherReport,
+)
+
+REJECTED = tuple(Rejected(f"cn{number}", f"node{number}", "why") for number in range(1, 5))
+FUNNEL = Funnel(
+    request_filters=(
+        RequestFilterReport(
+            name="forbidden_aggregates",
+            applied=True,
+            elapsed_ms=0.41234,
+            changes={"forbidden_aggregates": ["u"]},
+        ),
+    ),
+    allocation_candidates=CandidatesReport(
+        query="limit=1000",
+        providers=1000,
+        hosts=412,
+        steps=(
+            StepReport(
+                constraint="resources", detail="VCPU:1", before=1000, after=640, rejected=REJECTED
+            ),
+        ),
+    ),
+    filters=(FilterReport(name="ComputeFilter", before=412, after=408, rejected=REJECTED),),
+    weighers=(WeigherReport("RAMWeigher", 1.0),),
+)
+
+
+def test_funnel_has_the_contracts_shape():
+    shown = {"host": "cn1", "node": "node1", "reason": "why"}
+    assert FUNNEL.as_json(View(max_rejected=1)) == {
+        "request_filters": [
+            {
+                "name": "forbidden_aggregates",
+                "applied": True,
+                "elapsed_ms": 0.412,
+                "changes": {"forbidden_aggregates": ["u"]},
+            }
+        ],
+        "allocation_candidates": {
+            "query": "limit=1000",
+            "providers": 1000,
+            "hosts": 412,
+            "steps": [
+                {
+                    "constraint": "resources",
+                    "detail": "VCPU:1",
+                    "before": 1000,
+                    "after": 640,
+                    "rejected": [shown],
+                }
+            ],
+        },
+        "filters": [{"name": "ComputeFilter", "before": 412, "after": 408, "rejected": [shown]}],
+        "weighers": [{"name": "RAMWeigher", "multiplier": 1.0}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("view", "hosts"),
+    [
+        (View(), ["cn1", "cn2", "cn3", "cn4"]),
+        (View(max_rejected=0), ["cn1", "cn2", "cn3", "cn4"]),
+        (View(max_rejected=2), ["cn1", "cn2"]),
+        (View(frozenset({"cn3"})), ["cn3"]),
+        (View(frozenset({"node2", "cn4"})), ["cn2", "cn4"]),
+        (View(frozenset({"cn3", "cn4"}), max_rejected=1), ["cn3"]),
+        (View(frozenset()), []),
+    ],
+)
+def test_view_bounds_the_lists_and_leaves_the_counts(view, hosts):
+    shown = FUNNEL.as_json(view)
+    (step,) = shown["allocation_candidates"]["steps"]
+    (report,) = shown["filters"]
+    for part, counts in ((step, (1000, 640)), (report, (412, 408))):
+        assert [entry["host"] for entry in part["rejected"]] == hosts
+        assert (part["before"], part["after"]) == counts
+
+
+def test_lists_are_bounded_at_a_hundred_unless_told_otherwise():
+    many = tuple(Rejected(f"cn{number}", "n", "why") for number in range(150))
+    report = FilterReport(name="F", before=150, after=0, rejected=many)
+    assert len(report.as_json(View())["rejected"]) == 100
+    assert len(report.as_json()["rejected"]) == 150
+
+
+def test_hosts_that_passed_are_restricted_by_the_view_but_not_bounded():
+    hosts = [
+        HostReport(f"cn{number}", "n", 1.5, {"RAMWeigher": WeightReport(8192.0, 0.5, 3.0)})
+        for number in (1, 2)
+    ]
+    assert len(hosts_as_json(hosts, View(max_rejected=1))) == 2
+    assert hosts_as_json(hosts, View(frozenset({"cn2"}))) == [
+        {
+            "host": "cn2",
+            "node": "n",
+            "weight": 1.5,
+            "weights": {
+                "RAMWeigher": {"raw": 8192.0, "normalized": 0.5, "multiplier": 3.0, "weighted": 1.5}
+            },
+        }
+    ]
+
+
+MISSES = [NearMiss.of([("required", "CUSTOM_A"), ("in_tree", "u")], hosts) for hosts in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("complete", "most", "shown"), [(True, 0, 3), (True, 3, 3), (True, 2, 2), (False, 0, 3)]
+)
+def test_nearest_misses_say_whether_there_may_be_more(complete, most, shown):
+    told = NearMisses.of(MISSES, complete=complete).as_json(View(max_rejected=most))
+    assert [miss["hosts"] for miss in told["nearest_misses"]] == [3, 2, 1][:shown]
+    assert told.get("nearest_misses_complete", True) == (complete and shown == 3)
+
+
+def test_nearest_misses_that_were_not_found_in_time_are_no_empty_list():
+    assert NearMisses(complete=False).as_json() == {"nearest_misses_complete": False}
+    assert NearMisses().as_json() == {}
+
+
+def funnel(*, hosts=0, steps=(), misses=(), filters=(), **more) -> Funnel:
+    return Funnel(
+        request_filters=more.pop("request_filters", ()),
+        allocation_candidates=CandidatesReport(
+            query=more.pop("query", "resources=VCPU%3A1"),
+            hosts=hosts,
+            steps=steps,
+            nearest_misses=NearMisses.of(misses),
+        ),
+        filters=filters,
+        selected=False,
+        **more,
+    )
+
+
+def step(constraint: str, detail: str, before: int, after: int) -> StepReport:
+    return StepReport(constraint=constraint, detail=detail, before=before, after=after)
+
+
+def sifted(name: str, before: int, after: int) -> FilterReport:
+    return FilterReport(name=name, before=before, after=after)
+
+
+REFUSING = RequestFilterReport(name="zones", applied=True, elapsed_ms=1.0, refusal="no zone 'x'")
+ONE_PLACED = "the first instance found a host, the next one did not"
+TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
+
+
+@pytest.mark.parametrize(
+    ("of", "stage", "name", "reason"),
+    [
+        (
+            funnel(request_filters=(REFUSING,), steps=(step("required", "A", 0, 0),)),
+            "request_filters",
+            "zones",
+            "zones refused the request: no zone 'x'",
+        ),
+        (
+            funnel(steps=(step("required", "A", 3, 0),), misses=[NearMiss("required", "A", 3)]),
+            "allocation_candidates",
+            "required A",
+            "3 hosts would fit but for required A",
+        ),
+        (
+            funnel(steps=(step("required", "CUSTOM_A", 3, 0),), misses=[TWO]),
+            "allocation_candidates",
+            "required CUSTOM_A and resources VCPU:9",
+            "1 host would fit but for required CUSTOM_A and resources VCPU:9",
+        ),
+        (
+            funnel(steps=(step("required", "A", 9, 3), step("combination", "", 3, 0))),
+            "allocation_candidates",
+            "combination",
+            "combination rejected all 3 remaining hosts",
+        ),
+        (
+            funnel(steps=(step("required", "A", 0, 0),)),
+            "allocation_candidates",
+            "providers",
+            "there is no resource provider",
+        ),
+        (funnel(query=""), "allocation_candidates", "requested_hosts", "there is no such host"),
+        (
+            funnel(hosts=3, filters=(sifted("A", 3, 2), sifted("B", 2, 0))),
+            "filters",
+            "B",
+            "B rejected all 2 remaining hosts",
+        ),
+        (
+            funnel(query="", filters=(sifted("A", 1, 0),)),
+            "filters",
+            "A",
+            "A rejected the last remaining host",
+        ),
+        (
+            funnel(hosts=3, later=LaterReport(placed=1, filters=(sifted("B", 2, 0),))),
+            "later_instance",
+            "B",
+            f"{ONE_PLACED}: B rejected all 2 remaining hosts",
+        ),
+        (
+            funnel(hosts=3, later=LaterReport(placed=2, filters=())),
+            "later_instance",
+            "",
+            "the first 2 instances found a host, the next one did not",
+        ),
+        (
+            funnel(hosts=3),
+            "later_instance",
+            "",
+            "there are hosts for some of the instances, but not for all of them",
+        ),
+    ],
+)
+def test_obstacle_is_the_stage_that_left_no_host(of, stage, name, reason):
+    told = {"stage": stage, "name": name, "reason": reason}
+    assert asdict(of.obstacle) == told
+    assert of.as_json()["obstacle"] == told
+
+
+def test_there_is_no_obstacle_where_hosts_were_found():
+    assert FUNNEL.obstacle is None
+
+
+def test_candidates_that_are_no_compute_node_say_how_to_go_on():
+    found = funnel(hosts=3000, filters=(sifted(COMPUTE_NODES, 3000, 0),)).obstacle
+    assert (found.stage, found.name) == ("filters", COMPUTE_NODES)
+    assert found.reason.startswith("3000 hosts can take the request, but none is a known compute")
+    assert "PUT /scheduler/v1/compute_nodes/{uuid}" in found.reason

@@ -1,0 +1,22 @@
+"""What plugins are told of an instance on a host, by the names that nova's instances have."""
+
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.instance import HostInstance
+
+SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
+
+
+def test_sizes_are_those_of_its_flavor():
+    flavor = Flavor(name="m1", vcpus=2, memory_mb=4096, root_gb=20, ephemeral_gb=1)
+    built = HostInstance(uuid="u", flavor=flavor)
+    assert [getattr(built, name) for name in SIZES] == [2, 4096, 20, 1]
+    assert [built[name] for name in SIZES] == [built.get(name) for name in SIZES]
+    assert built.get_flavor() is flavor
+    assert flavor.obj_attr_is_set("vcpus")
+    assert not flavor.obj_attr_is_set("hw_firmware")
+
+
+def test_instance_of_no_known_flavor_counts_as_nothing():
+    built = HostInstance(uuid="u")
+    assert [getattr(built, name) for name in SIZES] == [0, 0, 0, 0]
+    assert built.get_flavor() is None

@@ -1,0 +1,49 @@
+"""UUIDs in every spelling, and the known names nearest to one that is not known."""
+
+import pytest
+
+from placement_sched.model.naming import did_you_mean, nearest, read_uuid, usual_uuid
+
+USUAL = "5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11"
+
+
+@pytest.mark.parametrize(
+    "text", [USUAL, USUAL.upper(), USUAL.replace("-", ""), f"{{{USUAL}}}", f"urn:uuid:{USUAL}"]
+)
+def test_uuid_is_read_in_every_spelling(text):
+    assert read_uuid(text) == usual_uuid(text) == USUAL
+
+
+@pytest.mark.parametrize(
+    "value", ["", "cn1", USUAL[:-1], "0x" + "a" * 30, "1_" * 16, 12, None, ["a"]]
+)
+def test_other_value_is_not_a_uuid(value):
+    assert read_uuid(value) is None
+
+
+def test_other_text_stays_as_it_is():
+    assert usual_uuid("Cn1") == "Cn1"
+
+
+HOSTS = [f"cn{number}" for number in range(1, 21)]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "most", "wanted"),
+    [
+        ("cn77", HOSTS, 1, ("cn7",)),
+        ("CN7", HOSTS, 1, ("cn7",)),
+        ("az9", ["az2", "az1"], 1, ("az1",)),
+        ("cmp7", ["cmp0007.cloud", "cmp7x", "CMP7"], 2, ("CMP7", "cmp7x")),
+        ("mars", HOSTS, 3, ()),
+        ("", HOSTS, 3, ()),
+        ("a", [], 3, ()),
+    ],
+)
+def test_the_nearest_come_first_whatever_the_case(name, known, most, wanted):
+    assert nearest(name, known, most) == wanted
+
+
+def test_they_end_a_sentence():
+    assert did_you_mean(()) == ""
+    assert did_you_mean(["cn7", "cn70"]) == "; did you mean 'cn7' or 'cn70'?"

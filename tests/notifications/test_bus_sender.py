@@ -1,0 +1,165 @@
+"""A queue that nobody waits for, and the thread behind it."""
+
+import os
+import threading
+
+import pytest
+
+from placement_sched.notifications import bus as module
+from placement_sched.notifications.bus import Sender
+from placement_sched.notifications.event import START, Event
+from tests.notifications.requests import BARE, a_request
+from tests.processes import PROCESSES
+
+EVENT = Event(START, a_request(BARE))
+
+
+class Slow:
+    """A bus that takes nothing until it is let."""
+
+    def __init__(self) -> None:
+        self.taking, self.asked = threading.Event(), threading.Event()
+        self.taken: list[Event] = []
+        self.broken = self.closed = False
+
+    def send(self, event: Event) -> None:
+        self.asked.set()
+        self.taking.wait(10)
+        if self.broken:
+            raise OSError("the bus is down")
+        self.taken.append(event)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def bus():
+    bus = Slow()
+    yield bus
+    bus.taking.set()
+
+
+def test_events_are_sent_in_order_and_the_bus_is_closed_at_the_end(bus):
+    bus.taking.set()
+    sender = Sender(lambda: bus)
+    events = [Event(phase, EVENT.spec) for phase in ("a", "b", "c")]
+    for event in events:
+        sender.put(event)
+    sender.close()
+    assert bus.taken == events
+    assert bus.closed
+
+
+def test_nobody_waits_for_a_bus_that_takes_nothing(bus, caplog):
+    sender = Sender(lambda: bus, waiting=2)
+    sender.put(EVENT)
+    assert bus.asked.wait(10)
+    for _ in range(5):  # one is being sent, two wait, three are lost
+        sender.put(EVENT)
+    assert [one.getMessage() for one in caplog.records] == [
+        "the message bus does not take notifications: 2 wait, others are lost"
+    ]
+    assert not sender.flush(0.01)
+    bus.taking.set()
+    assert sender.flush(10)
+    sender.put(EVENT)
+    assert caplog.records[-1].getMessage() == (
+        "the message bus takes notifications again: 3 were lost"
+    )
+    sender.close()
+    assert len(bus.taken) == 4
+
+
+def test_bus_that_fails_is_logged_and_asked_again(bus, caplog):
+    bus.broken = True
+    bus.taking.set()
+    sender = Sender(lambda: bus)
+    sender.put(EVENT)
+    assert sender.flush(10)
+    assert [one.getMessage() for one in caplog.records] == ["a notification is not sent"]
+    bus.broken = False
+    sender.put(EVENT)
+    sender.close()
+    assert bus.taken == [EVENT]
+
+
+def test_bus_that_cannot_be_opened_is_opened_for_the_next_event(bus, caplog):
+    bus.taking.set()
+    tries = iter([OSError("not yet"), bus])
+
+    def opened():
+        if isinstance(found := next(tries), OSError):
+            raise found
+        return found
+
+    sender = Sender(opened)
+    sender.put(EVENT)
+    sender.put(EVENT)
+    sender.close()
+    assert len(bus.taken) == 1
+    assert len(caplog.records) == 1
+
+
+def test_who_ends_does_not_wait_for_ever(bus, caplog, monkeypatch):
+    monkeypatch.setattr(module, "GRACE", 0.01)
+    sender = Sender(lambda: bus)
+    sender.put(EVENT)
+    assert bus.asked.wait(10)
+    sender.put(EVENT)
+    sender.close()
+    assert "the message bus takes nothing" in caplog.text
+
+
+def test_sender_that_was_never_used_has_nothing_to_close():
+    Sender(lambda: pytest.fail("opened for nothing")).close()
+
+
+def test_what_waits_is_sent_when_the_process_ends(tmp_path):
+    """In a child that multiprocessing started, as a server's worker is."""
+    path = tmp_path / "sent"
+    process = PROCESSES.Process(target=_put_and_end, args=(path,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    assert path.read_text() == "start\n" * 3
+
+
+class _File:
+    def __init__(self, path) -> None:
+        self._path = path
+
+    def send(self, event: Event) -> None:
+        with self._path.open("a") as file:
+            file.write(f"{event.phase}\n")
+
+    def close(self) -> None:
+        pass
+
+
+def _put_and_end(path) -> None:
+    sender = Sender(lambda: _File(path))
+    for _ in range(3):
+        sender.put(EVENT)
+
+
+def test_child_that_is_forked_leaves_its_parents_sender_alone():
+    process = PROCESSES.Process(target=_fork_and_close)
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+
+
+def _fork_and_close() -> None:
+    bus = Slow()
+    bus.taking.set()
+    sender = Sender(lambda: bus)
+    sender.put(EVENT)
+    assert sender.flush(10)
+    child = os.fork()
+    if child == 0:
+        sender.close()  # nobody here could ever take what it puts
+        os._exit(0 if sender.flush(0) and not bus.closed else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    sender.close()
+    assert bus.closed

@@ -1,0 +1,197 @@
+"""The sample cloud is what the demo says of it, and is the same every time."""
+
+from collections import Counter, defaultdict
+from datetime import datetime
+
+import pytest
+from sqlalchemy import func, select
+
+from placement_sched.db.tables import allocations as allocation_rows
+from placement_sched.db.tables import inventories as inventory_rows
+from placement_sched.operations.demo.run import load
+from placement_sched.operations.demo.sample_cloud import (
+    DISABLED_HOST,
+    DISABLED_REASON,
+    FULL_RACK,
+    GPU_TRAIT,
+    SILENCE,
+    SILENT_HOST,
+    WINDOWS_TRAIT,
+    ZONES,
+    sample_cloud,
+    uuid_of,
+)
+from placement_sched.store.compute import host_aggregates, instances, services
+from placement_sched.store.placement import (
+    aggregates,
+    allocations,
+    inventories,
+    resource_providers,
+    traits,
+)
+
+NOW = datetime(2026, 1, 1, 12, 0, 0)
+
+
+@pytest.fixture
+def loaded(database, settings):
+    """The sample cloud in the database."""
+    cloud = sample_cloud(NOW)
+    database.write(lambda connection: load(connection, cloud, settings, NOW))
+    return cloud
+
+
+def names(cloud, part):
+    return {report["host"] for report in cloud["hosts"] if part in report["host"]}
+
+
+def carriers_of(cloud, trait):
+    return {report["host"] for report in cloud["hosts"] if trait in report["traits"]}
+
+
+def hosts_of(cloud, aggregate):
+    (found,) = [one["hosts"] for one in cloud["aggregates"] if one["name"] == aggregate]
+    return set(found)
+
+
+def test_it_is_the_same_every_time():
+    assert sample_cloud(NOW) == sample_cloud(NOW)
+
+
+def test_it_has_a_hundred_hosts_in_each_zone():
+    cloud = sample_cloud(NOW)
+    assert {zone: len(hosts_of(cloud, zone)) for zone in ZONES} == dict.fromkeys(ZONES, 100)
+    assert len({report["host"] for report in cloud["hosts"]}) == 300
+
+
+def test_only_licensed_hosts_have_the_windows_trait_and_are_in_its_aggregate():
+    cloud = sample_cloud(NOW)
+    carriers = carriers_of(cloud, WINDOWS_TRAIT)
+    assert carriers == hosts_of(cloud, "licensed-windows") == names(cloud, "-win")
+    assert len(carriers) == 36
+
+
+def test_only_gpu_hosts_have_virtual_gpus_their_trait_and_their_aggregate():
+    cloud = sample_cloud(NOW)
+    carriers = carriers_of(cloud, GPU_TRAIT)
+    with_vgpus = {report["host"] for report in cloud["hosts"] if "inventories" in report}
+    assert carriers == hosts_of(cloud, "gpu") == with_vgpus == names(cloud, "-gpu")
+
+
+def test_each_host_has_one_kind_of_disk_or_is_of_no_kind():
+    kinds = Counter(
+        tuple(name for name in report["traits"] if name.startswith("STORAGE_DISK"))
+        for report in sample_cloud(NOW)["hosts"]
+    )
+    assert kinds == {("STORAGE_DISK_SSD",): 204, ("STORAGE_DISK_HDD",): 96}
+
+
+def test_only_the_silent_host_has_not_been_heard_of_now():
+    seen = {report["host"]: report["last_seen_up"] for report in sample_cloud(NOW)["hosts"]}
+    assert seen.pop(SILENT_HOST) == f"{(NOW - SILENCE).isoformat()}Z"
+    assert set(seen.values()) == {f"{NOW.isoformat()}Z"}
+
+
+def test_what_hosts_report_is_what_runs_on_them():
+    cloud = sample_cloud(NOW)
+    used = defaultdict(Counter)
+    for one in cloud["instances"]:
+        used[one["host"]].update(one["allocations"][one["host"]])
+        used[one["host"]]["instances"] += 1
+    for report in cloud["hosts"]:
+        on_host = used[report["host"]]
+        assert report["vcpus_used"] == on_host["VCPU"]
+        assert report["memory_mb_used"] - report["reserved"]["MEMORY_MB"] == on_host["MEMORY_MB"]
+        assert report["local_gb_used"] == on_host["DISK_GB"]
+        assert report["stats"]["num_instances"] == on_host["instances"]
+
+
+def test_only_the_full_rack_has_no_memory_left():
+    cloud = sample_cloud(NOW)
+    full = {
+        report["host"]
+        for report in cloud["hosts"]
+        if report["memory_mb_used"] == report["memory_mb"]
+    }
+    assert full == names(cloud, FULL_RACK)
+    assert len(full) == 16
+
+
+def test_loading_gives_every_provider_what_the_cloud_says(loaded, database):
+    with database.read() as connection:
+        host = "az1-r07-gpu01"
+        provider = resource_providers.by_uuid(connection, uuid_of(host))
+        amounts = {
+            one.resource_class: one.total
+            for one in inventories.of_provider(connection, provider.id)
+        }
+        carried = {one.name for one in traits.of_provider(connection, provider.id)}
+        member_of = set(aggregates.of_provider(connection, provider.id))
+    assert provider.name == host
+    assert amounts == {"VCPU": 80, "MEMORY_MB": 524_288, "DISK_GB": 3_840, "VGPU": 8}
+    (report,) = [report for report in loaded["hosts"] if report["host"] == host]
+    assert carried == set(report["traits"])
+    assert member_of == {uuid_of("az1"), uuid_of("gpu")}
+
+
+def test_loading_disables_the_one_host_on_its_provider_too(loaded, database):
+    with database.read() as connection:
+        disabled = [
+            service
+            for service in services.by_hosts(
+                connection, [report["host"] for report in loaded["hosts"]]
+            ).values()
+            if service.disabled
+        ]
+        provider = resource_providers.by_uuid(connection, uuid_of(DISABLED_HOST))
+        carried = {one.name for one in traits.of_provider(connection, provider.id)}
+    assert [(one.host, one.disabled_reason) for one in disabled] == [
+        (DISABLED_HOST, DISABLED_REASON)
+    ]
+    assert "COMPUTE_STATUS_DISABLED" in carried
+
+
+def test_loading_keeps_instances_and_what_they_hold(loaded, database):
+    uuids = [one["uuid"] for one in loaded["instances"]]
+    with database.read() as connection:
+        recorded = {one.uuid: one.host for one in instances.by_uuids(connection, uuids)}
+        held = defaultdict(dict)
+        for one in allocations.of_consumers(connection, uuids):
+            held[one.consumer.uuid][one.resource_class] = one.used
+    assert recorded == {one["uuid"]: one["host"] for one in loaded["instances"]}
+    assert held == {one["uuid"]: one["allocations"][one["host"]] for one in loaded["instances"]}
+
+
+def test_loading_makes_the_zones_and_the_reserved_aggregates(loaded, database):
+    with database.read() as connection:
+        found = {
+            connection_name: host_aggregates.by_id(
+                connection, host_aggregates.id_of_name(connection, connection_name)
+            )
+            for connection_name in (*ZONES, "licensed-windows", "gpu")
+        }
+    assert {name: dict(one.metadata) for name, one in found.items()} == {
+        **{zone: {"availability_zone": zone} for zone in ZONES},
+        "licensed-windows": {f"trait:{WINDOWS_TRAIT}": "required"},
+        "gpu": {f"trait:{GPU_TRAIT}": "required"},
+    }
+    assert {name: set(one.hosts) for name, one in found.items()} == {
+        one["name"]: set(one["hosts"]) for one in loaded["aggregates"]
+    }
+
+
+def test_nothing_is_over_allocated(loaded, database):
+    room = (inventory_rows.c.total - inventory_rows.c.reserved) * inventory_rows.c.allocation_ratio
+    used = (
+        select(func.sum(allocation_rows.c.used))
+        .where(
+            allocation_rows.c.resource_provider_id == inventory_rows.c.resource_provider_id,
+            allocation_rows.c.resource_class_id == inventory_rows.c.resource_class_id,
+        )
+        .scalar_subquery()
+    )
+    with database.read() as connection:
+        over = connection.scalar(select(func.count()).where(used > room))
+        rows = connection.scalar(select(func.count()).select_from(allocation_rows))
+    assert over == 0
+    assert rows > len(loaded["instances"])

@@ -1,0 +1,66 @@
+"""Names that stand for many."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_sched.operations.fleet.names import escape, expand, fill_in, fold
+from placement_sched.schemas.formats import DocumentError
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("cn1", ["cn1"]),
+        ("cn[1-3]", ["cn1", "cn2", "cn3"]),
+        ("cn[098-101]", ["cn098", "cn099", "cn100", "cn101"]),
+        ("cn[8-11]x", ["cn8x", "cn9x", "cn10x", "cn11x"]),
+        ("cn[1,3-4, 9]", ["cn1", "cn3", "cn4", "cn9"]),
+        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
+        (r"a\[1-2\]\\\{", ["a[1-2]\\{"]),
+        ("[5-5]", ["5"]),
+        ("x]y", ["x]y"]),
+    ],
+)
+def test_a_pattern_stands_for_names(pattern, names):
+    assert expand(pattern) == names
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["cn[", "cn[]", "cn[a-b]", "cn[3-1]", "cn[1-]", "cn[1-9999999]", "[1-2000][1-2000]", "cn\\"],
+)
+def test_a_wrong_pattern_is_refused(pattern):
+    with pytest.raises(DocumentError):
+        expand(pattern)
+
+
+@given(st.lists(st.text(alphabet="a1029[]{}\\-é", min_size=1, max_size=6), max_size=12))
+def test_names_folded_stand_for_the_same_names(names):
+    assert [name for pattern in fold(names) for name in expand(pattern)] == names
+
+
+@given(st.integers(0, 10**17), st.integers(1, 50), st.integers(1, 18))
+def test_numbers_that_rise_by_one_are_one_pattern(first, count, width):
+    names = [f"cn{number:0{width}}-x" for number in range(first, first + count)]
+    folded = fold(names)
+    assert [name for pattern in folded for name in expand(pattern)] == names
+    if len({len(name) for name in names}) == 1:
+        assert len(folded) == 1
+
+
+def test_the_name_of_the_root_is_filled_in_as_it_is():
+    assert expand(fill_in(r"{root}_gpu[0-1]\{", {"root": "cn[1]"})) == [
+        "cn[1]_gpu0{",
+        "cn[1]_gpu1{",
+    ]
+
+
+def test_other_names_in_braces_are_refused():
+    with pytest.raises(DocumentError):
+        fill_in("{host}", {"root": "cn1"})
+
+
+@given(st.text(min_size=1, max_size=20))
+def test_an_escaped_name_stands_for_itself(name):
+    assert expand(fill_in(escape(name), {"root": "r"})) == [name]

@@ -1,0 +1,123 @@
+"""YAML is read the one way in which it reads everywhere, and every fault has its place."""
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_sched.errors import Invalid
+from placement_sched.operations.fleet.dump import to_yaml
+from placement_sched.operations.fleet.yaml_file import YamlFile
+from placement_sched.schemas.formats import DocumentError
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("a: 1", {"a": 1}),
+        ("a: -0.5", {"a": -0.5}),
+        ("a: 010", {"a": "010"}),
+        ("a: 1_000", {"a": "1_000"}),
+        (f"a: {2**64 - 1}", {"a": 2**64 - 1}),
+        (f"a: {2**64}", {"a": str(2**64)}),
+        (f"a: {-(2**63) - 1}", {"a": str(-(2**63) - 1)}),
+        (f"a: {'1' * 5000}", {"a": "1" * 5000}),
+        ("a: !!bool ON", {"a": True}),
+        ("a: 1:30", {"a": "1:30"}),
+        ("a: 0x1F", {"a": "0x1F"}),
+        ("a: '1'", {"a": "1"}),
+        ("a: yes", {"a": True}),
+        ("a: Off", {"a": False}),
+        ("a: ~", {"a": None}),
+        ("a:", {"a": None}),
+        ("a: 2026-01-01T12:00:00", {"a": "2026-01-01T12:00:00"}),
+        ("1: x", {"1": "x"}),
+        ("a: &b {c: 1, d: 2}\ne: {<<: *b, d: 3}", {"a": {"c": 1, "d": 2}, "e": {"c": 1, "d": 3}}),
+        ("e: {<<: [{a: 1}, {a: 2, b: 3}]}", {"e": {"a": 1, "b": 3}}),
+        ("a: [1.0e+999, -1.0e+999]", {"a": ["1.0e+999", "-1.0e+999"]}),
+        ("", None),
+    ],
+)
+def test_yaml_is_read(text, data):
+    assert YamlFile(text, "f").data == data
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a: [1", "f:2:1"),
+        ("a: 1\na: 2", "f:2:1"),
+        ("a: !!python/object x", "f:1:4"),
+        ("a: !mine x", "f:1:4"),
+        ("a: !mine {b: 1}", "f:1:4"),
+        ("a: !!binary aaaa", "f:1:4"),
+        ("? [1]\n: 2", "f:1:3"),
+        ("a: &b [*b]", "f:1:4"),
+        ("a: {<<: 1}", "f:1:9"),
+        ("a: *b", "f:1:4"),
+        ("a: 1\n---\nb: 2", "f:2:1"),
+        ("a: 1\nb: !!bool maybe", "f:2:4"),
+        ('a: "x\\0"', "f:1:4"),
+        ('"a\\0": 1', "f:1:1"),
+        ("a: \x01", "f:1:4"),
+        ("é𝄞: 1\r\nbé: \x7f", "f:2:5"),
+        ("# a\u2028b: 1\nc: \ufffe", "f:3:4"),
+    ],
+)
+def test_wrong_yaml_is_refused_with_its_place(text, place):
+    with pytest.raises(Invalid) as message:
+        YamlFile(text, "f")
+    assert str(message.value).startswith(f"{place}: ")
+
+
+@pytest.mark.parametrize("text", ["a: " + "[" * 100_000, "- " * 100_000, "[" * 101 + "]" * 101])
+def test_what_is_nested_too_deeply_is_refused(text):
+    with pytest.raises(Invalid, match=r"f:1:[0-9]+: more than 100 levels deep"):
+        YamlFile(text, "f")
+
+
+def test_what_lies_deep_is_read():
+    assert YamlFile("[" * 100 + "]" * 100, "f").data
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        (("a",), "f:1:4"),
+        (("b", 1), "f:3:3"),
+        (("b", 1, "c"), "f:3:7"),
+        (("b", 1, "lacking"), "f:3:3"),
+        (("d", "x"), "f:4:13"),
+        (("e", "x"), "f:4:13"),
+        ((), "f:1:1"),
+        (("no", "such"), "f:1:1"),
+    ],
+)
+def test_a_fault_is_shown_where_the_value_stands(keys, place):
+    file = YamlFile("a: 1\nb: [1,\n  {c: 2}]\nd: &one {x: 3}\ne: {<<: *one}\n", "f")
+
+    def refuse(_):
+        raise DocumentError("wrong", *keys)
+
+    with pytest.raises(Invalid) as message:
+        file.read(refuse)
+    assert str(message.value).startswith(f"{place}: wrong")
+
+
+_TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**15), 10**15) | _TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(_TEXTS, _VALUES, max_size=4))
+def test_what_is_written_is_read_again(document):
+    assert YamlFile(to_yaml(document), "f").data == (document or {})
+
+
+def test_it_is_yaml_for_others_too():
+    assert yaml.safe_load(to_yaml({"hosts": [{"host": "cn1", "vcpus": 1}]})) == {
+        "hosts": [{"host": "cn1", "vcpus": 1}]
+    }

@@ -1,0 +1,65 @@
+"""A worker that has rehearsed answers its first request from what is kept."""
+
+from random import Random
+
+import pytest
+
+from placement_sched.candidates.summaries import Summaries
+from placement_sched.db.tables import resource_classes
+from placement_sched.db.transaction import Database
+from placement_sched.errors import Unavailable
+from placement_sched.operations.prepare import rehearse
+from tests.clouds import Cloud, Host, load, stock
+from tests.statements import counted
+
+
+@pytest.fixture
+def cloud(database):
+    amounts = stock("VCPU", 4) | stock("MEMORY_MB", 64) | stock("DISK_GB", 9)
+    load(database, Cloud(tuple(Host(f"cn{number}", amounts) for number in range(3))))
+
+
+def loading(statements):
+    """The statements that load the summaries of providers."""
+    return [one for one in statements if "inventories.total" in one.split("FROM")[0]]
+
+
+def test_what_is_rehearsed_is_kept(database, settings, cloud):
+    summaries = Summaries()
+    with counted(database) as first:
+        rehearse(database, summaries, settings, Random(1))
+    with counted(database) as second:
+        rehearse(database, summaries, settings, Random(1))
+    assert loading(first)
+    assert len(second) < len(first)
+
+
+def test_empty_cloud_is_rehearsed_as_well(database, settings):
+    with counted(database) as asked:
+        rehearse(database, Summaries(), settings, Random(1))
+    assert asked
+    assert not loading(asked)
+
+
+@pytest.mark.parametrize("name", ["VCPU", None], ids=["no such class", "too dear"])
+def test_a_question_that_is_refused_is_no_reason_not_to_start(
+    sqlite_database, sqlite_settings, name
+):
+    amounts = stock("VCPU", 4) | stock("MEMORY_MB", 64) | stock("DISK_GB", 9)
+    hosts = [Host(f"cn{number}", amounts) for number in range(30)]
+    load(sqlite_database, Cloud((*hosts, Host("child", {}, parent="cn0"))))
+    unknown = resource_classes.update().where(resource_classes.c.name == name).values(name="GONE")
+    sqlite_database.write(lambda connection: connection.execute(unknown))
+    options = sqlite_settings.overridden({"placement.allocation_candidates_budget": 100})
+    with counted(sqlite_database) as asked:
+        rehearse(sqlite_database, Summaries(), options, Random(1))
+    assert asked
+    assert not loading(asked)
+
+
+def test_a_database_that_is_away_is_told(settings):
+    away = settings.overridden(
+        {"placement_database.connection": "postgresql://nobody@127.0.0.1:1/none"}
+    )
+    with pytest.raises(Unavailable):
+        rehearse(Database(away), Summaries(), settings, Random(1))

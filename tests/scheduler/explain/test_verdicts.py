@@ -1,0 +1,248 @@
+"""explain of single hosts: the verdict on each, with all reasons, beside an unchanged run."""
+
+import pytest
+
+from placement_sched.operations import host_aggregates
+from tests.clouds import NOW, uuid_of
+from tests.placing import flavor, report, spec
+from tests.scheduler.test_explain import adopted as adopted  # noqa: PLC0414 - a fixture
+from tests.scheduler.test_select_destinations import explain
+from tests.statements import counted
+from tests.versions import LATEST_HEADERS
+
+OLD = "2020-01-01T00:00:00Z"
+
+
+@pytest.fixture
+def cloud(sqlite_app):
+    """Ten hosts that differ in memory, one of them silent, one with two nodes of other names."""
+    reports = [
+        report(f"cn{n}", memory_mb=16384 * n, **({"last_seen_up": OLD} if n == 5 else {}))
+        for n in range(1, 11)
+    ]
+    two = [report(f"bm{n}", host="ironic", hypervisor_hostname=f"bm{n}.cloud") for n in (1, 2)]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [*reports, *two])
+    return sqlite_app
+
+
+def verdicts(app, *hosts, request=None, **fields):
+    return explain(app, request or spec(), hosts=list(hosts), **fields)["verdicts"]
+
+
+def reasons(verdict) -> list[tuple[str, str, str]]:
+    return [(one["stage"], one["name"], one["reason"]) for one in verdict["reasons"]]
+
+
+def test_a_host_that_passed_has_its_rank_and_weight(cloud):
+    told = explain(cloud, spec())
+    order = [host["node"] for host in told["hosts"]]
+    (verdict,) = verdicts(cloud, "cn7")
+    assert verdict == {
+        "asked": "cn7",
+        "verdict": "passed",
+        "host": "cn7",
+        "node": "cn7",
+        "compute_node_uuid": uuid_of("cn7"),
+        "rank": order.index("cn7") + 1,
+        "of": len(order),
+        "weight": told["hosts"][order.index("cn7")]["weight"],
+        "reasons": [],
+        "did_you_mean": [],
+    }
+
+
+def test_without_hosts_there_are_no_verdicts(cloud):
+    assert "verdicts" not in explain(cloud, spec())
+    assert explain(cloud, spec(), hosts=[])["verdicts"] == []
+
+
+def test_a_host_is_told_every_reason_of_every_stage(cloud):
+    """The silent one lacks memory, too many CPUs are asked for, and the request ignores it."""
+    large = flavor(memory_mb=200000, vcpus=17)
+    (verdict,) = verdicts(cloud, "cn5", request=spec(flavor=large, ignore_hosts=["CN5"]))
+    assert verdict["verdict"] == "rejected"
+    stages = [(stage, name) for stage, name, _ in reasons(verdict)]
+    assert stages == [
+        ("allocation_candidates", "resources MEMORY_MB:200000"),
+        ("allocation_candidates", "resources VCPU:17"),
+        ("filters", "ignore_hosts"),
+        ("filters", "ComputeFilter"),
+    ]
+    assert reasons(verdict)[0][2] == "MEMORY_MB: 81920 free of 81920, 200000 asked"
+    assert reasons(verdict)[1][2] == "VCPU: at most 16 in one allocation (max_unit), 17 asked"
+    assert reasons(verdict)[3][2].startswith("no heartbeat for")
+
+
+def test_the_first_reason_is_the_runs_own_and_later_filters_are_asked_of_the_host_alone(cloud):
+    image = {"properties": {"hw_architecture": "aarch64"}}
+    request = spec(image=image)
+    first = next(
+        (stage, entry)
+        for stage in explain(cloud, request)["funnel"]["filters"]
+        for entry in stage["rejected"]
+        if entry["host"] == "cn5"
+    )
+    (verdict,) = verdicts(cloud, "cn5", request=request)
+    told = reasons(verdict)
+    assert told[0][1] == first[0]["name"] == "ComputeFilter"
+    assert [name for _, name, _ in told] == ["ComputeFilter", "ImagePropertiesFilter"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "nodes"),
+    [
+        ("ironic", ["bm1.cloud", "bm2.cloud"]),
+        ("bm2.cloud", ["bm2.cloud"]),
+        (uuid_of("bm1"), ["bm1.cloud"]),
+        (uuid_of("bm1").replace("-", "").upper(), ["bm1.cloud"]),
+    ],
+    ids=["host of two nodes", "node", "uuid", "uuid in another spelling"],
+)
+def test_a_host_is_found_by_each_of_its_names(cloud, asked, nodes):
+    told = explain(cloud, spec(), hosts=[asked])
+    assert [one["node"] for one in told["verdicts"]] == nodes
+    assert {one["asked"] for one in told["verdicts"]} == {asked}
+    assert sorted(host["node"] for host in told["hosts"]) == nodes
+
+
+def test_a_host_is_found_by_the_name_of_a_child_provider(cloud):
+    child = {"name": "cn3_gpu", "parent_provider_uuid": uuid_of("cn3")}
+    cloud.post_json("/placement/resource_providers", child, headers=LATEST_HEADERS)
+    (verdict,) = verdicts(cloud, "cn3_gpu")
+    assert (verdict["verdict"], verdict["node"]) == ("passed", "cn3")
+
+
+def test_unknown_hosts_are_told_with_near_names_in_the_order_asked(cloud):
+    told = verdicts(cloud, "cm7", "cn2", "mars")
+    assert [one["verdict"] for one in told] == ["unknown", "passed", "unknown"]
+    assert told[0]["did_you_mean"][0] == "cn7"
+    assert (told[0]["host"], told[0]["rank"], told[0]["reasons"]) == (None, None, [])
+    assert told[2]["did_you_mean"] == []
+
+
+def test_a_name_asked_twice_is_told_once(cloud):
+    assert len(verdicts(cloud, "cn2", "cn2")) == 1
+
+
+@pytest.mark.parametrize("child", [False, True], ids=["flat", "trees"])
+def test_a_host_that_a_limit_cut_is_told_so_and_judged_further(cloud, child):
+    if child:
+        body = {"name": "pci", "parent_provider_uuid": uuid_of("cn1")}
+        cloud.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
+    overrides = {"scheduler.max_placement_results": 2}
+    told = explain(cloud, spec(), overrides=overrides, hosts=["cn5", "cn9"])
+    silent, cut = told["verdicts"]
+    ((stage, name, reason),) = reasons(cut)
+    assert (stage, name) == ("allocation_candidates", "limit 2")
+    assert "[scheduler] max_placement_results (set in overrides)" in reason
+    assert [one["name"] for one in silent["reasons"]] == ["limit 2", "ComputeFilter"]
+
+
+def test_a_host_that_was_not_drawn_is_told_so(cloud):
+    overrides = {
+        "scheduler.max_placement_results": 1,
+        "placement.randomize_allocation_candidates": True,
+    }
+    names = [f"cn{n}" for n in (1, 2, 3)]
+    told = explain(cloud, spec(), overrides=overrides, hosts=names)["verdicts"]
+    words = {one["reason"] for verdict in told for one in verdict["reasons"]}
+    assert any("drawn at random" in one for one in words)
+
+
+def test_a_disabled_host_is_told_with_the_operators_reason(cloud):
+    headers = {"OpenStack-API-Version": "compute 2.53"}
+    path = "/compute/v2.1/os-services"
+    (service,) = cloud.get(f"{path}?host=cn4", headers=headers).json["services"]
+    body = {"status": "disabled", "disabled_reason": "broken fan"}
+    cloud.put_json(f"{path}/{service['id']}", body, headers=headers)
+    (verdict,) = verdicts(cloud, "cn4")
+    told = reasons(verdict)
+    assert told[0][1] == "root_required !COMPUTE_STATUS_DISABLED"
+    assert "broken fan" in told[0][2]
+    assert told[1][1] == "ComputeFilter"
+
+
+def test_a_provider_without_a_report_is_rejected_as_no_compute_node(adopted):
+    (verdict,) = verdicts(adopted, "cmp2.cloud", request=spec(flavor=flavor(vcpus=9)))
+    assert (verdict["host"], verdict["compute_node_uuid"]) == ("cmp2.cloud", None)
+    assert [(one["stage"], one["name"]) for one in verdict["reasons"]] == [
+        ("allocation_candidates", "resources VCPU:9"),
+        ("filters", "compute_nodes"),
+    ]
+
+
+def test_a_request_filter_that_refuses_is_the_first_reason_and_the_rest_is_asked(cloud):
+    request = spec(availability_zone="mars", flavor=flavor(vcpus=17))
+    (verdict,) = verdicts(cloud, "cn5", request=request)
+    assert [(one["stage"], one["name"]) for one in verdict["reasons"]] == [
+        ("request_filters", "map_az_to_placement_aggregate"),
+        ("allocation_candidates", "resources VCPU:17"),
+        ("filters", "ComputeFilter"),
+    ]
+    (fit,) = verdicts(cloud, "cn9", request=spec(availability_zone="mars"))
+    assert [one["stage"] for one in fit["reasons"]] == ["request_filters"]
+
+
+def test_in_trees_a_host_is_told_each_constraint_that_none_of_its_providers_meets(cloud):
+    child = {"name": "pci", "parent_provider_uuid": uuid_of("cn1")}
+    cloud.post_json("/placement/resource_providers", child, headers=LATEST_HEADERS)
+    request = spec(flavor=flavor(memory_mb=20000, vcpus=17))
+    (verdict,) = verdicts(cloud, "cn1", request=request)
+    assert [one["name"] for one in verdict["reasons"]] == [
+        "resources MEMORY_MB:20000",
+        "resources VCPU:17",
+    ]
+
+
+def test_a_rebuild_asks_only_the_filters_of_a_rebuild(cloud):
+    image = {"properties": {"hw_architecture": "aarch64"}}
+    request = spec(image=image, scheduler_hints={"_nova_check_type": ["rebuild"]})
+    (verdict,) = verdicts(cloud, "cn5", request={**request, "force_hosts": ["cn6"]})
+    assert [one["name"] for one in verdict["reasons"]] == [
+        "requested_hosts",
+        "ImagePropertiesFilter",
+    ]
+
+
+def test_one_of_several_instances_that_all_passed_keeps_the_rank_of_the_first(cloud):
+    """What the first instances took is not counted against the verdict, as in the funnel."""
+    request = {key: value for key, value in spec().items() if key != "instance_uuids"}
+    request = {**request, "num_instances": 5, "flavor": flavor(memory_mb=16384)}
+    told = explain(cloud, request, hosts=["cn10"])
+    assert told["verdicts"][0]["rank"] == 1
+
+
+def test_the_run_is_the_same_with_and_without_hosts(cloud):
+    plain, asked = explain(cloud, spec()), explain(cloud, spec(), hosts=["cn5", "cn1"])
+    assert asked["selections"] == plain["selections"]
+    assert asked["outcome"] == plain["outcome"]
+
+
+def test_a_forced_host_is_judged_without_filters(cloud):
+    (verdict,) = verdicts(cloud, "cn5", request=spec(force_hosts=["cn6"]))
+    assert [one["name"] for one in verdict["reasons"]] == [
+        f"in_tree {uuid_of('cn6')}",
+        "requested_hosts",
+    ]
+
+
+def test_a_host_in_a_forbidden_aggregate_and_of_another_zone_has_both_reasons(cloud):
+    def make(connection):
+        zone = host_aggregates.create(connection, uuid_of("zone"), "zone", "az1", NOW)
+        host_aggregates.add_hosts(connection, zone.id, ["cn1"], NOW)
+
+    cloud.app.services.database.write(make)
+    (verdict,) = verdicts(cloud, "cn2", request=spec(availability_zone="az1"))
+    assert [one["name"].split()[0] for one in verdict["reasons"]] == ["member_of"]
+
+
+def test_verdicts_take_as_many_statements_for_ten_hosts_as_for_two(cloud):
+    def statements(number):
+        names = [f"cn{n}" for n in range(1, number + 1)]
+        request = spec(flavor=flavor(memory_mb=150000))
+        with counted(cloud.app.services.database) as seen:
+            explain(cloud, request, hosts=names)
+        return len(seen)
+
+    statements(9)
+    assert statements(2) == statements(9)

@@ -1,0 +1,235 @@
+"""Affinity by hints, subnet and server group, as nova 34 decides the same cases."""
+
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.scheduler.filters.affinity_filter import (
+    DifferentHostFilter,
+    GroupAffinityFilter,
+    GroupAntiAffinityFilter,
+    SameHostFilter,
+    ServerGroupAffinityFilter,
+    ServerGroupAntiAffinityFilter,
+    SimpleCIDRAffinityFilter,
+)
+from tests.conftest import make_settings
+from tests.placing import hosts_of, instance, report, spec
+from tests.scheduler.states import a_host, a_spec, instances_on, refusal_of
+
+HERE, TOO, ELSEWHERE, NEW = map(instance, (1, 2, 3, 4))
+SELECT = "/scheduler/v1/select_destinations"
+
+
+@pytest.mark.parametrize(
+    ("kind", "once"),
+    [
+        (DifferentHostFilter, True),
+        (SameHostFilter, True),
+        (SimpleCIDRAffinityFilter, True),
+        (ServerGroupAffinityFilter, False),
+        (ServerGroupAntiAffinityFilter, False),
+        (GroupAffinityFilter, False),
+        (GroupAntiAffinityFilter, False),
+    ],
+)
+def test_hints_are_looked_at_once_per_request_and_groups_for_every_instance(kind, once):
+    assert kind().run_filter_for_index(1) is not once
+
+
+def by_hint(kind, name, hint):
+    host = a_host(instances=instances_on("cn1", HERE, TOO))
+    return refusal_of(kind(), host, a_spec(scheduler_hints={} if hint is None else {name: hint}))
+
+
+@pytest.mark.parametrize("hint", [None, [], ELSEWHERE, [ELSEWHERE], "no uuid"], ids=str)
+def test_host_without_the_instances_of_different_host_passes(hint):
+    assert by_hint(DifferentHostFilter, "different_host", hint) is None
+
+
+@pytest.mark.parametrize(
+    ("hint", "named"),
+    [
+        (HERE, HERE),
+        ([ELSEWHERE, HERE], HERE),
+        ([TOO, HERE], f"{HERE}, {TOO}"),
+        (HERE.upper(), HERE),
+    ],
+    ids=str,
+)
+def test_host_of_one_of_different_host_is_refused_with_those_it_has(hint, named):
+    found = by_hint(DifferentHostFilter, "different_host", hint)
+    assert found == f"different_host: {named} is here"
+
+
+@pytest.mark.parametrize("hint", [None, [], HERE, [ELSEWHERE, HERE], HERE.upper()], ids=str)
+def test_host_of_one_of_the_instances_of_same_host_passes(hint):
+    assert by_hint(SameHostFilter, "same_host", hint) is None
+
+
+@pytest.mark.parametrize(
+    ("hint", "named"), [(ELSEWHERE, ELSEWHERE), (["x", ELSEWHERE], f"x, {ELSEWHERE}")], ids=str
+)
+def test_host_of_none_of_same_host_is_refused_with_them(hint, named):
+    assert by_hint(SameHostFilter, "same_host", hint) == f"same_host: none of {named} is here"
+
+
+def by_address(host_ip, **hints):
+    plugin, asked = SimpleCIDRAffinityFilter(), a_spec(scheduler_hints=hints)
+    plugin.check(asked)
+    return refusal_of(plugin, a_host(host_ip=host_ip), asked)
+
+
+@pytest.mark.parametrize(
+    ("host_ip", "hints"),
+    [
+        ("10.8.1.1", {}),
+        (None, {"cidr": "/30"}),
+        ("10.8.1.77", {"build_near_host_ip": "10.8.1.100"}),
+        ("10.8.1.77", {"build_near_host_ip": "10.8.2.100", "cidr": "/16"}),
+        ("10.8.1.77", {"build_near_host_ip": "10.8.1.76", "cidr": "30"}),
+        ("10.8.1.77", {"build_near_host_ip": ["0.0.0.0"], "cidr": ["/0"]}),
+        ("2001:db8::7", {"build_near_host_ip": "2001:db8::1", "cidr": "/64"}),
+    ],
+    ids=str,
+)
+def test_host_in_the_subnet_passes_and_any_without_the_hint(host_ip, hints):
+    assert by_address(host_ip, **hints) is None
+
+
+@pytest.mark.parametrize(
+    ("host_ip", "hints", "reason"),
+    [
+        (
+            "10.8.2.1",
+            {"build_near_host_ip": "10.8.1.100"},
+            "an address in 10.8.1.0/24 asked, 10.8.2.1 found",
+        ),
+        (
+            "10.8.1.1",
+            {"build_near_host_ip": "10.8.1.100", "cidr": "/30"},
+            "an address in 10.8.1.100/30 asked, 10.8.1.1 found",
+        ),
+        (
+            "10.8.1.1",
+            {"build_near_host_ip": "2001:db8::1", "cidr": "/64"},
+            "an address in 2001:db8::/64 asked, 10.8.1.1 found",
+        ),
+        (
+            None,
+            {"build_near_host_ip": "10.8.1.1"},
+            "an address in 10.8.1.0/24 asked, the host reports none",
+        ),
+    ],
+    ids=str,
+)
+def test_host_outside_the_subnet_is_refused_with_both(host_ip, hints, reason):
+    assert by_address(host_ip, **hints) == reason
+
+
+@pytest.mark.parametrize(
+    ("hints", "told"),
+    [
+        (
+            {"build_near_host_ip": "cn1"},
+            "'cn1' is not an address .*scheduler_hints.build_near_host_ip",
+        ),
+        ({"build_near_host_ip": "10.0.0.1", "cidr": "/33"}, "'/33' is not a prefix .*hints.cidr"),
+        ({"build_near_host_ip": "10.0.0.1", "cidr": "/x"}, "'/x' is not a prefix .*hints.cidr"),
+        ({"build_near_host_ip": ["10.0.0.1", "10.0.0.2"]}, "one value is expected .*near_host_ip"),
+        ({"build_near_host_ip": "10.0.0.1", "cidr": ["/1", "/2"]}, "one value is expected .*cidr"),
+    ],
+    ids=str,
+)
+def test_hints_that_cannot_be_are_told_with_their_place(hints, told):
+    with pytest.raises(Invalid, match=told):
+        by_address("10.0.0.1", **hints)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        None,
+        {"policy": "affinity"},
+        {"policy": "affinity", "hosts": ["cn1"]},
+        {"policy": "affinity", "hosts": ["cn2", "cn1"]},
+        {"policy": "anti-affinity", "hosts": ["cn2"]},
+        {"policy": "soft-affinity", "hosts": ["cn2"]},
+    ],
+    ids=str,
+)
+def test_host_of_the_group_passes_and_any_while_it_is_nowhere(group):
+    assert refusal_of(ServerGroupAffinityFilter(), a_host(), a_spec(instance_group=group)) is None
+
+
+@pytest.mark.parametrize(
+    ("hosts", "named"), [(["cn2"], "cn2"), (["cn9", "CN1"], "CN1, cn9")], ids=str
+)
+def test_host_without_members_is_refused_with_those_that_have_some(hosts, named):
+    asked = a_spec(instance_group={"policy": "affinity", "hosts": hosts})
+    found = refusal_of(ServerGroupAffinityFilter(), a_host(), asked)
+    assert found == f"the server group is on {named}"
+
+
+def apart(group, *, uuid=NEW):
+    host = a_host(instances=instances_on("cn1", HERE, TOO))
+    asked = a_spec(instance_group=group, instance_uuids=[uuid])
+    return refusal_of(ServerGroupAntiAffinityFilter(), host, asked)
+
+
+def group(*members, policy="anti-affinity", hosts=(), **rules):
+    return {"policy": policy, "members": list(members), "hosts": list(hosts), "rules": rules}
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        None,
+        group(),
+        group(ELSEWHERE),
+        group(HERE, policy="affinity"),
+        group(HERE, policy="soft-anti-affinity"),
+        group(HERE, ELSEWHERE, max_server_per_host=2),
+        group(HERE, TOO, max_server_per_host=3),
+        group(ELSEWHERE, hosts=["cn2"]),
+    ],
+    ids=str,
+)
+def test_host_with_fewer_members_than_it_may_have_passes(described):
+    assert apart(described) is None
+
+
+@pytest.mark.parametrize(
+    ("described", "reason"),
+    [
+        (group(HERE), "1 member of the server group here, 1 allowed"),
+        (group(HERE.upper()), "1 member of the server group here, 1 allowed"),
+        (group(HERE, TOO, ELSEWHERE), "2 members of the server group here, 1 allowed"),
+        (group(HERE, TOO, max_server_per_host=2), "2 members of the server group here, 2 allowed"),
+    ],
+    ids=str,
+)
+def test_host_with_as_many_members_as_it_may_have_is_refused(described, reason):
+    assert apart(described) == reason
+
+
+def test_host_that_a_described_group_names_has_a_member_though_none_is_recorded():
+    assert apart(group(ELSEWHERE, hosts=["cn1"])) is not None
+    assert apart(group(ELSEWHERE, hosts=["cn1"], max_server_per_host=2)) is None
+
+
+def test_instance_may_stay_on_its_host():
+    assert apart(group(HERE, TOO), uuid=HERE) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy", "chosen"),
+    [(GroupAffinityFilter, "affinity", "cn2"), (GroupAntiAffinityFilter, "anti-affinity", "cn1")],
+)
+def test_files_of_icehouse_enable_it_by_its_name(make_app, sqlite_url, kind, policy, chosen):
+    enabled = [kind.__name__]
+    app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=enabled))
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    record = {"host": "cn2", "node": "cn2", "flavor": {"name": "f"}}
+    app.put_json(f"/scheduler/v1/instances/{HERE}", record)
+    body = spec(TOO, instance_group={"policy": policy, "members": [HERE], "hosts": ["cn2"]})
+    assert hosts_of(app.post_json(SELECT, {"request_spec": body}).json) == [chosen]

@@ -1,0 +1,229 @@
+"""The run of the request filters, and what each of them may return."""
+
+import sys
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from placement_sched.errors import Invalid, PluginFailed, Unavailable
+from placement_sched.model.requested import RequestLevelParams
+from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.narrowing import check_outcome, check_request, narrow
+from placement_sched.scheduler.request_filters import (
+    BaseRequestFilter,
+    Outcome,
+    confined,
+    forbidding,
+    kept_out,
+    requiring,
+)
+from tests.scheduler.states import a_spec, aggregates
+
+AGGREGATES = [str(UUID(int=number)) for number in (1, 2)]
+PLAIN = a_spec()
+SPEC = a_spec(
+    request_level_params={"root_required": ["CUSTOM_A"], "root_forbidden": ["CUSTOM_B"]},
+    requested_destination={"aggregates": AGGREGATES, "forbidden_aggregates": [str(UUID(int=3))]},
+)
+
+
+def params(**changes):
+    return Outcome(
+        replace(SPEC, request_level_params=replace(SPEC.request_level_params, **changes))
+    )
+
+
+def destination(**changes):
+    return Outcome(replace(SPEC, requested_destination=replace(SPEC.destination, **changes)))
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        None,
+        Refusal("no"),
+        Outcome(SPEC),
+        Outcome(SPEC, {"found": ["x"], "how": {"many": 2}}),
+        requiring(SPEC, "CUSTOM_C"),
+        forbidding(SPEC, "CUSTOM_C"),
+        confined(SPEC, AGGREGATES),
+        kept_out(SPEC, AGGREGATES),
+    ],
+    ids=range(8),
+)
+def test_narrower_request_refusal_and_none_are_outcomes(outcome):
+    check_outcome(SPEC, outcome)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (True, "apply returned bool"),
+        ("no", "apply returned str"),
+        (SPEC, "apply returned RequestSpec"),
+        (Outcome(None), "spec is NoneType, no RequestSpec"),
+        (Outcome(SPEC, None), None),
+        (Outcome(SPEC, [1]), None),
+        (Outcome(SPEC, {1: 2}), None),
+        (Outcome(SPEC, {"x": object()}), None),
+        (Refusal(None), "a refusal's reason is a text, not None"),
+        (Refusal(""), "a refusal's reason is a text"),
+        (Outcome(replace(SPEC, request_level_params=None)), "request_level_params became NoneType"),
+        (Outcome(replace(SPEC, flavor=None)), "flavor became NoneType"),
+        (Outcome(replace(SPEC, scheduler_hints=None)), "scheduler_hints became NoneType"),
+        (Outcome(replace(SPEC, num_instances=5)), "may not change num_instances"),
+        (params(root_required=SPEC.root_required | {5}), "5 is not the name of a trait"),
+        (confined(SPEC, ["not-a-uuid"]), "badly formed"),
+        (confined(SPEC, []), "badly formed"),
+        (kept_out(SPEC, ["zz"]), "badly formed"),
+        (params(root_required=frozenset()), "became wider: CUSTOM_A"),
+        (params(root_forbidden=frozenset()), "became wider: CUSTOM_B"),
+        (destination(aggregates=SPEC.destination.aggregates[:1]), f"wider: {AGGREGATES[1]}"),
+        (destination(forbidden_aggregates=()), f"became wider: {UUID(int=3)}"),
+    ],
+    ids=range(22),
+)
+def test_anything_else_is_the_filters_fault(outcome, told):
+    with pytest.raises((TypeError, ValueError), match=told):
+        check_outcome(SPEC, outcome)
+
+
+class Cloud:
+    def host_aggregates(self):
+        return aggregates({"ssd": "true"})
+
+
+class Confines(BaseRequestFilter):
+    name = "confines"
+
+    def enabled(self, _settings):
+        return True
+
+    def apply(self, spec, world):
+        uuids = [aggregate.uuid for aggregate in world.host_aggregates()]
+        return Outcome(spec.for_instance("x"), {"aggregates": uuids})
+
+
+class Off(Confines):
+    name = "off"
+
+    def enabled(self, _settings):
+        return False
+
+
+class Passive(Confines):
+    name = ""
+
+    def apply(self, _spec, _world):
+        return None
+
+
+class No(Confines):
+    name = "no"
+
+    def apply(self, _spec, _world):
+        return Refusal("never")
+
+
+def test_request_is_narrowed_by_those_that_apply():
+    run = narrow([Confines(), Off(), Passive()], PLAIN, Cloud())
+    assert run.spec.instance_uuid == "x"
+    assert run.refusal is None
+    assert [(each.name, each.applied) for each in run.reports] == [
+        ("confines", True),
+        ("off", False),
+        ("Passive", False),
+    ]
+    assert run.reports[0].changes == {"aggregates": [aggregates({})[0].uuid]}
+    assert run.reports[0].elapsed_ms > 0
+    assert PLAIN.instance_uuid is None
+
+
+def test_refusal_stands_and_later_filters_narrow_all_the_same():
+    class Never(No):
+        name = "never"
+
+        def apply(self, _spec, _world):
+            return Refusal("nor this")
+
+    run = narrow([Confines(), No(), Confines(), Never()], PLAIN, Cloud())
+    assert run.refusal == Refusal("never")
+    assert [report.name for report in run.reports] == ["confines", "no", "confines", "never"]
+    assert [report.as_json().get("refusal") for report in run.reports] == [
+        None,
+        "never",
+        None,
+        "nor this",
+    ]
+    assert isinstance(run.spec, RequestSpec)
+    assert run.spec.instance_uuid == "x"
+
+
+def test_root_trait_that_a_filter_wants_and_the_request_forbids_is_refused_by_both():
+    class Wants(Confines):
+        name = "wants"
+
+        def apply(self, spec, _world):
+            return requiring(spec, "CUSTOM_A")
+
+    spec = replace(PLAIN, request_level_params=RequestLevelParams(root_forbidden={"CUSTOM_A"}))
+    both = "request filter wants and forbidden by .*request_level_params.root_forbidden"
+    with pytest.raises(Invalid, match=both):
+        narrow([Wants()], spec, Cloud())
+
+
+def test_request_filter_that_raises_is_named():
+    class Bad(Confines):
+        def apply(self, _spec, _world):
+            return 1 / 0
+
+    with pytest.raises(PluginFailed, match="Bad failed: ZeroDivisionError"):
+        narrow([Bad()], PLAIN, Cloud())
+
+
+@pytest.mark.parametrize("failure", [ConnectionError("gone"), Unavailable("locked")])
+def test_what_the_world_raises_is_not_the_filters_fault(failure):
+    class Lost:
+        def host_aggregates(self):
+            raise failure
+
+    with pytest.raises(type(failure), match=str(failure)):
+        narrow([Confines()], PLAIN, Lost())
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda _spec: 42, "apply returned int, no Outcome, Refusal or None"),
+        (lambda _spec: Outcome(None), "spec is NoneType, no RequestSpec"),
+        (lambda spec: Outcome(spec, {"x": {1}}), "TypeError"),
+        (lambda _spec: sys.exit(3), "SystemExit"),
+    ],
+    ids=["a number", "no request", "what JSON has not", "an exit"],
+)
+def test_request_filter_that_makes_nonsense_is_named(made, told):
+    class Bad(Confines):
+        def apply(self, spec, _world):
+            return made(spec)
+
+    with pytest.raises(PluginFailed, match=f"Bad failed: .*{told}"):
+        narrow([Bad()], PLAIN, Cloud())
+
+
+class Passes(BaseHostFilter):
+    def host_passes(self, _host, _spec):
+        return True
+
+
+class Breaks(Passes):
+    def check(self, _spec):
+        raise KeyError("early")
+
+
+def test_check_request_asks_every_filter_and_names_one_that_breaks():
+    check_request([Passes()], PLAIN)
+    with pytest.raises(PluginFailed, match="Breaks failed: KeyError: 'early'"):
+        check_request([Passes(), Breaks()], PLAIN)

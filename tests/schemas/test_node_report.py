@@ -1,0 +1,564 @@
+"""What a report may say, in which forms, and what holds for what it leaves out."""
+
+import json
+import math
+from datetime import datetime
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_sched.errors import Invalid
+from placement_sched.model.compute_node import ComputeNode, inventories_of, kept_part, node_of
+from placement_sched.model.naming import MONITOR_METRICS
+from placement_sched.model.placement.provider import MAX_INT, Inventory
+from placement_sched.schemas.node_report import Defaults, parse
+from tests.reports import NOW, a_report, node_uuid, without
+
+DEFAULTS = Defaults(now=NOW)
+CELL = {"id": 0, "cpuset": [3, 1, 2], "memory": 1024}
+
+
+def node(**changes) -> ComputeNode:
+    return parse(a_report(**changes), DEFAULTS).node
+
+
+def test_what_is_left_out_takes_the_defaults():
+    least = parse(without(a_report(), "local_gb"), DEFAULTS)
+    assert least.inventories is True
+    assert least.node == ComputeNode(
+        uuid=node_uuid(1),
+        host="cn1",
+        hypervisor_hostname="cn1",
+        cell_uuid=None,
+        version=0,
+        last_seen_up=NOW,
+        hypervisor_type="",
+        hypervisor_version=0,
+        host_ip=None,
+        cpu_info="{}",
+        supported_hv_specs=(),
+        vcpus=8,
+        vcpus_used=0,
+        memory_mb=16384,
+        memory_mb_used=0,
+        free_ram_mb=16384,
+        local_gb=0,
+        local_gb_used=0,
+        free_disk_gb=0,
+        disk_available_least=None,
+        cpu_allocation_ratio=4.0,
+        ram_allocation_ratio=1.0,
+        disk_allocation_ratio=1.0,
+        stats={},
+        metrics=(),
+        pci_device_pools=(),
+        numa_topology=None,
+        reserved={},
+    )
+
+
+def test_null_is_as_good_as_left_out_where_nova_has_nulls():
+    nullable = (
+        *("cell_uuid", "host_ip", "cpu_info", "supported_hv_specs", "disk_available_least"),
+        *("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio"),
+        *("stats", "metrics", "pci_device_pools", "numa_topology", "reserved", "last_seen_up"),
+    )
+    assert node(**dict.fromkeys(nullable)) == node()
+
+
+@pytest.mark.parametrize("nothing", [0, 0.0, None])
+def test_ratio_of_nothing_takes_the_default(nothing):
+    assert node(cpu_allocation_ratio=nothing).cpu_allocation_ratio == 4.0
+    assert node(ram_allocation_ratio=nothing).ram_allocation_ratio == 1.0
+    assert node(disk_allocation_ratio=nothing).disk_allocation_ratio == 1.0
+
+
+def test_given_ratio_wins():
+    assert node(cpu_allocation_ratio=16).cpu_allocation_ratio == 16.0
+
+
+def test_free_is_total_less_used():
+    used = node(memory_mb_used=384, local_gb_used=30)
+    assert (used.free_ram_mb, used.free_disk_gb) == (16000, 70)
+
+
+def test_given_free_is_kept_null_and_negative_too():
+    assert node(free_disk_gb=None).free_disk_gb is None
+    assert node(free_ram_mb=None).free_ram_mb is None
+    assert node(free_ram_mb=-5, free_disk_gb=7).free_ram_mb == -5
+    assert node(disk_available_least=-3).disk_available_least == -3
+
+
+def test_cpu_info_is_kept_as_a_json_string():
+    info = {"arch": "x86_64", "features": ["aes", "vmx"], "topology": {"cores": 4}}
+    assert json.loads(node(cpu_info=info).cpu_info) == info
+    assert node(cpu_info='{"arch":  "x86_64"}').cpu_info == '{"arch":  "x86_64"}'
+    assert node(cpu_info="").cpu_info == "{}"
+
+
+def test_hv_specs_take_nova_canonical_names():
+    specs = [["AMD64", "KVM", "hv"], ["i386", "xapi", "PV"], ["s390x", "qemu", "hvm"]]
+    assert node(supported_hv_specs=specs).supported_hv_specs == (
+        ("x86_64", "kvm", "hvm"),
+        ("i686", "xen", "xen"),
+        ("s390x", "qemu", "hvm"),
+    )
+
+
+def test_stats_are_kept_as_strings():
+    stats = {"num_instances": 3, "io_workload": "2", "a": 1.5, "b": True, "uptime": "1 day"}
+    assert node(stats=stats).stats == {
+        "num_instances": "3",
+        "io_workload": "2",
+        "a": "1.5",
+        "b": "True",
+        "uptime": "1 day",
+    }
+
+
+def test_metrics_are_whole_numbers_and_their_times_utc():
+    metric = {
+        "name": "cpu.user.percent",
+        "value": 17,
+        "source": "libvirt",
+        "timestamp": "2026-01-01T13:00:00.5+01:00",
+    }
+    assert node(metrics=[metric]).metrics == (metric | {"timestamp": "2026-01-01T12:00:00"},)
+
+
+#: What nova 34's MonitorMetricList.from_json makes of each.
+PERCENT = [
+    (0.0, 0), (0.25, 25), (0.999, 99), (1.0, 100), (2.5, 250), (-0.25, -25),
+    (0.29, 28), (0.57, 56), (0.58, 57), (0.3, 30), (17.0, 1700),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fraction", "percent"), PERCENT)
+@pytest.mark.parametrize("name", sorted(name for name in MONITOR_METRICS if "percent" in name))
+def test_fractions_of_percent_metrics_count_times_100_as_in_nova(name, fraction, percent):
+    (metric,) = node(metrics=[{"name": name, "value": fraction}]).metrics
+    assert metric["value"] == percent
+    assert type(metric["value"]) is int
+
+
+@pytest.mark.parametrize("value", [0, 1, 25, 100])
+def test_whole_percentages_are_percent_already_so_that_what_is_shown_may_be_reported(value):
+    shown = node(metrics=[{"name": "cpu.percent", "value": value}]).metrics
+    assert shown == ({"name": "cpu.percent", "value": value},)
+    assert node(metrics=[dict(shown[0])]).metrics == shown
+
+
+def test_metrics_are_read_as_nova_writes_them():
+    """As a nova-compute's column has them, decoded or not: to_list of nova's objects."""
+    stored = [
+        {
+            "name": "cpu.user.percent",
+            "timestamp": "2026-11-21T10:11:12.345678",
+            "source": "libvirt.LibvirtDriver",
+            "value": 0.25,
+        },
+        {
+            "name": "cpu.frequency",
+            "timestamp": "2026-11-21T10:11:12.345678",
+            "source": "libvirt.LibvirtDriver",
+            "value": 2400,
+        },
+        {
+            "name": "numa.membw.current",
+            "timestamp": "2026-11-21T10:11:12.345678",
+            "source": "acme.monitor",
+            "numa_membw_values": {"0": 10, "1": 43},
+        },
+    ]
+    made = node(metrics=stored)
+    assert [one["value"] for one in made.metrics[:2]] == [25, 2400]
+    by_node = made.reported_metrics[2]
+    assert by_node.numa_membw_values == {"0": 10, "1": 43}
+    assert not by_node.obj_attr_is_set("value")
+    assert made.reported_metrics[0].obj_attr_is_set("value")
+    assert {one["timestamp"] for one in made.metrics} == {"2026-11-21T10:11:12"}
+    assert node(metrics=[dict(one) for one in made.metrics]).metrics == made.metrics
+    assert node(metrics=json.dumps(stored)).metrics == made.metrics
+    assert node(metrics="").metrics == node(metrics="[]").metrics == ()
+
+
+def test_metric_may_have_a_value_and_values_by_numa_node():
+    metric = {"name": "numa.membw.max", "value": 53, "numa_membw_values": {"0": 10, "1": 43}}
+    assert node(metrics=[metric]).metrics == (metric,)
+    nothing = {"name": "numa.membw.max", "numa_membw_values": None}
+    assert node(metrics=[nothing]).metrics == (nothing,)
+
+
+def test_every_metric_of_nova_is_known():
+    metrics = [{"name": name, "value": 2**40} for name in sorted(MONITOR_METRICS)]
+    assert len(node(metrics=metrics).metrics) == 12
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        {"dev_type": "type-PF", "physical_network": None, "rev": 3},
+        {"tags": {"dev_type": "type-PF", "physical_network": None, "rev": "3"}},
+        {"dev_type": "type-PF", "tags": {"physical_network": None, "rev": 3}},
+    ],
+    ids=["beside", "gathered", "both"],
+)
+def test_pci_pool_has_its_tags_beside_its_keys(pool):
+    keys = {"vendor_id": "8086", "product_id": "1572", "count": 4}
+    assert node(pci_device_pools=[keys | pool]).pci_device_pools == (
+        {**keys, "numa_node": None, "dev_type": "type-PF", "physical_network": None, "rev": "3"},
+    )
+
+
+def nova_object(name: str, **data) -> dict:
+    return {
+        "nova_object.name": name,
+        "nova_object.namespace": "nova",
+        "nova_object.version": "1.0",
+        "nova_object.data": data,
+        "nova_object.changes": sorted(data),
+    }
+
+
+PLAIN_TOPOLOGY = {
+    "cells": [
+        {
+            "id": 0,
+            "cpuset": [1, 2, 3],
+            "pcpuset": [4, 5],
+            "memory": 1024,
+            "cpu_usage": 1,
+            "memory_usage": 512,
+            "pinned_cpus": [4],
+            "siblings": [[1, 2], [4, 5]],
+            "mempages": [{"size_kb": 4, "total": 100, "used": 5, "reserved": 0}],
+            "network_metadata": {"physnets": ["a", "b"], "tunneled": True},
+            "socket": 0,
+        }
+    ]
+}
+_CELL = PLAIN_TOPOLOGY["cells"][0]
+NOVA_TOPOLOGY = nova_object(
+    "NUMATopology",
+    cells=[
+        nova_object(
+            "NUMACell",
+            **{
+                **_CELL,
+                "mempages": [nova_object("NUMAPagesTopology", **_CELL["mempages"][0])],
+                "network_metadata": nova_object("NetworkMetadata", **_CELL["network_metadata"]),
+            },
+        )
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [PLAIN_TOPOLOGY, NOVA_TOPOLOGY, json.dumps(PLAIN_TOPOLOGY), json.dumps(NOVA_TOPOLOGY)],
+    ids=["plain", "nova", "plain string", "nova string"],
+)
+def test_numa_topology_is_the_same_from_every_form(form):
+    assert node(numa_topology=form).numa_topology == PLAIN_TOPOLOGY
+
+
+def test_numa_cell_is_made_whole():
+    cell = CELL | {"mempages": [{"size_kb": 4, "total": 9}]}
+    assert node(numa_topology={"cells": [cell]}).numa_topology == {
+        "cells": [
+            {
+                "id": 0,
+                "cpuset": [1, 2, 3],
+                "pcpuset": [],
+                "memory": 1024,
+                "cpu_usage": 0,
+                "memory_usage": 0,
+                "pinned_cpus": [],
+                "siblings": [],
+                "mempages": [{"size_kb": 4, "total": 9, "used": 0, "reserved": 0}],
+                "network_metadata": {"physnets": [], "tunneled": False},
+                "socket": None,
+            }
+        ]
+    }
+
+
+@pytest.mark.parametrize("nothing", [None, "null"])
+def test_numa_topology_may_be_null(nothing):
+    assert node(numa_topology=nothing).numa_topology is None
+
+
+def test_names_and_addresses_take_one_form():
+    found = node(
+        uuid=node_uuid(10).upper(), cell_uuid=node_uuid(11).replace("-", ""), host_ip="FE80::0:1"
+    )
+    assert (found.uuid, found.cell_uuid, found.host_ip) == (node_uuid(10), node_uuid(11), "fe80::1")
+
+
+def test_heartbeat_is_when_the_report_says():
+    assert node(last_seen_up="2025-12-31T23:00:00Z").last_seen_up == datetime(2025, 12, 31, 23)
+
+
+BAD = [
+    ("$", [], "not an object"),
+    ("$", without(a_report(), "uuid"), "'uuid' is required"),
+    ("$", without(a_report(), "host"), "'host' is required"),
+    ("$", without(a_report(), "hypervisor_hostname"), "required"),
+    ("$", without(a_report(), "vcpus"), "'vcpus' is required"),
+    ("$", without(a_report(), "memory_mb"), "'memory_mb' is required"),
+    ("$.vpcus", a_report(vpcus=8), "unknown"),
+    ("$.version", a_report(version=8), "unknown"),
+    ("$['free ram']", a_report(**{"free ram": 8}), "unknown"),
+    ("$.uuid", a_report(uuid="x"), "not a uuid"),
+    ("$.host", a_report(host=""), "0 characters"),
+    ("$.host", a_report(host=None), "not a string"),
+    ("$.host", a_report(host="a\x01"), "control"),
+    ("$.host", a_report(host="cn1 "), "blank"),
+    ("$.host", a_report(host="x" * 256), "256 characters"),
+    ("$.hypervisor_hostname", a_report(hypervisor_hostname="x" * 201), "201 characters"),
+    ("$.cell_uuid", a_report(cell_uuid="cell1"), "not a uuid"),
+    ("$.hypervisor_type", a_report(hypervisor_type=1), "not a string"),
+    ("$.hypervisor_version", a_report(hypervisor_version="2.0"), "not an integer"),
+    ("$.host_ip", a_report(host_ip="10.0.0.256"), "not an IP address"),
+    ("$.host_ip", a_report(host_ip=167772161), "not a string"),
+    ("$.vcpus", a_report(vcpus="8"), "not an integer"),
+    ("$.vcpus", a_report(vcpus=True), "not an integer"),
+    ("$.vcpus", a_report(vcpus=-1), "not within"),
+    ("$.vcpus", a_report(vcpus=MAX_INT + 1), "not within"),
+    ("$.vcpus", a_report(vcpus=None), "not an integer"),
+    ("$.memory_mb", a_report(memory_mb=1.5), "not an integer"),
+    ("$.local_gb_used", a_report(local_gb_used=-1), "not within"),
+    ("$.free_ram_mb", a_report(free_ram_mb="many"), "not an integer"),
+    ("$.cpu_allocation_ratio", a_report(cpu_allocation_ratio=-1.0), "not within"),
+    ("$.cpu_allocation_ratio", a_report(cpu_allocation_ratio="4"), "not a number"),
+    ("$.cpu_allocation_ratio", a_report(cpu_allocation_ratio=True), "not a number"),
+    ("$.ram_allocation_ratio", a_report(ram_allocation_ratio=1e39), "not within"),
+    ("$.cpu_info", a_report(cpu_info="?"), "not JSON"),
+    ("$.cpu_info", a_report(cpu_info="[]"), "not the JSON of an object"),
+    ("$.cpu_info", a_report(cpu_info='{"a": NaN}'), "not JSON"),
+    ("$.cpu_info", a_report(cpu_info='{"a": 1e999}'), "not JSON"),
+    ("$.cpu_info", a_report(cpu_info=["x"]), "not an object or a string"),
+    ("$.supported_hv_specs", a_report(supported_hv_specs="kvm"), "not a list"),
+    ("$.supported_hv_specs[0]", a_report(supported_hv_specs=[["x86_64", "kvm"]]), "2 items, not 3"),
+    (
+        "$.supported_hv_specs[1][0]",
+        a_report(supported_hv_specs=[["x86_64", "kvm", "hvm"], ["z80", "kvm", "hvm"]]),
+        "not one of",
+    ),
+    ("$.stats", a_report(stats=[]), "not an object"),
+    ("$.stats.a", a_report(stats={"a": {}}), "not a string"),
+    ("$.stats.a", a_report(stats={"a": None}), "not a string"),
+    ("$.stats.num_instances", a_report(stats={"num_instances": "some"}), "not an integer"),
+    ("$.stats.io_workload", a_report(stats={"io_workload": "9" * 20}), "not an integer"),
+    ("$.stats.failed_builds", a_report(stats={"failed_builds": -1}), "not within"),
+    ("$.metrics[0].name", a_report(metrics=[{"name": "heat", "value": 1}]), "not one of"),
+    ("$.metrics", a_report(metrics="cpu.percent"), "not JSON"),
+    ("$.metrics", a_report(metrics="{}"), "not a list"),
+    (
+        "$.metrics[0]",
+        a_report(metrics=[{"name": "cpu.percent"}]),
+        "'value' or 'numa_membw_values' is required",
+    ),
+    *(
+        ("$.metrics[0].value", a_report(metrics=[{"name": name, "value": value}]), "not an integer")
+        for name, value in [
+            ("cpu.frequency", 0.17),
+            ("numa.membw.max", 0.5),
+            ("cpu.percent", "0.17"),
+            ("cpu.percent", True),
+            ("cpu.percent", None),
+            ("cpu.percent", math.nan),
+            ("cpu.percent", math.inf),
+        ]
+    ),
+    *(
+        (
+            "$.metrics[0].value",
+            a_report(metrics=[{"name": "cpu.percent", "value": value}]),
+            "not within",
+        )
+        for value in (1e20, 1e308)
+    ),
+    (
+        "$.metrics[0].numa_membw_values",
+        a_report(metrics=[{"name": "numa.membw.max", "numa_membw_values": [1]}]),
+        "not an object",
+    ),
+    (
+        "$.metrics[0].numa_membw_values['0']",
+        a_report(metrics=[{"name": "numa.membw.max", "numa_membw_values": {"0": 1.5}}]),
+        "not an integer",
+    ),
+    (
+        "$.metrics[0].timestamp",
+        a_report(metrics=[{"name": "cpu.percent", "value": 1, "timestamp": "noon"}]),
+        "not an ISO 8601 time",
+    ),
+    (
+        "$.metrics[0].unit",
+        a_report(metrics=[{"name": "cpu.percent", "value": 1, "unit": "%"}]),
+        "unknown",
+    ),
+    ("$.pci_device_pools[0]", a_report(pci_device_pools=["gpu"]), "not an object"),
+    (
+        "$.pci_device_pools[0]",
+        a_report(pci_device_pools=[{"vendor_id": "1", "product_id": "2"}]),
+        "'count' is required",
+    ),
+    (
+        "$.pci_device_pools[0].count",
+        a_report(pci_device_pools=[{"vendor_id": "1", "product_id": "2", "count": "3"}]),
+        "not an integer",
+    ),
+    (
+        "$.pci_device_pools[0].a",
+        a_report(pci_device_pools=[{"vendor_id": "1", "product_id": "2", "count": 3, "a": []}]),
+        "not a string",
+    ),
+    (
+        "$.pci_device_pools[0].tags.count",
+        a_report(
+            pci_device_pools=[
+                {"vendor_id": "1", "product_id": "2", "count": 3, "tags": {"count": "3"}}
+            ]
+        ),
+        "already",
+    ),
+    ("$.numa_topology", a_report(numa_topology="{"), "not JSON"),
+    ("$.numa_topology", a_report(numa_topology={}), "'cells' is required"),
+    ("$.numa_topology.cells[0]", a_report(numa_topology={"cells": [{"id": 0}]}), "required"),
+    (
+        "$.numa_topology.cells[0].cpuset[1]",
+        a_report(numa_topology={"cells": [CELL | {"cpuset": [1, -1]}]}),
+        "not within",
+    ),
+    (
+        "$.numa_topology.cells[0].mempages[0].size_kb",
+        a_report(numa_topology={"cells": [CELL | {"mempages": [{"size_kb": 0, "total": 1}]}]}),
+        "not within",
+    ),
+    ("$.numa_topology.cells", a_report(numa_topology={"cells": [CELL, CELL]}), "same id"),
+    (
+        "$.numa_topology['nova_object.data'].cells[0].memory",
+        a_report(numa_topology=nova_object("NUMATopology", cells=[CELL | {"memory": "x"}])),
+        "not an integer",
+    ),
+    ("$.reserved.PCPU", a_report(reserved={"PCPU": 1}), "not one of VCPU, MEMORY_MB, DISK_GB"),
+    ("$.reserved.VCPU", a_report(reserved={"VCPU": -1}), "not within"),
+    ("$.reserved.VCPU", a_report(reserved={"VCPU": 9}), "more than vcpus has"),
+    ("$.last_seen_up", a_report(last_seen_up="now"), "ISO 8601"),
+    ("$.last_seen_up", a_report(last_seen_up=1767225600), "not a string"),
+    ("$.inventories", a_report(inventories="no"), "not a boolean"),
+]
+
+
+@pytest.mark.parametrize(("path", "document", "words"), BAD)
+def test_fault_is_refused_with_its_path(path, document, words):
+    with pytest.raises(Invalid) as fault:
+        parse(document, DEFAULTS)
+    assert fault.value.detail.endswith(f"(at {path})")
+    assert words in fault.value.detail
+    assert fault.value.code == "scheduler.bad_value"
+
+
+def test_path_begins_where_the_report_stands():
+    with pytest.raises(Invalid, match=r"\(at \$\[3\]\.vcpus\)"):
+        parse(a_report(vcpus="x"), DEFAULTS, "$[3]")
+
+
+def test_inventories_follow_totals_ratios_and_reserved():
+    found = inventories_of(
+        node(reserved={"MEMORY_MB": 512}, cpu_allocation_ratio=2, disk_allocation_ratio=1.5)
+    )
+    assert found == (
+        Inventory(resource_class="VCPU", total=8, max_unit=8, allocation_ratio=2.0),
+        Inventory(resource_class="MEMORY_MB", total=16384, reserved=512, max_unit=16384),
+        Inventory(resource_class="DISK_GB", total=100, max_unit=100, allocation_ratio=1.5),
+    )
+
+
+def test_class_of_which_there_is_none_gets_no_inventory():
+    assert [one.resource_class for one in inventories_of(node(local_gb=0))] == ["VCPU", "MEMORY_MB"]
+    assert inventories_of(node(vcpus=0, memory_mb=0, local_gb=0)) == ()
+
+
+AMOUNTS = st.integers(0, MAX_INT)
+REPORTS = st.fixed_dictionaries(
+    {
+        "uuid": st.uuids().map(str),
+        "host": st.from_regex(r"[a-z][a-z0-9.-]{0,30}", fullmatch=True),
+        "hypervisor_hostname": st.from_regex(r"[a-z][a-z0-9.-]{0,30}", fullmatch=True),
+        "vcpus": AMOUNTS,
+        "memory_mb": AMOUNTS,
+    },
+    optional={
+        "local_gb": AMOUNTS,
+        "memory_mb_used": AMOUNTS,
+        "free_disk_gb": st.none() | st.integers(-MAX_INT, MAX_INT),
+        "cpu_allocation_ratio": st.none() | st.floats(0, 1000),
+        "cpu_info": st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
+        "stats": st.dictionaries(
+            st.from_regex(r"x[a-z_]{1,8}", fullmatch=True), st.integers() | st.booleans()
+        ),
+        "supported_hv_specs": st.lists(st.just(["x86_64", "kvm", "hvm"]), max_size=2),
+        "pci_device_pools": st.lists(
+            st.fixed_dictionaries(
+                {
+                    "vendor_id": st.just("8086"),
+                    "product_id": st.just("1572"),
+                    "count": st.integers(0, 64),
+                    "tags": st.dictionaries(st.sampled_from("abc"), st.none() | st.just("t")),
+                }
+            ),
+            max_size=2,
+        ),
+        "numa_topology": st.none() | st.just({"cells": [CELL]}),
+        "last_seen_up": st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)).map(
+            datetime.isoformat
+        ),
+    },
+)
+
+
+@given(REPORTS)
+def test_what_is_kept_makes_the_same_node_again(document):
+    parsed = parse(document, DEFAULTS).node
+    kept = orjson.loads(orjson.dumps(kept_part(parsed)))
+    columns = {
+        key: getattr(parsed, key)
+        for key in (
+            "uuid",
+            "host",
+            "hypervisor_hostname",
+            "cell_uuid",
+            "version",
+            "last_seen_up",
+            "created_at",
+            "updated_at",
+        )
+    }
+    assert node_of(kept, **columns) == parsed
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+KEYS = sorted({"inventories", *a_report(), *kept_part(node()), "cell_uuid", "last_seen_up"})
+
+
+@given(st.sampled_from(KEYS), JUNK)
+def test_any_value_of_any_key_is_read_or_refused_at_its_path(key, value):
+    try:
+        kept = kept_part(parse(a_report(**{key: value}), DEFAULTS).node)
+    except Invalid as refused:
+        fault = refused.detail
+    else:
+        fault = ""
+        assert orjson.dumps(kept)
+    assert not fault or f"(at $.{key}" in fault

@@ -1,0 +1,122 @@
+"""Documents are read by their schema, and a wrong one is refused with the place of the error."""
+
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.schemas import formats, parts
+from placement_sched.schemas.fields import FLAVOR_ID, HOST, KEY, SYMBOL, ZONE
+from placement_sched.schemas.parts import NAME, a_list, a_mapping, an_object
+from placement_sched.schemas.reader import AS_GIVEN, Reader
+
+INTEGER = {"type": "integer", "minimum": 0, "maximum": 10}
+NUMBER = {"type": "number", "minimum": 0.0, "maximum": 10.0}
+
+
+def read(schema, value, path="$", **options):
+    return formats.read(Reader(schema, **options), value, path)
+
+
+def test_numbers_are_of_the_type_asked_for():
+    whole, number = read(INTEGER, 4.0), read(NUMBER, 4)
+    assert (whole, type(whole), number, type(number)) == (4, int, 4.0, float)
+
+
+def test_what_is_kept_as_given_is_not_converted():
+    assert str(
+        read({"type": "object", "properties": {"a": INTEGER}, AS_GIVEN: True}, {"a": 4.0})
+    ) == ("{'a': 4.0}")
+
+
+@pytest.mark.parametrize("value", [True, "1", 1.5, None, [], float("nan"), float("inf")])
+def test_other_values_are_not_integers(value):
+    with pytest.raises(Invalid, match="is not an integer"):
+        read(INTEGER, value)
+
+
+@pytest.mark.parametrize("value", [-1, 11])
+def test_integer_out_of_range_names_the_range(value):
+    with pytest.raises(Invalid, match="is not within 0 and 10"):
+        read(INTEGER, value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1])
+def test_number_is_finite_and_in_range(value):
+    with pytest.raises(Invalid, match=r"is not (within|a number)"):
+        read(NUMBER, value)
+
+
+@pytest.mark.parametrize("value", ["", " a", "a ", "a\x00b", "a\nb", "\ud800", "x" * 256, 1])
+def test_other_values_are_not_names(value):
+    with pytest.raises(Invalid):
+        read({**NAME, "format": "name"}, value)
+
+
+def test_error_has_its_path():
+    inner = an_object({"b c": a_mapping(NAME, a_list(INTEGER))})
+    nested = a_list(an_object({"a": inner}))
+    with pytest.raises(Invalid) as refused:
+        read(nested, [{}, {"a": {"b c": {"d": [1, "x"]}}}], "$.top")
+    assert refused.value.detail == "'x' is not an integer (at $.top[1].a['b c'].d[1])"
+
+
+def test_error_within_what_refers_to_itself_has_its_path():
+    tree = {"$ref": "#/$defs/tree"}
+    schema = {**tree, "$defs": {"tree": an_object({"n": INTEGER, "below": a_list(tree)})}}
+    assert read(schema, {"below": [{"n": 4.0}]}) == {"below": [{"n": 4}]}
+    with pytest.raises(Invalid, match=r"11 is not within 0 and 10 \(at \$\.below\[0\]\.n\)"):
+        read(schema, {"below": [{"n": 11}]})
+
+
+def test_long_value_is_shown_shortened():
+    with pytest.raises(Invalid) as refused:
+        read(INTEGER, "x" * 10_000)
+    assert len(refused.value.detail) < 200
+
+
+def test_unknown_key_is_named_by_path():
+    with pytest.raises(Invalid, match=r"the key is unknown \(at \$\.b\)"):
+        read(an_object({"a": parts.BOOLEAN}), {"a": True, "b": 1})
+
+
+def test_missing_key_is_named():
+    with pytest.raises(Invalid, match=r"'a' is required \(at \$\)"):
+        read(an_object({"a": parts.BOOLEAN}, "a"), {})
+
+
+def test_names_of_enumerations_may_have_aliases_and_either_case():
+    mode = {"type": "string", "format": "vm-mode"}
+    assert [read(mode, text) for text in ("XEN", "Pv", "hv")] == ["xen", "xen", "hvm"]
+    with pytest.raises(Invalid, match="'none' is not one of exe, hvm, uml, xen"):
+        read(mode, "none")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "what"),
+    [
+        (SYMBOL, "lower", "'lower' is not a valid name (A-Z, 0-9, _)"),
+        (HOST, "a b", "'a b' is not a valid host name (letters, digits, _ . -)"),
+        (ZONE, "a:b", "'a:b' has a colon, which no availability zone may have"),
+        (ZONE, " a", "' a' is not printable, or begins or ends with a blank"),
+        (FLAVOR_ID, " ", "' ' is not a valid id (letters, digits, _ . - and, inside, blanks)"),
+        (a_mapping(KEY, {}), {"/": 1}, "'/' is not a valid key (letters, digits, : _ . - and"),
+        ({"enum": ["a", None]}, "b", "'b' is not one of a"),
+        ({"type": ["object", "null"]}, 1, "1 is not an object"),
+        ({"exclusiveMinimum": 0}, 0, "0 is not greater than 0"),
+        (a_list({}, minItems=1, maxItems=1), [], "[] has 0 items, not 1"),
+        (a_list({}, minItems=2), [1], "[1] has 1 items, not at least 2"),
+        ({"pattern": "^x"}, "y", "'y' does not match ^x"),
+        ({"const": 1}, 2, "1 was expected"),
+    ],
+)
+def test_errors_say_what_is_expected(schema, value, what):
+    with pytest.raises(Invalid) as refused:
+        read(schema, value)
+    assert str(refused.value).startswith(what)
+
+
+def test_digits_are_text_where_only_text_may_be():
+    schema = an_object({"a": NAME, "b": a_list(NAME), "c": INTEGER, "d": {**NAME, AS_GIVEN: True}})
+    given = {"a": 1, "b": [2], "c": 3, "d": 4}
+    assert read(schema, given, digits_as_text=True) == {"a": "1", "b": ["2"], "c": 3, "d": "4"}
+    with pytest.raises(Invalid, match=r"True is not a string; quotes make it one \(at \$\.a\)"):
+        read(schema, {"a": True}, digits_as_text=True)

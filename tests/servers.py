@@ -1,0 +1,171 @@
+"""``placement-sched serve`` as its users run it: a process of its own, on a free port."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from tests import program as forked
+
+BIN = forked.PROGRAM.parent
+PROGRAM = forked.PROGRAM
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """This process's environment without an operator's own settings, and with ``variables``."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+    return {**kept, **variables}
+
+
+@dataclass
+class Server:
+    """A running server; ``startup`` is the line that announces it, ``log`` all that it prints."""
+
+    process: forked.Process
+    url: str
+    startup: str
+    log: Path
+
+    def get(self, path: str, token: str = "admin", **headers: str) -> tuple[int, dict, bytes]:
+        """Return status, headers and body of an answer."""
+        request = Request(self.url + path, headers={"X-Auth-Token": token, **headers})
+        return _answer(request)
+
+    def send(self, method: str, path: str, body: object, **more: str) -> tuple[int, Any]:
+        """Send JSON as the administrator; return the status and the answer, if there is one."""
+        headers = {"X-Auth-Token": "admin", "Content-Type": "application/json", **more}
+        data = None if body is None else json.dumps(body).encode()
+        status, _, text = _answer(Request(self.url + path, data, headers, method=method))
+        return status, json.loads(text or b"{}")
+
+    def post(self, path: str, body: object) -> tuple[int, Any]:
+        """Send JSON by POST."""
+        return self.send("POST", path, body)
+
+    def ask(self, method: str, path: str, body: Any = None, version: str | None = None) -> Any:
+        """Return the answer to a request that succeeds."""
+        headers = {} if version is None else {"OpenStack-API-Version": version}
+        status, answer = self.send(method, path, body, **headers)
+        assert status < 300, answer
+        return answer
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """End the server; return its exit status."""
+        self.process.send_signal(how)
+        return self.process.wait(timeout=30)
+
+    def wait_for(self, path: str, status: int, seconds: float = 30) -> None:
+        """Ask until the answer has this status."""
+        end = time.monotonic() + seconds
+        seen: object = None
+        while time.monotonic() < end:
+            try:
+                seen = self.get(path)[0]
+            except (URLError, OSError) as failure:
+                seen = failure
+            if seen == status:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"{path} is {seen}, not {status}; log: {self.log.read_text()}")
+
+
+@contextmanager
+def started(
+    *arguments: str | Path,
+    folder: Path,
+    log: Path | None = None,
+    ready: str | None = "/placement/",
+    variables: Mapping[str, str] | None = None,
+    program: Path | None = None,
+) -> Iterator[Server]:
+    """Give ``placement-sched serve`` with these arguments on a free port; stop it at the end.
+
+    It works in ``folder``, in the environment ``variables`` (default: :func:`environment`), and is
+    given once ``ready`` answers 200, if that is a path. It is forked (``tests/program.py``), or the
+    installed ``program``.
+    """
+    log = log or folder / "server.log"
+    command = ["serve", "--port", "0", *arguments]
+    env = environment() if variables is None else variables
+    with log.open("w") as output, Path(os.devnull).open() as nothing, ExitStack() as stack:
+        process = stack.enter_context(
+            forked.start(command, cwd=folder, env=env, streams=[nothing, output, output])
+            if program is None
+            else subprocess.Popen(
+                [program, *command],
+                stdin=nothing,
+                stdout=output,
+                stderr=output,
+                text=True,
+                cwd=folder,
+                env=env,
+            )
+        )
+        try:
+            line = _announcement(log, process)
+            server = Server(process, line.split()[2], line, log)
+            if ready is not None:
+                server.wait_for(ready, 200, 60)
+            yield server
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Callable[..., Server]]:
+    """Give a function that starts servers, each with its log in ``folder``; stop them all."""
+    with ExitStack() as stack:
+        numbers = iter(range(1000))
+
+        def serve(*arguments: str, ready: str | None = "/placement/", **variables: str) -> Server:
+            # A slow machine may take longer for a test than hosts may be silent.
+            known = environment(**{"OS_DEFAULT__SERVICE_DOWN_TIME": "86400", **variables})
+            log = folder / f"server{next(numbers)}.log"
+            return stack.enter_context(
+                started(*arguments, folder=folder, log=log, ready=ready, variables=known)
+            )
+
+        yield serve
+
+
+@contextmanager
+def serving_on(folder: Path, connection: str | None = None) -> Iterator[Server]:
+    """Give a server on the database ``connection``, or on an embedded one in ``folder``."""
+    config = folder / "placement.conf"
+    config.write_text(
+        # However slow the tests are, a host that reported stays up.
+        "[DEFAULT]\nservice_down_time = 86400\n[placement_database]\nsync_on_startup = true\n"
+        f"connection = {connection or f'sqlite:///{folder}/sched.db'}\n"
+    )
+    with started("--config-file", config, folder=folder) as server:
+        yield server
+
+
+def _announcement(log: Path, process: forked.Process) -> str:
+    end = time.monotonic() + 120  # the machine may be busy
+    while time.monotonic() < end:
+        lines = log.read_text().splitlines()
+        found = [line for line in lines if line.startswith("placement-sched serves ")]
+        if found:
+            return found[0]
+        if process.poll() is not None:
+            break
+        time.sleep(0.05)
+    raise AssertionError(f"the server did not start: {log.read_text()}")
+
+
+def _answer(request: Request) -> tuple[int, dict, bytes]:
+    try:
+        with urlopen(request, timeout=30) as answer:
+            return answer.status, dict(answer.headers), answer.read()
+    except HTTPError as refusal:
+        with refusal:
+            return refusal.code, dict(refusal.headers), refusal.read()

@@ -1,0 +1,52 @@
+"""Which metrics count and by how much, as [metrics] weight_setting says."""
+
+import logging
+
+import pytest
+
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import new_conf, read_files
+from placement_sched.settings.options.filter_scheduler import ratios
+
+
+@pytest.mark.parametrize(
+    ("items", "pairs"),
+    [
+        ([], ()),
+        (["cpu.percent=-1.0"], (("cpu.percent", -1.0),)),
+        (["b=2", "a = 1e3"], (("b", 2.0), ("a", 1000.0))),
+        (["a=1", "a=2"], (("a", 1.0), ("a", 2.0))),
+    ],
+)
+def test_setting_gives_names_and_ratios_in_the_order_written(items, pairs, caplog):
+    assert ratios(items) == pairs
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("bad", ["a", "a=", "=1", "a=x", "a=nan", "a=inf", "", "a=1=2"])
+def test_what_is_not_name_and_number_is_logged_and_ignored(bad, caplog):
+    with caplog.at_level(logging.WARNING):
+        assert ratios([bad, "b=1"]) == (("b", 1.0),)
+    (record,) = caplog.records
+    assert record.getMessage().endswith(f"ignored: {bad}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[metrics]\nweight_setting = a=1.0, b=-1.0\n",
+        "[metrics]\nmetrics_weight_setting = a=1.0, b=-1.0\n",
+        "[DEFAULT]\nmetrics_weight_setting = a=1.0, b=-1.0\n",
+    ],
+)
+def test_setting_has_the_name_of_the_founding_documents_too(text, tmp_path):
+    file = tmp_path / "nova.conf"
+    file.write_text(text)
+    settings = Settings.from_conf(read_files(new_conf(), [str(file)]))
+    assert settings.metrics.weight_setting == ["a=1.0", "b=-1.0"]
+
+
+def test_defaults_are_novas():
+    options = Settings.from_conf(read_files(new_conf())).metrics
+    assert (options.weight_multiplier, options.weight_setting) == (1.0, [])
+    assert (options.required, options.weight_of_unavailable) == (True, -10000.0)

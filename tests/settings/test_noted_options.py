@@ -1,0 +1,60 @@
+"""Options that modules of plugins register when they are imported."""
+
+import pytest
+from oslo_config import cfg
+
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import CONF, new_conf, noting_options
+from placement_sched.settings.in_effect import in_effect
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["ours", "oslo.config's own"])
+def test_what_is_registered_meanwhile_is_noted(ours):
+    group = "brought_to_ours" if ours else "brought_to_oslo"
+    with noting_options():
+        conf = CONF if ours else cfg.CONF
+        conf.register_opts([cfg.IntOpt("racks", default=3)], group)
+    conf.register_opts([cfg.IntOpt("later", default=3)], group)
+    noted = [option.dest for where, option in CONF.noted() if where == group]
+    assert noted == ["racks"]
+    fresh = new_conf()
+    CONF.register_noted(fresh)
+    CONF.register_noted(fresh)
+    assert fresh[group].racks == 3
+
+
+def test_what_a_failing_import_registered_is_noted_too():
+    def fail():
+        CONF.register_opts([cfg.IntOpt("failing", default=3)], "brought_by_failing")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError), noting_options():
+        fail()
+    assert "brought_by_failing" in [group for group, _ in CONF.noted()]
+
+
+def test_an_option_of_the_same_name_stays_ours():
+    with noting_options():
+        cfg.CONF.register_opts([cfg.FloatOpt("cpu_allocation_ratio", default=99.0)])
+    conf = new_conf()
+    ours = conf.cpu_allocation_ratio
+    CONF.register_noted(conf)
+    assert conf.cpu_allocation_ratio == ours != 99.0
+
+
+def test_oslo_configs_own_object_shows_the_settings_in_effect():
+    with noting_options():
+        cfg.CONF.register_opts([cfg.IntOpt("racks", default=3)], "brought_in_effect")
+    conf = new_conf()
+    CONF.register_noted(conf)
+    changed = Settings.from_conf(conf).overridden({"brought_in_effect.racks": 8})
+    with in_effect(changed):
+        assert cfg.CONF.brought_in_effect.racks == 8
+        assert cfg.CONF.scheduler.max_attempts == 3
+        with pytest.raises(cfg.NoSuchOptError):
+            _ = cfg.CONF.scheduler.no_such_option
+        with pytest.raises(cfg.NoSuchOptError):
+            _ = cfg.CONF.no_such_group
+    assert cfg.CONF.brought_in_effect.racks == 3
+    with pytest.raises(cfg.NoSuchOptError):
+        _ = cfg.CONF.scheduler

@@ -1,0 +1,391 @@
+"""nova.conf files of earlier releases work: their names of options, and what they name with them.
+
+The names are those of "Description of scheduler configuration options" in the OpenStack
+Configuration Reference of Icehouse to Newton, of nova's "Filter Scheduler" of Stein and Train, of
+its "Configuration Options" since Ocata, and of the blueprint multiple-scheduler-drivers.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from placement_sched.operations.config_check import check_files, check_settings
+from placement_sched.scheduler.loading import full_conf, list_opts, plugins_for, read_settings
+from placement_sched.scheduler.weights import all_weighers
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import new_conf, read_files
+from placement_sched.settings.options import GROUPS
+from placement_sched.settings.options.ignored import OF_NOVA
+from placement_sched.settings.opts import AliasedBoolOpt
+
+FILES = Path(__file__).parent / "old_files"
+
+FILTER = "filter_scheduler"
+#: Old group and name, what a file may say, group and name of today, and what that comes to.
+OLD = [
+    ("DEFAULT", "scheduler_driver", "chance_scheduler", "scheduler", "driver", "chance_scheduler"),
+    ("DEFAULT", "scheduler_max_attempts", "5", "scheduler", "max_attempts", 5),
+    (
+        "DEFAULT",
+        "scheduler_policy_overrides",
+        "cpu_allocation_ratio, ram_weight_multiplier",
+        "scheduler",
+        "policy_overrides",
+        ["cpu_allocation_ratio", "ram_weight_multiplier"],
+    ),
+    (
+        "DEFAULT",
+        "scheduler_policy_selection",
+        "AvailabilityZoneBasedSchedulerPolicyConfigurationSelection",
+        "scheduler",
+        "policy_selection",
+        ["AvailabilityZoneBasedSchedulerPolicyConfigurationSelection"],
+    ),
+    ("DEFAULT", "scheduler_driver_task_period", "90", "scheduler", "periodic_task_interval", 90),
+    ("scheduler", "driver_task_period", "90", "scheduler", "periodic_task_interval", 90),
+    (
+        "DEFAULT",
+        "scheduler_json_config_location",
+        "/etc/nova/scheduler.json",
+        "scheduler",
+        "json_config_location",
+        "/etc/nova/scheduler.json",
+    ),
+    (
+        "DEFAULT",
+        "scheduler_policy_overrides",
+        "cpu_allocation_ratio, enabled_filters",
+        "scheduler",
+        "policy_overrides",
+        ["cpu_allocation_ratio", "enabled_filters"],
+    ),
+    ("DEFAULT", "scheduler_policy_selection", "hint", "scheduler", "policy_selection", ["hint"]),
+    (
+        "DEFAULT",
+        "scheduler_available_filters",
+        "nova.scheduler.filters.standard_filters",
+        FILTER,
+        "available_filters",
+        ["nova.scheduler.filters.standard_filters"],
+    ),
+    (
+        "DEFAULT",
+        "scheduler_default_filters",
+        "RamFilter, ComputeFilter",
+        FILTER,
+        "enabled_filters",
+        ["RamFilter", "ComputeFilter"],
+    ),
+    (
+        "DEFAULT",
+        "scheduler_weight_classes",
+        "nova.scheduler.weights.ram.RAMWeigher",
+        FILTER,
+        "weight_classes",
+        ["nova.scheduler.weights.ram.RAMWeigher"],
+    ),
+    ("DEFAULT", "scheduler_host_subset_size", "3", FILTER, "host_subset_size", 3),
+    ("DEFAULT", "ram_weight_multiplier", "-1.5", FILTER, "ram_weight_multiplier", -1.5),
+    ("DEFAULT", "disk_weight_multiplier", "2", FILTER, "disk_weight_multiplier", 2.0),
+    ("DEFAULT", "io_ops_weight_multiplier", "-2", FILTER, "io_ops_weight_multiplier", -2.0),
+    (
+        "DEFAULT",
+        "soft_affinity_weight_multiplier",
+        "2",
+        FILTER,
+        "soft_affinity_weight_multiplier",
+        2.0,
+    ),
+    (
+        "DEFAULT",
+        "soft_anti_affinity_weight_multiplier",
+        "2",
+        FILTER,
+        "soft_anti_affinity_weight_multiplier",
+        2.0,
+    ),
+    ("DEFAULT", "max_io_ops_per_host", "6", FILTER, "max_io_ops_per_host", 6),
+    ("DEFAULT", "max_instances_per_host", "40", FILTER, "max_instances_per_host", 40),
+    ("DEFAULT", "isolated_images", "a, b", FILTER, "isolated_images", ["a", "b"]),
+    ("DEFAULT", "isolated_hosts", "cn1, cn2", FILTER, "isolated_hosts", ["cn1", "cn2"]),
+    (
+        "DEFAULT",
+        "restrict_isolated_hosts_to_isolated_images",
+        "false",
+        FILTER,
+        "restrict_isolated_hosts_to_isolated_images",
+        False,
+    ),
+    (
+        "DEFAULT",
+        "aggregate_image_properties_isolation_namespace",
+        "isolation",
+        FILTER,
+        "aggregate_image_properties_isolation_namespace",
+        "isolation",
+    ),
+    (
+        "DEFAULT",
+        "aggregate_image_properties_isolation_separator",
+        "_",
+        FILTER,
+        "aggregate_image_properties_isolation_separator",
+        "_",
+    ),
+    ("DEFAULT", "metrics_weight_setting", "a=1.0", "metrics", "weight_setting", ["a=1.0"]),
+    ("metrics", "metrics_weight_setting", "a=1.0", "metrics", "weight_setting", ["a=1.0"]),
+]
+each_name = pytest.mark.parametrize(
+    ("group", "name", "value", "new_group", "new_name", "comes_to"),
+    OLD,
+    ids=[f"[{row[0]}]{row[1]}" for row in OLD],
+)
+#: Names that were never others: group, name, what a file may say, and what that comes to.
+UNCHANGED = [
+    ("DEFAULT", "cpu_allocation_ratio", "16.0", 16.0),
+    ("DEFAULT", "ram_allocation_ratio", "1.5", 1.5),
+    ("DEFAULT", "disk_allocation_ratio", "1.0", 1.0),
+    ("DEFAULT", "initial_cpu_allocation_ratio", "16.0", 16.0),
+    ("DEFAULT", "default_availability_zone", "site1", "site1"),
+    ("DEFAULT", "internal_service_availability_zone", "inside", "inside"),
+    ("DEFAULT", "service_down_time", "90", 90),
+    ("scheduler", "max_placement_results", "500", 500),
+    ("scheduler", "limit_tenants_to_placement_aggregate", "true", True),
+    ("scheduler", "placement_aggregate_required_for_tenants", "true", True),
+    ("scheduler", "enable_isolated_aggregate_filtering", "true", True),
+    (FILTER, "shuffle_best_same_weighed_hosts", "true", True),
+    (FILTER, "cpu_weight_multiplier", "-1.0", -1.0),
+    (FILTER, "build_failure_weight_multiplier", "0", 0.0),
+    (FILTER, "cross_cell_move_weight_multiplier", "0", 0.0),
+    (FILTER, "image_properties_default_architecture", "x86_64", "x86_64"),
+    ("metrics", "weight_multiplier", "2.0", 2.0),
+    ("metrics", "required", "false", False),
+    ("metrics", "weight_of_unavailable", "-5.0", -5.0),
+]
+
+
+def written(tmp_path: Path, group: str, name: str, value: str) -> str:
+    file = tmp_path / "nova.conf"
+    file.write_text(f"[{group}]\n{name} = {value}\n")
+    return str(file)
+
+
+def read(file: str) -> Settings:
+    return Settings.from_conf(read_files(full_conf(), [file]))
+
+
+@each_name
+def test_old_name_sets_the_option_of_today(
+    tmp_path, group, name, value, new_group, new_name, comes_to
+):
+    settings = read(written(tmp_path, group, name, value))
+    assert getattr(getattr(settings, new_group), new_name) == comes_to
+
+
+@each_name
+def test_old_name_is_reported_with_its_line_and_the_name_of_today(
+    tmp_path, group, name, value, new_group, new_name, comes_to
+):
+    file = written(tmp_path, group, name, value)
+    (problem,) = check_files([file], {}, full_conf())
+    assert str(problem) == (
+        f"{file}:2: warning: [{group}] {name} is a deprecated name of [{new_group}] {new_name}"
+    )
+
+
+@each_name
+def test_old_name_works_in_overrides(group, name, value, new_group, new_name, comes_to):
+    settings = Settings.from_conf(full_conf()).overridden({f"{group}.{name}": value})
+    assert getattr(getattr(settings, new_group), new_name) == comes_to
+
+
+def test_table_has_every_older_name_that_a_scheduler_option_has():
+    listings = (
+        *((group, GROUPS[group]) for group in ("scheduler", "filter_scheduler", "metrics")),
+        *list_opts(),
+    )
+    declared = {
+        (old.group or group, old.name or option.dest)
+        for group, options in listings
+        for option in options
+        if not isinstance(option, AliasedBoolOpt)
+        for old in option.deprecated_opts
+    }
+    assert declared == {(group, name) for group, name, *_ in OLD}
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value", "comes_to"), UNCHANGED, ids=[f"[{g}]{n}" for g, n, *_ in UNCHANGED]
+)
+def test_name_that_never_changed_is_taken_without_a_word(tmp_path, group, name, value, comes_to):
+    file = written(tmp_path, group, name, value)
+    assert check_files([file], {}, full_conf()) == []
+    assert getattr(getattr(read(file), group), name) == comes_to
+
+
+def test_name_of_today_wins_over_the_old_one(tmp_path):
+    file = tmp_path / "nova.conf"
+    file.write_text(
+        "[DEFAULT]\nscheduler_host_subset_size = 3\n[filter_scheduler]\nhost_subset_size = 2\n"
+    )
+    assert read(str(file)).filter_scheduler.host_subset_size == 2
+
+
+def test_old_name_of_a_repeatable_option_may_be_repeated(tmp_path):
+    file = tmp_path / "nova.conf"
+    paths = ["nova.scheduler.filters.standard_filters", "acme.filters.AcmeFilter"]
+    file.write_text(
+        "[DEFAULT]\n" + "".join(f"scheduler_available_filters = {path}\n" for path in paths)
+    )
+    assert read(str(file)).filter_scheduler.available_filters == paths
+
+
+# Options that say nothing here
+
+
+@pytest.mark.parametrize(("group", "name"), OF_NOVA, ids=str)
+def test_option_without_meaning_is_reported_with_its_line_and_the_reason(tmp_path, group, name):
+    file = written(tmp_path, group, name, "1")
+    (problem,) = check_files([file], {}, full_conf())
+    assert str(problem) == (
+        f"{file}:2: warning: [{group}] {name} is ignored: {OF_NOVA[group, name]}"
+    )
+
+
+def test_no_option_both_works_and_means_nothing():
+    known = {
+        (group, name)
+        for conf in (new_conf(), full_conf())
+        for group, options in conf.registered.items()
+        for name in options
+    }
+    assert known.isdisjoint(OF_NOVA)
+
+
+# What old files name
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("nova.scheduler.filters.ram_filter.RamFilter", "RamFilter"),
+        ("nova.scheduler.filters.core_filter.CoreFilter", "CoreFilter"),
+        ("nova.scheduler.filters.disk_filter.DiskFilter", "DiskFilter"),
+        ("nova.scheduler.filters.core_filter.AggregateCoreFilter", "AggregateCoreFilter"),
+        ("nova.scheduler.filters.affinity_filter.GroupAffinityFilter", "GroupAffinityFilter"),
+        ("nova.scheduler.filters.affinity_filter.DifferentHostFilter", "DifferentHostFilter"),
+        (
+            "nova.scheduler.filters.affinity_filter.SimpleCIDRAffinityFilter",
+            "SimpleCIDRAffinityFilter",
+        ),
+        ("nova.scheduler.filters.type_filter.TypeAffinityFilter", "TypeAffinityFilter"),
+        (
+            "nova.scheduler.filters.type_filter.AggregateTypeAffinityFilter",
+            "AggregateTypeAffinityFilter",
+        ),
+        (
+            "nova.scheduler.filters.image_props_filter.ImagePropertiesFilter",
+            "ImagePropertiesFilter",
+        ),
+        (
+            "nova.scheduler.filters.availability_zone_filter.AvailabilityZoneFilter",
+            "AvailabilityZoneFilter",
+        ),
+    ],
+)
+def test_old_path_of_a_filter_means_the_one_of_this_name(path, name):
+    settings = read_settings().overridden({"scheduler_default_filters": [path]})
+    assert [type(plugin).__name__ for plugin in plugins_for(settings).filters] == [name]
+
+
+@pytest.mark.parametrize("every", ["all_filters", "standard_filters"])
+def test_both_names_of_all_filters_make_them_available(every):
+    overrides = {
+        "scheduler_available_filters": [f"nova.scheduler.filters.{every}"],
+        "scheduler_default_filters": ["RamFilter", "JsonFilter"],
+    }
+    filters = plugins_for(read_settings().overridden(overrides)).filters
+    assert [type(plugin).__name__ for plugin in filters] == ["RamFilter", "JsonFilter"]
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("nova.scheduler.weights.ram.RAMWeigher", ["RAMWeigher"]),
+        ("nova.scheduler.weights.metrics.MetricsWeigher", ["MetricsWeigher"]),
+        ("nova.scheduler.weights.io_ops.IoOpsWeigher", ["IoOpsWeigher"]),
+    ],
+)
+def test_old_path_of_a_weigher_means_the_one_of_this_name(path, names):
+    settings = read_settings().overridden({"scheduler_weight_classes": [path]})
+    assert [type(plugin).__name__ for plugin in plugins_for(settings).weighers] == names
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("nova.scheduler.filter_scheduler.FilterScheduler", "FilterScheduler"),
+        ("nova.scheduler.FilterScheduler", "FilterScheduler"),
+        ("nova.scheduler.caching_scheduler.CachingScheduler", "CachingScheduler"),
+        ("nova.scheduler.chance.ChanceScheduler", "ChanceScheduler"),
+        ("filter_scheduler", "FilterScheduler"),
+        ("caching_scheduler", "CachingScheduler"),
+        ("chance_scheduler", "ChanceScheduler"),
+    ],
+)
+def test_old_path_of_a_driver_means_the_one_of_this_name(path, name):
+    settings = read_settings().overridden({"scheduler_driver": path})
+    assert type(plugins_for(settings).driver).__name__ == name
+
+
+# Whole files
+
+
+@pytest.mark.parametrize("era", ["icehouse", "stein"])
+def test_old_file_is_valid(era):
+    file = str(FILES / f"{era}.conf")
+    conf = full_conf()
+    problems = [*check_files([file], {}, conf), *check_settings(read_settings([file], conf))]
+    assert [str(problem) for problem in problems if problem.fatal] == []
+
+
+def test_icehouse_file_takes_effect():
+    settings = read_settings([str(FILES / "icehouse.conf")], full_conf())
+    plugins = plugins_for(settings)
+    assert [type(plugin).__name__ for plugin in plugins.filters] == [
+        "RetryFilter",
+        "AvailabilityZoneFilter",
+        "RamFilter",
+        "CoreFilter",
+        "ComputeFilter",
+        "ComputeCapabilitiesFilter",
+        "ImagePropertiesFilter",
+        "IsolatedHostsFilter",
+        "IoOpsFilter",
+        "NumInstancesFilter",
+    ]
+    assert type(plugins.driver).__name__ == "FilterScheduler"
+    assert [type(plugin) for plugin in plugins.weighers] == [
+        kind for kind in all_weighers() if kind.is_wanted(settings)
+    ]
+    assert settings.filter_scheduler.ram_weight_multiplier == -1.0
+    assert settings.filter_scheduler.isolated_hosts == ["cn3"]
+    assert settings.filter_scheduler.max_instances_per_host == 40
+    assert settings.scheduler.max_attempts == 2
+    assert settings.scheduler.periodic_task_interval == 90
+    assert settings.DEFAULT.cpu_allocation_ratio == 16.0
+    assert settings.DEFAULT.default_availability_zone == "site1"
+
+
+def test_stein_file_takes_effect():
+    settings = read_settings([str(FILES / "stein.conf")], full_conf())
+    plugins = plugins_for(settings)
+    assert [type(plugin).__name__ for plugin in plugins.filters] == (
+        settings.filter_scheduler.enabled_filters
+    )
+    assert settings.filter_scheduler.enabled_filters[-1] == "JsonFilter"
+    assert settings.filter_scheduler.ram_weight_multiplier == -2.0
+    assert settings.scheduler.max_placement_results == 500
+    assert settings.scheduler.periodic_task_interval == 30
+    assert settings.metrics.weight_setting == ["cpu.percent=-1.0"]
+    assert settings.DEFAULT.initial_cpu_allocation_ratio == 16.0

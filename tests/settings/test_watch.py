@@ -1,0 +1,52 @@
+"""Which files have changed since the last look."""
+
+import os
+
+import pytest
+
+from placement_sched.settings.watch import Watch
+
+
+@pytest.fixture
+def directory(tmp_path):
+    (tmp_path / "a").write_text("1")
+    return tmp_path
+
+
+def watch(directory, **options):
+    return Watch(lambda: sorted(map(str, directory.iterdir())), **options)
+
+
+def test_no_file_has_changed_at_first(directory):
+    assert watch(directory).changed() == ()
+
+
+def test_files_that_appear_change_and_go_are_named_once(directory):
+    watched = watch(directory)
+    (directory / "b").write_text("1")
+    assert watched.changed() == (str(directory / "b"),)
+    os.utime(directory / "a", (1, 1))
+    assert watched.changed() == (str(directory / "a"),)
+    (directory / "b").unlink()
+    assert watched.changed() == (str(directory / "b"),)
+    assert watched.changed() == ()
+
+
+def test_watch_moves_with_the_first_change_and_back(directory):
+    watched = watch(directory)
+    assert not watched.has_moved()
+    (directory / "b").write_text("1")
+    watched.changed()
+    assert watched.has_moved()
+    (directory / "b").unlink()
+    assert not watched.has_moved()
+
+
+def test_watch_is_due_when_the_pause_is_over(directory):
+    now = [0.0]
+    watched = watch(directory, pause=2.0, elapsed=lambda: now[0])
+    assert not watched.is_due()
+    now[0] = 2.0
+    assert watched.is_due()
+    watched.changed()
+    assert not watched.is_due()

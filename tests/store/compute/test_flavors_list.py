@@ -1,0 +1,116 @@
+"""Flavors listed: who sees which, in the same order on every database, from a marker on."""
+
+from datetime import timedelta
+
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.model.flavor import Flavor
+from placement_sched.store.compute import flavors as store
+from placement_sched.store.compute.flavors import SORT_KEYS, FlavorsWanted, search
+from tests.hosts import NOW
+from tests.statements import counted
+
+#: Ids, names, memory, disk, factor, description.
+ROWS = (
+    ("c", "one", 1024, 10, 1.1, None),
+    ("a", "two", 512, 20, 0.1, "é"),
+    ("b", "three", 2048, 0, 1.1, "b"),
+    ("B", "Three", 2048, 5, 1.1, ""),
+    ("C", "ONE", 1, 1, 2.5, "a b"),
+)
+
+
+@pytest.fixture
+def listed(database):
+    """Give a function that returns the ids of the flavors that are wanted."""
+
+    def work(connection):
+        for place, (flavorid, name, memory_mb, root_gb, factor, text) in enumerate(ROWS):
+            flavor = Flavor(
+                flavorid=flavorid,
+                name=name,
+                memory_mb=memory_mb,
+                root_gb=root_gb,
+                rxtx_factor=factor,
+                description=text,
+            )
+            store.add(connection, flavor, NOW + timedelta(seconds=place % 2))
+        store.add(connection, Flavor(flavorid="p", name="private", is_public=False), NOW)
+        number = store.by_flavorid(connection, "p").id
+        store.add_project(connection, number, "shop", NOW)
+
+    database.write(work)
+
+    def ids(**wanted):
+        with database.read() as connection:
+            found = search(connection, FlavorsWanted(**wanted), extra_specs=False)
+        return "".join(each.flavorid for each in found)
+
+    return ids
+
+
+def test_public_ones_and_the_projects_own_are_seen(listed):
+    assert listed() == "BCabc"
+    assert listed(project_id="shop") == "BCabcp"
+    assert listed(is_public=False) == "p"
+    assert listed(is_public=None) == "BCabcp"
+
+
+@pytest.mark.parametrize(
+    ("key", "order"),
+    [
+        ("flavorid", "BCabc"),
+        ("name", "CBcba"),
+        ("memory_mb", "CacbB"),
+        ("root_gb", "bCBca"),
+        ("rxtx_factor", "acbBC"),
+        ("description", "cBCba"),
+        ("created_at", "cbCaB"),
+        ("updated_at", "cabBC"),
+        ("disabled", "cabBC"),
+        ("id", "cabBC"),
+    ],
+)
+def test_order_is_the_same_everywhere_and_turns_round(listed, key, order):
+    assert listed(sort_key=key) == order
+    assert listed(sort_key=key, descending=True) == order[::-1]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("key", SORT_KEYS)
+def test_pages_make_up_the_list(listed, key, descending):
+    order = {"sort_key": key, "descending": descending, "is_public": None}
+    whole, pages, marker = listed(**order), "", None
+    while page := listed(**order, limit=2, marker=marker):
+        pages += page
+        marker = page[-1]
+    assert pages == whole
+
+
+def test_sizes_narrow(listed):
+    assert listed(min_memory_mb=1024) == "Bbc"
+    assert listed(min_root_gb=5) == "Bac"
+    assert listed(min_memory_mb=2**31) == ""
+
+
+def test_a_marker_is_a_flavor_that_is_seen(listed):
+    assert listed(marker="p") == ""
+    assert listed(marker="p", confined=True, project_id="shop") == ""
+    for wanted in ({"marker": "d"}, {"marker": "a "}, {"marker": "p", "confined": True}):
+        with pytest.raises(Invalid, match=r"marker \[. ?\] not found"):
+            listed(**wanted)
+
+
+def test_as_many_statements_for_many_as_for_few(database, listed):
+    def work(connection):
+        for flavor in ("a", "b", "c"):
+            number = store.by_flavorid(connection, flavor).id
+            store.set_extra_specs(connection, number, {"k": flavor}, NOW)
+
+    database.write(work)
+    for limit in (1, 5):
+        with counted(database) as seen, database.read() as connection:
+            found = search(connection, FlavorsWanted(limit=limit, marker="B"), extra_specs=True)
+        assert len(seen) == 3
+    assert [each.extra_specs.get("k") for each in found] == [None, "a", "b", "c"]

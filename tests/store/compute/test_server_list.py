@@ -1,0 +1,55 @@
+"""What SQL says of the status of servers is what the rule says."""
+
+from datetime import datetime
+from itertools import product
+
+from placement_sched.model.instance import (
+    POWER_STATES,
+    STATUSES,
+    UNKNOWN,
+    Instance,
+    power_state_of,
+    status_of,
+)
+from placement_sched.store.compute import instances
+from placement_sched.store.compute.server_list import ServersWanted, search
+from tests.placing import instance
+
+NOW = datetime(2026, 1, 1, 12, 0, 0)
+TASKS = sorted({task for _, by_task in STATUSES.values() for task in by_task})
+
+
+def an_instance(number, vm_state, task_state):
+    return Instance(
+        uuid=instance(number),
+        host=None,
+        node=None,
+        project_id=None,
+        user_id=None,
+        display_name="x",
+        vm_state=vm_state,
+        task_state=task_state,
+        flavor=None,
+        image=None,
+        server_group=None,
+        decision_uuid=None,
+    )
+
+
+def test_status_and_power_state_asked_of_the_database_are_those_told(database):
+    states = product([*STATUSES, "Active", "mended", None], [*TASKS, "Rebooting", "other", None])
+    every = [an_instance(number, *pair) for number, pair in enumerate(states, start=1)]
+    database.write(lambda connection: instances.record(connection, every, NOW))
+
+    def uuids(**wanted):
+        with database.read() as connection:
+            return {one.uuid for one in search(connection, ServersWanted(**wanted))}
+
+    statuses = {status_of(one.vm_state, one.task_state) for one in every}
+    assert UNKNOWN in statuses
+    for status in statuses:
+        told = {one.uuid for one in every if status_of(one.vm_state, one.task_state) == status}
+        assert uuids(statuses=(status,)) == told, status
+    for number in {0, *POWER_STATES.values()}:
+        told = {one.uuid for one in every if power_state_of(one.vm_state) == number}
+        assert uuids(power_state=number) == told, number

@@ -1,0 +1,127 @@
+"""The change counter of the enabled nodes rises with each change of them, and with nothing else."""
+
+from datetime import timedelta
+
+import pytest
+
+from placement_sched.schemas.node_report import Defaults, parse
+from placement_sched.store import change_counters
+from placement_sched.store.compute import compute_nodes, services
+from tests.reports import NOW, a_report, node_uuid
+
+LATER = NOW + timedelta(seconds=30)
+
+
+def node(number=1, now=NOW, **changes):
+    return parse(a_report(number, **changes), Defaults(now=now)).node
+
+
+def version(database):
+    with database.read() as connection:
+        return change_counters.version(connection, services.ENABLED_NODES)
+
+
+@pytest.fixture
+def cloud(database):
+    """A database with the nodes and services of cn1, which is enabled, and cn2, which is not."""
+
+    def work(connection):
+        found = services.beat(connection, {"cn1": NOW, "cn2": NOW}, NOW)
+        services.set_disabled(connection, [found["cn2"].id], disabled=True, reason="fan")
+        compute_nodes.write(connection, [node(1), node(2)], NOW)
+
+    database.write(work)
+    return database
+
+
+def number_of(connection, host):
+    return services.by_hosts(connection, [host])[host].id
+
+
+def write(*nodes, now=LATER):
+    return lambda connection: compute_nodes.write(connection, nodes, now)
+
+
+def remove_node(connection):
+    compute_nodes.remove(connection, compute_nodes.by_uuid(connection, node_uuid(1), lock=True))
+
+
+def beat(*hosts):
+    return lambda connection: services.beat(connection, dict.fromkeys(hosts, LATER), LATER)
+
+
+def set_disabled(host, *, disabled, reason=None):
+    return lambda connection: services.set_disabled(
+        connection, [number_of(connection, host)], disabled=disabled, reason=reason
+    )
+
+
+def force_down(connection):
+    services.set_forced_down(connection, [number_of(connection, "cn1")], forced_down=True)
+
+
+def put(*hosts):
+    rows = [
+        {
+            "uuid": node_uuid(70 + index),
+            "host": host,
+            "binary": "nova-compute",
+            "disabled": 0,
+            "disabled_reason": None,
+            "forced_down": 0,
+            "last_seen_up": NOW,
+        }
+        for index, host in enumerate(hosts)
+    ]
+    return lambda connection: services.put(connection, rows, LATER)
+
+
+CHANGES = {
+    "a node is new": write(node(3)),
+    "a node moves to another host": write(node(1, host="cn9")),
+    "a node goes": remove_node,
+    "all nodes of a host go": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
+    "a service is new": beat("cn1", "cn3"),
+    "a service is disabled": set_disabled("cn1", disabled=True, reason="fan"),
+    "a service is enabled": set_disabled("cn2", disabled=False),
+    "services are put": put("cn2", "cn3"),
+    "a service goes": lambda connection: services.remove(
+        connection, [number_of(connection, "cn1")]
+    ),
+}
+
+NO_CHANGES = {
+    "the same report": write(node(1, now=LATER), node(2, now=LATER)),
+    "other figures": write(node(1, vcpus=9), node(2, local_gb=0)),
+    "another name on the same host": write(node(1, hypervisor_hostname="other")),
+    "no report": write(),
+    "no nodes of a host": lambda connection: compute_nodes.remove_of_host(connection, "cn9"),
+    "a heartbeat": beat("cn1", "cn2"),
+    "disabled again": set_disabled("cn2", disabled=True, reason="another fan"),
+    "enabled again": set_disabled("cn1", disabled=False),
+    "forced down": force_down,
+    "no services put": put(),
+    "no services removed": lambda connection: services.remove(connection, []),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_change_of_the_enabled_nodes_raises_the_counter(cloud, change):
+    before = version(cloud)
+    cloud.write(change)
+    assert version(cloud) > before
+
+
+@pytest.mark.parametrize("change", NO_CHANGES.values(), ids=NO_CHANGES)
+def test_what_leaves_them_as_they_are_does_not(cloud, change):
+    before = version(cloud)
+    cloud.write(change)
+    assert version(cloud) == before
+
+
+def test_change_that_is_rolled_back_has_not_been(cloud):
+    before = version(cloud)
+    with cloud.writer.connect() as connection:
+        compute_nodes.write(connection, [node(3)], LATER)
+        connection.rollback()
+    assert version(cloud) == before

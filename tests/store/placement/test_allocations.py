@@ -1,0 +1,299 @@
+"""The write that every claim goes through: what it makes true, refuses and costs."""
+
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import insert, select
+
+from placement_sched.db import tables
+from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
+from placement_sched.model.placement.allocation import UNCHECKED, ConsumerClaim, canonical, may_hold
+from placement_sched.model.placement.provider import Inventory, obeys_units
+from placement_sched.store.placement import allocations, resource_providers
+from tests.exploring import draws
+from tests.providers import NOW, make_provider, make_providers, set_inventory
+from tests.statements import counted
+
+OWNER = {"project_id": "project", "user_id": "user"}
+
+
+def claim(consumer=None, generation=UNCHECKED, owner=OWNER, consumer_type=None, **amounts):
+    """A claim; ``amounts`` are given as ``{provider: {class: amount}}`` under ``on``."""
+    return ConsumerClaim(
+        consumer=consumer or str(uuid4()),
+        allocations=amounts.get("on", {}),
+        generation=generation,
+        consumer_type=consumer_type,
+        **owner,
+    )
+
+
+def replace(database, *claims):
+    database.write(lambda connection: allocations.replace(connection, claims, NOW))
+
+
+def held(database, *consumers):
+    """What these consumers have, as ``{(consumer, provider, class): used}``."""
+    with database.read() as connection:
+        return {
+            (one.consumer.uuid, one.provider_uuid, one.resource_class): one.used
+            for one in allocations.of_consumers(connection, consumers)
+        }
+
+
+def consumer_of(database, uuid):
+    with database.read() as connection:
+        return allocations.of_consumers(connection, [uuid])[0].consumer
+
+
+def generation_of(database, provider):
+    with database.read() as connection:
+        return resource_providers.by_uuid(connection, provider).generation
+
+
+def consumers_kept(database):
+    with database.read() as connection:
+        return set(connection.scalars(select(tables.consumers.c.uuid)))
+
+
+def test_replace_makes_consumers_hold_exactly_what_is_claimed(database):
+    one, two = make_provider(database, VCPU=8, DISK_GB=10), make_provider(database, VCPU=8)
+    first, second = claim(on={one: {"VCPU": 2, "DISK_GB": 3}}), claim(on={two: {"VCPU": 4}})
+    replace(database, first, second)
+    replace(database, claim(first.consumer, on={two: {"VCPU": 1}}))
+    assert held(database, first.consumer, second.consumer) == {
+        (first.consumer, two, "VCPU"): 1,
+        (second.consumer, two, "VCPU"): 4,
+    }
+
+
+def test_replace_sets_owner_type_and_generations(database):
+    provider = make_provider(database, VCPU=8)
+    first = claim(on={provider: {"VCPU": 2}}, consumer_type="INSTANCE")
+    replace(database, first)
+    made = consumer_of(database, first.consumer)
+    assert (made.generation, made.project_id, made.user_id) == (1, "project", "user")
+    assert made.consumer_type == "INSTANCE"
+    other = {"project_id": "other", "user_id": "somebody"}
+    replace(database, claim(first.consumer, 1, other, on={provider: {"VCPU": 1}}))
+    changed = consumer_of(database, first.consumer)
+    assert (changed.generation, changed.project_id, changed.user_id) == (2, "other", "somebody")
+    assert changed.consumer_type == "INSTANCE", "a claim that names no type leaves it"
+    assert generation_of(database, provider) == 2
+
+
+def test_generations_of_providers_moved_away_from_stay_and_of_those_given_up_rise(database):
+    old, new = make_provider(database, VCPU=8), make_provider(database, VCPU=8)
+    moving = claim(on={old: {"VCPU": 1}})
+    replace(database, moving)
+    replace(database, claim(moving.consumer, on={new: {"VCPU": 1}}))
+    assert (generation_of(database, old), generation_of(database, new)) == (1, 1)
+    replace(database, claim(moving.consumer))
+    assert (generation_of(database, old), generation_of(database, new)) == (1, 2)
+
+
+def test_consumer_left_without_allocations_is_forgotten(database):
+    provider = make_provider(database, VCPU=8)
+    leaving, staying = claim(on={provider: {"VCPU": 1}}), claim(on={provider: {"VCPU": 2}})
+    replace(database, leaving, staying)
+    replace(database, claim(leaving.consumer, 1), claim(generation=None))
+    assert consumers_kept(database) == {staying.consumer}
+    replace(database, claim(leaving.consumer, None, on={provider: {"VCPU": 1}}))
+    assert consumer_of(database, leaving.consumer).generation == 1
+
+
+def test_remove_frees_and_forgets_and_raises_no_provider_generation(database):
+    provider = make_provider(database, VCPU=8)
+    one, two = claim(on={provider: {"VCPU": 1}}), claim(on={provider: {"VCPU": 2}})
+    replace(database, one, two)
+    gone = [one.consumer, str(uuid4())]
+    assert database.write(lambda connection: allocations.remove(connection, gone)) == 1
+    assert database.write(lambda connection: allocations.remove(connection, gone)) == 0
+    assert consumers_kept(database) == {two.consumer}
+    assert generation_of(database, provider) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(None, "expected 1 but got null"), (0, "expected 1 but got 0"), (2, "expected 1 but got 2")],
+)
+def test_wrong_generation_of_a_holder_conflicts(sqlite_database, given, expected):
+    provider = make_provider(sqlite_database, VCPU=8)
+    first = claim(on={provider: {"VCPU": 1}})
+    replace(sqlite_database, first)
+    with pytest.raises(ConcurrentUpdate, match=expected):
+        replace(sqlite_database, claim(first.consumer, given, on={provider: {"VCPU": 2}}))
+    assert list(held(sqlite_database, first.consumer).values()) == [1]
+
+
+def test_generation_for_an_unknown_consumer_conflicts_before_anything_else_is_looked_at(
+    sqlite_database,
+):
+    with pytest.raises(ConcurrentUpdate, match="expected null but got 4"):
+        replace(sqlite_database, claim(generation=4, on={str(uuid4()): {"NO_SUCH": 1}}))
+    assert consumers_kept(sqlite_database) == set()
+
+
+def test_consumer_that_another_service_left_without_allocations_is_as_good_as_new(database):
+    provider, uuid = make_provider(database, VCPU=8), str(uuid4())
+    row = {"uuid": uuid, "project_id": 1, "user_id": 1, "generation": 0}
+    database.write(lambda connection: connection.execute(insert(tables.consumers), row))
+    replace(database, claim(uuid, None, on={provider: {"VCPU": 1}}))
+    assert consumer_of(database, uuid).generation == 1
+
+
+@pytest.mark.parametrize(
+    ("amounts", "error", "words"),
+    [
+        ({"VGPU": 1}, CapacityExceeded, "Inventory for 'VGPU'"),
+        (
+            {"VCPU": 9},
+            CapacityExceeded,
+            "'VCPU' on .* would exceed the capacity of 8, .*: 10 asked",
+        ),
+        (
+            {"MEMORY_MB": 32},
+            CapacityExceeded,
+            "violate inventory constraints: 32 asked, min_unit 64",
+        ),
+        ({"MEMORY_MB": 576}, CapacityExceeded, "max_unit 512"),
+        ({"MEMORY_MB": 65}, CapacityExceeded, "step_size 64"),
+        ({"VCPU": 1, "CUSTOM_NONE": 1}, Invalid, "No such resource class CUSTOM_NONE"),
+    ],
+    ids=["no inventory", "capacity", "min_unit", "max_unit", "step_size", "unknown class"],
+)
+def test_what_does_not_fit_is_refused_whole(sqlite_database, amounts, error, words):
+    memory = Inventory(
+        resource_class="MEMORY_MB", total=1024, min_unit=64, max_unit=512, step_size=64
+    )
+    provider = make_provider(sqlite_database, memory, VCPU=8)
+    good = claim(on={provider: {"VCPU": 1}})
+    with pytest.raises(error, match=words):
+        replace(sqlite_database, good, claim(on={provider: amounts}))
+    assert held(sqlite_database, good.consumer) == {}
+    assert consumers_kept(sqlite_database) == set()
+    assert generation_of(sqlite_database, provider) == 0
+
+
+def test_unknown_provider_is_named(sqlite_database):
+    unknown = str(uuid4())
+    with pytest.raises(Invalid, match=f"provider '{unknown}' that does not exist"):
+        replace(sqlite_database, claim(on={unknown: {"VCPU": 1}}))
+
+
+def test_claims_of_one_write_are_counted_together(database):
+    provider = make_provider(database, VCPU=8)
+    with pytest.raises(CapacityExceeded, match="10 asked"):
+        replace(database, claim(on={provider: {"VCPU": 5}}), claim(on={provider: {"VCPU": 5}}))
+    first = claim(on={provider: {"VCPU": 8}})
+    replace(database, first)
+    # What one gives up, the other may have in the same write.
+    second = claim(on={provider: {"VCPU": 8}})
+    replace(database, claim(first.consumer, 1), second)
+    assert held(database, first.consumer, second.consumer) == {
+        (second.consumer, provider, "VCPU"): 8
+    }
+
+
+def test_over_full_provider_may_change_only_for_the_not_worse(database):
+    provider = make_provider(database, VCPU=8)
+    one, two = claim(on={provider: {"VCPU": 4}}), claim(on={provider: {"VCPU": 4}})
+    replace(database, one, two)
+    set_inventory(database, provider, Inventory(resource_class="VCPU", total=4))
+    replace(database, claim(one.consumer, on={provider: {"VCPU": 4}}))
+    replace(database, claim(one.consumer, on={provider: {"VCPU": 3}}))
+    with pytest.raises(CapacityExceeded):
+        replace(database, claim(one.consumer, on={provider: {"VCPU": 4}}))
+    with pytest.raises(CapacityExceeded):
+        replace(database, claim(on={provider: {"VCPU": 1}}))
+    assert sorted(held(database, one.consumer, two.consumer).values()) == [3, 4]
+
+
+def test_names_that_differ_in_case_find_their_owner_on_every_database(database):
+    provider = make_provider(database, VCPU=8)
+    for project in ("Alpha", "alpha", "ALPHA"):
+        replace(database, claim(owner={**OWNER, "project_id": project}, on={provider: {"VCPU": 1}}))
+    with database.read() as connection:
+        owners = select(tables.projects.c.external_id)
+        assert {name.lower() for name in connection.scalars(owners)} == {"alpha"}
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["new consumers", "known consumers"])
+def test_number_of_statements_depends_on_no_number_of_rows(database, known):
+    counts = []
+    for size in (1, 20):
+        stocks = [[Inventory(resource_class=name, total=99) for name in ("VCPU", "DISK_GB")]]
+        where = make_providers(database, stocks * size)
+        claims = [
+            claim(
+                owner={"project_id": f"project-{size}-{number}", "user_id": f"user-{number}"},
+                consumer_type=f"TYPE_{size}_{number}",
+                on={provider: {"VCPU": 1, "DISK_GB": 2} for provider in where},
+            )
+            for number in range(size)
+        ]
+        if known:
+            replace(database, *claims)
+        with counted(database) as seen:
+            replace(database, *claims)
+        counts.append(len(seen))
+    assert counts[0] == counts[1]
+
+
+inventories = st.builds(
+    Inventory,
+    resource_class=st.just("VCPU"),
+    total=st.integers(1, 40),
+    reserved=st.just(0) | st.integers(0, 1),
+    min_unit=st.integers(1, 3),
+    max_unit=st.integers(3, 40),
+    step_size=st.integers(1, 4),
+    allocation_ratio=st.sampled_from([0.3, 0.7, 1.0, 1.1, 1.9, 2.5, 16.0]),
+)
+writes = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=6)
+
+
+@given(first=inventories, then=inventories, before=writes, after=writes)
+@settings(
+    max_examples=draws(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_a_write_is_let_in_exactly_when_the_capacity_rule_says_so(
+    database, first, then, before, after
+):
+    """Writes of three consumers, with the inventory changed between, against a plain model."""
+    provider = make_provider(database, first)
+    consumers = [str(uuid4()) for _ in range(3)]
+    model: dict[int, int] = {}
+    for inventory, attempts in ((first, before), (then, after)):
+        set_inventory(database, provider, inventory)
+        for who, amount in attempts:
+            others = sum(used for holder, used in model.items() if holder != who)
+            allowed = amount == 0 or (
+                obeys_units(inventory, amount)
+                and may_hold(inventory, others, model.get(who, 0), amount)
+            )
+            on = {provider: {"VCPU": amount}} if amount else {}
+            try:
+                replace(database, claim(consumers[who], on=on))
+            except CapacityExceeded:
+                assert not allowed
+            else:
+                assert allowed
+                model[who] = amount
+    assert sum(held(database, *consumers).values()) == sum(model.values())
+
+
+@pytest.mark.parametrize(
+    ("spelling", "kept"),
+    [
+        ("AAAAAAAA-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000001"),
+        ("aaaaaaaa000040008000000000000001", "aaaaaaaa-0000-4000-8000-000000000001"),
+        ("A" * 36, "a" * 36),
+    ],
+)
+def test_a_consumer_has_one_spelling(spelling, kept):
+    assert canonical(spelling) == kept

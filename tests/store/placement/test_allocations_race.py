@@ -1,0 +1,149 @@
+"""Claims of several processes at once: never more than there is, and never half of anything.
+
+Real processes, released by a barrier, each with its own application on the same database. The
+number of rounds is ``PLACEMENT_SCHED_TEST_RACE_ROUNDS``, 20 by default.
+"""
+
+import os
+import random
+from collections import Counter
+from uuid import UUID, uuid4
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.app import create_app
+from placement_sched.db.transaction import Database
+from placement_sched.store.placement import allocations, resource_providers
+from tests.conftest import make_settings
+from tests.processes import race
+from tests.providers import make_provider
+from tests.versions import LATEST
+
+ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "20"))
+
+#: What one request was answered: its round, status and error code.
+Result = tuple[int, int, str | None]
+
+
+class Claimant:
+    """One process's client: it sends allocation writes to an application of its own."""
+
+    def __init__(self, url: str) -> None:
+        self._client = TestApp(create_app(make_settings(url)))
+
+    def put(self, consumer: str, provider: str, amount: int) -> tuple[int, str | None]:
+        body = {"allocations": {provider: {"resources": {"VCPU": amount}}}, **_owner(None)}
+        return self._send("PUT", f"/placement/allocations/{consumer}", body)
+
+    def post(self, claims: dict[str, dict[str, int]]) -> tuple[int, str | None]:
+        """Write what each consumer holds, whatever its generation."""
+        body = {
+            consumer: {
+                "allocations": {
+                    provider: {"resources": {"VCPU": amount}} for provider, amount in on.items()
+                },
+                "project_id": "project",
+                "user_id": "user",
+            }
+            for consumer, on in claims.items()
+        }
+        return self._send("POST", "/placement/allocations", body, version="1.23")
+
+    def _send(self, method, path, body, version=LATEST) -> tuple[int, str | None]:
+        headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": f"placement {version}"}
+        send = self._client.put_json if method == "PUT" else self._client.post_json
+        answer = send(path, body, headers=headers, expect_errors=True)
+        code = answer.json["errors"][0]["code"] if answer.status_code >= 400 else None
+        return answer.status_code, code
+
+
+def _owner(generation):
+    return {
+        "project_id": "project",
+        "user_id": "user",
+        "consumer_generation": generation,
+        "consumer_type": "INSTANCE",
+    }
+
+
+def claim_each_whole(barrier, which, url, providers):
+    """Claim each provider whole for a consumer of one's own, all processes at the same moment."""
+    claimant = Claimant(url)
+    told = []
+    for number, provider in enumerate(providers):
+        barrier.wait(120)
+        told.append((number, *claimant.put(str(uuid4()), provider, 8)))
+    return told
+
+
+def create_the_same(barrier, which, url, provider, consumers):
+    """Create the same consumers as everybody else."""
+    claimant = Claimant(url)
+    told = []
+    for number, consumer in enumerate(consumers):
+        barrier.wait(120)
+        told.append((number, *claimant.put(consumer, provider, 1)))
+    return told
+
+
+def shuffle(barrier, which, url, providers, writes):
+    """Move consumers, own and shared ones, about between nearly full providers at random."""
+    claimant, dice = Claimant(url), random.Random(which)
+    names = [str(UUID(int=number)) for number in (1, 2, 100 + which, 200 + which)]
+    barrier.wait(120)
+    return [
+        (
+            number,
+            *claimant.post(
+                {
+                    name: {
+                        provider: dice.randint(1, 4)
+                        for provider in dice.sample(providers, dice.randint(0, 3))
+                    }
+                    for name in dice.sample(names, dice.randint(1, 3))
+                }
+            ),
+        )
+        for number in range(writes)
+    ]
+
+
+@pytest.mark.parametrize("claimants", [2, 6])
+def test_of_several_who_claim_a_whole_provider_exactly_one_wins(database, database_url, claimants):
+    providers = [make_provider(database, VCPU=8) for _ in range(ROUNDS)]
+    results = race(claimants, claim_each_whole, database_url, providers)
+    for number, provider in enumerate(providers):
+        answers = Counter(result[1:] for result in results if result[0] == number)
+        assert answers == {(204, None): 1, (409, "placement.undefined_code"): claimants - 1}, (
+            f"round {number}"
+        )
+        assert used(database, provider) == [8]
+
+
+def test_of_several_who_create_one_consumer_exactly_one_wins(database, database_url):
+    provider = make_provider(database, VCPU=1000)
+    consumers = [str(uuid4()) for _ in range(ROUNDS)]
+    results = race(3, create_the_same, database_url, provider, consumers)
+    for number in range(ROUNDS):
+        answers = Counter(result[1:] for result in results if result[0] == number)
+        assert answers == {(204, None): 1, (409, "placement.concurrent_update"): 2}
+    assert used(database, provider) == [1] * ROUNDS
+
+
+def test_consumers_that_move_about_at_random_never_overfill_and_never_block(database, database_url):
+    providers = [make_provider(database, VCPU=8) for _ in range(4)]
+    results = race(4, shuffle, database_url, providers, ROUNDS * 2)
+    assert {(status, code) for _, status, code in results} <= {
+        (204, None),
+        (409, "placement.undefined_code"),
+    }
+    assert any(status == 204 for _, status, _ in results)
+    for provider in providers:
+        assert sum(used(database, provider)) <= 8
+
+
+def used(database: Database, provider: str) -> list[int]:
+    with database.read() as connection:
+        found = resource_providers.by_uuid(connection, provider)
+        return [one.used for one in allocations.of_provider(connection, found.id)]

@@ -1,0 +1,96 @@
+"""What SQL says of capacity is what Python says of it, on every database."""
+
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placement_sched.db.tables import allocations
+from placement_sched.model.placement.provider import MAX_INT, Inventory
+from placement_sched.store.placement import provider_search, resource_classes, resource_providers
+from placement_sched.store.placement.provider_search import ProviderQuery
+from tests.exploring import draws
+from tests.providers import NOW, fits, make_providers
+
+# A FLOAT of MariaDB is read back with six digits.
+RATIOS = st.integers(1, 99_999).map(lambda digits: digits / 1000)
+SMALL = st.integers(1, 40)
+
+
+@st.composite
+def stocks(draw):
+    """Give an inventory and how much of it is used."""
+    total = draw(SMALL)
+    inventory = Inventory(
+        resource_class="VCPU",
+        total=total,
+        reserved=draw(st.integers(0, total)),
+        min_unit=draw(st.sampled_from([1, 1, 2, 5])),
+        max_unit=draw(st.sampled_from([MAX_INT, 20, 7])),
+        step_size=draw(st.sampled_from([1, 1, 2, 3])),
+        allocation_ratio=draw(RATIOS),
+    )
+    return inventory, draw(st.integers(0, 60))
+
+
+def use(database, by_uuid):
+    """Allocate that much VCPU of each provider, whatever fits."""
+
+    def work(connection):
+        (class_id,) = resource_classes.ids_by_name(connection, ["VCPU"]).values()
+        found = resource_providers.by_uuids(connection, by_uuid)
+        rows = [
+            {
+                "resource_provider_id": found[uuid].id,
+                "resource_class_id": class_id,
+                "consumer_id": str(uuid4()),
+                "used": used,
+                "created_at": NOW,
+            }
+            for uuid, used in by_uuid.items()
+            if used
+        ]
+        if rows:
+            connection.execute(allocations.insert(), rows)
+
+    database.write(work)
+
+
+def free(database, amount):
+    """Return the uuids of the providers that a list of those with room for ``amount`` shows."""
+    with database.read() as connection:
+        query = ProviderQuery(resources={"VCPU": amount})
+        return {provider.uuid for provider in provider_search.search(connection, query)}
+
+
+@settings(
+    max_examples=draws(12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.lists(stocks(), min_size=1, max_size=30), st.lists(st.integers(1, 120), max_size=5))
+def test_sql_and_python_agree_on_what_fits(database, made, amounts):
+    uuids = make_providers(database, [[inventory] for inventory, _ in made])
+    use(database, {uuid: used for uuid, (_, used) in zip(uuids, made, strict=True)})
+    for amount in amounts:
+        expected = {
+            uuid
+            for uuid, (inventory, used) in zip(uuids, made, strict=True)
+            if fits(inventory, used, amount)
+        }
+        assert free(database, amount) & set(uuids) == expected
+
+
+@pytest.mark.parametrize("ratio", [1.9, 16.1, 0.7, 4.3])
+def test_the_last_unit_of_an_odd_ratio_fits(database, ratio):
+    inventory = Inventory(resource_class="VCPU", total=10, allocation_ratio=ratio)
+    uuids = set(make_providers(database, [[inventory]]))
+    assert free(database, inventory.capacity) == uuids
+    assert free(database, inventory.capacity + 1) == set()
+
+
+def test_more_than_any_inventory_holds_is_found_nowhere(database):
+    make_providers(database, [[Inventory(resource_class="VCPU", total=MAX_INT)]])
+    assert len(free(database, MAX_INT)) == 1
+    assert free(database, MAX_INT + 1) == set()

@@ -1,0 +1,134 @@
+"""Inventories: written in bulk where they differ, kept where they are used."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from placement_sched.errors import InUse
+from placement_sched.model.placement.provider import Inventory
+from placement_sched.store.placement import inventories, resource_providers
+from tests.providers import NOW, make_provider, make_providers
+from tests.statements import counted
+from tests.store.placement.test_capacity import use
+
+LATER = NOW + timedelta(hours=1)
+VCPU = Inventory(resource_class="VCPU", total=8, allocation_ratio=4.0)
+DISK = Inventory(resource_class="DISK_GB", total=100)
+
+
+def provider_of(database, uuid):
+    with database.read() as connection:
+        return resource_providers.by_uuid(connection, uuid)
+
+
+def held(database, uuid):
+    """Return what a provider has, without times, by class."""
+    with database.read() as connection:
+        provider = resource_providers.by_uuid(connection, uuid)
+        found = inventories.of_provider(connection, provider.id)
+    return {one.resource_class: replace(one, created_at=None, updated_at=None) for one in found}
+
+
+def times(database, uuid):
+    """Return when each of a provider's inventories was made and written last, by class."""
+    with database.read() as connection:
+        provider = resource_providers.by_uuid(connection, uuid)
+        found = inventories.of_provider(connection, provider.id)
+    return {one.resource_class: (one.created_at, one.updated_at) for one in found}
+
+
+def replace_many(database, by_uuid):
+    """Make the inventories match; return the uuids of the providers that changed."""
+    with database.read() as connection:
+        found = resource_providers.by_uuids(connection, by_uuid)
+    ids = {found[uuid].id: wanted for uuid, wanted in by_uuid.items()}
+    changed = database.write(lambda connection: inventories.replace_many(connection, ids, NOW))
+    return {uuid for uuid in by_uuid if found[uuid].id in changed}
+
+
+def test_what_differs_is_written_and_told(database):
+    new, old, same = make_providers(database, [[], [VCPU, DISK], [VCPU]])
+    more = replace(VCPU, total=16)
+    assert replace_many(database, {new: [VCPU], old: [more], same: [VCPU]}) == {new, old}
+    assert held(database, new) == {"VCPU": VCPU}
+    assert held(database, old) == {"VCPU": more, "DISK_GB": DISK}
+
+
+@pytest.mark.parametrize("ratio", [16.123456, 1.9, 0.1, 1e-3, 1e20])
+def test_an_odd_ratio_changes_nothing_the_second_time(database, ratio):
+    uuid = make_provider(database)
+    odd = replace(VCPU, allocation_ratio=ratio)
+    assert replace_many(database, {uuid: [odd]}) == {uuid}
+    assert replace_many(database, {uuid: [odd]}) == set()
+
+
+def test_many_providers_take_as_many_statements_as_one(database):
+    def statements(count):
+        uuids = make_providers(database, [[VCPU, DISK]] * count)
+        by_uuid = {uuid: [replace(VCPU, total=9), replace(DISK, total=9)] for uuid in uuids}
+        with counted(database) as seen:
+            assert replace_many(database, by_uuid) == set(uuids)
+        return len(seen)
+
+    assert statements(1) == statements(150)
+
+
+def test_all_are_replaced(database):
+    uuid = make_provider(database, VCPU, DISK)
+    provider = provider_of(database, uuid)
+    memory = Inventory(resource_class="MEMORY_MB", total=1)
+    database.write(
+        lambda connection: inventories.replace(connection, provider, [DISK, memory], NOW)
+    )
+    assert held(database, uuid) == {"DISK_GB": DISK, "MEMORY_MB": memory}
+
+
+@pytest.mark.parametrize("ratio", [4.0, 16.123456])
+@pytest.mark.parametrize("more", [[], [Inventory(resource_class="MEMORY_MB", total=1)]])
+def test_what_is_put_as_it_was_is_written_now(database, ratio, more):
+    same = replace(VCPU, allocation_ratio=ratio)
+    uuid, other = make_providers(database, [[same, DISK], [same]])
+    provider = provider_of(database, uuid)
+    database.write(
+        lambda connection: inventories.put(connection, {provider.id: [same, *more]}, LATER)
+    )
+    now = times(database, uuid)
+    assert (now["VCPU"], now["DISK_GB"]) == ((NOW, LATER), (NOW, NOW))
+    wanted = [same, DISK, *more]
+    database.write(lambda connection: inventories.replace(connection, provider, wanted, LATER))
+    assert {written for _, written in times(database, uuid).values()} == {LATER}
+    assert times(database, other) == {"VCPU": (NOW, NOW)}
+
+
+def test_what_differs_nowhere_keeps_its_time(database):
+    uuid = make_provider(database, VCPU)
+    before = times(database, uuid)
+    assert replace_many(database, {uuid: [VCPU]}) == set()
+    assert times(database, uuid) == before
+
+
+def test_what_is_used_stays_with_all_the_rest(database):
+    uuid = make_provider(database, VCPU, DISK)
+    provider = provider_of(database, uuid)
+    use(database, {uuid: 1})
+    with pytest.raises(InUse, match=f"'VCPU' on resource provider '{uuid}' in use") as refusal:
+        database.write(lambda connection: inventories.replace(connection, provider, [], NOW))
+    assert refusal.value.code == "placement.inventory.inuse"
+    assert set(held(database, uuid)) == {"VCPU", "DISK_GB"}
+
+
+def test_what_is_used_may_shrink(database):
+    uuid = make_provider(database, VCPU)
+    use(database, {uuid: 30})
+    assert replace_many(database, {uuid: [replace(VCPU, total=1)]}) == {uuid}
+
+
+def test_many_are_removed_where_they_are(database):
+    one, two = make_providers(database, [[VCPU, DISK], [DISK]])
+    with database.read() as connection:
+        ids = {uuid: resource_providers.by_uuid(connection, uuid).id for uuid in (one, two)}
+    wanted = {ids[one]: {"VCPU"}, ids[two]: {"VCPU"}}
+    gone = database.write(lambda connection: inventories.remove(connection, wanted))
+    assert gone == {ids[one]}
+    assert set(held(database, one)) == set(held(database, two)) == {"DISK_GB"}

@@ -1,0 +1,282 @@
+"""Providers: made by the thousand, locked in order, moved with all below them."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.errors import ConcurrentUpdate, Duplicate, InUse, Invalid, NotFound
+from placement_sched.model.placement.provider import Inventory
+from placement_sched.store.placement import (
+    aggregates,
+    inventories,
+    provider_trees,
+    resource_providers,
+    traits,
+    usages,
+)
+from placement_sched.store.placement.resource_providers import NewProvider
+from tests.providers import NOW
+from tests.statements import counted
+
+LATER = NOW + timedelta(hours=1)
+
+
+def make(database, name, parent_uuid=None):
+    """Create a provider and return it."""
+    return database.write(
+        lambda connection: provider_trees.create(
+            connection, uuid=str(uuid4()), name=name, parent_uuid=parent_uuid, now=NOW
+        )
+    )
+
+
+def read(database, provider):
+    with database.read() as connection:
+        return resource_providers.by_uuid(connection, provider.uuid)
+
+
+def move(database, provider, parent, *, anywhere=True):
+    database.write(
+        lambda connection: provider_trees.move(
+            connection, provider.uuid, parent and parent.uuid, anywhere=anywhere, now=LATER
+        )
+    )
+
+
+def remove(database, provider):
+    database.write(lambda connection: provider_trees.remove(connection, provider.uuid))
+
+
+def test_a_new_provider_is_the_root_of_its_own_tree(database):
+    provider = make(database, "root")
+    assert (provider.root_uuid, provider.parent_uuid) == (provider.uuid, None)
+    assert (provider.generation, provider.created_at) == (0, NOW)
+
+
+def test_many_are_made_in_as_many_statements_as_one(database):
+    parent = make(database, "parent")
+
+    def statements(count):
+        rows = [NewProvider(str(uuid4()), f"n{uuid4()}") for _ in range(count)]
+        rows.append(NewProvider(str(uuid4()), f"c{uuid4()}", parent))
+        with counted(database) as seen:
+            ids = database.write(
+                lambda connection: resource_providers.create_many(connection, rows, NOW)
+            )
+        assert set(ids) == {row.uuid for row in rows}
+        return len(seen)
+
+    assert statements(2) == statements(200)
+
+
+def test_made_in_one_go_they_stand_in_their_trees(database):
+    parent = make(database, "parent")
+    rows = [NewProvider(str(uuid4()), "a"), NewProvider(str(uuid4()), "b", parent)]
+    database.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
+    with database.read() as connection:
+        found = resource_providers.by_uuids(connection, [row.uuid for row in rows])
+    root, child = (found[row.uuid] for row in rows)
+    assert root.root_uuid == root.uuid
+    assert (child.parent_uuid, child.root_uuid) == (parent.uuid, parent.uuid)
+
+
+@pytest.mark.parametrize("taken", ["name", "uuid"])
+def test_what_is_taken_is_named(database, taken):
+    old = make(database, "old")
+    row = replace(NewProvider(str(uuid4()), "new"), **{taken: getattr(old, taken)})
+    with pytest.raises(Duplicate, match=f"{taken}: {getattr(old, taken)} already exists"):
+        database.write(lambda connection: resource_providers.create_many(connection, [row], NOW))
+
+
+def test_a_name_that_is_taken_is_not_given(database):
+    make(database, "old")
+    new = make(database, "new")
+    with pytest.raises(Duplicate, match="name: old already exists"):
+        database.write(
+            lambda connection: resource_providers.rename(connection, new, name="old", now=LATER)
+        )
+    assert read(database, new).name == "new"
+
+
+def test_a_lock_tells_the_generations_of_those_that_are_there(database):
+    one, two = make(database, "one"), make(database, "two")
+
+    def work(connection):
+        resource_providers.bump_generations(connection, [two.id], LATER)
+        return resource_providers.lock(connection, [two.id, one.id, 2**31 - 1])
+
+    assert database.write(work) == {one.id: 0, two.id: 1}
+    assert read(database, two).updated_at == LATER
+
+
+def spellings(uuid):
+    return [uuid.upper(), uuid.replace("-", ""), f"{{{uuid}}}", f"urn:uuid:{uuid}", uuid]
+
+
+def test_a_provider_is_found_in_any_spelling_on_every_database(database):
+    provider = make(database, "one")
+    make(database, "another")
+    for uuid in spellings(provider.uuid):
+        with database.read() as connection:
+            assert resource_providers.by_uuid(connection, uuid) == provider
+        locked = database.write(
+            lambda connection, uuid=uuid: resource_providers.locked_by_uuid(connection, uuid)
+        )
+        assert locked == provider
+
+
+def test_what_only_looks_like_the_spelling_of_a_uuid_is_not_found(database):
+    provider = make(database, "one")
+    for text in (f"{provider.uuid} ", provider.uuid[:-1], "ONE", ""):
+        with pytest.raises(NotFound), database.read() as connection:
+            resource_providers.by_uuid(connection, text)
+
+
+def test_a_provider_kept_in_capitals_is_found_as_it_is_kept(database):
+    uuid = str(uuid4()).upper()
+    database.write(
+        lambda connection: resource_providers.create_many(
+            connection, [NewProvider(uuid, "theirs")], NOW
+        )
+    )
+    with database.read() as connection:
+        found = resource_providers.by_uuid(connection, uuid)
+        assert traits.carried_by(connection, uuid).provider_id == found.id
+        assert usages.of_provider(connection, uuid) == (0, {})
+    assert (found.uuid, found.name) == (uuid, "theirs")
+
+
+def test_another_generation_than_the_one_given_is_a_conflict(database):
+    one = make(database, "one")
+    with pytest.raises(ConcurrentUpdate, match="generation conflict"):
+        database.write(
+            lambda connection: resource_providers.locked_by_uuid(connection, one.uuid, 1)
+        )
+
+
+def locked_and_bumped(connection, provider):
+    found = resource_providers.locked_by_uuid(connection, provider.uuid, 0)
+    resource_providers.bump_generations(connection, [found.id], LATER)
+
+
+def read_and_bumped(connection, provider):
+    found = resource_providers.by_uuid(connection, provider.uuid)
+    resource_providers.bump_generation_from(connection, found.id, found.uuid, 0, LATER)
+
+
+@pytest.mark.parametrize("work", [locked_and_bumped, read_and_bumped])
+def test_of_many_writers_with_one_generation_one_wins(database, work):
+    provider = make(database, "host")
+
+    def write(_number):
+        try:
+            database.write(lambda connection: work(connection, provider))
+        except ConcurrentUpdate:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(write, range(8))) == 1
+    assert read(database, provider).generation == 1
+
+
+def test_what_is_not_there_is_not_found(database):
+    with database.read() as connection, pytest.raises(NotFound, match="uuid nobody found"):
+        resource_providers.by_uuid(connection, "nobody")
+
+
+def test_a_subtree_moves_whole(database):
+    here, there = make(database, "here"), make(database, "there")
+    child = make(database, "child", here.uuid)
+    grandchild = make(database, "grandchild", child.uuid)
+    stays = make(database, "stays", here.uuid)
+    move(database, child, there)
+    assert read(database, child).parent_uuid == there.uuid
+    assert {read(database, one).root_uuid for one in (child, grandchild)} == {there.uuid}
+    assert read(database, grandchild).parent_uuid == child.uuid
+    assert read(database, stays).root_uuid == here.uuid
+    move(database, child, None)
+    assert {read(database, one).root_uuid for one in (child, grandchild)} == {child.uuid}
+
+
+def test_a_move_takes_as_many_statements_for_a_deep_tree(database):
+    def statements(depth):
+        top = make(database, f"n{uuid4()}")
+        last = top
+        for _ in range(depth):
+            last = make(database, f"n{uuid4()}", last.uuid)
+        goal = make(database, f"n{uuid4()}")
+        with counted(database) as seen:
+            move(database, top, goal)
+        assert read(database, last).root_uuid == goal.uuid
+        return len(seen)
+
+    assert statements(1) == statements(8)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_tree_never_becomes_a_loop(database, depth):
+    tree = [make(database, "0")]
+    for level in (1, 2):
+        tree.append(make(database, str(level), tree[-1].uuid))
+    with pytest.raises(Invalid, match="loop"):
+        move(database, tree[0], tree[depth])
+
+
+def test_two_moves_at_once_make_no_loop(database):
+    one, two = make(database, "one"), make(database, "two")
+
+    def attempt(pair):
+        try:
+            move(database, *pair)
+        except (Invalid, ConcurrentUpdate):
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(2) as pool:
+        moved = sum(pool.map(attempt, [(one, two), (two, one)] * 3))
+    parents = {read(database, one).parent_uuid, read(database, two).parent_uuid}
+    assert moved >= 1
+    assert None in parents
+
+
+def test_only_a_root_moves_where_moving_is_not_allowed(database):
+    here, there = make(database, "here"), make(database, "there")
+    child = make(database, "child", here.uuid)
+    with pytest.raises(Invalid, match="re-parenting"):
+        move(database, child, there, anywhere=False)
+    with pytest.raises(Invalid, match="un-parenting"):
+        move(database, child, None, anywhere=False)
+    move(database, child, here, anywhere=False)
+    move(database, here, there, anywhere=False)
+    assert read(database, child).root_uuid == there.uuid
+
+
+def test_a_deleted_provider_leaves_nothing(database):
+    provider = make(database, "host")
+
+    def fill(connection):
+        stock = [Inventory(resource_class="VCPU", total=1)]
+        inventories.put(connection, {provider.id: stock}, NOW)
+        aggregates.add_members(connection, str(uuid4()), [provider.id], NOW)
+
+    database.write(fill)
+    remove(database, provider)
+    with database.read() as connection:
+        assert inventories.of_provider(connection, provider.id) == ()
+        assert aggregates.of_provider(connection, provider.id) == ()
+    with pytest.raises(NotFound):
+        read(database, provider)
+
+
+def test_a_parent_is_not_deleted(database):
+    parent = make(database, "parent")
+    child = make(database, "child", parent.uuid)
+    with pytest.raises(InUse, match="child") as refusal:
+        remove(database, parent)
+    assert refusal.value.code == "placement.resource_provider.cannot_delete_parent"
+    remove(database, child)
+    remove(database, parent)

@@ -1,0 +1,70 @@
+"""Traits: named exactly, put on and taken off many providers at once."""
+
+import pytest
+
+from placement_sched.errors import InUse, NotFound
+from placement_sched.store.placement import resource_providers, traits
+from tests.providers import NOW, make_providers
+
+GOLD = "CUSTOM_GOLD"
+
+
+@pytest.fixture
+def ids(database):
+    """The ids of two providers."""
+    uuids = make_providers(database, [[], []])
+    with database.read() as connection:
+        found = resource_providers.by_uuids(connection, uuids)
+    return [found[uuid].id for uuid in uuids]
+
+
+def names(database, provider_id):
+    with database.read() as connection:
+        return {trait.name for trait in traits.of_provider(connection, provider_id)}
+
+
+def generations(database, ids):
+    return list(
+        database.write(lambda connection: resource_providers.lock(connection, ids)).values()
+    )
+
+
+def test_a_trait_is_put_on_and_taken_off_once(database, ids):
+    assert database.write(lambda c: traits.put_on(c, GOLD, [ids[0]], NOW)) == {ids[0]}
+    assert database.write(lambda c: traits.put_on(c, GOLD, ids, NOW)) == {ids[1]}
+    assert names(database, ids[0]) == names(database, ids[1]) == {GOLD}
+    assert database.write(lambda c: traits.take_off(c, GOLD, ids, NOW)) == set(ids)
+    assert database.write(lambda c: traits.take_off(c, GOLD, ids, NOW)) == frozenset()
+    assert generations(database, ids) == [2, 2]
+
+
+def test_an_unknown_trait_is_on_nobody(database, ids):
+    assert database.write(lambda c: traits.take_off(c, "CUSTOM_LEAD", ids, NOW)) == frozenset()
+
+
+def test_names_are_exact(database):
+    with database.read() as connection:
+        assert traits.ids_by_name(connection, ["hw_cpu_x86_avx", "NOPE"]).keys() <= {
+            "HW_CPU_X86_AVX"
+        }
+        assert set(traits.ids_by_name(connection, ["HW_CPU_X86_AVX"])) == {"HW_CPU_X86_AVX"}
+        with pytest.raises(NotFound):
+            traits.by_name(connection, "hw_cpu_x86_avx")
+
+
+def test_a_prefix_has_no_wildcards(database):
+    with database.read() as connection:
+        assert traits.search(connection, prefix="HW%") == ()
+        assert traits.search(connection, prefix="HW_CPU_X86_AVX512F%") == ()
+        found = {trait.name for trait in traits.search(connection, prefix="HW_CPU_X86_AVX512F")}
+    assert found == {"HW_CPU_X86_AVX512F"}
+
+
+def test_a_trait_in_use_stays(database, ids):
+    database.write(lambda c: traits.put_on(c, GOLD, ids, NOW))
+    with pytest.raises(InUse, match=GOLD):
+        database.write(lambda c: traits.remove(c, traits.by_name(c, GOLD)))
+    database.write(lambda c: traits.take_off(c, GOLD, ids, NOW))
+    database.write(lambda c: traits.remove(c, traits.by_name(c, GOLD)))
+    with database.read() as connection, pytest.raises(NotFound):
+        traits.by_name(connection, GOLD)

@@ -1,0 +1,10 @@
+"""The microversions of the Placement API that tests ask for."""
+
+from placement_sched.api.placement.microversions import NEWEST
+
+#: The newest that this service speaks.
+LATEST = str(NEWEST)
+LATEST_HEADERS = {"OpenStack-API-Version": f"placement {LATEST}"}
+#: The newest that the release of OpenStack's placement in the peer environment speaks.
+PEER_LATEST = "1.39"
+PEER_LATEST_HEADERS = {"OpenStack-API-Version": f"placement {PEER_LATEST}"}
