@@ -6,6 +6,7 @@ import pytest
 
 from placement_sched.cli.main import main
 from placement_sched.operations import host_aggregates
+from placement_sched.store.placement import inventories, resource_providers
 from tests.api.compute.conftest import AggregateApi
 from tests.clouds import uuid_of
 from tests.placing import report
@@ -41,8 +42,11 @@ class Cloud:
         return code, self.capsys.readouterr().out
 
     def ratio(self, host="h1"):
-        path = f"/placement/resource_providers/{uuid_of(host)}/inventories/VCPU"
-        return self.app.get(path).json["allocation_ratio"]
+        """Read the database itself: a request could let the application apply a changed file."""
+        with self.app.app.services.database.read() as connection:
+            provider = resource_providers.by_uuid(connection, uuid_of(host))
+            found = inventories.of_provider(connection, provider.id)
+        return next(one.allocation_ratio for one in found if one.resource_class == "VCPU")
 
     def tag_in_secret(self, policy):
         """Put h1 under another policy as well, by a hand that asks nobody."""
