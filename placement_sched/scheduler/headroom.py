@@ -36,7 +36,7 @@ class Headroom:
         # The candidates of hosts that were found to fit since they were last taken from.
         self._known: dict[str | None, tuple[list[Any], int]] = {}
         # Of each provider, the root providers of the hosts that have a candidate on it.
-        self._roots: dict[str, set[str]] = defaultdict(set)
+        self._roots: dict[str, list[str]] = defaultdict(list)
 
     @classmethod
     def of(cls, connection: Connection, spec: RequestSpec, candidates: Candidates) -> Self:
@@ -132,9 +132,9 @@ class Headroom:
         if not self._roots:
             for request in self._candidates.requests:
                 for uuid in request.uuids:
-                    self._roots[uuid].add(request.root_uuid)
+                    self._roots[uuid].append(request.root_uuid)
         for uuid in {uuid for uuid, _ in amounts}:
-            self._touched |= self._roots[uuid]
+            self._touched.update(self._roots[uuid])
             for root in self._roots[uuid]:
                 self._known.pop(root, None)
 

@@ -1,28 +1,47 @@
-"""Host states for what the candidates search found."""
+"""Host states for what the candidates search found, and the instances on their hosts.
+
+Hosts may have tens of thousands of instances, and most requests ask for none: nothing is read for
+them. What a request names itself (members of its server group, those of ``same_host``) is read
+alone; only who wants to know all that is on a host has all of them read, for every host at once.
+"""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from dataclasses import dataclass
-from functools import partial
-from typing import Self
+from functools import cached_property, partial
+from typing import Any, Self
 
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.instance import HostInstance, Instance
+from placement_sched.model.placement.allocation import canonical
 from placement_sched.model.placement.candidate import AllocationRequest, Candidates
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filtering import named_nodes
 from placement_sched.scheduler.host_state import HostState, make, offer
 from placement_sched.scheduler.hosts.caches import Aggregates, Memory
-from placement_sched.scheduler.hosts.recorded_instances import RecordedInstances, named_by
 from placement_sched.scheduler.policies.registry import NO_RATIOS, Policies, Ratios, ratios_under
 from placement_sched.scheduler.requests.reading import SchedulingRequest
 from placement_sched.store.compute import compute_nodes, instances, services
 from placement_sched.store.placement import aggregates as placement_aggregates
 
-#: Reads the records of instances by host or by uuid.
-Read = Callable[[Connection, Collection[str]], Iterable[Instance]]
+#: Reads instances by host or by uuid.
+Read = Callable[[Collection[str]], Iterable[HostInstance]]
+
+#: The scheduler hints that name instances.
+HINTS = ("same_host", "different_host")
+
+_ReadRecords = Callable[[Connection, Collection[str]], Iterable[Instance]]
 
 
 @dataclass(slots=True)
@@ -126,7 +145,7 @@ def named_states(
     found = services.by_hosts(cloud.connection, hosts)
     of_host, ratios = cloud.aggregates.of_host, cloud.ratios()
 
-    def recorded_of(read: Read, keys: Collection[str]) -> Iterator[HostInstance]:
+    def recorded_of(read: _ReadRecords, keys: Collection[str]) -> Iterator[HostInstance]:
         return map(HostInstance.recorded, read(cloud.connection, keys))
 
     by_hosts = partial(recorded_of, instances.by_hosts)
@@ -140,3 +159,119 @@ def named_states(
         state.uuid = node.uuid
         states.append(state)
     return states
+
+
+class RecordedInstances:
+    """The instances on the hosts of one request; at most two statements, whatever is asked.
+
+    ``named`` are uuids that the request names.
+    """
+
+    def __init__(
+        self, hosts: Collection[str], named: Collection[str], *, by_hosts: Read, by_uuids: Read
+    ) -> None:
+        self._hosts = hosts
+        self.named = frozenset(named)
+        self._by_hosts = by_hosts
+        self._by_uuids = by_uuids
+        self._on: dict[str, InstancesOnHost] = {}
+
+    @cached_property
+    def of_named(self) -> dict[str | None, dict[str, HostInstance]]:
+        """Return by host, then uuid, those instances that the request names."""
+        return _sorted(self._by_uuids(self.named))
+
+    @cached_property
+    def everything(self) -> dict[str | None, dict[str, HostInstance]]:
+        """Return by host, then uuid, all instances on the hosts of the request."""
+        return _sorted(self._by_hosts(self._hosts))
+
+    def on(self, host: str) -> "InstancesOnHost":
+        """Return the instances on one host, for all its nodes, read when first looked at."""
+        if host not in self._on:
+            self._on[host] = InstancesOnHost(self, host)
+        return self._on[host]
+
+
+class InstancesOnHost(MutableMapping[str, HostInstance]):
+    """The instances on one host by uuid; what is added stays with this mapping."""
+
+    __slots__ = ("_added", "_host", "_recorded")
+
+    def __init__(self, recorded: RecordedInstances, host: str) -> None:
+        self._recorded = recorded
+        self._host = host
+        self._added: dict[str, HostInstance] = {}
+
+    def __getitem__(self, uuid: str) -> HostInstance:
+        return self._where(uuid)[uuid]
+
+    def __setitem__(self, uuid: str, instance: HostInstance) -> None:
+        self._added[uuid] = instance
+
+    def __delitem__(self, uuid: str) -> None:
+        """Take away what was added; a record stays."""
+        del self._added[uuid]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all | self._added)
+
+    def __len__(self) -> int:
+        return len(self._all | self._added)
+
+    def __contains__(self, uuid: object) -> bool:
+        return uuid in self._where(uuid)
+
+    def keys(self) -> KeysView[str]:
+        """Return the uuids; what they share with uuids of the request is known at once."""
+        return _Uuids(self)
+
+    def named_among(self, uuids: Collection[Any]) -> set[str] | None:
+        """Return those of ``uuids`` that are here, or None where not all are the request's."""
+        if not self._recorded.named.issuperset(uuids):
+            return None
+        return {uuid for here in (self._named, self._added) for uuid in here if uuid in uuids}
+
+    def _where(self, uuid: object) -> dict[str, HostInstance]:
+        """Return where to look for an instance: among those named, until all have been read."""
+        if uuid in self._added:
+            return self._added
+        recorded = self._recorded
+        alone = uuid in recorded.named and "everything" not in vars(recorded)
+        return self._named if alone else self._all
+
+    @property
+    def _named(self) -> dict[str, HostInstance]:
+        return self._recorded.of_named.get(self._host, {})
+
+    @property
+    def _all(self) -> dict[str, HostInstance]:
+        return self._recorded.everything.get(self._host, {})
+
+
+class _Uuids(KeysView[str]):
+    """The uuids on one host."""
+
+    _mapping: InstancesOnHost
+
+    def __and__(self, other: Iterable[Any]) -> set[str]:
+        asked = other if isinstance(other, (set, frozenset)) else set(other)
+        here = self._mapping.named_among(asked)
+        return super().__and__(asked) if here is None else here
+
+    def __rand__(self, other: Iterable[Any]) -> set[Any]:
+        return self & other
+
+
+def named_by(spec: RequestSpec) -> frozenset[str]:
+    """Return the uuids of the instances that a request names, its own among them."""
+    members = spec.instance_group.members if spec.instance_group else ()
+    hinted = (uuid for name in HINTS for uuid in spec.scheduler_hints.get(name, ()))
+    return frozenset((*spec.instance_uuids, *members, *map(canonical, hinted)))
+
+
+def _sorted(instances: Iterable[HostInstance]) -> dict[str | None, dict[str, HostInstance]]:
+    found: dict[str | None, dict[str, HostInstance]] = {}
+    for instance in instances:
+        found.setdefault(instance.host, {})[instance.uuid] = instance
+    return found

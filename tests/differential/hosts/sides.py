@@ -16,7 +16,7 @@ from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import HostState, make
-from placement_sched.scheduler.hosts.recorded_instances import RecordedInstances, named_by
+from placement_sched.scheduler.hosts.states import RecordedInstances, named_by
 from placement_sched.scheduler.loading import full_conf, plugins_for
 from placement_sched.scheduler.narrowing import check_request
 from placement_sched.scheduler.weighing import WeighRun, run_weighers
