@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,8 @@ def schema_contents(connection: Connection) -> SchemaContents:
 
 def sync_schema(database: Database) -> None:
     """Bring the schema to the newest revision; safe when several workers start at once."""
+    if current_revision(database) == newest_revision():
+        return
 
     def upgrade(connection: Connection) -> None:
         with one_at_a_time(connection):
@@ -81,6 +84,7 @@ def current_revision(database: Database) -> str | None:
         return context.get_current_revision()
 
 
+@cache
 def newest_revision() -> str:
     """Return the revision that this release needs."""
     head = ScriptDirectory.from_config(_configuration()).get_current_head()
