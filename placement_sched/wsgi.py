@@ -4,7 +4,8 @@
 ``flask --app placement_sched.wsgi routes`` lists all routes.
 Configuration comes from ``PLACEMENT_SCHED_CONFIG`` (files, colon-separated) and the
 ``OS_<GROUP>__<OPTION>`` environment. It is checked when this module is loaded: a process whose
-configuration is wrong, or does not say how callers authenticate, ends with one line on stderr.
+configuration is wrong ends with one line on stderr, and, unless it only lists the routes, one whose
+configuration does not say how callers authenticate.
 """
 
 import os
@@ -13,9 +14,12 @@ from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any
 
+import click
+from flask.cli import routes_command
+
+from placement_sched import app
 from placement_sched.api.application import Application
 from placement_sched.api.request_context import WSGI
-from placement_sched.app import application_of, check_parts, make_services, placement_app, served
 from placement_sched.errors import ConfigurationError, Error
 from placement_sched.operations.config_check import log_start
 from placement_sched.operations.followed_settings import FollowedSettings
@@ -37,8 +41,9 @@ def _configured() -> FollowedSettings:
     """
     try:
         settings = read_settings(files_named())
-        refuse_unwritten_noauth2(settings)
-        check_parts(settings)
+        if not _lists_routes():
+            refuse_unwritten_noauth2(settings)
+        app.check_parts(settings)
         followed = FollowedSettings(settings)
         log_start(settings)
     except Error as wrong:
@@ -46,6 +51,12 @@ def _configured() -> FollowedSettings:
         sys.stderr.flush()
         raise SystemExit(UNUSABLE) from None
     return followed
+
+
+def _lists_routes() -> bool:
+    """Return whether ``flask routes`` loads this module; every other command may serve."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.command is routes_command
 
 
 def refuse_unwritten_noauth2(settings: Settings) -> None:
@@ -80,19 +91,19 @@ class _OnFirstRequest:
             with self._lock:
                 if self._made is None:
                     # The files may have changed since they were checked.
-                    self._made = served(self._make(_CONFIGURED.as_now()))
+                    self._made = app.served(self._make(_CONFIGURED.as_now()))
         return self._made(environ, start_response)
 
 
 _CONFIGURED = _configured()
 
 
-def create_app() -> Application:
-    """Return the application with all faces, for the command ``flask``."""
-    return application_of(make_services(_CONFIGURED.as_now()))
+def make_app() -> Application:
+    """Return ``app.create_app``'s application; by this name the command ``flask`` looks for it."""
+    return app.create_app(_CONFIGURED.as_now())
 
 
 application = _OnFirstRequest(
-    lambda settings: application_of(make_services(settings, serving=True))
+    lambda settings: app.application_of(app.make_services(settings, serving=True))
 )
-placement = _OnFirstRequest(lambda settings: placement_app(make_services(settings)))
+placement = _OnFirstRequest(lambda settings: app.placement_app(app.make_services(settings)))

@@ -114,23 +114,31 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Started]]:
         yield start
 
 
-def test_flask_lists_every_route(tmp_path):
+def flask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Return what the command ``flask`` printed of our application, without a configuration."""
     variables = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
-    done = subprocess.run(
-        [
-            Path(sys.executable).with_name("flask"),
-            "--app",
-            "placement_sched.wsgi",
-            "routes",
-            "--all-methods",
-        ],
-        cwd=tmp_path,
-        env={**variables, "OS_API__AUTH_STRATEGY": "noauth2", "COLUMNS": "300"},
+    return subprocess.run(
+        [Path(sys.executable).with_name("flask"), "--app", "placement_sched.wsgi", *arguments],
+        cwd=folder,
+        env={**variables, "COLUMNS": "300"},
         timeout=PATIENCE,
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
+
+
+@pytest.mark.parametrize("command", [("run", "--port", "0"), ("shell",)], ids=" ".join)
+def test_flask_serves_no_noauth2_that_is_not_written(tmp_path, command):
+    done = flask(tmp_path, *command)
+    assert done.returncode != 0
+    assert done.stderr.startswith("placement_sched.wsgi: refusing to serve: ")
+
+
+def test_flask_lists_every_route(tmp_path):
+    done = flask(tmp_path, "routes", "--all-methods")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "placement_sched.db").exists()
     rows = [line.split() for line in done.stdout.splitlines()[2:]]
     listed = {(method.strip(","), rule) for _, *methods, rule in rows for method in methods}
     declared = {
