@@ -8,12 +8,19 @@ import pytest
 
 from tests.house.tree import ROOT
 
-TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+#: What the environment may set for make.
+VARIABLES = set(re.findall(r"^([A-Z_]+) \?=", MAKEFILE, re.MULTILINE))
 
 
 def make(*arguments):
-    # These tests may be run by make, which hands its own arguments down.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    # These tests may be run by make, which hands its own arguments and variables down.
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MAKE", "MFLAGS", "GNUMAKEFLAGS")) and name not in VARIABLES
+    }
     done = subprocess.run(
         ["make", *arguments],
         cwd=ROOT,
