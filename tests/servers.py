@@ -25,6 +25,23 @@ def environment(**variables: str) -> dict[str, str]:
     return {**kept, **variables}
 
 
+def wait_until(true: Callable[[], object], seconds: float = 60) -> bool:
+    """Ask again until it is so, or for so long that it never will."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def rewrite(file: Path, text: str) -> None:
+    """Give a file another content at once: a server that follows it never sees it half written."""
+    new = file.with_name(f"{file.name}.new")
+    new.write_text(text)
+    new.replace(file)
+
+
 @dataclass
 class Server:
     """A running server; ``startup`` is the line that announces it, ``log`` all that it prints."""
@@ -57,12 +74,17 @@ class Server:
         assert status < 300, answer
         return answer
 
+    def workers(self) -> set[int]:
+        """Return the ids of its worker processes."""
+        told = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return {int(number) for number in told.split()}
+
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """End the server; return its exit status."""
         self.process.send_signal(how)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=60)
 
-    def wait_for(self, path: str, status: int, seconds: float = 30) -> None:
+    def wait_for(self, path: str, status: int, seconds: float = 60) -> None:
         """Ask until the answer has this status."""
         end = time.monotonic() + seconds
         seen: object = None
@@ -164,7 +186,7 @@ def _announcement(log: Path, process: forked.Process) -> str:
 
 def _answer(request: Request) -> tuple[int, dict, bytes]:
     try:
-        with urlopen(request, timeout=30) as answer:
+        with urlopen(request, timeout=60) as answer:
             return answer.status, dict(answer.headers), answer.read()
     except HTTPError as refusal:
         with refusal:

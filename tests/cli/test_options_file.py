@@ -1,11 +1,11 @@
 """``[scheduler] json_config_location``, as operators of a running server meet it."""
 
 import json
-import time
 
 import pytest
 
 from tests.placing import hosts_of, report, spec
+from tests.servers import rewrite, wait_until
 
 OPTION = "OS_SCHEDULER__JSON_CONFIG_LOCATION"
 NAME = "[scheduler] json_config_location"
@@ -17,14 +17,9 @@ def first_choice(server) -> str:
     return hosts_of(server.post("/scheduler/v1/explain", body)[1])[0]
 
 
-def wait_until(true, seconds=30) -> bool:
-    """Ask again until it is so, or for so long that it never will."""
-    end = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.1)
-    return True
+def first_choices(server) -> set[str]:
+    """Return what several requests would get, so that every worker is asked."""
+    return {first_choice(server) for _ in range(16)}
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -38,11 +33,11 @@ def test_running_server_heeds_changes_and_keeps_what_was_right(serve, tmp_path, 
     assert told in server.log.read_text()
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     assert first_choice(server) == "cn1"
-    file.write_text('{"ram_weight_multiplier": 1.0}')
-    assert wait_until(lambda: {first_choice(server) for _ in range(8)} == {"cn2"})
-    file.write_text('{"ram_weight_multiplier": -1.0')
+    rewrite(file, '{"ram_weight_multiplier": 1.0}')
+    assert wait_until(lambda: first_choices(server) == {"cn2"})
+    rewrite(file, '{"ram_weight_multiplier": -1.0')
     assert wait_until(lambda: first_choice(server) and "keeping the" in server.log.read_text())
-    assert {first_choice(server) for _ in range(8)} == {"cn2"}
+    assert first_choices(server) == {"cn2"}
     assert f"{NAME}: {file}: it is not JSON: " in server.log.read_text()
 
 

@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_options_file import first_choice, wait_until
+from tests.cli.test_options_file import first_choices
 from tests.placing import report, spec
+from tests.servers import rewrite, wait_until
 
 KEPT = "keeping the previous settings"
+RESTART = "[api] max_request_body_size has changed, which takes a restart"
+#: Seconds: a worker that dies younger is taken for one that cannot start.
+OLD = 6
 
 
 @pytest.fixture
@@ -32,26 +36,22 @@ def server(request, serve, config):
     return server
 
 
-def first_choices(server) -> set[str]:
-    """What several requests would get, so that every worker is asked."""
-    return {first_choice(server) for _ in range(8)}
-
-
 def policies_of(server) -> set[str]:
     body = {"request_spec": spec(), "policy": "dense"}
-    return {server.post("/scheduler/v1/explain", body)[1].get("policy") for _ in range(8)}
+    return {server.post("/scheduler/v1/explain", body)[1].get("policy") for _ in range(16)}
 
 
 def test_changed_files_count_without_a_restart(server, config):
-    config.write_text("[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+    rewrite(config, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
     assert wait_until(lambda: first_choices(server) == {"cn2"})
 
 
 def test_new_policies_count_without_a_restart(server, config):
     assert policies_of(server) == {None}
-    config.write_text(
+    rewrite(
+        config,
         "[filter_scheduler]\nram_weight_multiplier = -1.0\n[scheduler]\npolicies = dense\n"
-        "[dense]\nram_weight_multiplier = 1.0\n"
+        "[dense]\nram_weight_multiplier = 1.0\n",
     )
     assert wait_until(lambda: policies_of(server) == {"dense"})
 
@@ -66,25 +66,28 @@ def test_new_policies_count_without_a_restart(server, config):
     ],
 )
 def test_what_cannot_be_used_is_told_at_the_signal_and_changes_nothing(server, config, text, why):
-    config.write_text(text)
+    rewrite(config, text)
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: KEPT in server.log.read_text())
     told = next(line for line in server.log.read_text().splitlines() if KEPT in line)
     assert why in told
     assert "Traceback" not in server.log.read_text()
     assert wait_until(lambda: first_choices(server) == {"cn1"})
-    config.write_text("[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+    rewrite(config, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
     assert wait_until(lambda: first_choices(server) == {"cn2"})
 
 
 def test_what_cannot_be_used_is_logged_once_with_the_time(server, config):
     """By the process that got the signal, for itself and all workers."""
-    config.write_text("[filter_scheduler]\nram_weight_multiplier = much\n")
+    rewrite(config, "[filter_scheduler]\nram_weight_multiplier = much\n")
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: KEPT in server.log.read_text())
     time.sleep(3)  # each worker looks at the files every second
     assert first_choices(server) == {"cn1"}
-    (line,) = [line for line in server.log.read_text().splitlines() if KEPT in line]
+    line, *again = [line for line in server.log.read_text().splitlines() if KEPT in line]
+    # The signal tells once more what the change of the file told longer than JUST ago.
+    assert len(again) <= 1
+    assert {one.split()[2] for one in again} <= {str(server.process.pid)}
     assert re.fullmatch(
         rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} {server.process.pid} ERROR \S+ \[-\] "
         rf"{config}:2: \[filter_scheduler\] ram_weight_multiplier has a wrong value: "
@@ -94,18 +97,22 @@ def test_what_cannot_be_used_is_logged_once_with_the_time(server, config):
 
 
 def test_what_takes_a_restart_is_told(server, config):
-    config.write_text(
-        "[filter_scheduler]\nram_weight_multiplier = 1.0\n[api]\nmax_request_body_size = 5000\n"
+    rewrite(
+        config,
+        "[filter_scheduler]\nram_weight_multiplier = 1.0\n[api]\nmax_request_body_size = 5000\n",
     )
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: first_choices(server) == {"cn2"})
-    assert (
-        "[api] max_request_body_size has changed, which takes a restart" in server.log.read_text()
-    )
+    # The workers apply the file by themselves; the server says what it takes.
+    assert wait_until(lambda: RESTART in server.log.read_text())
 
 
-def test_a_signal_without_a_change_changes_nothing(server):
+def test_a_signal_without_a_change_changes_nothing(server, config):
+    # Something that is told at each signal, so that it is known when the signal was heeded.
+    rewrite(config, config.read_text() + "[api]\nmax_request_body_size = 5000\n")
+    assert wait_until(lambda: RESTART in server.log.read_text())
     server.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: server.log.read_text().count(RESTART) == 2)
     assert first_choices(server) == {"cn1"}
     assert KEPT not in server.log.read_text()
 
@@ -114,17 +121,17 @@ POLICED = "[dense]\nram_weight_multiplier = 1.0\n"
 
 
 def test_a_policy_that_aggregates_name_is_not_lost_by_a_slip_though_none_are_listed(serve, config):
-    config.write_text(POLICED)
+    rewrite(config, POLICED)
     server = serve("--config-file", str(config), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     made = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]
     action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
     server.post(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
     assert policies_of(server) == {"dense"}
-    config.write_text(POLICED.replace("1.0", "much"))
+    rewrite(config, POLICED.replace("1.0", "much"))
     assert wait_until(lambda: policies_of(server) and KEPT in server.log.read_text())
     assert policies_of(server) == {"dense"}
-    config.write_text("")
+    rewrite(config, "")
     assert wait_until(
         lambda: policies_of(server) and "there is no policy" in server.log.read_text()
     )
@@ -134,33 +141,28 @@ def test_a_policy_that_aggregates_name_is_not_lost_by_a_slip_though_none_are_lis
 def test_a_worker_that_dies_while_the_files_are_broken_is_replaced(serve, config):
     server = serve("--config-file", str(config), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
-    config.write_text("[filter_scheduler]\nram_weight_multiplier = much\n")
-    time.sleep(6)  # a worker that dies younger is taken for one that cannot start
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-    (worker,) = children.read_text().split()
-    os.kill(int(worker), signal.SIGKILL)
-    assert wait_until(lambda: children.read_text().split() not in ([], [worker]))
+    rewrite(config, "[filter_scheduler]\nram_weight_multiplier = much\n")
+    time.sleep(OLD)
+    (worker,) = server.workers()
+    os.kill(worker, signal.SIGKILL)
+    assert wait_until(lambda: server.workers() - {worker})
     server.wait_for("/placement/", 200)
     assert first_choices(server) == {"cn1"}
     assert KEPT in server.log.read_text()
     assert "Traceback" not in server.log.read_text()
 
 
-def _worker_of(server) -> int:
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-    (worker,) = children.read_text().split()
-    return int(worker)
-
-
 def test_a_worker_that_replaces_another_goes_by_what_could_be_used_last(serve, config):
     server = serve("--config-file", str(config), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
-    config.write_text("[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+    rewrite(config, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
     assert wait_until(lambda: first_choices(server) == {"cn2"})
-    time.sleep(5)  # as above; and what starts workers looks at the files too
-    config.write_text("[filter_scheduler]\nram_weight_multiplier = much\n")
+    # What starts workers looks at the files too.
+    assert wait_until(lambda: "changed, and in effect" in server.log.read_text())
+    time.sleep(OLD)
+    rewrite(config, "[filter_scheduler]\nram_weight_multiplier = much\n")
     assert wait_until(lambda: KEPT in server.log.read_text())
-    worker = _worker_of(server)
+    (worker,) = server.workers()
     os.kill(worker, signal.SIGKILL)
     assert wait_until(lambda: not Path(f"/proc/{worker}").exists())
     server.wait_for("/placement/", 200)
@@ -169,20 +171,20 @@ def test_a_worker_that_replaces_another_goes_by_what_could_be_used_last(serve, c
 
 def test_a_worker_that_dies_while_the_options_file_is_broken_is_replaced(serve, config, tmp_path):
     options = tmp_path / "scheduler.json"
-    options.write_text('{"ram_weight_multiplier": -1.0}')
-    config.write_text(f"[scheduler]\njson_config_location = {options}\n")
+    rewrite(options, '{"ram_weight_multiplier": -1.0}')
+    rewrite(config, f"[scheduler]\njson_config_location = {options}\n")
     server = serve("--config-file", str(config), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     assert first_choices(server) == {"cn1"}
-    time.sleep(5)  # as above
-    options.write_text('{"ram_weight_multiplier":')
+    time.sleep(OLD)
+    rewrite(options, '{"ram_weight_multiplier":')
     assert wait_until(lambda: first_choices(server) and KEPT in server.log.read_text())
-    worker = _worker_of(server)
+    (worker,) = server.workers()
     os.kill(worker, signal.SIGKILL)
     assert wait_until(lambda: not Path(f"/proc/{worker}").exists())
     server.wait_for("/placement/", 200)
     assert first_choices(server) == {"cn1"}
-    options.write_text("{}")
+    rewrite(options, "{}")
     assert wait_until(lambda: first_choices(server) == {"cn2"})
 
 
@@ -195,21 +197,28 @@ def _tagged(server):
 
 
 def test_a_policy_in_use_is_not_lost_by_a_worker_that_was_asked_nothing(serve, config):
-    config.write_text(POLICED)
+    rewrite(config, POLICED)
     first = serve("--config-file", str(config), "--workers", "1")
     _tagged(first)
     first.stop()
     # What the workers say of the files is for debugging: the server says it for all of them.
     server = serve("--config-file", str(config), "--workers", "2", OS_DEFAULT__DEBUG="true")
-    config.write_text("")
+    rewrite(config, "")
     server.process.send_signal(signal.SIGHUP)
+
+    def told() -> set[int]:
+        lines = server.log.read_text().splitlines()
+        return {int(line.split()[2]) for line in lines if "there is no policy 'dense'" in line}
+
     # The process that got the signal, and each of the workers.
-    assert wait_until(lambda: server.log.read_text().count("there is no policy 'dense'") == 3)
+    everyone = {server.process.pid, *server.workers()}
+    assert len(everyone) == 3
+    assert wait_until(lambda: told() == everyone)
     assert policies_of(server) == {"dense"}
 
 
 def test_inventories_follow_the_files_though_nobody_asks_for_anything(serve, config, tmp_path):
-    config.write_text("[dense]\ncpu_allocation_ratio = 8.0\n")
+    rewrite(config, "[dense]\ncpu_allocation_ratio = 8.0\n")
     server = serve("--config-file", str(config), "--workers", "1")
     _tagged(server)
 
@@ -219,7 +228,7 @@ def test_inventories_follow_the_files_though_nobody_asks_for_anything(serve, con
             return {ratio for (ratio,) in connection.execute(query)}
 
     assert 8.0 in ratios()
-    config.write_text("[dense]\ncpu_allocation_ratio = 6.0\n")
+    rewrite(config, "[dense]\ncpu_allocation_ratio = 6.0\n")
     assert wait_until(lambda: 6.0 in ratios())
     assert 8.0 not in ratios()
 
