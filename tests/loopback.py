@@ -1,5 +1,6 @@
-"""WSGI applications that are served over HTTP, on the loopback address, by a thread."""
+"""The loopback address: a port of one's own, and WSGI applications that a thread serves there."""
 
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +20,19 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def handle_error(self, *_arguments: Any) -> None:
         """Say nothing of a client that waits no longer."""
+
+
+@contextmanager
+def reserved_port() -> Iterator[socket.socket]:
+    """Give a socket that is bound to a free port and does not listen.
+
+    Connections are refused, and nobody else is given the port as a free one. Yet a server that is
+    told the port can listen there: it sets SO_REUSEADDR as well.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder
 
 
 @contextmanager

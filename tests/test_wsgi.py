@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,8 @@ from placement_sched.app import FACES
 from tests import identity
 from tests.api.test_auth_keystone import config
 from tests.house.tree import PACKAGE
+from tests.loopback import reserved_port
+from tests.servers import rewrite, wait_until
 
 #: Seconds that a server may take: several are started, on a machine that may be busy.
 PATIENCE = 90
@@ -35,12 +36,6 @@ SERVERS = {
 }
 every_server = pytest.mark.parametrize("server", SERVERS)
 every_application = pytest.mark.parametrize("application", ["application", "placement"])
-
-
-def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as trial:
-        return int(trial.getsockname()[1])
 
 
 class Started:
@@ -90,7 +85,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Started]]:
     with ExitStack() as stack:
 
         def start(server: str, application: str = "application", **variables: str) -> Started:
-            address = f"127.0.0.1:{free_port()}"
+            port = stack.enter_context(reserved_port()).getsockname()[1]
+            address = f"127.0.0.1:{port}"
             program, *arguments = (
                 part.format(address=address, application=f"placement_sched.wsgi:{application}")
                 for part in SERVERS[server]
@@ -261,10 +257,7 @@ def test_file_that_is_broken_after_the_check_does_not_stop_the_first_request(sta
     file = tmp_path / "a.conf"
     file.write_text("[api]\nauth_strategy = noauth2\n")
     started = start("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
-    end = time.monotonic() + PATIENCE
-    while "Booting worker" not in started.log.read_text():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    file.write_text("[api]\nauth_strategy = noauth2\n[scheduler]\nmax_attempts = many\n")
+    assert wait_until(lambda: "Booting worker" in started.log.read_text())
+    rewrite(file, "[api]\nauth_strategy = noauth2\n[scheduler]\nmax_attempts = many\n")
     assert started.ask("/placement/resource_providers", **{"X-Auth-Token": "admin"}) == 200
     assert "keeping the previous settings" in started.log.read_text()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from placement_sched.cli.serve import free_port
 from tests.kept_alive import LARGEST, answer, trial
+from tests.loopback import reserved_port
 from tests.servers import environment
 from tests.versions import LATEST, LATEST_HEADERS
 
@@ -40,12 +40,11 @@ def port(request, serve, tmp_path):
     if request.param == "serve":
         yield int(serve(**options).url.rpartition(":")[2])
         return
-    port = free_port("127.0.0.1", 0)
-    command = [str(part).format(port=port) for part in COMMANDS[request.param]]
     with (
+        reserved_port() as holder,
         (tmp_path / "server.log").open("w") as log,
         subprocess.Popen(
-            command,
+            [str(part).format(port=holder.getsockname()[1]) for part in COMMANDS[request.param]],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -53,19 +52,20 @@ def port(request, serve, tmp_path):
             env=environment(**options),
         ) as process,
     ):
+        port = holder.getsockname()[1]
         try:
             wait_for(port, process, tmp_path / "server.log")
             yield port
         finally:
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(timeout=20)
+                process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
 
 
 def wait_for(port: int, process: subprocess.Popen, log: Path) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while time.monotonic() < end and process.poll() is None:
         try:
             if requests.get(f"http://127.0.0.1:{port}/healthz/ready", timeout=30).ok:

@@ -16,6 +16,8 @@ import psutil
 import pytest
 
 from placement_sched.cli.serve import SERVED
+from tests.loopback import reserved_port
+from tests.servers import wait_until
 from tests.versions import LATEST
 
 
@@ -89,19 +91,28 @@ def test_sigint_stops_without_a_traceback_even_a_job_in_the_background(serve, in
 
 
 def test_sigterm_lets_a_running_request_finish(serve, tmp_path):
-    server = serve(OS_PLACEMENT_DATABASE__LOCK_TIMEOUT="20")
+    server = serve(OS_PLACEMENT_DATABASE__LOCK_TIMEOUT="60")
     answers = []
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
         rival.execute("BEGIN IMMEDIATE")
         waiting = threading.Thread(target=lambda: answers.append(put_class(server)))
         waiting.start()
-        time.sleep(0.5)
+        (worker,) = children(server)
+        assert wait_until(lambda: connected(worker))
+        time.sleep(0.5)  # the request follows its connection
         server.process.terminate()
+        assert wait_until(lambda: "stopping: SIGTERM" in server.log.read_text())
         time.sleep(0.5)
         rival.rollback()
-        waiting.join(timeout=60)
+        waiting.join(timeout=120)
     assert answers == [201]
-    assert server.process.wait(timeout=20) == 0
+    assert server.process.wait(timeout=60) == 0
+
+
+def connected(worker: psutil.Process) -> bool:
+    """Return whether a worker has a client."""
+    found = worker.net_connections(kind="tcp")
+    return any(one.status == psutil.CONN_ESTABLISHED for one in found)
 
 
 def put_class(server, name="CUSTOM_WAITED") -> int:
@@ -122,7 +133,7 @@ def test_connections_leave_a_worker_the_files_that_it_needs():
     )
     for hard, told in ((700, "444 700 700"), (4000, "1024 1280 4000")):
         command = [sys.executable, "-c", code.format(hard=hard)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
         assert done.stdout.strip() == told
 
 
@@ -193,7 +204,7 @@ def test_a_killed_worker_is_replaced_again_and_again(serve):
         (worker,) = children(server)
         # By our own clock: the birth that the system tells may be a second off.
         seen = time.monotonic()
-        wait_until(lambda seen=seen: time.monotonic() - seen > SERVED + 0.2)
+        time.sleep(max(0.0, seen + SERVED + 0.2 - time.monotonic()))
         worker.kill()
         worker.wait(timeout=60)
         server.wait_for("/placement/", 200)
@@ -204,15 +215,8 @@ def test_workers_leave_when_the_server_is_killed(serve):
     server = serve("--workers", "2")
     workers = children(server)
     server.stop(signal.SIGKILL)
-    _, alive = psutil.wait_procs(workers, timeout=10)
+    _, alive = psutil.wait_procs(workers, timeout=60)
     assert alive == []
-
-
-def wait_until(holds, seconds=10):
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_locked_sqlite_is_503_in_time_and_recovers(serve, tmp_path):
@@ -221,13 +225,13 @@ def test_locked_sqlite_is_503_in_time_and_recovers(serve, tmp_path):
         rival.execute("BEGIN IMMEDIATE")
         began = time.monotonic()
         assert put_class(server) == 503
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 9  # the default is 10
         rival.rollback()
     assert put_class(server) == 201
 
 
 def test_reads_go_on_while_sqlite_is_locked_and_writers_wait(serve, tmp_path):
-    server = serve(OS_PLACEMENT_DATABASE__LOCK_TIMEOUT="8")
+    server = serve(OS_PLACEMENT_DATABASE__LOCK_TIMEOUT="60")
     answers = []
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
         rival.execute("BEGIN IMMEDIATE")
@@ -240,17 +244,17 @@ def test_reads_go_on_while_sqlite_is_locked_and_writers_wait(serve, tmp_path):
         began = time.monotonic()
         assert server.get("/healthz")[0] == 200
         assert ask(server)[0] == 200
-        assert time.monotonic() - began < 5
-        wait_until(lambda: answers.count(503) == 4)
+        assert time.monotonic() - began < 30
+        assert wait_until(lambda: answers.count(503) == 4, 50)
         rival.rollback()
         for writer in writers:
-            writer.join(timeout=60)
+            writer.join(timeout=120)
     assert sorted(answers) in ([201, 204, *[503] * 4], [201, 201, *[503] * 4])
 
 
 @contextmanager
-def proxied(target: tuple[str, int], port: int):
-    """A TCP proxy on ``port`` of this machine to a database server."""
+def proxied(target: tuple[str, int], listener: socket.socket):
+    """A TCP proxy at the address of ``listener`` to a database server."""
 
     def pump(source, sink):
         try:
@@ -272,27 +276,27 @@ def proxied(target: tuple[str, int], port: int):
             for pair in ((client, upstream), (upstream, client)):
                 threading.Thread(target=pump, args=pair, daemon=True).start()
 
-    with socket.create_server(("127.0.0.1", port)) as listener:
-        thread = threading.Thread(target=accept, args=(listener,), daemon=True)
-        thread.start()
-        yield
-        listener.shutdown(socket.SHUT_RDWR)
+    listener.listen()
+    thread = threading.Thread(target=accept, args=(listener,), daemon=True)
+    thread.start()
+    yield
+    listener.shutdown(socket.SHUT_RDWR)
     thread.join(timeout=60)
 
 
 def test_absent_database_is_503_until_it_comes(serve, postgresql_server):
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        port = probe.getsockname()[1]
     host, _, rest = postgresql_server.partition("@")[2].partition("/")
     address, _, real_port = host.partition(":")
-    url = f"{postgresql_server.partition('@')[0]}@127.0.0.1:{port}/{rest}"
-    server = serve(OS_PLACEMENT_DATABASE__CONNECTION=url, ready=None)
-    server.wait_for("/placement/resource_providers", 503)
-    told = error_of(ask(server)[2])
-    assert told["detail"] == "the database does not answer"
-    assert "Traceback" not in json.dumps(told)
-    with proxied((address, int(real_port or 5432)), port):
-        server.wait_for("/placement/resource_providers", 200)
+    with reserved_port() as listener:
+        port = listener.getsockname()[1]
+        url = f"{postgresql_server.partition('@')[0]}@127.0.0.1:{port}/{rest}"
+        server = serve(OS_PLACEMENT_DATABASE__CONNECTION=url, ready=None)
+        server.wait_for("/placement/resource_providers", 503)
+        told = error_of(ask(server)[2])
+        assert told["detail"] == "the database does not answer"
+        assert "Traceback" not in json.dumps(told)
+        with proxied((address, int(real_port or 5432)), listener):
+            server.wait_for("/placement/resource_providers", 200)
 
 
 def test_wsgi_module_serves_both_applications(tmp_path):
@@ -350,4 +354,4 @@ assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_worker_that_is_stopped_right_after_its_fork_ends():
-    subprocess.run([sys.executable, "-c", FORKS], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", FORKS], check=True, timeout=300)
