@@ -1,7 +1,9 @@
 """What README.md tells newcomers to do works."""
 
+import ast
 import re
 import subprocess
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli.main import make_parser
-from tests.house.tree import ROOT
+from tests.house.tree import PACKAGE, ROOT
 from tests.servers import BIN, PROGRAM, started
 
 README = (ROOT / "README.md").read_text()
@@ -74,6 +76,26 @@ def test_first_five_minutes_work_from_top_to_bottom(folder):
     assert "00000003-aaaa-4aaa-8aaa-aaaaaaaaaaaa" in client
     assert "22 hosts passed" in fleet  # of 23: cn2 is disabled
     assert "the configuration is valid" in production
+
+
+def test_the_picture_has_the_steps_of_the_code_and_their_modules():
+    picture = (ROOT / "doc/source/pipeline.svg").read_text()
+    assert "(doc/source/pipeline.svg)" in README
+    steps = re.findall(r'class="name"[^>]*>(\w+)<', picture)
+    assert steps == re.findall(r"^    (\w+) {2,}", ast.get_docstring(pipeline()), re.MULTILINE)
+    paths = re.findall(r'class="file"[^>]*>([\w/.]+)', picture)
+    assert len(paths) == len(steps)
+    assert [path for path in paths if not (PACKAGE / path).exists()] == []
+
+
+def pipeline() -> ast.Module:
+    return ast.parse((PACKAGE / "scheduler/pipeline.py").read_text())
+
+
+def test_the_funnel_is_one_that_the_guide_plays():
+    (funnel,) = (block for block in blocks("") if "No valid host" in block)
+    guide = (ROOT / "doc/source/explain.rst").read_text()
+    assert textwrap.indent(funnel, "   ") in guide
 
 
 def test_commands_are_typed_as_they_are_found():
