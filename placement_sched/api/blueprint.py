@@ -8,7 +8,7 @@ and the nouns of an API on its :class:`Face`. What a declaration says beyond pat
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import flask
 from werkzeug.routing import Rule
@@ -136,33 +136,11 @@ class Blueprint(flask.Blueprint):
 class RouteRule(Rule):
     """Flask's rule, with the route that it leads to where one of our blueprints declared it."""
 
-    _compiled: ClassVar[dict[tuple[str, str | None], dict[str, Any]]] = {}
-
     def __init__(self, string: str, *, route: Route | None = None, **options: Any) -> None:
         super().__init__(string, **options)
         self.route = route
         if route is not None:
             self.methods = {route.method}  # without HEAD, which werkzeug adds to GET
-
-    def compile(self) -> None:
-        """Prepare the rule for matching; a declared one only once for all applications.
-
-        This takes most of the time that an application takes to start, and tests start thousands.
-        """
-        if self.route is None:
-            super().compile()
-            return
-        key = (self.rule, self.subdomain)
-        before = dict(vars(self))
-        if key in self._compiled:
-            vars(self).update(self._compiled[key])
-        else:
-            super().compile()
-            self._compiled[key] = {
-                name: value
-                for name, value in vars(self).items()
-                if name not in before or value is not before[name]
-            }
 
 
 @dataclass(frozen=True, slots=True)
