@@ -1,7 +1,7 @@
 """A request: Flask's, with what every check and handler asks of it read once and quickly."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache, cached_property
 from itertools import zip_longest
 from typing import Any, NoReturn
@@ -73,6 +73,7 @@ class Request(flask.Request):
     rest, which begins with one slash. ``identity`` and ``version`` are known once they are checked.
     """
 
+    url_rule: RouteRule | None = None
     face: Face | None = None
     prefix: str = ""
     below: str = "/"
@@ -90,8 +91,7 @@ class Request(flask.Request):
     @property
     def matched(self) -> Route | None:
         """The route whose path and method matched; others may share both."""
-        rule = self.url_rule
-        return rule.route if isinstance(rule, RouteRule) else None
+        return None if self.url_rule is None else self.url_rule.route
 
     @property
     def base(self) -> str:
@@ -129,16 +129,13 @@ class Request(flask.Request):
                 f"use {' or '.join(route.content_types)}"
             )
 
-    def route_of_action(self, routes: Sequence[Route]) -> Route:
-        """Return the route whose action is the body's one key; raise :class:`Invalid` for none."""
+    def action(self) -> str:
+        """Return the body's one key; raise :class:`Invalid` for any other body."""
         document = self.get_json(force=True)
         if not isinstance(document, dict) or len(document) != 1:
             raise Invalid("Malformed request body: an object with exactly one key, the action")
         (action,) = document
-        for route in routes:
-            if route.action == action:
-                return route
-        raise Invalid(f"There is no such action: {action}")
+        return str(action)
 
     def body_of(self, route: Route, version: Version) -> Any:
         """Return the body as ``Call.body`` has it; raise :class:`Invalid` where it is invalid."""

@@ -1,5 +1,7 @@
 """Paths and methods: what they lead to, and what is answered where they lead nowhere."""
 
+from dataclasses import replace
+
 import flask
 import pytest
 from webtest import TestApp
@@ -168,3 +170,61 @@ def test_extensions_of_flask_can_be_added(services):
     assert answer.json == {"status": "maintenance"}
     assert client.delete("/a/things/x", headers=at(LATEST), status=405).headers["X-Signed"] == "yes"
     assert client.post("/extension/x", status=405).headers["Allow"] == "GET, HEAD, OPTIONS"
+
+
+@pytest.fixture(params=["/a", ""], ids=["below a prefix", "alone"])
+def prefix(request):
+    return request.param
+
+
+@pytest.fixture
+def application(services, prefix):
+    return Application(services, {prefix: FACE}, blueprint_of(services))
+
+
+def test_rules_of_extensions_are_of_no_face(application, prefix):
+    client = TestApp(application)
+
+    @application.get("/extension/<name>")
+    @application.get(f"{prefix}/things/<name>/extension")
+    def extension(name):
+        return {"name": name, "face": flask.request.face}
+
+    for path in ("/extension/x", f"{prefix}/things/x/extension"):
+        assert client.get(path).json == {"name": "x", "face": None}
+    assert client.post("/extension/x", status=405).headers["Allow"] == "GET, HEAD, OPTIONS"
+    client.get("/extension", status=404)
+    client.post("/healthz", status=405)
+    # A token is needed where a path begins like the face's own.
+    client.get(f"{prefix}/things/x/y", status=401)
+    client.get(f"{prefix}/nowhere", status=401)
+
+
+@pytest.mark.parametrize(("version", "endpoint"), [("1.5", "first"), ("1.6", "second")])
+def test_extensions_can_wrap_the_handlers(application, prefix, version, endpoint):
+    """Flask's ``view_functions`` has what is called, and the endpoint that of the version."""
+    views = application.view_functions
+
+    def wrapped(view):
+        def counted(*args, **names):
+            answer = view(*args, **names)
+            return replace(answer, headers={"X-Endpoint": flask.request.endpoint})
+
+        return counted
+
+    views.update({name: wrapped(view) for name, view in views.items() if name.startswith("a.")})
+    answer = TestApp(application).get(f"{prefix}/things", headers=at(version))
+    assert answer.headers["X-Endpoint"] == f"a.things.{endpoint}"
+
+
+def test_extensions_can_replace_a_handler_with_a_view_of_flask(application, prefix):
+    application.view_functions["a.things.one"] = lambda _call, uuid: ({"instead": uuid}, 418)
+    answer = TestApp(application).get(f"{prefix}/things/x", status=418)
+    assert answer.json == {"instead": "x"}
+
+
+def test_applications_build_addresses_of_their_own_rules(services):
+    for prefix in ("/a", "/b"):
+        application = Application(services, {prefix: FACE}, blueprint_of(services))
+        with application.test_request_context():
+            assert flask.url_for("a.things.one", uuid="x y") == f"{prefix}/things/x%20y"
