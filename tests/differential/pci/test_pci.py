@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from placement_sched.model.hardware import pci_matching, pci_pools
+from placement_sched.model.hardware import pci_matching
 from tests.differential.generate.dice import Dice
 from tests.differential.pci.explained import EXPLANATIONS
 from tests.differential.pci.generate import Asked, asked
@@ -75,7 +75,7 @@ def test_rule_that_is_forgotten_is_found(duel, monkeypatch, missing):
 
 
 def test_placements_choice_that_is_not_heeded_is_found(duel, monkeypatch):
-    monkeypatch.setattr(pci_pools, "providers_of", lambda _request, _mappings: Counter())
+    monkeypatch.setattr(pci_matching, "providers_of", lambda _request, _mappings: Counter())
     assert duel.run(SEED, 600).findings
 
 
