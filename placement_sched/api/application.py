@@ -1,17 +1,25 @@
 """The Flask application, and the one order in which it checks requests.
 
-On every face:
+On every face, as ``api-ref`` has it word for word:
 
-1. the caller is known (401);
-2. the microversion is well formed (400) and served (406);
-3. a body has a type (400), the database answers (503);
-4. path (404), method (405) and microversion (404) lead to a route;
-5. the body is of a type that the route takes (415), the client accepts JSON (406);
-6. the policy allows it (403);
-7. names (404), query string (400) and body (400) are valid.
+1. the body arrives: its length is known (411), it is complete (400) and in time (408), and there is
+   room for it (503);
+2. the caller is known (401, or 503 while keystone does not answer);
+3. the microversion is well formed (400) and served (406);
+4. the length of the body is a number, and the body has a type (400);
+5. the database answers (503);
+6. path (404), method (405) and microversion (404) lead to a route;
+7. the route takes the type of the body (415), and the client accepts JSON (406);
+8. where the body's one key names an action: the body is not too large (413), it is JSON, and there
+   is such an action (400);
+9. the policy allows the request (403);
+10. the names in the path (404) and the query string (400) are valid;
+11. the body is not too large (413), and valid JSON (400, or 404 where what the path names does not
+    exist).
 
-Only then the handler is called. What fails is reported by the face's own dialect. Extensions of
-Flask may be added as to any application: their ``before_request`` functions run after step 3.
+Only then the handler is called. A path that needs no token skips steps 2, 5 and 9. Step 1 is
+``api/body_reading.py``'s. What fails is reported by the face's own dialect. Extensions of Flask may
+be added as to any application: their ``before_request`` functions run after step 5.
 """
 
 import logging

@@ -1,0 +1,155 @@
+"""The order in which a request is checked: one wrong in every way is mended fault by fault."""
+
+import re
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from werkzeug.test import create_environ, run_wsgi_app
+
+from placement_sched.api import application
+from placement_sched.api.application import Application
+from placement_sched.api.blueprint import Blueprint, Face
+from placement_sched.api.body_reading import FULL, REFUSED, SLOW, BodyFirst, Whole
+from placement_sched.api.call import Answer
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement.dialect import PlacementDialect
+from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.root import blueprint_of
+from placement_sched.api.schema import Schemas
+from placement_sched.app import make_services
+from placement_sched.errors import NotFound, Unavailable
+
+CONVENTIONS = Path(__file__).parents[2] / "api-ref" / "source" / "conventions.rst"
+MOST = 1024
+
+thing = Blueprint("thing", __name__)
+present: set[str] = set()
+
+
+def look(_services, name):
+    if name not in present:
+        raise NotFound(f"There is no thing {name}")
+
+
+def _object(**properties):
+    return Schemas({"type": "object", "properties": properties, "additionalProperties": False})
+
+
+# No route of ours has all of it: GET, because only of what is shown the client's Accept counts.
+@thing.get(
+    "/things/<name>",
+    policy="placement:traits:update",
+    since=Version(1, 6),
+    action="mend",
+    body=_object(mend={"type": "object"}),
+    query=_object(kind={"type": "string"}),
+    subject=look,
+)
+def mend(_call, name):
+    return Answer(body={"mended": name})
+
+
+FACE = Face("a", PlacementDialect(VERSIONING), [thing])
+
+
+class Faulty:
+    """A request and the service that it meets, with a database that may be absent."""
+
+    def __init__(self, settings):
+        self.absent = True
+        self.services = replace(make_services(settings), ready=self.ready)
+        made = Application(self.services, {"/a": FACE}, blueprint_of(self.services))
+        self.application = BodyFirst(made, MOST)
+        self.environ = create_environ("/a/nowhere", method="BREW", query_string="nope=1")
+        self.environ |= {
+            "HTTP_TRANSFER_ENCODING": "chunked",
+            "HTTP_OPENSTACK_API_VERSION": "placement one",
+            "HTTP_ACCEPT": "text/plain",
+        }
+        self.body = b"x"
+
+    def ready(self):
+        if self.absent:
+            raise Unavailable("The database does not answer")
+
+    def ask(self, **changes):
+        """Return status and body once the request is changed; an empty value is left out."""
+        self.absent = changes.pop("absent", self.absent)
+        self.body = changes.pop("body", self.body)
+        self.environ.update(changes)
+        length = self.environ.get("CONTENT_LENGTH", str(len(self.body)))
+        sent = {**self.environ, "CONTENT_LENGTH": length, "wsgi.input": BytesIO(self.body)}
+        sent = {name: value for name, value in sent.items() if value != ""}
+        body, status, _ = run_wsgi_app(self.application, sent)
+        return int(status[:3]), b"".join(body).decode()
+
+
+@pytest.fixture
+def faulty(sqlite_settings):
+    present.clear()
+    made = Faulty(sqlite_settings.overridden({"api.max_request_body_size": MOST}))
+    yield made
+    made.services.database.dispose()
+
+
+def test_a_request_wrong_in_every_way_meets_the_errors_in_the_order_documented(faulty):
+    #: What is mended, and the step, status and words that are met next.
+    mended = [
+        ({}, 1, 411, "without the header Content-Length"),
+        ({"HTTP_TRANSFER_ENCODING": "", "CONTENT_LENGTH": str(MOST)}, 1, 400, "ended before"),
+        # A body cannot be incomplete, above the limit and of a wrong length all at once.
+        ({"CONTENT_LENGTH": "many", "body": b"x" * (MOST + 1)}, 2, 401, "No X-Auth-Token"),
+        ({"HTTP_X_AUTH_TOKEN": "ann"}, 3, 400, "invalid version"),
+        ({"HTTP_OPENSTACK_API_VERSION": "placement 1.999"}, 3, 406, "Unacceptable version"),
+        ({"HTTP_OPENSTACK_API_VERSION": "placement 1.5"}, 4, 400, "must be an integer"),
+        ({"CONTENT_LENGTH": str(MOST + 1)}, 4, 400, "content-type header required"),
+        ({"CONTENT_TYPE": "text/plain"}, 5, 503, "The database does not answer"),
+        ({"absent": False}, 6, 404, "could not be found"),
+        ({"PATH_INFO": "/a/things/x\0"}, 6, 405, "BREW is not allowed"),
+        ({"REQUEST_METHOD": "GET"}, 6, 404, "not served at the requested microversion"),
+        ({"HTTP_OPENSTACK_API_VERSION": "placement 1.39"}, 7, 415, "text/plain is not supported"),
+        ({"CONTENT_TYPE": "application/json"}, 7, 406, "Only application/json is provided"),
+        ({"HTTP_ACCEPT": "application/json"}, 8, 413, "larger than"),
+        ({"CONTENT_LENGTH": "2", "body": b"{]"}, 8, 400, "Malformed JSON"),
+        ({"CONTENT_LENGTH": "2", "body": b"{}"}, 8, 400, "exactly one key"),
+        ({"CONTENT_LENGTH": "10", "body": b'{"nope":1}'}, 8, 400, "no such action: nope"),
+        ({"CONTENT_LENGTH": "10", "body": b'{"mend":1}'}, 9, 403, "placement:traits:update"),
+        ({"HTTP_X_AUTH_TOKEN": "admin"}, 10, 404, "NUL"),
+        ({"PATH_INFO": "/a/things/x"}, 10, 400, "Invalid query string parameters"),
+        ({"QUERY_STRING": "kind=b"}, 11, 404, "There is no thing x"),
+    ]
+    met = [(step, *faulty.ask(**changes)) for changes, step, *_ in mended]
+    wanted = [(step, status) for _, step, status, _ in mended]
+    assert [(step, status) for step, status, _ in met] == wanted
+    for (_, _, body), (_, _, _, words) in zip(met, mended, strict=True):
+        assert words in body
+    present.add("x")
+    assert faulty.ask()[0] == 400
+    assert faulty.ask(CONTENT_LENGTH="11", body=b'{"mend":{}}') == (200, '{"mended":"x"}')
+    documented = {int(step): numbers for step, numbers in steps(application.__doc__).items()}
+    assert all(status in documented[step] for step, status in wanted)
+
+
+@pytest.mark.parametrize("refusal", [SLOW, FULL])
+def test_a_body_that_did_not_arrive_is_reported_before_all_else(faulty, refusal):
+    """As ``placement-sched serve`` hands it on, which reads bodies itself."""
+    sent = {**faulty.environ, "wsgi.input": Whole(), REFUSED: refusal}
+    _, status, _ = run_wsgi_app(faulty.application, sent)
+    assert int(status[:3]) == refusal.status
+    assert refusal.status in steps(application.__doc__)[1]
+
+
+def steps(text):
+    """Return the statuses of each step of the list."""
+    found = re.findall(r"^(\d+)\. (.*(?:\n {3,}.*)*)", text, re.MULTILINE)
+    return {int(step): set(map(int, re.findall(r"\b[45]\d\d\b", words))) for step, words in found}
+
+
+def test_the_api_reference_has_the_same_list_of_checks():
+    listed = re.compile(r"^1\. the body arrives.*?\n\n", re.MULTILINE | re.DOTALL)
+    (ours,) = listed.findall(application.__doc__)
+    (documented,) = listed.findall(CONVENTIONS.read_text())
+    assert ours == documented
+    assert list(steps(ours)) == list(range(1, 12))
