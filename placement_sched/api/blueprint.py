@@ -35,8 +35,9 @@ class Route:
     which ``call.body`` is the number. ``subject(services, **arguments)``, called only where the
     body is invalid, raises :class:`NotFound` (404, not 400) where what the path names is not
     there. ``success`` are the statuses of answers, ``refusals`` those of errors beyond the ones
-    that follow from the rest. ``answer`` is the body of a success (None: it has none). Of the
-    successes, those ``located`` have the header Location, those ``dated`` have Last-Modified.
+    that follow from the rest. ``answer`` is the body of a success (None: it has none). With
+    ``located`` a success has the header Location, with ``dated`` Last-Modified (None: where it has
+    a body).
     """
 
     method: str
@@ -54,8 +55,8 @@ class Route:
     content_types: tuple[str, ...] = ("application/json",)
     success: tuple[int, ...] = (200,)
     refusals: tuple[int, ...] = ()
-    located: tuple[int, ...] = ()
-    dated: tuple[int, ...] = (200,)
+    located: bool = False
+    dated: bool | None = None
     answer: Schemas | None = None
 
     def serves(self, version: Version) -> bool:
@@ -66,6 +67,11 @@ class Route:
     def takes_body(self) -> bool:
         """Whether a body of one of the content types is required."""
         return self.data or self.body is not None
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether a success has Last-Modified."""
+        return self.answer is not None if self.dated is None else self.dated
 
     @property
     def statuses(self) -> frozenset[int]:

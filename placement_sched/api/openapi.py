@@ -139,9 +139,10 @@ def _response(
     """Return what is said of one status: a success has the route's body, a refusal the face's."""
     # The headers, except those that describe the body.
     headers = ["X-Openstack-Request-Id", "OpenStack-API-Version", "Vary"]
-    if status in route.located:
+    succeeds = status in route.success
+    if route.located and succeeds:
         headers.append("Location")
-    if status in route.dated and version.has(described.dated_since):
+    if route.is_dated and succeeds and version.has(described.dated_since):
         headers += ["Last-Modified", "Cache-Control"]
     if status == HTTPStatus.UNAUTHORIZED:
         headers.append("WWW-Authenticate")

@@ -62,7 +62,7 @@ def index(call: Call) -> Answer:
 
 
 @blueprint.post(
-    _ALL, policy="add_image", body=CREATE, success=(201,), refusals=(409,), located=(201,)
+    _ALL, policy="add_image", body=CREATE, success=(201,), refusals=(409,), located=True
 )
 def create(call: Call) -> Answer:
     """Create an image."""

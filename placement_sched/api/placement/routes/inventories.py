@@ -80,8 +80,7 @@ def show(call: Call, uuid: str, resource_class: str) -> Answer:
     subject=shared.existing_provider,
     success=(201,),
     refusals=(409,),
-    located=(201,),
-    dated=(201,),
+    located=True,
     answer=ONE_ANSWER,
 )
 @in_transaction

@@ -49,7 +49,7 @@ def _errors(properties: Json) -> Json:
 ERRORS = Schemas((mv.OLDEST, _errors(_SHOWN)), (mv.ERROR_CODES, _errors({**_SHOWN, **_CODE})))
 
 
-@blueprint.get("/openapi.json", public=True, dated=(), answer=SHOW_ANSWER)
+@blueprint.get("/openapi.json", public=True, dated=False, answer=SHOW_ANSWER)
 def show(call: Call) -> Answer:
     """Return the OpenAPI document of the microversion asked for, without one of the newest."""
     version = mv.VERSIONING.negotiate(call.headers, legacy="latest")

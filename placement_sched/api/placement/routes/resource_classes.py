@@ -46,7 +46,7 @@ def index(call: Call) -> Answer:
 
 
 @blueprint.post(
-    _ALL, policy=f"{_POLICY}:create", body=POST, success=(201,), refusals=(404, 409), located=(201,)
+    _ALL, policy=f"{_POLICY}:create", body=POST, success=(201,), refusals=(404, 409), located=True
 )
 def create(call: Call) -> Answer:
     """Create a custom class."""
@@ -87,7 +87,7 @@ def rename(call: Call, connection: Connection, name: str) -> Answer:
     since=mv.IDEMPOTENT_CLASS_PUT,
     success=(201, 204),
     refusals=(409,),
-    located=(201, 204),
+    located=True,
 )
 def ensure(call: Call, name: str) -> Answer:
     """Create a custom class, or find it there already (from 1.7)."""

@@ -117,7 +117,7 @@ def index(call: Call) -> Answer:
     body=POST,
     success=(201,),
     refusals=(409,),
-    located=(201,),
+    located=True,
 )
 @blueprint.post(
     _ALL,
@@ -125,7 +125,7 @@ def index(call: Call) -> Answer:
     since=mv.POST_PROVIDER_BODY,
     body=POST,
     refusals=(409,),
-    located=(200,),
+    located=True,
     answer=ANSWER,
 )
 def create(call: Call) -> Answer:

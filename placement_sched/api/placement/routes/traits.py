@@ -66,15 +66,13 @@ def _named(call: Call) -> dict[str, Any]:
     )
 
 
-@blueprint.get(_ONE, policy="placement:traits:show", success=(204,), dated=(204,))
+@blueprint.get(_ONE, policy="placement:traits:show", success=(204,), dated=True)
 def show(call: Call, name: str) -> Answer:
     """Return 204 where the trait exists."""
     return shared.dated(call, None, [call.read(traits.by_name, name)], status=204)
 
 
-@blueprint.put(
-    _ONE, policy="placement:traits:update", success=(201, 204), located=(201, 204), dated=(201, 204)
-)
+@blueprint.put(_ONE, policy="placement:traits:update", success=(201, 204), located=True, dated=True)
 def ensure(call: Call, name: str) -> Answer:
     """Create a custom trait, or find it there already."""
     if not _CUSTOM.fullmatch(name) or len(name) > _MAX_LENGTH:
