@@ -50,7 +50,7 @@ class Identity:
         name = self.project_id if noun == "project" else self.user_id
         if len(name) > _LONGEST:
             has = f"The caller's {noun} id has {len(name)} characters"
-            raise Invalid(f"{has}, and can own nothing: {_LONGEST} can be stored")
+            raise Invalid(f"{has}; at most {_LONGEST} can be stored")
         return name
 
 

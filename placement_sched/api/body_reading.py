@@ -49,13 +49,9 @@ class BodyRefusal(NamedTuple):
 INCOMPLETE = BodyRefusal(HTTPStatus.BAD_REQUEST, "The request body ended before it was complete.")
 SLOW = BodyRefusal(HTTPStatus.REQUEST_TIMEOUT, "The request body did not arrive in time.")
 FULL = BodyRefusal(
-    HTTPStatus.SERVICE_UNAVAILABLE,
-    "The server holds as many large request bodies as it may. Send the request again later.",
+    HTTPStatus.SERVICE_UNAVAILABLE, "Too many large request bodies are in progress; retry later."
 )
-NO_LENGTH = BodyRefusal(
-    HTTPStatus.LENGTH_REQUIRED,
-    "This server passes on no request body without the header Content-Length.",
-)
+NO_LENGTH = BodyRefusal(HTTPStatus.LENGTH_REQUIRED, "The header Content-Length is required.")
 
 
 class Whole(BytesIO):

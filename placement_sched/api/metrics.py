@@ -53,7 +53,10 @@ class Metrics:
         asked = Asked._fields
         counter = partial(Counter, namespace="placement_sched", registry=self._registry)
         requests = counter("requests", "Requests answered.", (*asked, "status", "microversion"))
-        claims = "Attempts to allocate: won, lost (to a rival or for want of room), and retried."
+        claims = (
+            "Attempts to allocate: won, lost (to a concurrent request or for lack of capacity), "
+            "and retried."
+        )
         self._claims = counter("claims", claims, ("face", "outcome"))
         of_request = partial(
             Histogram,

@@ -169,19 +169,13 @@ def _header(description: str, *, required: bool = False, **schema: str) -> dict[
 
 _HEADERS: Mapping[str, Any] = {
     "X-Openstack-Request-Id": _header("Names the request in the server's log.", required=True),
-    "OpenStack-API-Version": _header(
-        "The microversion that answered; not there where none could be agreed on."
-    ),
+    "OpenStack-API-Version": _header("The microversion used; absent if none could be negotiated."),
     "Vary": _header(
-        "That the answer depends on OpenStack-API-Version; not there where none could be agreed on."
+        "That the answer depends on OpenStack-API-Version; absent if none could be negotiated."
     ),
     "Location": _header("The address of what was made or found.", required=True),
-    "Last-Modified": _header(
-        "When what is shown last changed; now, where that is not known. Not there where nothing is."
-    ),
+    "Last-Modified": _header("Time of the last change (now, if unknown); absent without content."),
     "Cache-Control": _header("That caches have to request the answer again.", required=True),
     "WWW-Authenticate": _header("Where to get a token, with auth_strategy = keystone."),
-    "Retry-After": _header(
-        "The seconds after which it is worth while to ask again.", required=True, pattern="^[0-9]+$"
-    ),
+    "Retry-After": _header("Seconds after which to retry.", required=True, pattern="^[0-9]+$"),
 }

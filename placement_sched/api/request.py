@@ -62,7 +62,7 @@ class OrjsonProvider(JSONProvider):
         """Return what a JSON text says; raise :class:`ValueError` where it is malformed."""
         document = orjson.loads(s)
         if _NUL.search(s if isinstance(s, bytes) else s.encode()):
-            raise ValueError("a NUL character (\\u0000) is not taken")
+            raise ValueError("a NUL character (\\u0000) is not allowed")
         return document
 
 
@@ -197,6 +197,6 @@ def _check_characters(query: bytes) -> None:
     try:
         text = unquote_to_bytes(query).decode()
     except UnicodeDecodeError:
-        raise Invalid(f"{_QUERY_FAULT}: they are not in UTF-8") from None
+        raise Invalid(f"{_QUERY_FAULT}: not valid UTF-8") from None
     if "\0" in text:
-        raise Invalid(f"{_QUERY_FAULT}: they have a NUL character")
+        raise Invalid(f"{_QUERY_FAULT}: contains a NUL character")

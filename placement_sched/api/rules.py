@@ -28,20 +28,18 @@ _IMAGE = (
     Rule("get_image", _IMAGE_READER, "Show an image."),
     Rule("add_image", _IMAGE_MEMBER, "Create an image."),
     Rule("modify_image", _IMAGE_MEMBER, "Change or tag an image of the caller's project."),
-    Rule("publicize_image", _ADMIN, "Give an image to all projects, and into their lists."),
-    Rule(
-        "communitize_image", _IMAGE_MEMBER, "Let all projects use an image of the caller's project."
-    ),
+    Rule("publicize_image", _ADMIN, "Publish an image (visibility public)."),
+    Rule("communitize_image", _IMAGE_MEMBER, "Publish an image (visibility community)."),
     Rule("delete_image", _IMAGE_MEMBER, "Delete an image of the caller's project."),
     Rule("upload_image", _IMAGE_MEMBER, "Upload image data."),
     Rule("download_image", _IMAGE_READER, "Download image data."),
-    Rule("deactivate", _ADMIN, "Withhold an image's data."),
-    Rule("reactivate", _ADMIN, "Give an image's data out again."),
+    Rule("deactivate", _ADMIN, "Deactivate an image."),
+    Rule("reactivate", _ADMIN, "Reactivate an image."),
     Rule("get_members", _IMAGE_READER, "List the projects with whom an image is shared."),
     Rule("get_member", _IMAGE_READER, "Show a project with whom an image is shared."),
     Rule("add_member", _IMAGE_MEMBER, "Share an image with a project."),
     Rule("modify_member", _IMAGE_MEMBER, "Accept or reject an image that is shared."),
-    Rule("delete_member", _IMAGE_MEMBER, "Share an image with a project no more."),
+    Rule("delete_member", _IMAGE_MEMBER, "Stop sharing an image with a project."),
 )
 
 _ADMIN_OR_SERVICE = "role:admin or role:service"

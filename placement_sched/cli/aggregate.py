@@ -61,8 +61,7 @@ def _lines(check: AggregateCheck) -> Iterator[str]:
         yield "no host aggregate is reserved by traits"
     for finding in check.findings:
         about = f"{finding.aggregate}: " if finding.aggregate else ""
-        verb = "is" if len(finding.names) == 1 else "are"
-        who = f"{in_short(finding.names)} {verb} " if finding.names else ""
+        who = f"{in_short(finding.names)} " if finding.names else ""
         yield f"{finding.kind}: {about}{who}{finding.detail}"
     number = len(check.findings)
     yield "no findings" if not number else f"{number} finding{'s'[: number > 1]}"

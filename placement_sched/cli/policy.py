@@ -34,12 +34,11 @@ def register(commands: Commands) -> None:
     parser = add_command(
         group,
         "apply",
-        "bring the inventories of hosts to the allocation ratios of their policies",
+        "apply the allocation ratios of policies to the inventories of their hosts",
         run_apply,
         epilog=(
-            "For after a change of ratios in the configuration; a server does the same when\n"
-            "it starts. Works in batches beside running servers. Stopped, it has done a part\n"
-            "and does the rest when it is started again; done again, it changes nothing."
+            "Run it after changing ratios in the configuration; a server does the same at start.\n"
+            "It works in batches beside running servers and can be interrupted and run again."
         ),
     )
     add_format(parser)

@@ -246,7 +246,7 @@ def _sentence(failure: DBAPIError) -> str | None:
     if code in _LATE:
         return "the database needed longer than [placement_database] read_timeout; ask for less"
     if code in _CONCURRENT:
-        return "the database was too busy with rival writers; try again"
+        return "the transaction conflicted with concurrent writers; try again"
     return None
 
 

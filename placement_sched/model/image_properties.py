@@ -24,7 +24,7 @@ _Reader = Callable[[Any], Any]
 def _text(value: Any) -> str:
     if isinstance(value, str | int | float):
         return str(value)
-    raise TypeError("a text is needed")
+    raise TypeError("must be a string")
 
 
 def _boolean(value: Any) -> bool:
@@ -41,7 +41,7 @@ def _cpus(value: Any) -> frozenset[int]:
 def _objects(value: Any) -> list[Mapping[str, Any]]:
     if isinstance(value, list) and all(isinstance(item, dict) for item in value):
         return list(value)
-    raise TypeError("a list of objects is needed")
+    raise TypeError("must be a list of objects")
 
 
 def _version_predicate(value: Any) -> str:

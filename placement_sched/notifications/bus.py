@@ -135,14 +135,14 @@ class Sender:
                 first = self._lost == 1
             if first:
                 LOG.warning(
-                    "the message bus does not take notifications: %d wait, others are lost",
+                    "the message bus accepts no notifications: %d queued, others dropped",
                     self._queue.qsize(),
                 )
             return
         if self._lost:
             with self._lock:
                 lost, self._lost = self._lost, 0
-            LOG.warning("the message bus takes notifications again: %d were lost", lost)
+            LOG.warning("the message bus accepts notifications again: %d were dropped", lost)
 
     def flush(self, timeout: float) -> bool:
         """Wait until what was put before is sent; return whether it was in that many seconds."""
@@ -165,7 +165,7 @@ class Sender:
             self._queue.put(None)
             self._thread.join(GRACE)
         else:
-            LOG.warning("the message bus takes nothing: %d are not sent", self._queue.qsize())
+            LOG.warning("the message bus accepts nothing: %d not sent", self._queue.qsize())
 
     def _start(self) -> None:
         with self._lock:

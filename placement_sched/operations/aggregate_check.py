@@ -7,7 +7,7 @@ aggregate has.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -68,16 +68,18 @@ _DETAILS = {
     Kind.TRAIT_UNASKED: "no stored flavor and no stored image requires {trait}, {so} use the hosts",
     Kind.OPEN_TO_NOBODY: "no stored flavor requires, even with an image, all of {all}, {so} use "
     "the hosts",
-    Kind.TRAIT_LACKING: "without trait {trait}, so requests for it do not fit there; sync_traits "
+    Kind.TRAIT_LACKING: "{lacks} trait {trait}, so requests for it do not fit there; sync_traits "
     "adds it",
-    Kind.TRAIT_OUTSIDE: "{served}with trait {trait}, but outside the aggregates reserved by it: "
-    "requests with and without it may land there",
-    Kind.HOST_WITHOUT_PROVIDER: "in the aggregate, and without a resource provider",
-    Kind.NOT_IN_PLACEMENT: "in the host aggregate, but not in the provider aggregate; "
-    "sync_aggregates adds them",
-    Kind.STALE_IN_PLACEMENT: "in the provider aggregate, but not in the host aggregate; "
-    "sync_aggregates --remove-stale removes them",
+    Kind.TRAIT_OUTSIDE: "{served} trait {trait} but {is} in no aggregate reserved by it: "
+    "requests with and without it may be scheduled there",
+    Kind.HOST_WITHOUT_PROVIDER: "{is} in the aggregate but {has} no resource provider",
+    Kind.NOT_IN_PLACEMENT: "{is} in the host aggregate but not in the provider aggregate; "
+    "sync_aggregates adds it",
+    Kind.STALE_IN_PLACEMENT: "{is} in the provider aggregate but not in the host aggregate; "
+    "sync_aggregates --remove-stale removes it",
 }
+_ONE = {"is": "is", "has": "has", "lacks": "lacks"}
+_SEVERAL = {"is": "are", "has": "have", "lacks": "lack"}
 _PREFIX = "trait:"
 
 
@@ -85,7 +87,8 @@ _PREFIX = "trait:"
 class Finding:
     """Something that keeps requests out of where they should go, or lets them in elsewhere.
 
-    ``names`` are the hosts that it is about (the provider's name where it has no host), in order.
+    ``names`` are the hosts that it is about (the provider's name where it has no host), in order;
+    they are the subject of ``detail``.
     """
 
     kind: Kind
@@ -99,12 +102,16 @@ def _finding(
     kind: Kind,
     aggregate: HostAggregate | None = None,
     trait: str | None = None,
-    names: Iterable[str] = (),
+    names: Sequence[str] = (),
     **words: str,
 ) -> Finding:
-    detail = _DETAILS[kind].format(trait=trait, **words)
+    detail = _DETAILS[kind].format(trait=trait, **_verbs(names), **words)
     name = None if aggregate is None else aggregate.name
     return Finding(kind, detail, name, trait, tuple(sorted(names)))
+
+
+def _verbs(names: Sequence[str]) -> Mapping[str, str]:
+    return _ONE if len(names) == 1 else _SEVERAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,9 +312,10 @@ def _of_providers(world: _World) -> Iterator[Finding]:
                 yield _finding(Kind.TRAIT_LACKING, one, trait, world.names(lacking))
     for trait in sorted(world.carriers):
         if outside := world.names(world.outside(trait)):
-            yield _finding(Kind.TRAIT_OUTSIDE, trait=trait, names=outside, served="")
+            has = _verbs(outside)["has"]
+            yield _finding(Kind.TRAIT_OUTSIDE, trait=trait, names=outside, served=has)
         served, by = world.served_outside(trait)
         if served:
-            by_whom = f"served by {', '.join(world.names(by))} "
             names = world.names(served)
+            by_whom = f"{_verbs(names)['is']} served by {', '.join(world.names(by))} with"
             yield _finding(Kind.TRAIT_OUTSIDE, trait=trait, names=names, served=by_whom)

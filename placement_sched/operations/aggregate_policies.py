@@ -59,7 +59,7 @@ def check(
         try:
             policies.get(policy)
         except ConfigurationError as wrong:
-            what = f"{about} cannot be of the policy {policy!r}: {wrong.detail}."
+            what = f"{about} cannot use policy {policy!r}: {wrong.detail}."
             raise Conflict(what) from None
     others: dict[Tag, list[str]] = defaultdict(list)
     for host, tags in sorted(host_aggregates.tags_of_hosts(connection, hosts).items()):
@@ -69,8 +69,8 @@ def check(
     if others:
         tag, theirs = next(iter(others.items()))
         raise Conflict(
-            f"{about} is of the policy {policy!r}, and {_counted(theirs)} under {tag.policy!r} "
-            f"already, by aggregate {tag.aggregate_id} ({tag.aggregate_name})."
+            f"{about} names policy {policy!r}, but {_counted(theirs)} policy "
+            f"{tag.policy!r} from aggregate {tag.aggregate_id} ({tag.aggregate_name})."
         )
 
 
@@ -81,7 +81,7 @@ def faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iterator[
             try:
                 policies.get(one.policy)
             except ConfigurationError as wrong:
-                what = f"aggregate {one.id} ({one.name}) is of the policy {one.policy!r}"
+                what = f"aggregate {one.id} ({one.name}) names policy {one.policy!r}"
                 yield f"{what}: {wrong.detail}"
     tagged = {one.id: one for one in aggregates if one.policy}
     by_host: dict[str, list[int]] = defaultdict(list)
@@ -94,12 +94,12 @@ def faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iterator[
             alike[tuple(numbers)].append(host)
     for together, hosts in sorted(alike.items()):
         some = [tagged[number] for number in together]
-        named = ", ".join(f"{one.policy!r} by aggregate {one.id} ({one.name})" for one in some)
-        yield f"{_counted(hosts)} under several policies: {named}"
+        named = ", ".join(f"{one.policy!r} from aggregate {one.id} ({one.name})" for one in some)
+        yield f"{_counted(hosts)} several policies: {named}"
 
 
 def _counted(hosts: Sequence[str]) -> str:
-    return f"host {hosts[0]} is" if len(hosts) == 1 else f"hosts {in_short(sorted(hosts))} are"
+    return f"host {hosts[0]} has" if len(hosts) == 1 else f"hosts {in_short(sorted(hosts))} have"
 
 
 def under(
@@ -214,7 +214,7 @@ class PolicyUpkeep:
         try:
             self._apply(settings)
         except Error as failure:
-            LOG.warning("allocation ratios of policies: %s; to be tried again", failure.detail)
+            LOG.warning("allocation ratios of policies: %s; will be retried", failure.detail)
 
     def _apply(self, settings: Settings) -> None:
         try:
@@ -231,8 +231,8 @@ class PolicyUpkeep:
             self._turn.release()
         if changed:
             LOG.info(
-                "allocation ratios of policies: the inventories of %d providers were brought to "
-                "them; %d hosts are in aggregates with a policy",
+                "allocation ratios of policies: the inventories of %d providers were updated; "
+                "%d hosts are in aggregates with a policy",
                 changed,
                 hosts,
             )

@@ -159,13 +159,13 @@ def _unknown_groups(
         foreign = line.group in option_catalogue.MESSAGING_GROUPS
         near = () if foreign else nearest(line.group, catalogue.options, alike=_ALIKE)
         if near:
-            text = f"there is no group [{line.group}]{did_you_mean(near, '[{}]'.format)}"
+            text = f"unknown group [{line.group}]{did_you_mean(near, '[{}]'.format)}"
         elif reason := unlisted.get(line.group, ""):
-            text = f"there is no group [{line.group}] here, nor can it be a policy: {reason}"
+            text = f"unknown group [{line.group}], nor can it be a policy: {reason}"
         elif reason is None:
             continue
         else:
-            text = f"there is no group [{line.group}] here, and nothing in it is used"
+            text = f"unknown group [{line.group}], nothing in it is used"
         yield Problem(line.heading, text, fatal=bool(near), without_effect=True)
 
 

@@ -64,7 +64,7 @@ class FollowedSettings:
         refused, now = self._refusal(), monotonic()
         if not refused:
             if changed:
-                LOG.info("%s: changed, and in effect", ", ".join(changed))
+                LOG.info("%s: changes applied", ", ".join(changed))
             return
         # A signal may come for what was just logged.
         if changed or self._complained != refused or now - self._complained_at > JUST:

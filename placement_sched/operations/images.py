@@ -74,7 +74,7 @@ def check_allowed(before: StoredImage | None, after: StoredImage, viewer: Viewer
 
 def _limit(noun: str, has: int, most: int) -> None:
     if has > most:
-        raise TooMuch(f"The limit has been exceeded: {has} image {noun}, where {most} may be.")
+        raise TooMuch(f"The limit has been exceeded: {has} image {noun}, at most {most} allowed.")
 
 
 def _after(image: StoredImage, change: ImageChange) -> StoredImage:
@@ -221,7 +221,7 @@ def set_member_status(
 
 
 def remove_member(connection: Connection, uuid: str, viewer: Viewer, member: str) -> None:
-    """Share an image with a project no more; raises :class:`NotFound`, as :func:`own` does too."""
+    """Stop sharing an image with a project; raises :class:`NotFound`, as :func:`own` does too."""
     image = _shared(own(connection, uuid, viewer))
     if not store.remove_member(connection, image, member):
         raise _missing(uuid, member)

@@ -176,8 +176,8 @@ def update_root_providers(
         # MariaDB finds a provider that is to change the case of its name only, too.
         if wanted.get(provider.uuid, "").casefold() != (provider.name or "").casefold():
             raise Duplicate(
-                f"Resource provider {provider.uuid} is named {provider.name} already; a compute "
-                "node's provider has the node's uuid and its hypervisor_hostname as name.",
+                f"The name {provider.name} is already used by resource provider {provider.uuid}; a "
+                "compute node's provider has the node's uuid and its hypervisor_hostname as name.",
                 code="scheduler.duplicate",
             )
     ids = {uuid: provider.id for uuid, provider in found.items()}

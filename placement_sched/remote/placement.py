@@ -174,7 +174,7 @@ class RemotePlacement:
             if written.status == 400:
                 return written.text
             if written.status != 200:
-                raise ConcurrentUpdate(f"others changed it at the same moment, {TRIES} times")
+                raise ConcurrentUpdate(f"concurrent updates; gave up after {TRIES} attempts")
             return True
 
         def pause(attempt: int) -> None:

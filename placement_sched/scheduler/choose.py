@@ -207,7 +207,7 @@ def _report_of_room(
     if len(with_room) == len(hosts):
         return []
     kept = {id(host) for host in with_room}
-    reason = "the instances before it leave no room for what it allocates"
+    reason = "no capacity left after the earlier instances of this request"
     without = [host for host in hosts if id(host) not in kept]
     rejected = tuple(Rejected(host.host, host.nodename, reason) for host in without)
     before, after = len(hosts), len(with_room)

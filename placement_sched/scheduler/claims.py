@@ -65,7 +65,7 @@ def until_claimed(attempt: Callable[[int], T]) -> T:
     try:
         return retrying(lambda: attempt(next(starts)), MAX_STARTS, on=others_faster)
     except others_faster:
-        raise ConcurrentUpdate("others took every host that was chosen; try again") from None
+        raise ConcurrentUpdate("concurrent requests took all selected hosts; try again") from None
 
 
 class Retention:
@@ -95,7 +95,7 @@ class Retention:
             purge = partial(decisions.purge, before=now - self._keeping, most=self.MOST)
             self._database.write(purge)
         except errors.Unavailable as failure:
-            LOG.warning("old decisions stay for now: %s", failure.detail)
+            LOG.warning("expired decisions were not deleted: %s", failure.detail)
 
     def _is_time(self, now: datetime) -> bool:
         with self._lock:
@@ -141,7 +141,7 @@ class Claims:
             if decision.digest == _digest(spec, document):
                 return dict(decision.answer)
         raise errors.Conflict(
-            f"instance {min(held)} holds allocations already, by another request",
+            f"instance {min(held)} already has allocations from another request",
             code="scheduler.instance_placed",
         )
 
@@ -231,7 +231,7 @@ def _join_group(connection: Connection, spec: RequestSpec) -> None:
     server_groups.join(connection, group.uuid, "$.request_spec.instance_group")
     now = server_groups.placed(connection, group) if group.is_strict else group
     if set(now.members) != set(group.members) or set(now.hosts) != set(group.hosts):
-        raise ConcurrentUpdate(f"members of server group {group.uuid} came or went meanwhile")
+        raise ConcurrentUpdate(f"server group {group.uuid} changed during scheduling")
 
 
 def decided(run: Run, funnel: Funnel, kind: str, ids: RequestIds) -> Decision:

@@ -107,7 +107,7 @@ class LiveSettings:
         if refused:  # logged after the failure, which the log would show once more
             LOG.warning(KEPT, refused)
         else:
-            LOG.info("%s: changed, and in effect", ", ".join(changed))
+            LOG.info("%s: changes applied", ", ".join(changed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ def _flat(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, Any]]
             items = one if isinstance(one, list) else [one]
             if not all(isinstance(item, str | int | float) for item in items):
                 raise ConfigurationError(
-                    f"{source}: {whole}: a value is a text, a number, true, false or a list of such"
+                    f"{source}: {whole}: must be a string, number, boolean or a list of these"
                 )
             yield whole, one
 

@@ -137,7 +137,7 @@ class _Family(Generic[Plugin]):
                 lacking = f"{words} is not a {self.base.__name__}{why_no_base(kind)}"
                 raise ConfigurationError(lacking)
             if kind is self.base:
-                raise ConfigurationError(f"{words} is the base of all, which does nothing")
+                raise ConfigurationError(f"{words} is the abstract base class")
         return kinds
 
     def _object(self, path: str, option: str) -> Any:
@@ -370,10 +370,8 @@ def _filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
         elif name in by_name:
             found.append(by_name[name])
         else:
-            raise ConfigurationError(
-                f"{enabled}: there is no filter {name!r} among the available"
-                f"{suggestion(name, by_name)}"
-            )
+            what = f"{enabled}: unknown filter {name!r}{suggestion(name, by_name)}"
+            raise ConfigurationError(what)
     return found
 
 

@@ -127,14 +127,14 @@ def check_outcome(spec: RequestSpec, outcome: object) -> None:
             _check_spec(spec, outcome.spec)
     elif isinstance(outcome, Refusal):
         if not (isinstance(outcome.reason, str) and outcome.reason):
-            raise TypeError(f"a refusal's reason is a text, not {outcome.reason!r}")
+            raise TypeError(f"the reason of a Refusal must be a string, not {outcome.reason!r}")
     elif outcome is not None:
-        raise TypeError(f"apply returned {type(outcome).__name__}, no Outcome, Refusal or None")
+        raise TypeError(f"expected Outcome, Refusal or None, not {type(outcome).__name__}")
 
 
 def _check_spec(before: RequestSpec, after: RequestSpec) -> None:
     if not isinstance(after, RequestSpec):
-        raise TypeError(f"the outcome's spec is {type(after).__name__}, no RequestSpec")
+        raise TypeError(f"the spec of an Outcome must be a RequestSpec, not {type(after).__name__}")
     for field in fields(RequestSpec):
         was, now = getattr(before, field.name), getattr(after, field.name)
         if was is not None and not isinstance(now, type(was)):
@@ -154,4 +154,4 @@ def _check_spec(before: RequestSpec, after: RequestSpec) -> None:
         or set(places.forbidden_aggregates) - set(left.forbidden_aggregates)
     )
     if lost:
-        raise ValueError(f"the request became wider: {', '.join(sorted(lost))} was asked before")
+        raise ValueError(f"a request filter removed constraints: {', '.join(sorted(lost))}")

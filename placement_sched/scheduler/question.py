@@ -121,8 +121,7 @@ def question_from(
     most = settings.placement.max_request_groups
     if len(frozen) > most:
         raise TooComplex(
-            f"{len(frozen)} request groups are asked for, where [placement] max_request_groups "
-            f"allows {most}."
+            f"{len(frozen)} request groups exceed [placement] max_request_groups ({most})."
         )
     # What a limit cuts might be what is wanted.
     uncut = (
@@ -213,8 +212,8 @@ def _check(
     for position, tie in enumerate(ties):
         if unknown := sorted(set(tie).difference(groups.suffixes)):
             raise Invalid(
-                f"there is no group {unknown[0]!r}, only "
-                f"{', '.join(map(repr, groups.suffixes)) or 'the one without suffix'} "
+                f"unknown request group {unknown[0]!r}; known: "
+                f"{', '.join(map(repr, groups.suffixes)) or 'only the one without suffix'} "
                 f"(at $.request_spec.request_level_params.same_subtree[{position}])"
             )
     tied = {suffix for tie in ties for suffix in tie}
@@ -224,8 +223,8 @@ def _check(
             askers = groups[group.suffix].askers if group.suffix in groups else []
             sources = ", ".join([*askers, *(() if group.suffix else groups.declining)])
             raise Invalid(
-                f"{name} asks for no resources, only for providers of a kind or place ({sources})"
+                f"{name} requests no resources, only traits, aggregates or a tree ({sources})"
             )
     if not any(group.resources for group in frozen):
         sources = ", ".join(groups.declining)
-        raise Invalid(f"the request asks for no resources at all ({sources})")
+        raise Invalid(f"the request requests no resources ({sources})")

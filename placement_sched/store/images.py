@@ -289,6 +289,6 @@ def replace_members(
 
 
 def remove_member(connection: Connection, image: StoredImage, member: str) -> bool:
-    """Share an image with a project no more; return whether it was."""
+    """Stop sharing an image with a project; return whether it was."""
     gone = delete(image_members).filter_by(image_id=image.id, member=member)
     return bool(connection.execute(gone).rowcount)

@@ -10,10 +10,10 @@ ADMIN = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        ("project_id=%FF", "not in UTF-8"),
-        ("project_id=\xff", "not in UTF-8"),  # WSGI hands bytes over as latin-1
+        ("project_id=%FF", "not valid UTF-8"),
+        ("project_id=\xff", "not valid UTF-8"),  # WSGI hands bytes over as latin-1
         ("project_id=a%00b", "NUL character"),
-        ("\xff=1", "not in UTF-8"),
+        ("\xff=1", "not valid UTF-8"),
     ],
 )
 def test_what_is_not_text_is_refused_with_the_reason(sqlite_app, query, told):

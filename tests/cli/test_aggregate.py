@@ -37,8 +37,8 @@ def test_who_may_use_it_and_what_is_wrong_are_told(cloud, capsys):
     ]
     kinds = ["trait_unknown", "not_in_placement", "trait_lacking", "4 findings"]
     assert [line.partition(":")[0] for line in told[4:]] == kinds
-    assert "windows: win1 is in the host aggregate, but not" in told[5]
-    assert f"windows: win1 is without trait {LICENSED}" in told[6]
+    assert "windows: win1 is in the host aggregate but not" in told[5]
+    assert f"windows: win1 lacks trait {LICENSED}" in told[6]
 
 
 def test_while_the_filter_is_off_it_tells_how_it_would_be(cloud, capsys, monkeypatch):

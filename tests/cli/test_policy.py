@@ -144,7 +144,7 @@ def test_explain_tells_why_no_policy_was_chosen(answer):
     )
     _, printed, _ = answer("explain", *SIZES, "--project", "p1")
     assert "p1: no aggregate with a policy matches" in printed
-    assert "the request says nothing of it" in printed
+    assert "not set in the request" in printed
 
 
 def test_explain_without_policies_tells_nothing_of_them(answer, config):

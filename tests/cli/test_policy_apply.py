@@ -124,7 +124,7 @@ def test_validate_and_audit_find_nothing_in_a_cloud_in_order(small):
 def test_unknown_policy_of_an_aggregate_is_told(cloud):
     cloud.configure(GONE)
     fault = (
-        f"aggregate {cloud.dense} (dense hosts) is of the policy 'dense': "
+        f"aggregate {cloud.dense} (dense hosts) names policy 'dense': "
         "there is no policy 'dense'; there are: default, sparse"
     )
     code, text = cloud.run("config", "validate", "--database")
@@ -139,8 +139,8 @@ def test_unknown_policy_of_an_aggregate_is_told(cloud):
 def test_host_under_two_policies_is_told(cloud):
     cloud.tag_in_secret("sparse")
     fault = (
-        f"host h1 is under several policies: 'dense' by aggregate {cloud.dense} (dense hosts), "
-        f"'sparse' by aggregate {cloud.dense + 1} (secret)"
+        f"host h1 has several policies: 'dense' from aggregate {cloud.dense} (dense hosts), "
+        f"'sparse' from aggregate {cloud.dense + 1} (secret)"
     )
     code, text = cloud.run("config", "validate", "--database")
     assert code == 1

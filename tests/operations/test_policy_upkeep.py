@@ -92,7 +92,7 @@ def test_change_that_failed_is_tried_again_with_the_next_request(small, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(aggregate_policies, "apply", absent)
         small.request()
-    assert "the database does not answer; to be tried again" in caplog.text
+    assert "the database does not answer; will be retried" in caplog.text
     assert small.cloud.ratios() == EVERYTHING
     small.request()
     assert small.cloud.ratios() == OWN

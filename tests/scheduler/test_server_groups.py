@@ -243,7 +243,7 @@ def test_claim_is_lost_where_members_of_a_strict_group_came_meanwhile(cloud):
     database.write(lambda connection: _join_group(connection, as_found(cloud, group, **seen)))
     for stale in ({}, {**seen, "members": ()}, {**seen, "hosts": ("cn2",)}):
         late = as_found(cloud, group, **stale)
-        with pytest.raises(ConcurrentUpdate, match="came or went"):
+        with pytest.raises(ConcurrentUpdate, match="changed during scheduling"):
             database.write(lambda connection, late=late: _join_group(connection, late))
         soft = as_found(cloud, group, policy="soft-affinity", **stale)
         database.write(lambda connection, soft=soft: _join_group(connection, soft))

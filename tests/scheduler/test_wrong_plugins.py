@@ -135,7 +135,7 @@ def test_class_that_is_misspelt_is_told_with_the_one_that_is_meant(told, tmp_pat
         ("Nothing", "acme_good.Nothing is not a {base}"),
         ("Demanding", "acme_good.Demanding cannot be made with no arguments: "),
         ("Failing", "acme_good.Failing cannot be made with no arguments: first line second line"),
-        ("{base}", "acme_good.{base} is the base of all, which does nothing"),
+        ("{base}", "acme_good.{base} is the abstract base class"),
     ],
 )
 def test_class_of_the_wrong_kind(told, tmp_path, option, name, words):

@@ -165,8 +165,8 @@ def query_of(call: Call) -> CandidatesQuery:
     most = call.services.settings.placement.max_request_groups
     if len(suffixes) > most:
         raise TooComplex(
-            f"{_FAULT}: {len(suffixes)} request groups, where [placement] max_request_groups "
-            f"allows {most}."
+            f"{_FAULT}: {len(suffixes)} request groups exceed [placement] max_request_groups "
+            f"({most})."
         )
     groups = tuple(_group(call, suffix) for suffix in suffixes)
     if not call.version.has(mv.SAME_SUBTREE):

@@ -62,10 +62,10 @@ class SearchRun(NamedTuple):
         step = self.limit_step(1)
         reason = "it changed while the request was evaluated; try again"
         if self.found.limited:
-            among = f"the first {step.detail} hosts, which alone are considered"
+            limit = f"the limit of {step.detail} hosts"
             if self.settings.placement.randomize_allocation_candidates:
-                among = f"the {step.detail} hosts that were drawn at random"
-            reason = f"it fits, but is not among {among}; the limit is set by {step.option}"
+                limit += ", drawn at random"
+            reason = f"fits, but was cut by {limit}, set by {step.option}"
         cut = replace(step, before=1, after=0, rejected=(reports.Rejected("", "", reason),))
         return {uuid: tuple(some) or (cut,) for uuid, some in steps.items()}
 

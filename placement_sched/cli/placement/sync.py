@@ -218,7 +218,8 @@ def _aggregates_lines(synced: AggregatesSynced) -> Iterator[str]:
     if stale:
         yield f"{stale} stale memberships remain; --remove-stale removes them"
     elif not synced.problems:
-        yield f"{len(synced.hosts.aggregates)} host aggregates, no differences in placement"
+        number = len(synced.hosts.aggregates)
+        yield f"{number} host aggregate{'s'[: number != 1]}, no differences in placement"
 
 
 def _aggregates_document(synced: AggregatesSynced) -> Json:
@@ -244,10 +245,11 @@ def _traits_lines(synced: TraitsSynced) -> Iterator[str]:
     would = "would be " if synced.dry_run else ""
     for trait in synced.created:
         yield f"{trait}: {would}created"
-    for pairs, done in ((synced.put, "put on"), (synced.taken_off, "taken off")):
+    for pairs, done in ((synced.put, "added to"), (synced.taken_off, "removed from")):
         for trait in sorted({trait for _, trait in pairs}):
             providers = [provider for provider, name in pairs if name == trait]
-            yield f"{trait}: {would}{done} {len(providers)}{_names(synced.hosts, providers)}"
+            count = f"{len(providers)} provider{'s'[: len(providers) > 1]}"
+            yield f"{trait}: {would}{done} {count}{_names(synced.hosts, providers)}"
     if not (synced.created or synced.put or synced.taken_off or synced.problems):
         yield "all providers have the traits that aggregates require"
     if not synced.remembers:

@@ -154,9 +154,11 @@ def _write_named(
     *before, last = wanted[:count]
     write(before)
     others = {one.name for one in resource_providers.by_names(connection, [last.name])}
-    same = f"as {_quoted(min(others))} to the database" if others - {last.name} else "as another's"
+    what = f"another provider already has its {'name' if others else 'uuid'}"
+    if spelt := others - {last.name}:
+        what = f"the database does not distinguish its name from {_quoted(min(spelt))}"
     with errors_at(f"provider {_quoted(last.name)}", *after.entry_of("provider", last.uuid)):
-        raise Duplicate(f"its {'name is the same' if others else 'uuid is the same'} {same}")
+        raise Duplicate(what)
 
 
 def _written(
@@ -185,7 +187,7 @@ def refuse_merged_owners(connection: Connection, claims: list[ConsumerClaim], af
             other = consumers.as_kept(connection, kind, name) or ""
             place = after.entry_of_consumer(claim.consumer)
             with errors_at(f"{kind} {_quoted(name)}", *place):
-                raise Duplicate(f"its name is the same as {_quoted(other)} to the database")
+                raise Duplicate(f"the database does not distinguish its name from {_quoted(other)}")
 
 
 def _quoted(name: str) -> str:

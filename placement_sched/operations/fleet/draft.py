@@ -48,7 +48,7 @@ class Draft:
     def name_once(self, kind: str, *names: str) -> None:
         """Note the entry of a thing; raises :class:`DocumentError` if there was one before."""
         if (kind, *names) in self.after.entries:
-            raise DocumentError(f"the {kind} {' '.join(names)} is in the file already")
+            raise DocumentError(f"the {kind} {' '.join(names)} is already in the file")
         self.after.entries[(kind, *names)] = self.entry
 
     def add_classes(self, names: Iterable[str]) -> None:
@@ -64,7 +64,7 @@ class Draft:
         self.name_once("provider", provider.uuid)
         owner = self.provider_names.setdefault(provider.name, provider.uuid)
         if owner != provider.uuid:
-            raise DocumentError(f"the provider {owner} is named {provider.name} already")
+            raise DocumentError(f"the name {provider.name} is already used by provider {owner}")
         self.add_classes(provider.inventories)
         self.add_traits(provider.traits)
         before = self.after.providers.get(provider.uuid)
@@ -78,7 +78,7 @@ class Draft:
         self.name_once("node", node.uuid)
         owner = self.node_names.setdefault(names, node.uuid)
         if owner != node.uuid:
-            raise DocumentError(f"the node {owner} has the names {' '.join(names)} already")
+            raise DocumentError(f"the names {' '.join(names)} are already used by node {owner}")
         before = self.after.nodes.get(node.uuid)
         if before is not None and _names(before) != names:
             self.node_names.pop(_names(before), None)
@@ -89,7 +89,7 @@ class Draft:
         key = (service.host, service.binary)
         host, binary = owner = self.service_uuids.setdefault(service.uuid, key)
         if owner != key:
-            raise DocumentError(f"{service.uuid} is the uuid of {binary} of {host} already")
+            raise DocumentError(f"uuid {service.uuid} already belongs to {binary} of {host}")
         self.after.services[key] = service
 
     def finish(self) -> State:

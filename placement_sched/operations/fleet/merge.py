@@ -48,7 +48,7 @@ def _only_of_name(draft: Draft, kind: str, ids: Mapping[str, str], entry: Json, 
     found = entry.get(key) or ids.get(name) or derived_uuid(kind, name)
     draft.name_once(kind, found)
     if ids.get(name, found) != found:
-        raise DocumentError(f"the {kind} {ids[name]} is named {name} already")
+        raise DocumentError(f"the name {name} is already used by {kind} {ids[name]}")
     return str(found)
 
 

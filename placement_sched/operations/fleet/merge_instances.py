@@ -165,10 +165,10 @@ def _refuse_lacking(
     who = one.uuid if instance is None else instance.display_name
     holder = draft.after.entry_of_consumer(one.uuid)
     if holder and draft.before.consumers.get(one.uuid) != one:
-        what = f"{who} cannot hold {resource_class} of provider {provider.name}, which has none"
+        what = f"{who}: provider {provider.name} has no inventory of {resource_class}"
         raise DocumentError(what, *holder, "allocations")
     if place := draft.after.entry_of("provider", provider.uuid):
-        what = f"provider {provider.name} cannot lose its {resource_class}, of which {who} has some"
+        what = f"provider {provider.name}: the inventory of {resource_class} is in use by {who}"
         raise DocumentError(what, *place, "inventories")
 
 

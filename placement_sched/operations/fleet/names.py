@@ -34,7 +34,7 @@ def expand(pattern: str) -> list[str]:
     parts: list[Sequence[str]] = []
     for found in _PART.finditer(pattern):
         if found["wrong"] is not None:
-            what = f"{pattern!r}: a backslash before a bracket takes its meaning from it"
+            what = f"{pattern!r}: unterminated {found['wrong']!r}; a backslash escapes a bracket"
             raise DocumentError(what)
         if (ranges := found["ranges"]) is None:
             parts.append((found["plain"] or found["text"],))

@@ -228,9 +228,9 @@ class Healer:
         if not held or self.wanted.force:
             return None
         if held[0].consumer.project_id not in {None, self.no_owner[0]}:
-            return "it holds allocations"
+            return "it has allocations"
         if instance.project_id in {None, self.no_owner[0]}:
-            return "it holds allocations, and its record has no project either"
+            return "it has allocations, and its record names no project"
         return None
 
 
@@ -241,5 +241,5 @@ def _asked(instance: Instance, decision: Decision | None) -> dict[str, int]:
     boot_from_volume = decision is not None and bool(decision.request.get("is_bfv"))
     asked = dict(amounts_of(Flavor.from_document(flavor), boot_from_volume=boot_from_volume))
     if not asked:
-        raise Invalid("its flavor asks for nothing")
+        raise Invalid("its flavor requests no resources")
     return asked

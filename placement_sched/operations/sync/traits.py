@@ -247,13 +247,13 @@ class _Run(ports.SyncRun):
         total, done = len(plan.put) + len(plan.taken_off), 0
         for trait, batch in self._batches(plan.put):
             asking = {provider: plan.put[provider, trait] for provider in batch}
-            self._keep(self.placement.put_on(trait, asking), trait, self.put, "put on")
+            self._keep(self.placement.put_on(trait, asking), trait, self.put, "added to")
             done += len(batch)
             self.progress(done, total)
         for trait, batch in self._batches(plan.taken_off):
             changed = self.placement.take_off(trait, batch)
             # A provider that is gone has lost its traits as well.
-            self._keep(replace(changed, missing=frozenset()), trait, self.taken_off, "taken off")
+            self._keep(replace(changed, missing=frozenset()), trait, self.taken_off, "removed from")
             done += len(batch)
             self.progress(done, total)
         if plan.rebound:

@@ -28,8 +28,8 @@ class CachingScheduler(FilterScheduler):
                     cfg.DeprecatedOpt("driver_task_period", group="scheduler"),
                     cfg.DeprecatedOpt("scheduler_driver_task_period", group="DEFAULT"),
                 ],
-                help="Seconds for which CachingScheduler goes by reports of hosts that it has "
-                "read; 0 reads them for each request, -1 once and never again.",
+                help="Seconds for which CachingScheduler reuses host reports; 0 reads them for "
+                "each request, -1 only once.",
             ),
         ),
     )

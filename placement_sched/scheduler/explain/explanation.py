@@ -174,7 +174,7 @@ def _reasons(
         reasons.append(RejectReason(FILTERS, COMPUTE_NODES, NOT_REPORTED))
     else:
         reasons += _filter_reasons(run, one, state)
-    left_none = "the filters left it no way to allocate what the request asks for"
+    left_none = "the filters removed all its allocation candidates"
     yield from reasons or [RejectReason(FILTERS, "", left_none)]
 
 
@@ -193,7 +193,7 @@ def _filter_reasons(run: Run, one: AskedHost, state: HostState) -> Iterator[Reje
                 yield from RejectReason.of_filters(report)
             seen = seen or (first is not None and report.name == first.name)
     except PluginFailed as failure:
-        reason = f"the filters after these could not be asked: {failure.detail}"
+        reason = f"later filters were not evaluated: {failure.detail}"
         yield RejectReason(FILTERS, "", reason)
 
 

@@ -26,7 +26,7 @@ class DifferentHostFilter(BaseHostFilter):
         asked, found = hinted_instances_on(host_state, spec_obj, "different_host")
         if not found:
             return None
-        return Refusal(f"different_host: {', '.join(found)} is here", asked, found)
+        return Refusal(f"different_host: the host has {', '.join(found)}", asked, found)
 
 
 class SameHostFilter(BaseHostFilter):
@@ -43,7 +43,7 @@ class SameHostFilter(BaseHostFilter):
         asked, found = hinted_instances_on(host_state, spec_obj, "same_host")
         if found or not asked:
             return None
-        return Refusal(f"same_host: none of {', '.join(asked)} is here", asked, [])
+        return Refusal(f"same_host: the host has none of {', '.join(asked)}", asked, [])
 
 
 class SimpleCIDRAffinityFilter(BaseHostFilter):

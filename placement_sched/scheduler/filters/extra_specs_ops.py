@@ -74,10 +74,10 @@ def _number(wanted: str, word: str) -> float:
     try:
         return float(word)
     except ValueError:
-        raise Invalid(f"{wanted!r} compares numbers, and {word!r} is none") from None
+        raise Invalid(f"{word!r} in {wanted!r} is not a number") from None
 
 
 def _alternatives(wanted: str, words: Sequence[str]) -> Sequence[str]:
     if not words:
-        raise Invalid(f"{wanted!r} names no value to compare with")
+        raise Invalid(f"{wanted!r} has an operator but no value")
     return words[::2]

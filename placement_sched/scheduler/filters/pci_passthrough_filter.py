@@ -27,7 +27,7 @@ class PciPassthroughFilter(BaseHostFilter):
             pools = host_state.pci_stats
             if pools is None:
                 wanted = sum(request.count for request in requests)
-                return Refusal(f"{wanted} PCI devices asked, nothing known of the host's", wanted)
+                return Refusal(f"{wanted} PCI devices requested, the host reports none", wanted)
             found = pools.candidates_for(requests, host_state.allocation_candidates)
             return found if isinstance(found, Refusal) else Passed(candidates=found)
 

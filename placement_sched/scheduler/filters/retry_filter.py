@@ -16,4 +16,4 @@ class RetryFilter(BaseHostFilter):
         places = [(one.host, one.hypervisor_hostname) for one in tried]
         if (host_state.host, host_state.nodename) not in places:
             return None
-        return Refusal(f"tried before, one of {len(places)} tried in all")
+        return Refusal(f"already tried ({len(places)} hosts so far)")

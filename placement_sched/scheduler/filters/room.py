@@ -33,7 +33,7 @@ def smallest_of_aggregates(
     try:
         return min(map(cast_to, values), default=otherwise)
     except ValueError as wrong:
-        text = "host %s: %s of its aggregates is not a number (%s): %s is taken instead"
+        text = "host %s: %s of its aggregates is not a number (%s): using %s"
         LOG.warning(text, host_state.host, key, wrong, otherwise)
         return otherwise
 

@@ -10,7 +10,7 @@ _KEY = "trust:trusted_host"
 
 
 class TrustedFilter(BaseHostFilter):
-    """Lets hosts pass that are as far trusted as extra spec ``trust:trusted_host`` asks.
+    """Lets hosts pass whose trust level is what extra spec ``trust:trusted_host`` requires.
 
     Its values are ``trusted``, ``untrusted`` and ``unknown``; without it every host passes. The
     service at ``[trusted_computing] attestation_server`` is asked of all hosts of a request at once

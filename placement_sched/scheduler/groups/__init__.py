@@ -287,14 +287,14 @@ def _add_requested(groups: Groups, one: RequestedGroup, path: str) -> None:
     suffix, where = one.requester_id or "", f"(at {place('requester_id')})"
     if not _SUFFIX.fullmatch(suffix):
         raise Invalid(
-            f"a group is known by who asks for it: expected 1 to 64 letters, digits, _ and -, "
-            f"got {one.requester_id!r} {where}"
+            f"requester_id must be 1 to 64 letters, digits, _ or -, not {one.requester_id!r} "
+            f"{where}"
         )
     if one.is_empty:
-        raise Invalid(f"group {suffix!r} asks for nothing (at {one.source or path})")
+        raise Invalid(f"request group {suffix!r} is empty (at {one.source or path})")
     if suffix in groups:
         earlier = ", ".join(groups[suffix].askers) or "the flavor"
-        raise Invalid(f"there is a group {suffix!r} already, of {earlier} {where}")
+        raise Invalid(f"duplicate request group {suffix!r}, also from {earlier} {where}")
     group = groups[suffix]
     for name, amount in one.resources.items():
         group.ask(name, amount, place(f"resources.{name}"))

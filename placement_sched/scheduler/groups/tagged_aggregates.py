@@ -18,12 +18,12 @@ OPTION = (
         "required_aggregates_by_trait",
         default=OFF,
         choices=[
-            (OFF, "Aggregates open themselves to such a request, no more."),
-            (PREFER, "Hosts in them come first, while there are any."),
-            (REQUIRE, "The request finds hosts in them alone."),
+            (OFF, "No effect beyond forbidden_aggregates."),
+            (PREFER, "Hosts in them are preferred."),
+            (REQUIRE, "Only hosts in them are candidates."),
         ],
-        help="What becomes of a request that requires a trait X where aggregates have metadata "
-        "trait:X=required: whether it has to go there, or should.",
+        help="Whether a request that requires trait X must (require), should (prefer) or may (off) "
+        "go to aggregates with metadata trait:X=required.",
     ),
 )
 

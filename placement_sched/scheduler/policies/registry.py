@@ -267,7 +267,7 @@ def _ask(
     with calling(selector):
         asked = selector.asked(spec)
         if asked is None:
-            return None, SelectorReport(name=name, outcome="the request says nothing of it")
+            return None, SelectorReport(name=name, outcome="not set in the request")
         if selector.asks_for_default(spec):
             report = SelectorReport(name=name, asked=asked, outcome="chosen")
             return ChosenPolicy(policies.default), report

@@ -78,7 +78,7 @@ class BaseRequestFilter(SchedulerPlugin):
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
         """Return the narrower request, why no host can take it, or None: this is not about it."""
-        raise NotImplementedError(f"{type(self).__name__} does nothing")
+        raise NotImplementedError(f"{type(self).__name__} implements no apply()")
 
 
 class TraitFilter(BaseRequestFilter):

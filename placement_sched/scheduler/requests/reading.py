@@ -197,8 +197,8 @@ def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings
     number, most = sum(one.count for one in asked), settings.placement.max_request_groups
     if number > most:
         raise TooComplex(
-            f"{number} PCI devices are asked for, each of which is a request group, where "
-            f"[placement] max_request_groups allows {most}."
+            f"{number} PCI devices, with a request group each, exceed "
+            f"[placement] max_request_groups ({most})."
         )
     groups: list[RequestedGroup] = []
     for position, one in enumerate(asked):

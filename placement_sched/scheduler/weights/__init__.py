@@ -100,7 +100,7 @@ class BaseHostWeigher(SchedulerPlugin):
         return True
 
     def weight_multiplier(self, host_state: HostState) -> float:
-        """Return how much this weigher counts for this host; negative turns the order round."""
+        """Return how much this weigher counts for this host; negative reverses the order."""
         return self.multipliers((host_state,))[0]
 
     @property
@@ -150,7 +150,7 @@ class BaseHostWeigher(SchedulerPlugin):
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return how good each host is, on a scale of this weigher's own."""
-        raise NotImplementedError(f"{type(self).__name__} weighs nothing")
+        raise NotImplementedError(f"{type(self).__name__} implements no _weigh_object()")
 
     def weights(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return how good each host is, within ``minval`` and ``maxval`` where they are fixed."""

@@ -57,8 +57,8 @@ class ServerGroupSoftAffinityWeigher(_ServerGroupSoftWeigher):
         "soft_affinity_weight_multiplier", default=1.0, min=0, deprecated_group="DEFAULT"
     )
     weight_help = (
-        "How much it counts that members of the request's server group, of the policy "
-        "soft-affinity, are on a host."
+        "Multiplier of ServerGroupSoftAffinityWeigher, which prefers hosts with members of the "
+        "request's server group, if its policy is soft-affinity."
     )
 
 
@@ -78,6 +78,6 @@ class ServerGroupSoftAntiAffinityWeigher(_ServerGroupSoftWeigher):
         "soft_anti_affinity_weight_multiplier", default=1.0, min=0, deprecated_group="DEFAULT"
     )
     weight_help = (
-        "How much it counts that members of the request's server group, of the policy "
-        "soft-anti-affinity, are on other hosts."
+        "Multiplier of ServerGroupSoftAntiAffinityWeigher, which prefers hosts without members of "
+        "the request's server group, if its policy is soft-anti-affinity."
     )

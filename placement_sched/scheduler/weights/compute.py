@@ -20,7 +20,7 @@ class BuildFailureWeigher(BaseHostWeigher):
     by_host = True
     weight_option = cfg.FloatOpt("build_failure_weight_multiplier", default=1_000_000.0)
     weight_help = (
-        "How much it counts against a host that builds failed there of late; 0 ignores failures."
+        "Multiplier of BuildFailureWeigher, which avoids hosts where builds failed; 0 ignores them."
     )
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:

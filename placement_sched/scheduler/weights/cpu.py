@@ -16,7 +16,7 @@ class CPUWeigher(BaseHostWeigher):
     minval = 0
     by_host = True
     weight_option = cfg.FloatOpt("cpu_weight_multiplier", default=1.0)
-    weight_help = "How much free CPUs count; negative prefers hosts with few of them."
+    weight_help = "Multiplier of CPUWeigher; negative prefers hosts with few free CPUs."
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the free virtual CPUs of each host."""

@@ -20,8 +20,8 @@ class CrossCellWeigher(BaseHostWeigher):
     by_host = True
     weight_option = cfg.FloatOpt("cross_cell_move_weight_multiplier", default=1_000_000.0)
     weight_help = (
-        "How much it counts, in a move that may go to another cell, that a host is of the same; "
-        "negative prefers other cells."
+        "Multiplier of CrossCellWeigher, for moves that may go to another cell; positive prefers "
+        "hosts of the same cell, negative hosts of other cells."
     )
 
     def concerns(self, spec_obj: RequestSpec) -> bool:

@@ -16,7 +16,7 @@ class DiskWeigher(BaseHostWeigher):
     minval = 0
     by_host = True
     weight_option = cfg.FloatOpt("disk_weight_multiplier", default=1.0, deprecated_group="DEFAULT")
-    weight_help = "How much free disk counts; negative prefers hosts with little of it."
+    weight_help = "Multiplier of DiskWeigher; negative prefers hosts with little free disk."
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the free disk of each host in MB."""

@@ -17,8 +17,8 @@ class HypervisorVersionWeigher(BaseHostWeigher):
     by_host = True
     weight_option = cfg.FloatOpt("hypervisor_version_weight_multiplier", default=1.0)
     weight_help = (
-        "How much a new hypervisor counts; negative prefers hosts with an old one, and 0 ignores "
-        "versions, as where hypervisors are of several kinds."
+        "Multiplier of HypervisorVersionWeigher; positive prefers new hypervisors, negative old "
+        "ones, and 0 ignores versions, as for hypervisors of several types."
     )
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:

@@ -32,8 +32,8 @@ class ImagePropertiesWeigher(BaseHostWeigher):
     by_host = True
     weight_option = cfg.FloatOpt("image_props_weight_multiplier", default=0.0)
     weight_help = (
-        "How much it counts that a host's instances have images with the properties of the "
-        "request's; negative keeps such instances apart, and 0 looks at none."
+        "Multiplier of ImagePropertiesWeigher; positive prefers hosts whose instances have images "
+        "with the request's image properties, negative avoids them, 0 ignores them."
     )
     options = in_group(
         "filter_scheduler",

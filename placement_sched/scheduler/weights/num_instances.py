@@ -17,8 +17,8 @@ class NumInstancesWeigher(BaseHostWeigher):
     by_host = True
     weight_option = cfg.FloatOpt("num_instances_weight_multiplier", default=0.0)
     weight_help = (
-        "How much it counts that a host has many instances; negative prefers hosts with few of "
-        "them."
+        "Multiplier of NumInstancesWeigher; positive prefers hosts with many instances, negative "
+        "hosts with few."
     )
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:

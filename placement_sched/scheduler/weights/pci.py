@@ -24,8 +24,8 @@ class PCIWeigher(BaseHostWeigher):
     by_host = True
     weight_option = cfg.FloatOpt("pci_weight_multiplier", default=1.0, min=0.0)
     weight_help = (
-        "How much it counts that a host has few free PCI devices, which keeps the others for "
-        "requests that need them."
+        "Multiplier of PCIWeigher, which keeps PCI devices for requests that need them by "
+        "preferring hosts with few free ones."
     )
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:

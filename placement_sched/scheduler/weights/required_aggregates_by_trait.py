@@ -26,8 +26,8 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
     options = (tagged.OPTION,)
     weight_option = cfg.FloatOpt("required_aggregates_by_trait_weight_multiplier", default=1000.0)
     weight_help = (
-        "How much it counts that a host is in aggregates tagged with the traits a request "
-        "requires, with [scheduler] required_aggregates_by_trait = prefer."
+        "Multiplier of RequiredAggregatesByTraitWeigher, which prefers hosts in aggregates tagged "
+        "with the required traits, if [scheduler] required_aggregates_by_trait = prefer."
     )
 
     @classmethod

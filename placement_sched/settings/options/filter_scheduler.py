@@ -50,7 +50,7 @@ FILTER_SCHEDULER = described(
 
 METRICS = described(
     cfg.FloatOpt("weight_multiplier", default=1.0, mutable=True),
-    "How much hosts' metrics count; negative turns the order round. Metadata "
+    "Multiplier of MetricsWeigher; negative reverses the order. Metadata "
     "metrics_weight_multiplier of a host's aggregates override it.",
     cfg.ListOpt(
         "weight_setting",

@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 _PATHS = "this service keeps nothing in files of its own"
 _RETRIES = (
-    "nothing waits for the database at start: /healthz/ready and 503 report that it is away, "
-    "and each request tries again"
+    "the server does not wait for the database at start: /healthz/ready and 503 report that it "
+    "is unavailable, and each request tries again"
 )
 _PROFILER = "this service is not traced by osprofiler; /metrics shows where time goes"
 
@@ -34,7 +34,7 @@ _NOTIFIER = (
     "oslo.messaging, which sends notifications, no longer reads it: write "
     "[oslo_messaging_notifications]"
 )
-_RESERVED = "each host's report says what it keeps for itself"
+_RESERVED = "each host reports its reserved amounts"
 
 #: Of ``placement.conf``: group and option to reason.
 OF_PLACEMENT: Mapping[tuple[str, str], str] = MappingProxyType(
@@ -52,7 +52,7 @@ OF_PLACEMENT: Mapping[tuple[str, str], str] = MappingProxyType(
             "it is [oslo_policy] policy_file, as in placement since Train"
         ),
         ("workarounds", "optimize_for_wide_provider_trees"): (
-            "wide trees are searched lazily, always: the workaround has nothing to work around"
+            "not needed: wide trees are always searched lazily"
         ),
         ("keystone_authtoken", "delay_auth_decision"): (
             "always on: version documents are answered without a token, and each API refuses in "
@@ -101,7 +101,7 @@ OF_NOVA: Mapping[tuple[str, str], str] = MappingProxyType(
         ("DEFAULT", "reserved_host_memory_mb"): _RESERVED,
         ("DEFAULT", "reserved_huge_pages"): _RESERVED,
         ("DEFAULT", "default_schedule_zone"): (
-            "who asks for hosts names the zone; nova's API fills this one in"
+            "the caller names the zone; in nova, nova-api fills in this default"
         ),
         ("scheduler", "workers"): "serve --workers says how many processes answer requests",
         ("scheduler", "discover_hosts_in_cells_interval"): (

@@ -22,22 +22,22 @@ NEUTRON = described(
 
 TRUSTED_COMPUTING = described(
     cfg.StrOpt("attestation_server", deprecated_name="server"),
-    "The attestation service that TrustedFilter asks: a host name or address.",
+    "Host name or address of the attestation service that TrustedFilter queries.",
     cfg.StrOpt("attestation_server_ca_file", deprecated_name="server_ca_file"),
-    "A file with the certificates by which that of the attestation service is signed. Unset, it "
-    "must be signed by one that this machine trusts.",
+    "CA bundle for verifying the attestation service's certificate; unset, the CAs that this "
+    "machine trusts.",
     cfg.PortOpt("attestation_port", default=8443, deprecated_name="port"),
     "The port of the attestation service.",
     cfg.StrOpt(
         "attestation_api_url", default="/OpenAttestationWebServices/V1.0", deprecated_name="api_url"
     ),
-    "Where the API of the attestation service begins.",
+    "Base path of the attestation service's API.",
     cfg.StrOpt("attestation_auth_blob", secret=True, deprecated_name="auth_blob"),
-    "What the attestation service knows this one by: the header x-auth-blob.",
+    "Value of the header x-auth-blob, sent to the attestation service.",
     cfg.IntOpt("attestation_auth_timeout", default=60, min=0, deprecated_name="auth_timeout"),
-    "Seconds for which a host is as far trusted as the attestation service said.",
+    "Seconds for which a reported trust level is valid.",
     cfg.BoolOpt("attestation_insecure_ssl", default=False),
-    "Whether the attestation service may have any certificate at all.",
+    "Do not verify the attestation service's certificate.",
 )
 
 

@@ -133,7 +133,7 @@ def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: dateti
     if not rows:
         return
     stamped = [{**row, "created_at": now, "updated_at": now} for row in rows]
-    with sql.refused_as(Duplicate("a service's uuid is another's already")):
+    with sql.refused_as(Duplicate("the uuid belongs to another service")):
         sql.insert_or_update(
             connection, services, stamped, key=("host", "binary"), changing=_CHANGING
         )
@@ -153,8 +153,8 @@ def _check_owners(connection: Connection, rows: Collection[Mapping[str, Any]]) -
         host, binary = owner = owners.get(row["uuid"], (row["host"], row["binary"]))
         if owner != (row["host"], row["binary"]):
             raise Duplicate(
-                f"{row['uuid']}, given for {row['binary']} of {row['host']}, is the uuid of "
-                f"{binary} of {host} already"
+                f"{row['binary']} of {row['host']}: uuid {row['uuid']} already belongs to "
+                f"{binary} of {host}"
             )
 
 

@@ -222,7 +222,7 @@ def create(
         found.update(lock(connection, missing()))
         if missing():
             raise ConcurrentUpdate(
-                "Others made and removed the same consumer again and again; try again."
+                f"Concurrent updates of the same consumer; gave up after {_ATTEMPTS} attempts."
             )
         return found
 

@@ -101,7 +101,7 @@ def _add(connection: Connection, name: str, now: datetime) -> None:
     number = max(FIRST_CUSTOM_ID, (highest or 0) + 1)
     row = {"id": number, "name": name, "created_at": now, "updated_at": now}
     if not sql.inserted(connection, resource_classes, row):
-        raise ConcurrentUpdate(f"Others keep creating resource classes beside {name}; try again.")
+        raise ConcurrentUpdate(f"Concurrent requests kept {name} from being created; try again.")
 
 
 def rename(connection: Connection, old: ResourceClass, name: str, now: datetime) -> None:

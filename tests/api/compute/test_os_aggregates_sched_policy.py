@@ -37,8 +37,8 @@ def test_host_of_one_policy_does_not_come_under_another(api):
     high, low = tagged(api, "high", HIGH), tagged(api, "low", LOW)
     api.add_host(high, "h1")
     assert message(api.add_host(low, "h1", status=409)) == (
-        f"Cannot add host to aggregate {low}: low is of the policy '{LOW}', and host h1 is under "
-        f"'{HIGH}' already, by aggregate {high} (high)."
+        f"Cannot add host to aggregate {low}: low names policy '{LOW}', but host h1 has policy "
+        f"'{HIGH}' from aggregate {high} (high)."
     )
     assert api.show(low).json["aggregate"]["hosts"] == []
     assert api.add_host(low, "h2").status_int == 200
@@ -50,8 +50,8 @@ def test_aggregate_is_not_tagged_while_its_hosts_are_under_another(api):
         api.add_host(high, host)
         api.add_host(plain, host)
     assert message(api.set_metadata(plain, sched_policy=LOW, ssd="true", status=409)) == (
-        f"Cannot update aggregate {plain}: plain is of the policy '{LOW}', and hosts h1, h2 are "
-        f"under '{HIGH}' already, by aggregate {high} (high)."
+        f"Cannot update aggregate {plain}: plain names policy '{LOW}', but hosts h1, h2 have "
+        f"policy '{HIGH}' from aggregate {high} (high)."
     )
     assert api.show(plain).json["aggregate"]["metadata"] == {}
 
@@ -93,7 +93,7 @@ def test_policy_of_an_aggregate_may_change_as_a_whole(api):
 def test_policy_that_is_not_there_is_409(api, policy):
     number = api.make("a")
     answer = message(api.set_metadata(number, sched_policy=policy, status=409))
-    assert answer.startswith(f"Cannot update aggregate {number}: a cannot be of the policy")
+    assert answer.startswith(f"Cannot update aggregate {number}: a cannot use policy")
     assert f"'{policy}'" in answer
     assert api.show(number).json["aggregate"]["metadata"] == {}
 

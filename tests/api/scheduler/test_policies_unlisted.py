@@ -52,7 +52,7 @@ def test_why_a_broken_one_was_not_chosen_is_explained_and_logged(make_cloud, cap
     (why,) = [outcome for outcome in outcomes if outcome.startswith("it cannot be used: ")]
     assert "a.conf:2" in why
     assert "'two' is not an integer" in why
-    assert "(spread) is of the policy 'spread'" in caplog.text
+    assert "(spread) names policy 'spread'" in caplog.text
 
 
 def test_default_requests_stay_out_of_aggregates_of_a_broken_one_too(make_cloud):

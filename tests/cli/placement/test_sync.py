@@ -41,7 +41,7 @@ def test_sync_aggregates_tells_what_it_added(cloud, answer):
     assert (status, complained) == (0, "")
     assert told.splitlines() == [
         "fast: 7 added (cn0, cn1, cn2, cn3, cn4 and 2 more)",
-        "1 host aggregates, no differences in placement",
+        "1 host aggregate, no differences in placement",
     ]
     assert len(members(cloud, "fast")) == 7
 
@@ -105,18 +105,19 @@ def test_sync_traits_tells_what_it_would_do_and_then_what_it_did(cloud, answer):
     add_aggregate(cloud, "windows", ["win1"], ASKING)
     assert answer("sync_traits", "--dry-run") == (
         0,
-        f"{LICENSED}: would be created\n{LICENSED}: would be put on 1 (win1)\n",
+        f"{LICENSED}: would be created\n{LICENSED}: would be added to 1 provider (win1)\n",
         "",
     )
     assert carriers(cloud) == set()
-    assert answer("sync_traits") == (0, f"{LICENSED}: created\n{LICENSED}: put on 1 (win1)\n", "")
+    done = f"{LICENSED}: created\n{LICENSED}: added to 1 provider (win1)\n"
+    assert answer("sync_traits") == (0, done, "")
     assert carriers(cloud) == {node}
     assert answer("sync_traits")[1] == "all providers have the traits that aggregates require\n"
     tag(cloud, "windows", {f"trait:{LICENSED}": None})
     _, told, _ = answer("sync_traits", "--verbose")
     assert told.splitlines() == [
-        f"trait {LICENSED} taken off win1 (provider {node})",
-        f"{LICENSED}: taken off 1 (win1)",
+        f"trait {LICENSED} removed from win1 (provider {node})",
+        f"{LICENSED}: removed from 1 provider (win1)",
     ]
 
 
@@ -125,7 +126,7 @@ def test_sync_traits_leaves_what_the_operator_put_on_a_host_reborn(cloud, answer
     provider = f"/placement/resource_providers/{node_uuid(2)}"
     sqlite_app.put_json(path, a_report(2))
     add_aggregate(cloud, "lic", ["cn2"], ASKING)
-    assert answer("sync_traits")[1].endswith(f"{LICENSED}: put on 1 (cn2)\n")
+    assert answer("sync_traits")[1].endswith(f"{LICENSED}: added to 1 provider (cn2)\n")
     sqlite_app.delete(path)
     sqlite_app.put_json(path, a_report(2))
     generation = sqlite_app.get(provider).json["generation"]

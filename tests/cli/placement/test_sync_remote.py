@@ -115,7 +115,7 @@ def test_by_clouds_yaml_as_a_process_of_its_own(placed, tmp_path, run):
     (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"here": cloud(placed)}}))
     done = run("placement", "sync_traits", "--os-cloud", "here", "--state", "put.json")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith(f"{LICENSED}: put on 1 (cn1)\n")
+    assert done.stdout.endswith(f"{LICENSED}: added to 1 provider (cn1)\n")
     assert told(placed, "traits") == [LICENSED]
 
 

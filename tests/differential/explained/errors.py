@@ -94,7 +94,7 @@ _OWNERS = {"project_id", "user_id"}
 
 
 def _nul(seen: Seen, found: Differences) -> set[str]:
-    words = ("NUL character", "they are not in UTF-8")
+    words = ("NUL character", "not valid UTF-8")
     refused = seen.ours.status == 400 and any(one in seen.ours.detail for one in words)
     return set(found) if refused else set()
 

@@ -47,7 +47,7 @@ UUID = uuid_of("one")
                 f"hosts:\n- {{host: a, uuid: {UUID}, vcpus: 1, memory_mb: 1}}\n"
                 f"- {{host: a, uuid: {uuid_of('two')}, vcpus: 1, memory_mb: 1}}"
             ),
-            f"f.yaml:3:3: the node {UUID} has the names a a already",
+            f"f.yaml:3:3: the names a a are already used by node {UUID}",
         ),
         (
             "hosts:\n- host: a\n  vcpus: 1\n  memory_mb: 1\n  providers: [{name: '{host}'}]",
@@ -77,7 +77,7 @@ UUID = uuid_of("one")
                 "flavors:\n- {name: a, id: x, vcpus: 1, memory_mb: 1}\n"
                 "- {name: a, id: y, vcpus: 1, memory_mb: 1}"
             ),
-            "f.yaml:3:3: the flavor x is named a already",
+            "f.yaml:3:3: the name a is already used by flavor x",
         ),
         ("server_groups:\n- {name: a}", "f.yaml:2:3: 'policy' is required"),
         ("server_groups:\n- {name: a, policy: near}", "f.yaml:2:21: 'near' is not one of"),

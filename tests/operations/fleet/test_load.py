@@ -454,11 +454,11 @@ def test_where_the_cloud_is_against_it_nothing_is_changed(small, text, error):
         ),
         (
             "hosts:\n- {host: cn1, inventories: {VCPU: null}}",
-            "f.yaml:2:15: provider cn1 cannot lose its VCPU, of which ",
+            "f.yaml:2:15: provider cn1: the inventory of VCPU is in use by ",
         ),
         (
             "instances:\n- {name: odd, allocations: {storage: {VGPU: 1}}}",
-            "f.yaml:2:15: odd cannot hold VGPU of provider storage, which has none",
+            "f.yaml:2:15: odd: provider storage has no inventory of VGPU",
         ),
     ],
     ids=["zone", "zone of instances", "leaving", "in use", "no inventory"],
@@ -478,7 +478,7 @@ def test_a_zone_conflict_names_the_hosts(small):
 
 def test_a_service_keeps_its_uuid_apart_from_others(small):
     small.load(f"services: [{{host: a, binary: nova-scheduler, uuid: {uuid_of('s')}}}]")
-    with pytest.raises(Invalid, match=r"^f.yaml:1:.* is the uuid of nova-scheduler of a already"):
+    with pytest.raises(Invalid, match=r"^f.yaml:1:.* already belongs to nova-scheduler of a"):
         small.load(f"services: [{{host: b, binary: nova-scheduler, uuid: {uuid_of('s')}}}]")
 
 

@@ -85,7 +85,7 @@ aggregates:
     [
         (
             "{name: sparse, hosts: [h1], metadata: {sched_policy: low_cpu_density}}",
-            "host h1 is under 'high_cpu_density' already",
+            "host h1 has policy 'high_cpu_density' from",
         ),
         ("{name: x, metadata: {sched_policy: nope}}", "there is no policy 'nope'"),
     ],

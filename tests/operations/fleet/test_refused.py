@@ -44,7 +44,7 @@ def test_the_uuid_that_a_service_would_get_by_itself_is_refused_for_another(smal
     refuse(
         small,
         f"services:\n- {{host: sv2, uuid: {service.uuid}}}",
-        f"f.yaml:2:21: {service.uuid} is the uuid of nova-compute of sv1 already",
+        f"f.yaml:2:21: uuid {service.uuid} already belongs to nova-compute of sv1",
     )
 
 
@@ -54,52 +54,52 @@ def test_the_uuid_that_a_service_would_get_by_itself_is_refused_for_another(smal
         (
             "",
             "providers:\n- {name: pr}\n- {name: other}\n- {name: PR}",
-            "f.yaml:4:3: provider PR: its name is the same as pr to the database",
+            "f.yaml:4:3: provider PR: the database does not distinguish its name from pr",
         ),
         (
             "providers: [{name: pr}]",
             "providers:\n- name: other\n  providers:\n  - {name: PR}",
-            "f.yaml:4:5: provider PR: its name is the same as pr to the database",
+            "f.yaml:4:5: provider PR: the database does not distinguish its name from pr",
         ),
         (
             f"providers: [{{name: pr}}, {{name: other, uuid: {UUID}}}]",
             f"providers:\n- {{name: PR, uuid: {UUID}}}",
-            "f.yaml:2:3: provider PR: its name is the same as pr to the database",
+            "f.yaml:2:3: provider PR: the database does not distinguish its name from pr",
         ),
         (
             "",
             "hosts:\n- {host: h1, vcpus: 1, memory_mb: 1}\n- {host: H1, vcpus: 1, memory_mb: 1}",
-            "f.yaml:3:3: provider H1: its name is the same as h1 to the database",
+            "f.yaml:3:3: provider H1: the database does not distinguish its name from h1",
         ),
         (
             "",
             OWNED.format(project="P", user="u"),
-            "f.yaml:5:3: project p: its name is the same as P to the database",
+            "f.yaml:5:3: project p: the database does not distinguish its name from P",
         ),
         (
             "",
             OWNED.format(project="p", user="U"),
-            "f.yaml:5:3: user u: its name is the same as U to the database",
+            "f.yaml:5:3: user u: the database does not distinguish its name from U",
         ),
         (
             "",
             "providers:\n- {name: pr}\n- {name: 'pr '}",
-            "f.yaml:3:3: provider 'pr ': its name is the same as pr to the database",
+            "f.yaml:3:3: provider 'pr ': the database does not distinguish its name from pr",
         ),
         (
             "providers: [{name: 'pr '}]",
             "providers:\n- name: other\n  providers:\n  - {name: pr}",
-            "f.yaml:4:5: provider pr: its name is the same as 'pr ' to the database",
+            "f.yaml:4:5: provider pr: the database does not distinguish its name from 'pr '",
         ),
         (
             "",
             OWNED.format(project="'p '", user="u"),
-            "f.yaml:3:3: project 'p ': its name is the same as p to the database",
+            "f.yaml:3:3: project 'p ': the database does not distinguish its name from p",
         ),
         (
             "",
             OWNED.format(project="p", user="'u  '"),
-            "f.yaml:3:3: user 'u  ': its name is the same as u to the database",
+            "f.yaml:3:3: user 'u  ': the database does not distinguish its name from u",
         ),
     ],
 )

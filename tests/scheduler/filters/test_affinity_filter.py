@@ -58,7 +58,7 @@ def test_host_without_the_instances_of_different_host_passes(hint):
 )
 def test_host_of_one_of_different_host_is_refused_with_those_it_has(hint, named):
     found = by_hint(DifferentHostFilter, "different_host", hint)
-    assert found == f"different_host: {named} is here"
+    assert found == f"different_host: the host has {named}"
 
 
 @pytest.mark.parametrize("hint", [None, [], HERE, [ELSEWHERE, HERE], HERE.upper()], ids=str)
@@ -70,7 +70,7 @@ def test_host_of_one_of_the_instances_of_same_host_passes(hint):
     ("hint", "named"), [(ELSEWHERE, ELSEWHERE), (["x", ELSEWHERE], f"x, {ELSEWHERE}")], ids=str
 )
 def test_host_of_none_of_same_host_is_refused_with_them(hint, named):
-    assert by_hint(SameHostFilter, "same_host", hint) == f"same_host: none of {named} is here"
+    assert by_hint(SameHostFilter, "same_host", hint) == f"same_host: the host has none of {named}"
 
 
 def by_address(host_ip, **hints):

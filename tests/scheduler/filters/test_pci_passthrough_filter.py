@@ -57,7 +57,7 @@ def test_request_without_devices_may_go_anywhere(asked):
         # The second alias finds what the first has left.
         ([pool(3)], (2, 2), "2 devices for PCI alias nic-1 asked; 1 free"),
         ([], (1,), "1 device for PCI alias nic-0 asked; 0 free"),
-        (None, (1, 2), "3 PCI devices asked, nothing known of the host's"),
+        (None, (1, 2), "3 PCI devices requested, the host reports none"),
     ],
 )  # fmt: skip
 def test_host_must_have_every_device_free(pools, counts, reason):

@@ -32,7 +32,7 @@ def test_host_that_was_not_tried_passes(retry):
     ("hosts", "number"), [([["cn1", "node1"]], 1), ([["cn9", "n"], ["cn1", "node1"]], 2)], ids=str
 )
 def test_host_that_was_tried_is_refused(hosts, number):
-    reason = f"tried before, one of {number} tried in all"
+    reason = f"already tried ({number} hosts so far)"
     assert refusal({"num_attempts": 2, "hosts": hosts}) == reason
 
 

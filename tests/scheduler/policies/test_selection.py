@@ -91,10 +91,10 @@ def test_it_is_told_which_matched_and_why_none_was_chosen(policies):
     told = chosen(policies, spec).report.as_json()
     assert told["name"] == "default"
     assert {one["name"]: one["outcome"] for one in told["selectors"]} == {
-        "hint": "the request says nothing of it",
+        "hint": "not set in the request",
         "availability_zone": f"several policies match: {DENSE}, {ROOMY}",
         "tenant": "no aggregate with a policy matches",
-        "extra_specs": "the request says nothing of it",
+        "extra_specs": "not set in the request",
     }
     (zone,) = [one for one in told["selectors"] if one["name"] == "availability_zone"]
     assert zone["asked"] == "az1,az3"

@@ -134,7 +134,7 @@ def access(call: Call, flavor_id: str) -> Answer:
     refusals=(409,),
 )
 def add_tenant_access(call: Call, flavor_id: str) -> Answer:
-    """Let a project use a private flavor."""
+    """Grant a project access to a private flavor."""
     project = call.body["addTenantAccess"]["tenant"]
     public = not call.version.has(mv.NO_ACCESS_TO_PUBLIC_FLAVORS)
     projects = call.write(flavors.let_in, flavor_id, project, call.now(), public=public)

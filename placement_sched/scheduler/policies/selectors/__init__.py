@@ -22,11 +22,11 @@ class BasePolicySelector(SchedulerPlugin):
 
     def asked(self, spec_obj: RequestSpec) -> str | None:
         """Return in words what of the request it goes by; None where that is not there."""
-        raise NotImplementedError(f"{type(self).__name__} selects nothing")
+        raise NotImplementedError(f"{type(self).__name__} implements no asked()")
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
         """Return whether the request is meant for an aggregate, which has a policy."""
-        raise NotImplementedError(f"{type(self).__name__} selects nothing")
+        raise NotImplementedError(f"{type(self).__name__} implements no matches()")
 
     def asks_for_default(self, spec_obj: RequestSpec) -> bool:  # noqa: ARG002 - few can
         """Return whether the request asks for the default policy itself."""
