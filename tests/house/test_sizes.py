@@ -8,7 +8,15 @@ import ast
 
 import pytest
 
-from tests.house.tree import PACKAGE, functions, imported_by, is_listed, is_plugin, modules, shown
+from tests.house.tree import (
+    functions,
+    imported_by,
+    is_listed,
+    is_plugin,
+    may_be_short,
+    modules,
+    shown,
+)
 
 MODULE, PLUGIN, FUNCTION = 400, 160, 60
 #: The most modules of a package, and the fewest lines of a module that only one other imports.
@@ -32,14 +40,13 @@ def test_packages_have_few_modules():
 
 
 def test_short_modules_are_shared():
+    """But for plugins, and an API's document of itself (doc/decisions/0012 says why)."""
     importers = imported_by()
     splinters = [
         shown(path)
         for path in modules()
         if len(path.read_text().splitlines()) < SHORT
-        and path.stem != "__init__"
-        and path.parent != PACKAGE
-        and not is_listed(path.parent)
+        and not may_be_short(path)
         and len(importers[path]) < 2
     ]
     assert splinters == []

@@ -7,9 +7,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "placement_sched"
 PLUGIN_FOLDERS = ("filters", "weights", "request_filters")
-#: Packages of which each module is one of a list: a plugin, a noun's routes or schemas, a
-#: namespace's extra specs, a group's options.
-LISTED = (*PLUGIN_FOLDERS, "selectors", "drivers", "extra_specs", "options", "routes", "schemas")
+#: An API's document of itself has a module of this name in each API (doc/decisions/0012).
+DOCUMENTS = ("root", "versions")
+#: Packages of which each module is a plugin: no module names it, it is found by its folder.
+FOUND = (*PLUGIN_FOLDERS, "selectors", "drivers", "extra_specs")
+#: Packages of which each module is one of a list: a plugin, a noun's routes or schemas, a group's
+#: options.
+LISTED = (*FOUND, "options", "routes", "schemas")
 
 
 def modules() -> list[Path]:
@@ -20,6 +24,13 @@ def modules() -> list[Path]:
 def is_plugin(path: Path) -> bool:
     """Whether a module is a filter, weigher or request filter."""
     return path.parent.name in PLUGIN_FOLDERS and path.stem != "__init__"
+
+
+def may_be_short(path: Path) -> bool:
+    """Whether a module with one importer may have a few lines all the same."""
+    document = path.parent.name == "routes" and path.stem in DOCUMENTS
+    top = path.parent == PACKAGE
+    return top or document or path.parent.name in FOUND or path.stem == "__init__"
 
 
 def is_listed(folder: Path) -> bool:

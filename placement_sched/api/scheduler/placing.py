@@ -1,10 +1,8 @@
 """The JSON bodies of select_destinations and explain, for the routes and the command line."""
 
-from placement_sched.api.call import Call
 from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
 from placement_sched.api.schema import Schemas
 from placement_sched.model.document import Json, with_whole_numbers
-from placement_sched.model.host_aggregate import POLICY_KEY
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.results.stages import View
 from placement_sched.scheduler.pipeline import Scheduler
@@ -52,10 +50,3 @@ def explain(scheduler: Scheduler, body: Json) -> Json:
         alternates=body.get("return_alternates", False),
         policy=body.get("policy"),
     )
-
-
-def check_policy_hint(call: Call) -> None:
-    """Raise :class:`Forbidden` where the body names a scheduling policy and the caller may not."""
-    given = call.body["request_spec"].get("scheduler_hints") or {}
-    if POLICY_KEY in given or call.body.get("policy"):
-        call.check("scheduler:policies:hint")

@@ -11,7 +11,6 @@ from placement_sched.api.image.routes import (
     image_data,
     image_members,
     image_schemas,
-    image_tags,
     images,
     versions,
 )
@@ -47,6 +46,6 @@ class ImageDialect(Dialect):
         return page(kind, status, title, [error.detail])
 
 
-_NOUNS = (versions, images, image_data, image_tags, image_members, image_schemas)
+_NOUNS = (versions, images, image_data, image_members, image_schemas)
 
 FACE = Face("image", ImageDialect(), [noun.blueprint for noun in _NOUNS])

@@ -1,7 +1,8 @@
-"""Routes of images (Image API reference, "Images"), and JSON patches in both of their media types.
+"""Routes of images and their tags (Image API reference, "Images"), and JSON patches.
 
-Source of patches: glance's specification "Image API v2 HTTP PATCH media types": operations add,
-replace and remove; a path is one name, in which ``~0`` is ``~`` and ``~1`` is ``/``.
+Source of patches and their two media types: glance's specification "Image API v2 HTTP PATCH media
+types": operations add, replace and remove; a path is one name, in which ``~0`` is ``~`` and ``~1``
+is ``/``.
 """
 
 import re
@@ -41,6 +42,7 @@ _IMAGE: Json = {
 CREATE = Schemas(_IMAGE)
 UPDATE = Schemas({"type": "array", "items": {"type": "object"}})
 _GIVEN = Schema(_IMAGE)
+_TAG = Schema(TAG)
 
 #: Of RFC 6902: ``{"op": "add", "path": "/name", "value": ...}``.
 CURRENT = "application/openstack-images-v2.1-json-patch"
@@ -109,6 +111,19 @@ def deactivate(call: Call, image_id: str) -> Answer:
 def reactivate(call: Call, image_id: str) -> Answer:
     """Make an image's data available again."""
     return changed(call, images.set_status, image_id, ACTIVE, call.now())
+
+
+@blueprint.put(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,), refusals=(413,))
+def add_tag(call: Call, image_id: str, tag: str) -> Answer:
+    """Tag an image."""
+    _TAG.check(tag, "Invalid tag")
+    return changed(call, images.add_tag, image_id, tag, call.now())
+
+
+@blueprint.delete(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,))
+def remove_tag(call: Call, image_id: str, tag: str) -> Answer:
+    """Remove a tag from an image."""
+    return changed(call, images.remove_tag, image_id, tag, call.now())
 
 
 def _image(body: dict[str, Any], call: Call) -> StoredImage:

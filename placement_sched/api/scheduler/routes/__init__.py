@@ -11,7 +11,6 @@ from placement_sched.api.scheduler.routes import (
     compute_nodes,
     decisions,
     instances,
-    policies,
     root,
     select_destinations,
 )
@@ -58,6 +57,6 @@ class SchedulerDialect(PlacementDialect):
         return self.in_json(error, status, title, seen)  # whatever the client accepts
 
 
-_NOUNS = (root, compute_nodes, decisions, instances, policies, select_destinations)
+_NOUNS = (root, compute_nodes, decisions, instances, select_destinations)
 
 FACE = Face("scheduler", SchedulerDialect(), [noun.blueprint for noun in _NOUNS])

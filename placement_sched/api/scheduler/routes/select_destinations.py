@@ -1,12 +1,17 @@
-"""POST /select_destinations places instances; POST /explain shows how it would, and why."""
+"""POST /select_destinations places instances; POST /explain shows how it would, and why.
+
+A request to either may name a scheduling policy; GET /policies lists them.
+"""
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.scheduler import placing
+from placement_sched.model.host_aggregate import POLICY_KEY
 
 blueprint = Blueprint("select_destinations", __name__)
 
 _POLICY = "scheduler:select_destinations"
+_POLICIES = "scheduler:policies"
 
 
 @blueprint.post(
@@ -14,7 +19,7 @@ _POLICY = "scheduler:select_destinations"
 )
 def select(call: Call) -> Answer:
     """Return the hosts chosen for the request spec, allocated unless ``claim`` is false."""
-    placing.check_policy_hint(call)
+    _check_policy_hint(call)
     return Answer(body=placing.select(call.services.scheduler, call.body, call.ids))
 
 
@@ -23,5 +28,24 @@ def select(call: Call) -> Answer:
 )
 def explain(call: Call) -> Answer:
     """Return the funnel of a request and the hosts it would get; nothing is claimed."""
-    placing.check_policy_hint(call)
+    _check_policy_hint(call)
     return Answer(body=placing.explain(call.services.scheduler, call.body))
+
+
+@blueprint.get("/v1/policies", policy=f"{_POLICIES}:list")
+def list_policies(call: Call) -> Answer:
+    """List all policies, the default one first."""
+    return Answer(body={"policies": call.services.scheduler.policies()})
+
+
+@blueprint.get("/v1/policies/<name>", policy=f"{_POLICIES}:show")
+def show_policy(call: Call, name: str) -> Answer:
+    """Return one policy."""
+    return Answer(body=call.services.scheduler.policy(name))
+
+
+def _check_policy_hint(call: Call) -> None:
+    """Raise :class:`Forbidden` where the body names a scheduling policy and the caller may not."""
+    given = call.body["request_spec"].get("scheduler_hints") or {}
+    if POLICY_KEY in given or call.body.get("policy"):
+        call.check(f"{_POLICIES}:hint")
