@@ -1,7 +1,5 @@
 """Every option tells the operator what it is for."""
 
-import pytest
-
 from placement_sched.scheduler import loading
 from placement_sched.settings import options as core
 
@@ -13,12 +11,13 @@ OURS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("group", "option"), OURS, ids=[f"[{group}]{option.dest}" for group, option in OURS]
-)
-def test_option_has_help(group, option):
-    assert option.help
-    assert option.help.strip().endswith(".")
+def test_options_have_help():
+    without = [
+        f"[{group}] {option.dest}"
+        for group, option in OURS
+        if not (option.help or "").strip().endswith(".")
+    ]
+    assert without == []
 
 
 def test_no_option_is_declared_twice():

@@ -28,7 +28,8 @@ class ForbiddenAggregates(BaseRequestFilter):
     forbids.
 
     The traits are not put on the hosts' providers by this: see ``placement-sched placement
-    sync_traits``. nova calls the filter isolate_aggregates. Off by default.
+    sync_traits``. nova calls the filter isolate_aggregates. Off unless ``[scheduler]
+    enable_isolated_aggregate_filtering`` is set.
     """
 
     name = "forbidden_aggregates"

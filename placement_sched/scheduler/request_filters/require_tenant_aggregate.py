@@ -23,7 +23,7 @@ class RequireTenantAggregate(BaseRequestFilter):
     A project that no aggregate is tagged with may use any host, the tagged ones included, unless
     ``[scheduler] placement_aggregate_required_for_tenants`` is set: then it finds no host. Other
     projects are not kept out of an aggregate by its tag; that is AggregateMultiTenancyIsolation's
-    part. Off by default.
+    part. Off unless ``[scheduler] limit_tenants_to_placement_aggregate`` is set.
     """
 
     name = "require_tenant_aggregate"

@@ -95,7 +95,8 @@ class RequireImageTypeSupport(TraitFilter):
 
     The root provider must have the trait ``COMPUTE_IMAGE_TYPE_<disk_format>``, such as
     COMPUTE_IMAGE_TYPE_QCOW2. An instance that boots from a volume needs none, and a format that no
-    trait is named for is not asked for. Off by default.
+    trait is named for is not asked for. Off unless ``[scheduler]
+    query_placement_for_image_type_support`` is set.
     """
 
     name = "require_image_type_support"

@@ -19,7 +19,8 @@ class RoutedNetworksFilter(BaseRequestFilter):
     named yet (``auto``). A segment that is in no aggregate finds no host.
 
     The segments stand in the request (``segments`` in ``requested_networks``), else neutron is
-    asked, see ``[neutron]``; where neither knows them, no host is found. Off by default.
+    asked, see ``[neutron]``; where neither knows them, no host is found. Off unless ``[scheduler]
+    query_placement_for_routed_network_aggregates`` is set.
     """
 
     name = "routed_networks_filter"

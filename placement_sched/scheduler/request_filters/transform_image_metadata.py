@@ -32,7 +32,8 @@ class TransformImageMetadata(TraitFilter):
     ``hw_vif_model`` COMPUTE_NET_VIF_MODEL_<value>, ``hw_architecture`` HW_ARCH_<value>,
     ``hw_emulation_architecture`` COMPUTE_ARCH_<value>. If there is no such trait for one of the
     values, none of them is asked for, as in nova, and a warning is logged; so it is for any
-    ``hw_viommu_model``, whose traits nova 34 looks for under another name. Off by default.
+    ``hw_viommu_model``, whose traits nova 34 looks for under another name. Off unless
+    ``[scheduler] image_metadata_prefilter`` is set.
     """
 
     name = "transform_image_metadata"

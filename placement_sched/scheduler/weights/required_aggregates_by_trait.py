@@ -16,9 +16,9 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
     required_aggregates_by_trait = prefer``; with ``require`` the request filter of that name leaves
     no other hosts. nova has no such weigher.
 
-    By default it counts a thousand times as much as free CPUs, memory or disk, so that all of
-    these together do not outweigh one trait of many, and a thousandth of nova's
-    BuildFailureWeigher, so that a reserved host on which builds fail is not preferred all the same.
+    By default of ``required_aggregates_by_trait_weight_multiplier`` it counts a thousand times as
+    much as free CPUs, memory or disk, so that all of these do not outweigh one trait of many, and a
+    thousandth of nova's BuildFailureWeigher, which avoids reserved hosts on which builds fail.
     """
 
     minval = 0.0
