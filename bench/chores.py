@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 from uuid import UUID
 
 import orjson
-from rivals import LATEST, Reply, Request, Server, WrongAnswer
+from rivals import PEER_LATEST, Reply, Request, Server, WrongAnswer
 from worlds.flat import FlatWorld
 from worlds.hardware import CUSTOM_TRAITS
 from worlds.rows import PROJECTS, USERS, uuid_of
@@ -52,7 +52,9 @@ class Chore(Protocol):
 class Reading:
     """Asks both for the same, and holds their answers against each other."""
 
-    def __init__(self, name: str, paths: Sequence[str], size: int, version: str = LATEST) -> None:
+    def __init__(
+        self, name: str, paths: Sequence[str], size: int, version: str = PEER_LATEST
+    ) -> None:
         self.name, self.size = name, size
         self._paths, self._version = paths, version
         self._answers: dict[tuple[str, ...], list[Any]] = {}

@@ -19,8 +19,10 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+from rivals import PEER_LATEST
+
 PROVIDERS = 400
-HEADERS = {"HTTP_X_AUTH_TOKEN": "admin", "HTTP_OPENSTACK_API_VERSION": "placement 1.39"}
+HEADERS = {"HTTP_X_AUTH_TOKEN": "admin", "HTTP_OPENSTACK_API_VERSION": f"placement {PEER_LATEST}"}
 
 
 def main() -> None:

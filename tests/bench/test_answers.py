@@ -5,7 +5,9 @@ from copy import deepcopy
 import orjson
 import pytest
 from answers import Expected
-from rivals import WrongAnswer
+from rivals import PEER_LATEST, WrongAnswer
+
+from tests import versions
 
 
 def summary(root: str, parent: str | None = None) -> dict:
@@ -131,3 +133,7 @@ def test_what_differs_is_wrong(spoil):
     spoil(answer)
     with pytest.raises(WrongAnswer, match="ours, a question"):
         check(answer, 2)
+
+
+def test_the_benchmarks_ask_at_the_version_of_the_other_comparisons():
+    assert PEER_LATEST == versions.PEER_LATEST

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement.microversions import NEWEST
 from tests.house.tree import PACKAGE, ROOT
+from tests.versions import NEXT
 
 #: The rows of the table "Where a change goes" that begin with adding a file, and what is written
 #: for each: files by their path in the package.
@@ -138,6 +141,12 @@ def upgrade() -> None:
     "add a route": {},
     "add a microversion to the Placement API": {},
 }
+#: The line that declares the newest microversion.
+NEWEST_LINE = next(
+    line
+    for line in (PACKAGE / "api/placement/microversions.py").read_text().splitlines()
+    if "NEWEST = " in line
+)
 #: What is written into files that are there: file, the line after which it goes, the new lines.
 LINES = (
     (
@@ -158,7 +167,11 @@ LINES = (
         '    cfg.IntOpt("recipe_salt", default=3, max=9),\n    "Grams of salt.",',
     ),
     ("api/placement/policies.py", "RULES = (", '    _rule("recipe", "Show the recipe."),'),
-    ("api/placement/microversions.py", "NEWEST = ANY_TRAITS", "RECIPE = NEWEST = Version(1, 40)"),
+    (
+        "api/placement/microversions.py",
+        NEWEST_LINE,
+        f"RECIPE = NEWEST = Version({NEXT.major}, {NEXT.minor})",
+    ),
     (
         "api/placement/routes/usages.py",
         'blueprint = Blueprint("usages", __name__)',
@@ -282,9 +295,12 @@ def test_column_is_kept_and_shown(serve, copy):
 
 def test_route_of_a_new_microversion_is_served_from_that_on(serve, copy):
     server = serve(PYTHONPATH=str(copy))
-    assert server.ask("GET", "/placement/")["versions"][0]["max_version"] == "1.40"
-    for version, status in (("1.40", 200), ("latest", 200), ("1.39", 404), ("1.41", 406)):
+    assert server.ask("GET", "/placement/")["versions"][0]["max_version"] == str(NEXT)
+    later = Version(NEXT.major, NEXT.minor + 1)
+    for version, status in ((NEXT, 200), ("latest", 200), (NEWEST, 404), (later, 406)):
         path = "/placement/recipe"
         headers = {"OpenStack-API-Version": f"placement {version}"}
         assert server.send("GET", path, None, **headers)[0] == status
-    assert server.ask("GET", "/placement/recipe", version="placement 1.40") == {"version": "1.40"}
+    assert server.ask("GET", "/placement/recipe", version=f"placement {NEXT}") == {
+        "version": str(NEXT)
+    }

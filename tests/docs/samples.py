@@ -581,10 +581,13 @@ _NAMED = frozenset(_UUID.findall("".join(f"{step.path} {json.dumps(step.body)}" 
 
 
 def settled(document: Any) -> Any:
-    """Return the document without what is new every time: uuids that are made, and times taken."""
+    """Return the document without what is new every time or at every microversion.
+
+    These are the uuids that are made, the times taken and the newest version.
+    """
     if isinstance(document, dict):
         return {
-            _settled_text(key): 0 if key == "elapsed_ms" else settled(value)
+            _settled_text(key): 0 if key in {"elapsed_ms", "max_version"} else settled(value)
             for key, value in document.items()
         }
     if isinstance(document, list):

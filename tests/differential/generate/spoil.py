@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.differential.exchange import Request
 from tests.differential.generate.dice import ODD_VALUES, Dice
+from tests.versions import NEXT
 
 
 def spoil(dice: Dice, request: Request) -> Request:
@@ -73,7 +74,7 @@ def _target(dice: Dice, request: Request) -> Request:
 
 def _version(dice: Dice, request: Request) -> Request:
     header = dice.one(
-        ["placement 1.40", "placement 2.0", "placement 0.9", "placement", "placement 1", "1.39",
+        [f"placement {NEXT}", "placement 2.0", "placement 0.9", "placement", "placement 1", "1.39",
          "placement x", "placement 1.x", "compute 2.1", "compute 2.1, placement 1.30", "",
          "placement  1.30", "Placement 1.30", "placement 1.30.1", "placement -1.1",
          "placement 1.010", "placement latest", "placement LATEST", "placement 1.30 ",
