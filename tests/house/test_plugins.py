@@ -49,7 +49,7 @@ def is_tested(plugin):
     if not own.exists():
         own = own.with_name(f"test_{getattr(plugin, 'name', '')}.py")
     shared = f"from {plugin.__module__} import "
-    tests = [path.read_text() for path in own.parent.glob("test_*_filters.py")]
+    tests = [path.read_text() for path in own.parent.glob("test_*.py")]
     if own.exists():
         return "def test_" in own.read_text()
     return any(shared in text and f"({plugin.__name__}, " in text for text in tests)
