@@ -6,7 +6,6 @@ All recipes are followed in one copy of the package. Its command line and its se
 import json
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -137,9 +136,6 @@ def upgrade() -> None:
     op.add_column("sched_flavors", salt)
 '''
     },
-    "add an option": {},
-    "add a route": {},
-    "add a microversion to the Placement API": {},
 }
 #: The line that declares the newest microversion.
 NEWEST_LINE = next(
@@ -147,44 +143,62 @@ NEWEST_LINE = next(
     for line in (PACKAGE / "api/placement/microversions.py").read_text().splitlines()
     if "NEWEST = " in line
 )
-#: What is written into files that are there: file, the line after which it goes, the new lines.
-LINES = (
-    (
-        "db/tables.py",
-        '    *integers("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"),',
-        '    *integers("salt", default="0"),',
+#: What is written into files that are there, for each recipe: file, the line after which it goes,
+#: the new lines.
+LINES = {
+    "add a column that is kept and shown": (
+        (
+            "db/tables.py",
+            '    *integers("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"),',
+            '    *integers("salt", default="0"),',
+        ),
+        ("model/flavor.py", "    swap: int = 0", "    salt: int = 0"),
+        ("api/compute/routes/flavors.py", '    "swap": ("swap", 0),', '    "salt": ("salt", 0),'),
     ),
-    ("model/flavor.py", "    swap: int = 0", "    salt: int = 0"),
-    ("api/compute/routes/flavors.py", '    "swap": ("swap", 0),', '    "salt": ("salt", 0),'),
-    (
-        "cli/main.py",
-        "GROUPS = {",
-        '    "placement_sched.cli.recipe": {"recipe": "print the recipe"},',
+    "add a command": (
+        (
+            "cli/main.py",
+            "GROUPS = {",
+            '    "placement_sched.cli.recipe": {"recipe": "print the recipe"},',
+        ),
     ),
-    (
-        "settings/options/scheduler.py",
-        "SCHEDULER = described(",
-        '    cfg.IntOpt("recipe_salt", default=3, max=9),\n    "Grams of salt.",',
+    "add an option": (
+        (
+            "settings/options/scheduler.py",
+            "SCHEDULER = described(",
+            '    cfg.IntOpt("recipe_salt", default=3, max=9),\n    "Grams of salt.",',
+        ),
     ),
-    ("api/placement/policies.py", "RULES = (", '    _rule("recipe", "Show the recipe."),'),
-    (
-        "api/placement/microversions.py",
-        NEWEST_LINE,
-        f"RECIPE = NEWEST = Version({NEXT.major}, {NEXT.minor})",
-    ),
-    (
-        "api/placement/routes/usages.py",
-        'blueprint = Blueprint("usages", __name__)',
-        """
-from placement_sched.api.placement.microversions import RECIPE
-
-
-@blueprint.get("/recipe", policy="placement:recipe", since=RECIPE)
+    "add a route": (
+        ("api/placement/policies.py", "RULES = (", '    _rule("recipe", "Show the recipe."),'),
+        (
+            "api/placement/routes/usages.py",
+            'blueprint = Blueprint("usages", __name__)',
+            """
+@blueprint.get("/recipe", policy="placement:recipe")
 def recipe(call: Call) -> Answer:
     return Answer(body={"version": str(call.version)})
 """,
+        ),
     ),
-)
+    "add a microversion to the Placement API": (
+        (
+            "api/placement/routes/usages.py",
+            'blueprint = Blueprint("usages", __name__)',
+            """
+
+@blueprint.get("/recipe/new", policy="placement:recipe", since=mv.RECIPE)
+def new_recipe(call: Call) -> Answer:
+    return Answer(body={"version": str(call.version)})
+""",
+        ),
+        (
+            "api/placement/microversions.py",
+            NEWEST_LINE,
+            f"RECIPE = NEWEST = Version({NEXT.major}, {NEXT.minor})",
+        ),
+    ),
+}
 CONFIGURATION = """
 [placement_database]
 connection = sqlite:///{folder}/recipe.db
@@ -210,7 +224,7 @@ def copy(tmp_path_factory):
         for path, text in files.items():
             place = folder if path.startswith("alembic/") else folder / PACKAGE.name
             (place / path).write_text(text.lstrip().replace("{head}", head))
-    for path, before, lines in LINES:
+    for path, before, lines in (line for recipe in LINES.values() for line in recipe):
         file = folder / PACKAGE.name / path
         text = file.read_text()
         assert text.count(f"\n{before}\n") == 1
@@ -240,13 +254,53 @@ def rows():
 
 
 def test_every_recipe_that_adds_something_is_followed():
-    assert {row for row in rows() if row.startswith(("add ", "make "))} == set(FILES)
+    assert {row for row in rows() if row.startswith(("add ", "make "))} == {*FILES, *LINES}
 
 
-def test_files_are_added_where_the_recipe_says():
-    for recipe, files in FILES.items():
-        for path in files:
-            assert f"{Path(path).parent}/" in rows()[recipe]
+def written(recipe):
+    """Return the files of a recipe, from the root of this repository."""
+    paths = {*FILES.get(recipe, ()), *(path for path, *_ in LINES.get(recipe, ()))}
+    return {path if path.startswith("alembic/") else f"{PACKAGE.name}/{path}" for path in paths}
+
+
+def is_named(path, text):
+    """Return whether a row names a file or its folder; ``<noun>`` and the like are any name."""
+    for name in re.findall(r"`([\w./<>]+)`", text):
+        pattern = re.sub(r"<\w+>", "[a-z_]+", re.escape(name))
+        if re.search(rf"(^|/){pattern}{'([^/]+|[^/]+/__init__.py)' * name.endswith('/')}$", path):
+            return True
+    return False
+
+
+def row_of(recipe):
+    """Return a recipe's row; where it says that the files are the same, with the one above."""
+    above = None
+    for row, text in rows().items():
+        above = f"{above} {text}" if text.startswith("the same files") else text
+        if row == recipe:
+            return above
+    raise AssertionError(f"CONTRIBUTING has no row {recipe!r}")
+
+
+@pytest.mark.parametrize("recipe", sorted({*FILES, *LINES}))
+def test_what_is_touched_is_what_the_recipe_says(recipe):
+    text = row_of(recipe)
+    assert [path for path in written(recipe) if not is_named(path, text)] == []
+
+
+@pytest.mark.parametrize(
+    ("recipe", "count"),
+    [
+        ("add a column that is kept and shown", "six"),
+        ("add a microversion to the Placement API", "four"),
+    ],
+)
+def test_the_recipe_counts_its_files_with_the_page_and_the_test(recipe, count):
+    text = rows()[recipe]
+    assert text.startswith(f"{count} files: ")
+    assert "the page in `api-ref/source" in text
+    assert "the test" in text
+    assert len(written(recipe)) + 2 == {"four": 4, "six": 6}[count]
 
 
 def test_plugins_take_part_in_decisions(follow):
@@ -295,12 +349,13 @@ def test_column_is_kept_and_shown(serve, copy):
 
 def test_route_of_a_new_microversion_is_served_from_that_on(serve, copy):
     server = serve(PYTHONPATH=str(copy))
+    assert server.ask("GET", "/placement/recipe", version="placement 1.0") == {"version": "1.0"}
     assert server.ask("GET", "/placement/")["versions"][0]["max_version"] == str(NEXT)
     later = Version(NEXT.major, NEXT.minor + 1)
     for version, status in ((NEXT, 200), ("latest", 200), (NEWEST, 404), (later, 406)):
-        path = "/placement/recipe"
+        path = "/placement/recipe/new"
         headers = {"OpenStack-API-Version": f"placement {version}"}
         assert server.send("GET", path, None, **headers)[0] == status
-    assert server.ask("GET", "/placement/recipe", version=f"placement {NEXT}") == {
+    assert server.ask("GET", "/placement/recipe/new", version=f"placement {NEXT}") == {
         "version": str(NEXT)
     }
