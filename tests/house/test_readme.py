@@ -123,11 +123,15 @@ def test_links_and_paths_lead_somewhere(document):
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
 def test_modules_that_are_named_exist(document):
     text = (ROOT / document).read_text()
+    packages = "|".join(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
     named = re.findall(
-        r"(?<![\w/.<])((?:scheduler|candidates|db|api|store|model|config)/[\w/]+(?:\.py|/))", text
+        rf"(?<![\w/.<-])(?:placement_sched/)?((?:{packages})/(?:[\w/]+(?:\.py|/))?)", text
     )
     assert named
-    assert [path for path in named if not (ROOT / "placement_sched" / path).exists()] == []
+    assert [path for path in named if not (PACKAGE / path).exists()] == []
+    short = set(re.findall(r"`([\w/]+\.py)`", text))  # as `repair/heal.py`
+    files = [f"/{path}" for folder in (PACKAGE, ROOT / "tests") for path in folder.rglob("*.py")]
+    assert [name for name in short if not any(path.endswith(f"/{name}") for path in files)] == []
 
 
 def test_commands_of_the_program_exist():
