@@ -54,6 +54,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--url", help="the address of a server without resource providers")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let a fast test fail that asks for a database server: no driver has this name."""
+    if config.getoption("--fast"):
+        SERVERS.update(dict.fromkeys(SERVERS, "no_database_server_in_a_fast_test://"))
+
+
 def _compile_each_path_once() -> None:
     """Let all applications share the functions that werkzeug compiles to build a path's address.
 

@@ -3,13 +3,14 @@
 ``system`` tests need OpenStack's placement or nova, the ``openstack`` client, several processes or
 whole server processes over a long time. ``make test`` runs all others on SQLite, PostgreSQL and
 MariaDB. ``make test-fast`` (``--fast``) runs those of them that need neither a database server nor
-another process, and sees to it: a test that starts a process there, or opens a connection to a
-database server, fails. It leaves out what takes seconds, runs a few of many cases that each start
-the application, and draws few examples (``tests/exploring.py``), so that it takes a minute or two.
+another process, and sees to it: a test that starts a process there, or asks for a database server,
+fails. It leaves out what takes seconds, runs a few of many cases that each start the application,
+and draws few examples (``tests/exploring.py``), so that it takes less than 90 seconds on two cores.
 """
 
 import sys
 from collections import Counter
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,12 @@ SYSTEM = (
     "cli/test_kept_connections.py",
     "cli/test_old_files.py",
     "cli/test_reload.py",
+    "cli/test_serve_metrics.py",
     "cli/test_serve_slow_clients.py",
     "house/test_packaging.py",
     "house/test_readme.py",
+    "operations/sync/test_races.py",
+    "scheduler/test_select_races.py",
     "store/placement/test_allocations_race.py",
     "races",
 )
@@ -45,7 +49,6 @@ PROCESSES = (
     "house",
     "notifications",
     "operations/test_older_character_sets.py",
-    "operations/sync/test_races.py",
     "scheduler/test_wrong_plugins.py",
     "test_wsgi.py",
 )
@@ -64,10 +67,10 @@ SLOW = (
     "scheduler/policies/test_side_by_side.py",
     "scheduler/request_filters/test_never_widens.py::test_requests_drawn_have_candidates_left_and_candidates_lost",
     "scheduler/test_forbidden_cloud.py",
-    "scheduler/test_select_races.py",
     "scheduler/test_statement_counts.py",
     "settings/test_old_names.py",
 )
+_LEAVE_OUT = "name its module in PROCESSES (tests/selection.py)"
 #: How many cases of one test function are run that each start the application.
 CASES = 3
 
@@ -112,6 +115,8 @@ def _nothing_outside(request: pytest.FixtureRequest) -> None:
     """Forbid other processes and database servers to fast tests."""
     if request.config.getoption("--fast"):
         sys.addaudithook(_refuse)
+        # What multiprocessing forks, a server that is running already may fork: without an event.
+        BaseProcess.start = _refuse_start  # type: ignore[method-assign]
 
 
 def _is_fast(item: pytest.Item) -> bool:
@@ -119,7 +124,7 @@ def _is_fast(item: pytest.Item) -> bool:
     named = {one for one in parameters.values() if isinstance(one, str)}
     on_server = SERVERS & {one.removesuffix("_server") for one in named}
     asked = SERVER_FIXTURES & set(getattr(item, "fixturenames", ()))
-    by_mark = item.get_closest_marker("system") or item.get_closest_marker("processes")
+    by_mark = item.get_closest_marker("system")
     name = f"{item.path.relative_to(TESTS)}::{getattr(item, 'originalname', item.name)}"
     return not (on_server or asked or by_mark or name in SLOW)
 
@@ -129,7 +134,11 @@ def _below(path: Path, places: tuple[str, ...]) -> bool:
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "subprocess.Popen":
-        pytest.fail(f"a fast test starts {arguments[0]}: mark it as 'processes'")
+    if event in {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}:
+        pytest.fail(f"a fast test starts a process ({event} {arguments[:1]}): {_LEAVE_OUT}")
     if event == "socket.connect" and arguments[1][1:2] in {(3306,), (5432,), (5672,)}:
-        pytest.fail("a fast test connects to a database server or broker")
+        pytest.fail(f"a fast test connects to a database server or broker: {_LEAVE_OUT}")
+
+
+def _refuse_start(process: BaseProcess) -> None:
+    pytest.fail(f"a fast test starts {process.name}: {_LEAVE_OUT}")
