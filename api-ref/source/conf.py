@@ -1,6 +1,12 @@
 """Sphinx configuration of the API reference."""
 
 from importlib.metadata import version as _version
+from typing import Any
+
+from docutils import nodes
+from docutils.utils import unescape
+from sphinx.application import Sphinx
+from sphinx.util.docutils import ReferenceRole
 
 from placement_sched.api.placement.microversions import VERSIONING
 
@@ -34,3 +40,24 @@ rst_epilog = f".. |placement_microversion| replace:: {VERSIONING.newest}"
 
 # Options and names are to be copied as they stand.
 smartquotes = False
+
+
+class Guide(ReferenceRole):
+    """:guide:`the title <explain>` links to that page of the operator's guide.
+
+    The reference is built into a folder of the guide ("make docs"), and its pages lie at different
+    depths there.
+    """
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Return the link."""
+        up = "../" * (self.env.docname.count("/") + 1)
+        page, mark, section = self.target.partition("#")
+        address = f"{up}{page}.html{mark}{section}"
+        return [nodes.reference("", unescape(self.title), refuri=address)], []
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Make the role known to Sphinx."""
+    app.add_role("guide", Guide())
+    return {"parallel_read_safe": True}

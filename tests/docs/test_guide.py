@@ -19,6 +19,7 @@ from placement_sched.settings import options as core
 from tests.house.tree import PACKAGE, ROOT
 
 DOC = ROOT / "doc"
+REFERENCE = ROOT / "api-ref" / "source"
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +124,31 @@ def test_every_decision_is_linked(built):
     decisions = sorted((DOC / "decisions").glob("*.md"))
     assert decisions
     assert [path.name for path in decisions if path.name not in page] == []
+
+
+def linked(role: str, source: Path) -> set[str]:
+    """Return the targets of this role in the pages of a folder."""
+    text = "\n".join(page.read_text() for page in source.rglob("*.rst"))
+    found = re.findall(rf":{role}:`([^`]+)`", text)
+    return {re.sub(r"(?s).*<(.*)>", r"\1", target) for target in found}
+
+
+def test_links_to_the_api_reference_lead_to_its_pages():
+    pages = linked("api-ref", DOC / "source")
+    assert pages
+    assert [page for page in pages if not (REFERENCE / f"{page}.rst").exists()] == []
+
+
+def test_links_of_the_api_reference_lead_to_pages_of_the_guide(built):
+    for page, _, section in (target.partition("#") for target in linked("guide", REFERENCE)):
+        assert f'id="{section}"' in (built / f"{page}.html").read_text() or not section, page
+
+
+@pytest.mark.parametrize(
+    "page", sorted((REFERENCE / "scheduler").glob("*.rst")), ids=lambda page: page.stem
+)
+def test_each_page_on_the_scheduler_links_to_the_guide(page):
+    assert ":guide:`" in page.read_text()
 
 
 def test_every_page_of_the_guide_is_reached_from_its_index(built):
