@@ -13,7 +13,7 @@ from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.filters.affinity_filter import ServerGroupAntiAffinityFilter
 from placement_sched.scheduler.headroom import Headroom
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.host_state import HostState, has_candidates, offer
 from placement_sched.scheduler.hosts.states import CloudView
 from placement_sched.scheduler.loading import Plugins
 from placement_sched.scheduler.narrowing import RequestFilterRun
@@ -151,7 +151,7 @@ class Chooser:
         self, hosts: Sequence[HostState], spec: RequestSpec, progress: _Progress, index: int
     ) -> tuple[Look, list[HostState]]:
         """Return how the hosts look to the instance of this index, and those the next may ask."""
-        named = progress.headroom.with_room(hosts)
+        named = _with_room(hosts, progress.headroom)
         if index:
             reports = _report_of_room(hosts, named)
         else:
@@ -159,7 +159,7 @@ class Chooser:
             named, reports = filtering.filter_by_name(named, spec, closed)
         filtered = filtering.run_filters(self._filters(spec), named, spec, index)
         # Once more: a filter may have dropped the candidate there was room for.
-        standing = progress.headroom.with_room(filtered.hosts)
+        standing = _with_room(filtered.hosts, progress.headroom)
         weighed = progress.weighing.weigh(standing, spec)
         ordered = self.plugins.driver.ordered(weighed.hosts, progress.chosen, self.random)
         return Look((*reports, *filtered.reports), weighed, ordered), standing
@@ -198,6 +198,15 @@ class Chooser:
             allocation_request=next(iter(host.allocation_candidates), None),
             limits=dict(host.limits),
         )
+
+
+def _with_room(hosts: Sequence[HostState], headroom: Headroom) -> list[HostState]:
+    """Offer the hosts the candidates that are left, and return those where one more fits."""
+    if not headroom.is_kept:
+        return list(hosts)
+    for host, candidates in headroom.left(hosts):
+        offer(host, candidates)
+    return [host for host in hosts if has_candidates(host)]
 
 
 def _report_of_room(

@@ -13,7 +13,7 @@ from typing import Any, Self
 from placement_sched.db.transaction import Connection
 from placement_sched.model.placement.candidate import Candidates
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.host_state import HostState, has_candidates
+from placement_sched.scheduler.host_state import HostState
 from placement_sched.store.placement import capacity, resource_classes
 
 #: A provider's uuid and the name of a class.
@@ -33,8 +33,6 @@ class Headroom:
         self._taken: set[Place] = set()
         # The root providers of hosts that have a candidate on a provider that was taken from.
         self._touched: set[str] = set()
-        # The candidates of hosts that were found to fit since they were last taken from.
-        self._known: dict[str | None, tuple[list[Any], int]] = {}
         # Of each provider, the root providers of the hosts that have a candidate on it.
         self._roots: dict[str, list[str]] = defaultdict(list)
 
@@ -49,36 +47,39 @@ class Headroom:
         """Return what needs no accounts."""
         return cls(None, Candidates())
 
-    def with_room(self, hosts: Iterable[HostState]) -> list[HostState]:
-        """Return the hosts on which one more instance fits, beside those placed before.
+    @property
+    def is_kept(self) -> bool:
+        """Return whether accounts are kept at all."""
+        return self._connection is not None
 
-        The first candidate by which it does is put in front of the host's others: of two equal
-        devices the second instance takes the other.
+    def left(self, hosts: Iterable[HostState]) -> list[tuple[HostState, Sequence[Any]]]:
+        """Return the hosts of which other candidates are left than they have, with these.
+
+        The first candidate by which one more instance fits beside those placed before comes first:
+        of two equal devices the second instance takes the other. None are left where none fits.
         """
-        if self._connection is None:
-            return list(hosts)
         touched = self._touched
-        return [
-            host
-            for host in hosts
-            if (self._fits(host) if host.uuid in touched else has_candidates(host))
-        ]
+        if not touched:
+            return []
+        pairs = ((host, self._in_order(host)) for host in hosts if host.uuid in touched)
+        return [(host, left) for host, left in pairs if left is not host.allocation_candidates]
 
-    def _fits(self, host: HostState) -> bool:
-        """Return whether one more instance fits on a host that was taken from."""
-        known, candidates = self._known.get(host.uuid), host.allocation_candidates
-        # A filter may have dropped candidates since.
-        if known is not None and known[0] is candidates and known[1] == len(candidates):
-            return True
+    def _in_order(self, host: HostState) -> Sequence[Any]:
+        """Return the candidates of a host that was taken from, or none where no instance fits."""
+        candidates = host.allocation_candidates
+        at = next((at for at, one in enumerate(candidates) if self._is_free(one)), None)
+        if at is None:
+            return ()
+        return [candidates[at], *candidates[:at], *candidates[at + 1 :]] if at else candidates
+
+    def _is_free(self, candidate: Mapping[str, Any]) -> bool:
+        """Return whether an instance can still take what it takes by this allocation request."""
         free, taken = self._free, self._taken
-        for at, candidate in enumerate(candidates):
-            if all(free[place] >= n for place, n in _amounts(candidate) if place in taken):
-                if at:
-                    others = (*candidates[:at], *candidates[at + 1 :])
-                    host.allocation_candidates = [candidate, *others]
-                self._known[host.uuid] = (host.allocation_candidates, len(candidates))
-                return True
-        return False
+        for uuid, part in candidate["allocations"].items():
+            for name, amount in part["resources"].items():
+                if (uuid, name) in taken and free[uuid, name] < amount:
+                    return False
+        return True
 
     def most(self, hosts: Sequence[HostState]) -> int:
         """Return a number of instances that these hosts have room for at most, in two statements.
@@ -135,8 +136,6 @@ class Headroom:
                     self._roots[uuid].append(request.root_uuid)
         for uuid in {uuid for uuid, _ in amounts}:
             self._touched.update(self._roots[uuid])
-            for root in self._roots[uuid]:
-                self._known.pop(root, None)
 
     def _read(self, connection: Connection, hosts: Iterable[HostState]) -> None:
         """Learn what is free now of all that the hosts' candidates use, in two statements."""
