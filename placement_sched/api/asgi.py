@@ -41,7 +41,7 @@ _PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 _NAMES = 500
 
 
-class Answer(NamedTuple):
+class WsgiResponse(NamedTuple):
     """What the WSGI application answered."""
 
     status: int
@@ -69,7 +69,7 @@ class Bridge:
         else:
             environ["wsgi.input"] = Whole()
         loop = asyncio.get_running_loop()
-        answered: Future[Answer] = loop.create_future()
+        answered: Future[WsgiResponse] = loop.create_future()
         self._threads.answer(_Job(environ, loop, answered))
         try:
             status, headers, content = await answered
@@ -116,7 +116,7 @@ class _Job(NamedTuple):
 
     environ: dict[str, Any]
     loop: AbstractEventLoop
-    answered: Future[Answer]
+    answered: Future[WsgiResponse]
 
 
 class _Threads:
@@ -160,12 +160,12 @@ class _Threads:
             job.loop.call_soon_threadsafe(_settle, job.answered, answer)
 
 
-def _settle(answered: Future[Answer], answer: Answer) -> None:
+def _settle(answered: Future[WsgiResponse], answer: WsgiResponse) -> None:
     if not answered.done():
         answered.set_result(answer)
 
 
-def _answer(application: WSGI, environ: dict[str, Any]) -> Answer:
+def _answer(application: WSGI, environ: dict[str, Any]) -> WsgiResponse:
     """Return what a WSGI application answers, whole."""
     begun: list[tuple[str, list[tuple[str, str]]]] = []
     pieces: list[bytes] = []
@@ -185,7 +185,9 @@ def _answer(application: WSGI, environ: dict[str, Any]) -> Answer:
                 parts.close()
         status, headers = begun[-1]
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        return Answer(int(status[:3]), encoded, b"".join(pieces))
+        return WsgiResponse(int(status[:3]), encoded, b"".join(pieces))
     except Exception:
         LOG.exception("%s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
-        return Answer(500, [(b"content-type", b"text/plain")], b"The server failed; see its log.")
+        return WsgiResponse(
+            500, [(b"content-type", b"text/plain")], b"The server failed; see its log."
+        )

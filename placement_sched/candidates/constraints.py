@@ -17,12 +17,12 @@ from sqlalchemy import Connection
 
 from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.db import tables
+from placement_sched.db.sql import Condition
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.placement.query import RequestGroup, TraitTerms
 from placement_sched.store.placement.capacity import has_room
 
 _provider = resource_providers.c
-Condition = sa.ColumnElement[bool]
 #: A column with the id of the root of the tree that is served, or None: see ``constraints_of``.
 RootColumn = sa.ColumnElement[int | None] | None
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from sqlalchemy import CTE, Connection, Select, Subquery, case, exists, or_, select
 
 from placement_sched.candidates import constraints
-from placement_sched.candidates.constraints import OWN_ROOT, Condition, providers_with_trait
+from placement_sched.candidates.constraints import OWN_ROOT, providers_with_trait
 from placement_sched.candidates.resolve import SHARES
 from placement_sched.candidates.slots import NO_ROOT, SlotGroup, TreeSearch
 from placement_sched.db import tables
-from placement_sched.db.sql import among, batches
+from placement_sched.db.sql import Condition, among, batches
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.placement.candidate import CandidateProvider
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, case, select, true
 
-from placement_sched.candidates.constraints import Condition, UsageSums
+from placement_sched.candidates.constraints import UsageSums
 from placement_sched.db.engine import PLANNED_BY_VALUE
-from placement_sched.db.sql import AT_ONCE, among, batches
+from placement_sched.db.sql import AT_ONCE, Condition, among, batches
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.placement.candidate import CandidateProvider, Usages
 

@@ -11,8 +11,9 @@ from sqlalchemy import ColumnElement, literal
 
 from placement_sched.candidates import constraints
 from placement_sched.candidates.combine import Rules, Slot
-from placement_sched.candidates.constraints import DEFAULT_STYLE, OWN_ROOT, Condition, RootColumn
+from placement_sched.candidates.constraints import DEFAULT_STYLE, OWN_ROOT, RootColumn
 from placement_sched.candidates.resolve import ResolvedNames
+from placement_sched.db.sql import Condition
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 
 #: The root of no tree.

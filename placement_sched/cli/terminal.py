@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from rich import box
+from rich import box, progress
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
+
+from placement_sched.operations.progress import Progress
 
 
 def print_json(document: object) -> None:
@@ -44,12 +45,8 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
-#: Takes how much is done, and of how much (None where that is not known yet).
-ProgressBar = Callable[[int, int | None], None]
-
-
 @contextmanager
-def progressing(what: str) -> Iterator[ProgressBar]:
+def progressing(what: str) -> Iterator[Progress]:
     """Give a function that moves a bar on stderr, shown only on a terminal."""
     with _progress() as bar:
         task = bar.add_task(what, total=None)
@@ -64,9 +61,9 @@ def stepping(steps: int) -> Iterator[Callable[[str], None]]:
         yield lambda what: bar.update(task, description=what, advance=1)
 
 
-def _progress() -> Progress:
+def _progress() -> progress.Progress:
     console = Console(stderr=True)
     # What a command prints meanwhile goes past the bar, but never from a file or pipe to stderr.
     past = sys.stdout.isatty()
     off = not console.is_terminal
-    return Progress(console=console, transient=True, redirect_stdout=past, disable=off)
+    return progress.Progress(console=console, transient=True, redirect_stdout=past, disable=off)

@@ -20,6 +20,8 @@ from placement_sched.errors import Invalid
 T = TypeVar("T")
 V = TypeVar("V", int, str)
 
+#: A condition of a statement.
+Condition = ColumnElement[bool]
 #: SQLite takes 32766 parameters in a statement, PostgreSQL 65535; a statement may have a few more.
 SIZE = 30_000
 #: Rows of a whole cloud that are made objects, or shown, at once: small objects by the ten thousand

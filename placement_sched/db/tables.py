@@ -16,9 +16,9 @@ from sqlalchemy.schema import SchemaItem
 metadata = sa.MetaData()
 
 #: A JSON document, or a text, of any size.
-Document = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
-#: As :data:`Document`; comparisons are case-sensitive on MariaDB too.
-ExactDocument = sa.Text().with_variant(
+LongText = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+#: As :data:`LongText`; comparisons are case-sensitive on MariaDB too.
+ExactLongText = sa.Text().with_variant(
     mysql.LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
 )
 
@@ -176,7 +176,7 @@ compute_nodes = with_uuid(
     Column("cell_uuid", String(36)),
     # What the host reported, normalised; last_seen_up stands beside it, because a heartbeat that
     # changes nothing else must not change the version under which the parsed report is cached.
-    Column("report", Document, nullable=False),
+    Column("report", LongText, nullable=False),
     Column("version", Integer, nullable=False),
     Column("last_seen_up", sa.DateTime, nullable=False),
     UniqueConstraint(
@@ -230,8 +230,8 @@ instances = with_uuid(
     Column("display_name", String(255), nullable=False),
     Column("vm_state", String(255)),
     Column("task_state", String(255)),
-    Column("flavor", Document),
-    Column("image", Document),
+    Column("flavor", LongText),
+    Column("image", LongText),
     # Of flavor and image the ids, by which servers are listed.
     *texts("flavorid", "image_id", nullable=True),
     Column("server_group", String(36)),
@@ -248,7 +248,7 @@ flavors = numbered(
     *integers("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"),
     Column("rxtx_factor", sa.Double, nullable=False),
     Column("is_public", Integer, nullable=False),
-    Column("description", ExactDocument),
+    Column("description", ExactLongText),
     UniqueConstraint("flavorid", name="uniq_sched_flavors0flavorid"),
     UniqueConstraint("name", name="uniq_sched_flavors0name"),
     # Instances and decisions remember a flavor by its id: no other may ever have it.
@@ -285,7 +285,7 @@ images = with_uuid(
 image_properties = new_table(
     "sched_image_properties",
     *pair_of("image_id", "sched_images", "name"),
-    Column("value", ExactDocument, nullable=False),
+    Column("value", ExactLongText, nullable=False),
     Index("sched_image_properties_name_idx", "name"),
 )
 
@@ -338,9 +338,9 @@ decisions = with_uuid(
     Column("flavor", exact(255)),
     # A digest of the whole request: the same instance uuids with another digest are a conflict.
     Column("request_digest", String(64), nullable=False),
-    Column("request", Document, nullable=False),
-    Column("funnel", Document),
-    Column("selections", Document, nullable=False),
+    Column("request", LongText, nullable=False),
+    Column("funnel", LongText),
+    Column("selections", LongText, nullable=False),
     *indexes("sched_decisions", "created_at", "request_id", "global_request_id"),
     *indexes("sched_decisions", "project_id", "outcome", "kind", "policy", "flavor", then="id"),
 )

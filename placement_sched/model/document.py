@@ -1,9 +1,11 @@
 """JSON documents, and the values made from them that nova's plugins read."""
 
+from collections.abc import Mapping
 from typing import Any
 
-#: A JSON object.
+#: A JSON object, and one that is only read.
 Json = dict[str, Any]
+Document = Mapping[str, Any]
 #: Up to here every whole number has a float of its own.
 _EXACT = 2**53
 

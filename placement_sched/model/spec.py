@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model import requested
+from placement_sched.model.document import Document
 from placement_sched.model.flavor import Flavor, SizedByFlavor
 from placement_sched.model.hardware.numa import InstanceNUMATopology
 from placement_sched.model.hardware.requested_hardware import RequestedHardware
@@ -18,7 +19,6 @@ from placement_sched.model.placement.allocation import canonical
 from placement_sched.model.requested import Destination, RequestLevelParams
 from placement_sched.model.server_group import ServerGroup
 
-Document = Mapping[str, Any]
 T = TypeVar("T")
 
 

@@ -19,8 +19,8 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.image import Image, StoredImage
 from placement_sched.model.placement.provider import Provider
-from placement_sched.model.placement.sync import HostMap
-from placement_sched.operations.sync.ports import Pair, wanted_traits
+from placement_sched.model.placement.sync import HostMap, ProviderTrait
+from placement_sched.operations.sync.ports import wanted_traits
 from placement_sched.scheduler.request_filters import forbidden_aggregates
 from placement_sched.settings import Settings
 from placement_sched.store import images
@@ -239,7 +239,7 @@ class _World:
         return self.providers[uuid].root_uuid in self.hosts.host_of
 
     @cached_property
-    def _inside(self) -> frozenset[Pair]:
+    def _inside(self) -> frozenset[ProviderTrait]:
         """Who is in an aggregate that asks for a trait: by host, or as requests see placement."""
         in_placement = (
             (member, trait)

@@ -26,6 +26,7 @@ from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import RATIOS, ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate, Tag
 from placement_sched.model.naming import in_short
+from placement_sched.operations.progress import Progress
 from placement_sched.scheduler.policies.registry import (
     NO_RATIOS,
     Policies,
@@ -41,8 +42,6 @@ LOG = log.getLogger(__name__)
 
 #: How many hosts are written in one transaction: others wait for its locks.
 BATCH = 500
-#: Called with how many hosts are done, and of how many.
-Progress = Callable[[int, int | None], None]
 
 
 def check(

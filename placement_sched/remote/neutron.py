@@ -8,7 +8,7 @@ from urllib.parse import quote
 from keystoneauth1.adapter import Adapter
 
 from placement_sched.model.requested import NORMAL, Port
-from placement_sched.remote.service import Answer, RemoteService
+from placement_sched.remote.service import RemoteService, ServiceResponse
 
 #: The only version of the Networking API; a catalogue's address may end with it or not.
 _VERSION = "/v2.0"
@@ -113,6 +113,6 @@ class Neutron:
 
     def _ask(
         self, path: str, params: Mapping[str, str], *, taken: Collection[int] = (200,)
-    ) -> Answer:
+    ) -> ServiceResponse:
         prefix = "" if self._service.place.endswith(_VERSION) else _VERSION
         return self._service.ask("GET", prefix + path, params=params, taken=taken)

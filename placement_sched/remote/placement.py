@@ -12,10 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 from placement_sched.errors import ConcurrentUpdate, ServiceFailed
-from placement_sched.model.placement.sync import Changed, TraitRecord
+from placement_sched.model.placement.sync import Changed, ProviderTrait, TraitRecord
 from placement_sched.model.retrying import retrying
 from placement_sched.remote.service import RemoteService
-from placement_sched.remote.trait_file import Pair, Seen, TraitFile
+from placement_sched.remote.trait_file import SeenProvider, TraitFile
 
 #: Aggregates are written with a generation since 1.19 (placement API, "Microversion history").
 VERSION, SINCE = "1.19", "Rocky"
@@ -42,7 +42,7 @@ class RemotePlacement:
         self._service = service
         self._record = record
         self._pause = pause
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, SeenProvider] = {}
 
     def members(self, aggregates: Collection[str]) -> Mapping[str, frozenset[str]]:
         """Return the uuids of the providers in each of these aggregates, a request for each."""
@@ -111,23 +111,23 @@ class RemotePlacement:
         left = {pair: aggregate for pair, aggregate in pairs.items() if pair not in outlived}
         return TraitRecord(left, outlived)
 
-    def settle(self, outlived: Collection[Pair]) -> None:
+    def settle(self, outlived: Collection[ProviderTrait]) -> None:
         """Take out of the record what its providers are gone of; note how the others are now."""
         if self._record is not None:
             self._record.forget(outlived)
             self._record.see(self._seen)
 
-    def remember(self, pairs: Mapping[Pair, str]) -> None:
+    def remember(self, pairs: Mapping[ProviderTrait, str]) -> None:
         """Note for these pairs of the record another aggregate."""
         if self._record is not None:
             self._record.remember(pairs)
 
-    def forget(self, pairs: Collection[Pair]) -> None:
+    def forget(self, pairs: Collection[ProviderTrait]) -> None:
         """Take these pairs out of the record."""
         if self._record is not None:
             self._record.forget(pairs)
 
-    def _look(self, providers: Collection[str]) -> dict[str, Seen]:
+    def _look(self, providers: Collection[str]) -> dict[str, SeenProvider]:
         found = {}
         for uuid in sorted(providers):
             path = f"/resource_providers/{quote(uuid, safe='')}"
@@ -135,7 +135,7 @@ class RemotePlacement:
             if answer.status == 404:
                 continue
             with self._service.reading(path):
-                found[uuid] = Seen(int(answer.document["generation"]), answer.modified)
+                found[uuid] = SeenProvider(int(answer.document["generation"]), answer.modified)
         return found
 
     def _providers(self, **params: str) -> frozenset[str]:

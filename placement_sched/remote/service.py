@@ -41,7 +41,7 @@ _QUIET.propagate = False
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServiceResponse:
     """What a service answered: the status, the JSON document, or None, and when it last changed."""
 
     status: int
@@ -86,7 +86,7 @@ class RemoteService:
         params: Mapping[str, str | int] | None = None,
         body: Any = None,
         taken: Collection[int] = (200,),
-    ) -> Answer:
+    ) -> ServiceResponse:
         """Return the answer; :class:`ServiceFailed` unless ``taken`` and of the microversion."""
         place, adapter = self.place, self._adapter
         retries, statuses = adapter.connect_retries, adapter.status_code_retries
@@ -117,7 +117,9 @@ class RemoteService:
                 f"{place} answered {_message(response)} to {method} {path}{_hint(response)}"
             )
         modified = response.headers.get("Last-Modified", "")
-        return Answer(response.status_code, _document(response), _message(response), modified)
+        return ServiceResponse(
+            response.status_code, _document(response), _message(response), modified
+        )
 
     def listed(self, path: str, key: str, read: Callable[[Any], T], **params: str | int) -> list[T]:
         """Return what ``read`` makes of each item of a list; raises :class:`ServiceFailed`."""

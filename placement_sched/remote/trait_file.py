@@ -16,13 +16,12 @@ from tempfile import NamedTemporaryFile
 from typing import Any, NamedTuple
 
 from placement_sched.errors import Conflict, Invalid
-
-Pair = tuple[str, str]
+from placement_sched.model.placement.sync import ProviderTrait
 
 _FORMAT = 1
 
 
-class Seen(NamedTuple):
+class SeenProvider(NamedTuple):
     """What the placement API shows of a provider, by which a recreated one is recognised.
 
     A generation only rises, and ``modified``, the time of the last change, changes with it.
@@ -31,7 +30,7 @@ class Seen(NamedTuple):
     generation: int
     modified: str
 
-    def followed_by(self, now: "Seen") -> bool:
+    def followed_by(self, now: "SeenProvider") -> bool:
         """Return whether the provider that is seen now can be this one.
 
         A recreated one is taken for it only once it was changed more often.
@@ -39,7 +38,7 @@ class Seen(NamedTuple):
         return now.generation > self.generation or now == self
 
 
-_Kept = dict[Pair, tuple[str, Seen | None]]
+_Kept = dict[ProviderTrait, tuple[str, SeenProvider | None]]
 
 
 class TraitFile:
@@ -56,30 +55,30 @@ class TraitFile:
         self._changed = False
 
     @property
-    def pairs(self) -> Mapping[Pair, str]:
+    def pairs(self) -> Mapping[ProviderTrait, str]:
         """The aggregate for which each trait was put, by provider and trait."""
         return {pair: aggregate for pair, (aggregate, _) in self._kept.items()}
 
     @property
-    def seen(self) -> Mapping[Pair, Seen]:
+    def seen(self) -> Mapping[ProviderTrait, SeenProvider]:
         """How the provider of each pair was seen last, where that is known."""
         return {pair: seen for pair, (_, seen) in self._kept.items() if seen is not None}
 
-    def remember(self, pairs: Mapping[Pair, str]) -> None:
+    def remember(self, pairs: Mapping[ProviderTrait, str]) -> None:
         """Note pairs."""
         for pair, aggregate in pairs.items():
             _, seen = self._kept.get(pair, (None, None))
             self._kept[pair] = (aggregate, seen)
         self._append(pairs)
 
-    def forget(self, pairs: Collection[Pair]) -> None:
+    def forget(self, pairs: Collection[ProviderTrait]) -> None:
         """Note that pairs are no more."""
         gone = [pair for pair in sorted(pairs) if pair in self._kept]
         for pair in gone:
             del self._kept[pair]
         self._append(gone)
 
-    def see(self, providers: Mapping[str, Seen]) -> None:
+    def see(self, providers: Mapping[str, SeenProvider]) -> None:
         """Note how providers are seen now, by uuid."""
         changed = {
             pair: (aggregate, providers[pair[0]])
@@ -94,7 +93,7 @@ class TraitFile:
         if self._changed:
             self._rewrite()
 
-    def _append(self, changed: Collection[Pair]) -> None:
+    def _append(self, changed: Collection[ProviderTrait]) -> None:
         if not changed:
             return
         if not self._changed:
@@ -114,7 +113,7 @@ class TraitFile:
                 os.fsync(file.fileno())
             Path(file.name).replace(self._path)
 
-    def _lines(self, pairs: Iterable[Pair]) -> str:
+    def _lines(self, pairs: Iterable[ProviderTrait]) -> str:
         entries = []
         for provider, trait in pairs:
             aggregate, seen = self._kept.get((provider, trait), (None, None))
@@ -164,7 +163,7 @@ def _read(path: Path, wanted: Mapping[str, Any]) -> _Kept:
             else:
                 # Records of earlier releases do not say how the provider was seen.
                 known = "generation" in one
-                seen = Seen(int(one["generation"]), str(one["modified"])) if known else None
+                seen = SeenProvider(int(one["generation"]), str(one["modified"])) if known else None
                 pairs[pair] = (str(one["aggregate"]), seen)
     except (ValueError, LookupError, TypeError):
         raise Invalid(f"--state {path}: this is not a record of sync_traits") from None

@@ -17,7 +17,7 @@ from placement_sched.scheduler.host_state import HostState
 from placement_sched.store.placement import capacity, resource_classes
 
 #: A provider's uuid and the name of a class.
-Place = tuple[str, str]
+InventoryName = tuple[str, str]
 
 
 class Headroom:
@@ -29,8 +29,8 @@ class Headroom:
     def __init__(self, connection: Connection | None, candidates: Candidates) -> None:
         self._connection = connection
         self._candidates = candidates
-        self._free: dict[Place, int] = {}
-        self._taken: set[Place] = set()
+        self._free: dict[InventoryName, int] = {}
+        self._taken: set[InventoryName] = set()
         # The root providers of hosts that have a candidate on a provider that was taken from.
         self._touched: set[str] = set()
         # Of each provider, the root providers of the hosts that have a candidate on it.
@@ -97,7 +97,7 @@ class Headroom:
 
         Only classes that every candidate takes of bound it: some may take PCPU, others VCPU.
         """
-        places: dict[str, set[Place]] = defaultdict(set)
+        places: dict[str, set[InventoryName]] = defaultdict(set)
         asked: dict[str, list[int]] = defaultdict(list)
         for candidate in host.allocation_candidates:
             amounts: dict[str, int] = defaultdict(int)
@@ -151,7 +151,7 @@ class Headroom:
             self._free[place] = room.inventory.capacity - room.used if room else 0
 
 
-def _amounts(candidate: Mapping[str, Any]) -> Iterator[tuple[Place, int]]:
+def _amounts(candidate: Mapping[str, Any]) -> Iterator[tuple[InventoryName, int]]:
     """Yield what an instance takes by an allocation request, and how much of it."""
     for uuid, part in candidate["allocations"].items():
         for name, amount in part["resources"].items():

@@ -23,7 +23,7 @@ from placement_sched.model.clock import Clock, utcnow
 from placement_sched.scheduler.drivers import BaseDriver, all_drivers
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
-from placement_sched.scheduler.plugin import Option, SchedulerPlugin, path_of, register
+from placement_sched.scheduler.plugin import GroupedOption, SchedulerPlugin, path_of, register
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
 from placement_sched.scheduler.third_party import (
@@ -234,7 +234,7 @@ def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
     That is what plugins declare, and what their modules register. A wrong entry point does not
     keep the sample from being printed.
     """
-    declared: list[Option] = []
+    declared: list[GroupedOption] = []
     for family in _ANNOUNCED:
         for one in _announcements(family.entry_point_group):
             try:
@@ -244,7 +244,7 @@ def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
     return _by_group([*declared, *CONF.noted()])
 
 
-def _by_group(options: Iterable[Option]) -> list[tuple[str, list[cfg.Opt]]]:
+def _by_group(options: Iterable[GroupedOption]) -> list[tuple[str, list[cfg.Opt]]]:
     """Return copies marked as mutable, as plugins read their options per request."""
     found: dict[str, dict[str, cfg.Opt]] = {}
     for group, option in options:
@@ -253,7 +253,7 @@ def _by_group(options: Iterable[Option]) -> list[tuple[str, list[cfg.Opt]]]:
     return [(group, list(members.values())) for group, members in sorted(found.items())]
 
 
-def _shipped_options() -> list[Option]:
+def _shipped_options() -> list[GroupedOption]:
     kinds = (kind for family in (*_ANNOUNCED, _DRIVERS) for kind in family.shipped())
     return [option for kind in kinds for option in kind.options]
 

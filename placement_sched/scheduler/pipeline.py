@@ -24,7 +24,7 @@ from oslo_log import log
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.clock import Clock
-from placement_sched.model.document import Json
+from placement_sched.model.document import Document, Json
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.results.decision import NO_CLAIM, SELECT
@@ -47,8 +47,6 @@ from placement_sched.scheduler.requests.reading import RequestReader, Scheduling
 from placement_sched.settings.view import Settings
 
 LOG = log.getLogger(__name__)
-
-Document = Mapping[str, Any]
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

@@ -21,10 +21,10 @@ from placement_sched.settings.opts import described
 
 LOG = log.getLogger(__name__)
 
-Kind = TypeVar("Kind")
+PluginClass = TypeVar("PluginClass")
 
 #: An option and the group it is in.
-Option = tuple[str, cfg.Opt]
+GroupedOption = tuple[str, cfg.Opt]
 
 
 class SchedulerPlugin:
@@ -35,7 +35,7 @@ class SchedulerPlugin:
     ``options`` are known to that object as soon as the class exists.
     """
 
-    options: ClassVar[tuple[Option, ...]] = ()
+    options: ClassVar[tuple[GroupedOption, ...]] = ()
 
     #: The policy of server groups that a filter or weigher enforces, if any.
     server_group_policy: ClassVar[str | None] = None
@@ -70,12 +70,12 @@ class SchedulerPlugin:
         return self._clock()
 
 
-def in_group(group: str, *options_and_help: Any) -> tuple[Option, ...]:
+def in_group(group: str, *options_and_help: Any) -> tuple[GroupedOption, ...]:
     """Return the options of one group, each followed by its help, as a plugin declares them."""
     return tuple((group, option) for option in described(*options_and_help))
 
 
-def register(conf: cfg.ConfigOpts, options: Iterable[Option]) -> None:
+def register(conf: cfg.ConfigOpts, options: Iterable[GroupedOption]) -> None:
     """Make ``options`` known to ``conf``; those it knows already stay as they are."""
     for group, option in options:
         conf.register_opt(option, group=None if group == "DEFAULT" else group)
@@ -121,7 +121,7 @@ def _text(failure: BaseException) -> str:
         return "its message cannot be shown"
 
 
-def classes_in(package: ModuleType, base: type[Kind]) -> list[type[Kind]]:
+def classes_in(package: ModuleType, base: type[PluginClass]) -> list[type[PluginClass]]:
     """Return the public subclasses of ``base`` that the package's modules define, by name."""
     return [kind for kind in _classes_of(package) if issubclass(kind, base)]
 

@@ -12,7 +12,7 @@ from placement_sched.operations.sync.aggregates import sync_aggregates
 from placement_sched.operations.sync.here import DirectoryHere
 from placement_sched.operations.sync.traits import sync_traits
 from placement_sched.remote.placement import TRIES, RemotePlacement
-from placement_sched.remote.trait_file import Seen, TraitFile, opened
+from placement_sched.remote.trait_file import SeenProvider, TraitFile, opened
 from tests.host_maps import (
     LICENSED,
     add_aggregate,
@@ -164,7 +164,7 @@ def test_a_provider_is_noted_as_it_was_seen_last(door, sqlite_database, tmp_path
     put_by_hand(sqlite_database, node, "CUSTOM_OTHER")
     sync_traits(DirectoryHere(sqlite_database), placement)
     again = TraitFile(tmp_path / "put.json", URL)
-    assert again.seen == {(node, LICENSED): Seen(2, "Thu, 01 Jan 2026 12:00:00 GMT")}
+    assert again.seen == {(node, LICENSED): SeenProvider(2, "Thu, 01 Jan 2026 12:00:00 GMT")}
     make_anew(sqlite_database, node)
     sync_traits(DirectoryHere(sqlite_database), RemotePlacement(placement._service, again))
     assert again.seen[node, LICENSED].generation == 1

@@ -28,7 +28,7 @@ from placement_sched.db.tables import resource_providers
 from placement_sched.model.placement.candidate import Candidates
 
 #: The requested amounts of one group by resource class id.
-Amounts = tuple[tuple[int, int], ...]
+AmountsById = tuple[tuple[int, int], ...]
 
 #: So many flavors are remembered; each takes about 15 bytes for a provider that has room for it.
 _KEPT = 16
@@ -47,17 +47,17 @@ class CapacityMemory:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Amounts, str] = OrderedDict()
+        self._known: OrderedDict[AmountsById, str] = OrderedDict()
         self._lock = Lock()
 
-    def known(self, amounts: Amounts) -> str:
+    def known(self, amounts: AmountsById) -> str:
         """Return the providers known to have room for so much."""
         with self._lock:
             if amounts in self._known:
                 self._known.move_to_end(amounts)
             return self._known.get(amounts, "")
 
-    def known_with(self, amounts: Amounts, found: Candidates) -> str:
+    def known_with(self, amounts: AmountsById, found: Candidates) -> str:
         """Return the same, and those that a search for so much of each has just found.
 
         One statement read the room and the generation, if it summed usages. Of a sample the
@@ -68,7 +68,7 @@ class CapacityMemory:
             known += [str(one.id * _GENERATIONS + (one.generation or 0)) for one in found.providers]
         return ",".join(known)
 
-    def note(self, amounts: Amounts, known: str) -> None:
+    def note(self, amounts: AmountsById, known: str) -> None:
         """Remember those providers in place of those known before."""
         with self._lock:
             self._known[amounts] = known

@@ -20,10 +20,10 @@ from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.naming import in_short
-from placement_sched.model.placement.sync import HostMap
+from placement_sched.model.placement.sync import HostMap, ProviderTrait
 from placement_sched.operations.sync.aggregates import AggregatesSynced, sync_aggregates
 from placement_sched.operations.sync.here import DirectoryHere, PlacementHere
-from placement_sched.operations.sync.ports import Directory, Note, Pair, Placement
+from placement_sched.operations.sync.ports import Directory, Note, Placement
 from placement_sched.operations.sync.traits import TraitsSynced, sync_traits
 from placement_sched.remote import directory as compute_api
 from placement_sched.remote import placement as placement_api
@@ -257,7 +257,7 @@ def _traits_lines(synced: TraitsSynced) -> Iterator[str]:
 
 
 def _traits_document(synced: TraitsSynced) -> Json:
-    def pairs(some: Collection[Pair]) -> list[Json]:
+    def pairs(some: Collection[ProviderTrait]) -> list[Json]:
         named = [
             {"trait": trait, "host": synced.hosts.host_of.get(uuid), "provider": uuid}
             for uuid, trait in some

@@ -7,6 +7,9 @@ from functools import cached_property
 
 from placement_sched.model.host_aggregate import HostAggregate
 
+#: A trait on a provider: the provider's uuid and the trait's name.
+ProviderTrait = tuple[str, str]
+
 
 class SyncCode(IntEnum):
     """How it ended: nova-manage's return codes (nova's guide, "nova-manage placement").

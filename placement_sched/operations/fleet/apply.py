@@ -25,7 +25,7 @@ from placement_sched.store.compute import host_aggregates as aggregate_rows
 from placement_sched.store.placement import allocations, inventories, resource_classes, traits
 
 #: Is called with the name of what is being written.
-Progress = Callable[[str], None]
+StepProgress = Callable[[str], None]
 
 
 def apply(
@@ -33,7 +33,7 @@ def apply(
     before: State,
     after: State,
     now: datetime,
-    progress: Progress,
+    progress: StepProgress,
     policies: Policies | None = None,
 ) -> None:
     """Write what differs between the two; the caller has read ``before`` in this transaction.

@@ -18,6 +18,7 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance
+from placement_sched.model.placement.allocation import Amounts
 from placement_sched.model.placement.provider import Inventory
 from placement_sched.model.server_group import ServerGroup
 from placement_sched.scheduler.policies.registry import Policies, Ratios, ratios_under
@@ -41,7 +42,6 @@ from placement_sched.store.placement import (
 
 K = TypeVar("K")
 V = TypeVar("V")
-Amounts = Mapping[str, int]
 
 STANDARD_CLASSES = frozenset(os_resource_classes.STANDARDS)
 STANDARD_TRAITS = frozenset(os_traits.get_traits())

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from placement_sched.model.compute_node import RATIOS, ComputeNode
 from placement_sched.model.flavor import Flavor
+from placement_sched.model.placement.allocation import Amounts
 from placement_sched.model.placement.provider import Inventory
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import ProviderState, ServiceState, State
@@ -26,7 +27,7 @@ class Terms:
 
     defaults: Defaults
     unknown_owner: tuple[str, str]
-    requested: Callable[[Flavor], cloud.Amounts]
+    requested: Callable[[Flavor], Amounts]
     policies: Policies | None = None
 
 

@@ -13,6 +13,7 @@ from placement_sched.model.host_aggregate import ZONE_KEY, HostAggregate
 from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance
 from placement_sched.model.naming import is_zone, read_uuid
+from placement_sched.model.placement.allocation import Amounts
 from placement_sched.model.server_group import ServerGroup
 from placement_sched.operations.fleet import cloud, merge_instances
 from placement_sched.operations.fleet.cloud import ConsumerState, State, derived_uuid
@@ -226,7 +227,7 @@ class _Writer:
             if uuid not in self._state.instances
         ]
 
-    def _named(self, allocations: Mapping[str, cloud.Amounts]) -> Json:
+    def _named(self, allocations: Mapping[str, Amounts]) -> Json:
         """Return amounts by provider's name, or by its uuid where the name may be another's."""
         found: Json = {}
         for uuid, amounts in allocations.items():

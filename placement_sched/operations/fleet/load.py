@@ -10,7 +10,7 @@ from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode
 from placement_sched.model.retrying import retrying
-from placement_sched.operations.fleet.apply import Progress, apply
+from placement_sched.operations.fleet.apply import StepProgress, apply
 from placement_sched.operations.fleet.apply_providers import EntryError
 from placement_sched.operations.fleet.cloud import ConsumerState, State, changed, read_state
 from placement_sched.operations.fleet.dump import document_of, to_yaml
@@ -149,7 +149,7 @@ class Fleet:
     clock: Clock
 
     def load(
-        self, text: str, name: str, *, dry_run: bool, progress: Progress
+        self, text: str, name: str, *, dry_run: bool, progress: StepProgress
     ) -> tuple[Difference, ...]:
         """Make the cloud what a file (``text``, called ``name``) says; return what changes.
 
@@ -173,7 +173,7 @@ class Fleet:
             return to_yaml(document_of(read_state(connection, terms.unknown_owner), terms))
 
     def _load(
-        self, connection: Connection, file: YamlFile, *, dry_run: bool, progress: Progress
+        self, connection: Connection, file: YamlFile, *, dry_run: bool, progress: StepProgress
     ) -> tuple[Difference, ...]:
         change_counters.bump(connection, SUBJECT)
         progress("the present cloud")

@@ -9,14 +9,14 @@ from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import Instance
-from placement_sched.model.placement.allocation import INSTANCE_TYPE
+from placement_sched.model.placement.allocation import INSTANCE_TYPE, Amounts
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import ConsumerState, derived_uuid
 from placement_sched.operations.fleet.draft import Draft
 from placement_sched.operations.fleet.names import for_each
 from placement_sched.schemas.formats import DocumentError, located
 
-Allocations = Mapping[str, cloud.Amounts]
+Allocations = Mapping[str, Amounts]
 
 #: The fields by the keys of an entry that give them as they are: of owners, consumers, instances.
 OWNER = {"project": "project_id", "user": "user_id"}
@@ -122,7 +122,7 @@ class InstanceMerger:
 
     def _allocations(self, entry: Json) -> Allocations:
         draft = self._draft
-        found: dict[str, cloud.Amounts] = {}
+        found: dict[str, Amounts] = {}
         for text, amounts in entry["allocations"].items():
             with located("allocations", text):
                 uuid = text if text in draft.after.providers else draft.provider_names.get(text)

@@ -15,7 +15,7 @@ from placement_sched.schemas.formats import DocumentError
 
 T = TypeVar("T")
 #: A line and a column, both from 0.
-Place = tuple[int, int]
+Position = tuple[int, int]
 
 #: So many levels of lists and mappings are read.
 DEEPEST = 100
@@ -37,7 +37,7 @@ _CONSTANTS = {
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
-def end_of(text: str) -> Place:
+def end_of(text: str) -> Position:
     """Return where a text ends, its lines counted as YAML counts them."""
     *above, last = _LINE_BREAK.split(text)
     return len(above), len(last)
@@ -150,7 +150,7 @@ class YamlFile:
             return float(text)
         return text
 
-    def _place(self, keys: Sequence[str | int], *, at_key: bool = False) -> Place | None:
+    def _place(self, keys: Sequence[str | int], *, at_key: bool = False) -> Position | None:
         """Return the place of the value (or the key) under these keys, or of what is above it."""
         node = self._root
         place = None if node is None else _start(node)
@@ -164,16 +164,16 @@ class YamlFile:
             place = _start(name if by_key and name is not None else node)
         return place
 
-    def _refuse(self, what: str, place: Place | None) -> NoReturn:
+    def _refuse(self, what: str, place: Position | None) -> NoReturn:
         raise Invalid(self._message(what, place, ()))
 
-    def _message(self, what: str, place: Place | None, keys: Sequence[str | int]) -> str:
+    def _message(self, what: str, place: Position | None, keys: Sequence[str | int]) -> str:
         at = self._name if place is None else f"{self._name}:{place[0] + 1}:{place[1] + 1}"
         path = ".".join(map(str, keys))
         return f"{at}: {what}{f' (at {path})' if path else ''}"
 
 
-def _start(node: Node | Event) -> Place:
+def _start(node: Node | Event) -> Position:
     mark: Any = node.start_mark
     return mark.line, mark.column
 

@@ -18,6 +18,7 @@ from placement_sched.model.placement.sync import (
     SyncProblem,
     gravest,
 )
+from placement_sched.operations.progress import Progress
 from placement_sched.operations.sync import ports
 
 
@@ -51,7 +52,7 @@ def sync_aggregates(
     *,
     remove_stale: bool = False,
     note: ports.Note = lambda _: None,
-    progress: ports.Progress = lambda _done, _all: None,
+    progress: Progress = lambda _done, _all: None,
 ) -> AggregatesSynced:
     """Put the root providers of aggregates' hosts into the provider aggregates.
 

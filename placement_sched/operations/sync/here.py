@@ -5,8 +5,8 @@ from functools import partial
 
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.clock import Clock
-from placement_sched.model.placement.sync import Changed, HostMap, TraitRecord
-from placement_sched.operations.sync.ports import Pair, wanted_traits
+from placement_sched.model.placement.sync import Changed, HostMap, ProviderTrait, TraitRecord
+from placement_sched.operations.sync.ports import wanted_traits
 from placement_sched.store import change_counters, synced_traits
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits
@@ -129,16 +129,16 @@ class PlacementHere:
         with self._database.read() as connection:
             return synced_traits.read(connection)
 
-    def settle(self, outlived: Collection[Pair]) -> None:
+    def settle(self, outlived: Collection[ProviderTrait]) -> None:
         """Remove the pairs of deleted providers from the record."""
         if outlived:
             self._database.write(partial(synced_traits.forget_outlived, pairs=outlived))
 
-    def remember(self, pairs: Mapping[Pair, str]) -> None:
+    def remember(self, pairs: Mapping[ProviderTrait, str]) -> None:
         """Record another aggregate for these pairs."""
         self._database.write(partial(synced_traits.rebind, pairs=pairs, now=self._clock()))
 
-    def forget(self, pairs: Collection[Pair]) -> None:
+    def forget(self, pairs: Collection[ProviderTrait]) -> None:
         """Remove these pairs from the record."""
         self._database.write(partial(synced_traits.forget, pairs=pairs))
 

@@ -7,13 +7,10 @@ from typing import Protocol
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.placement import sync
+from placement_sched.operations.progress import Progress
 
-#: A trait on a provider: the provider's uuid and the trait's name.
-Pair = tuple[str, str]
 #: Called with a line about each change.
 Note = Callable[[str], None]
-#: Called with how many changes are done, and how many there are.
-Progress = Callable[[int, int], None]
 
 
 class Directory(Protocol):
@@ -71,24 +68,24 @@ class Placement(Protocol):
     def put_there(self) -> sync.TraitRecord:
         """Return the record of added traits."""
 
-    def settle(self, outlived: Collection[Pair]) -> None:
+    def settle(self, outlived: Collection[sync.ProviderTrait]) -> None:
         """Remove the pairs of deleted providers from the record, as it was read."""
 
-    def remember(self, pairs: Mapping[Pair, str]) -> None:
+    def remember(self, pairs: Mapping[sync.ProviderTrait, str]) -> None:
         """Record another aggregate for these pairs."""
 
-    def forget(self, pairs: Collection[Pair]) -> None:
+    def forget(self, pairs: Collection[sync.ProviderTrait]) -> None:
         """Remove these pairs from the record."""
 
 
 def wanted_traits(
     hosts: sync.HostMap, scope: Iterable[HostAggregate] | None = None
-) -> dict[Pair, str]:
+) -> dict[sync.ProviderTrait, str]:
     """Return the uuid of the aggregate that requires each trait on each provider.
 
     Of several that require the same it is the first. ``aggregates`` are all of them, unless given.
     """
-    wanted: dict[Pair, str] = {}
+    wanted: dict[sync.ProviderTrait, str] = {}
     for aggregate in hosts.aggregates if scope is None else scope:
         nodes = hosts.nodes_in(aggregate)
         for trait in aggregate.reserving_traits:

@@ -15,9 +15,16 @@ from itertools import groupby
 
 from placement_sched.errors import NotFound, ServiceFailed
 from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.placement.sync import Changed, HostMap, SyncCode, SyncProblem, gravest
+from placement_sched.model.placement.sync import (
+    Changed,
+    HostMap,
+    ProviderTrait,
+    SyncCode,
+    SyncProblem,
+    gravest,
+)
+from placement_sched.operations.progress import Progress
 from placement_sched.operations.sync import ports
-from placement_sched.operations.sync.ports import Pair
 
 #: Placement API reference, "Traits": what a trait of an operator's own is named.
 _CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
@@ -34,11 +41,11 @@ class _TraitPlan:
     """
 
     created: tuple[str, ...]
-    put: Mapping[Pair, str]
-    taken_off: frozenset[Pair]
-    rebound: Mapping[Pair, str]
-    forgotten: frozenset[Pair]
-    outlived: frozenset[Pair]
+    put: Mapping[ProviderTrait, str]
+    taken_off: frozenset[ProviderTrait]
+    rebound: Mapping[ProviderTrait, str]
+    forgotten: frozenset[ProviderTrait]
+    outlived: frozenset[ProviderTrait]
     refused: tuple[SyncProblem, ...]
 
 
@@ -80,7 +87,7 @@ def _make_plan(
     )
 
 
-def _out_of_sight(hosts: HostMap, record: Collection[Pair]) -> frozenset[Pair]:
+def _out_of_sight(hosts: HostMap, record: Collection[ProviderTrait]) -> frozenset[ProviderTrait]:
     """Return the recorded pairs that may still be required, though no host has their providers.
 
     Only the list of compute nodes says whose provider it is. Where a host of an asking aggregate
@@ -100,8 +107,8 @@ def _out_of_sight(hosts: HostMap, record: Collection[Pair]) -> frozenset[Pair]:
 
 
 def _asked_elsewhere(
-    hosts: HostMap, record: Mapping[Pair, str], placement: ports.Placement
-) -> dict[Pair, str]:
+    hosts: HostMap, record: Mapping[ProviderTrait, str], placement: ports.Placement
+) -> dict[ProviderTrait, str]:
     """Return the recorded pairs that an aggregate of another list may require.
 
     A host leaves an aggregate, and its provider the provider aggregate, before the aggregate is
@@ -117,7 +124,7 @@ def _asked_elsewhere(
     }
 
 
-def _kept(hosts: HostMap, elsewhere: Mapping[Pair, str]) -> Iterator[SyncProblem]:
+def _kept(hosts: HostMap, elsewhere: Mapping[ProviderTrait, str]) -> Iterator[SyncProblem]:
     for (provider, trait), aggregate in sorted(elsewhere.items()):
         host = hosts.host_of.get(provider, provider)
         detail = (
@@ -130,8 +137,8 @@ def _kept(hosts: HostMap, elsewhere: Mapping[Pair, str]) -> Iterator[SyncProblem
 
 
 def _rebound(
-    hosts: HostMap, record: Mapping[Pair, str], by_anyone: Mapping[Pair, str]
-) -> dict[Pair, str]:
+    hosts: HostMap, record: Mapping[ProviderTrait, str], by_anyone: Mapping[ProviderTrait, str]
+) -> dict[ProviderTrait, str]:
     asking = {
         one.uuid: ports.wanted_traits(hosts, [one]).keys()
         for one in hosts.aggregates
@@ -164,8 +171,8 @@ class TraitsSynced:
 
     hosts: HostMap
     created: tuple[str, ...] = ()
-    put: frozenset[Pair] = frozenset()
-    taken_off: frozenset[Pair] = frozenset()
+    put: frozenset[ProviderTrait] = frozenset()
+    taken_off: frozenset[ProviderTrait] = frozenset()
     problems: tuple[SyncProblem, ...] = ()
     remembers: bool = True
     dry_run: bool = False
@@ -183,7 +190,7 @@ def sync_traits(
     aggregate: str | None = None,
     dry_run: bool = False,
     note: ports.Note = lambda _: None,
-    progress: ports.Progress = lambda _done, _all: None,
+    progress: Progress = lambda _done, _all: None,
 ) -> TraitsSynced:
     """Add the traits that aggregates require, and remove those that none requires any more.
 
@@ -225,8 +232,8 @@ class _Run(ports.SyncRun):
     """What has been done."""
 
     created: list[str] = field(default_factory=list)
-    put: set[Pair] = field(default_factory=set)
-    taken_off: set[Pair] = field(default_factory=set)
+    put: set[ProviderTrait] = field(default_factory=set)
+    taken_off: set[ProviderTrait] = field(default_factory=set)
 
     def pretend(self, plan: _TraitPlan) -> None:
         """Record the plan as done; missing providers are reported as when it is carried out."""
@@ -261,11 +268,11 @@ class _Run(ports.SyncRun):
         if plan.forgotten:
             self.placement.forget(plan.forgotten)
 
-    def _keep(self, changed: Changed, trait: str, kept: set[Pair], done: str) -> None:
+    def _keep(self, changed: Changed, trait: str, kept: set[ProviderTrait], done: str) -> None:
         kept.update((uuid, trait) for uuid in changed.done)
         self.report(changed, f"trait {trait}", before=f"trait {trait} {done} ")
 
-    def _batches(self, pairs: Iterable[Pair]) -> Iterator[tuple[str, list[str]]]:
+    def _batches(self, pairs: Iterable[ProviderTrait]) -> Iterator[tuple[str, list[str]]]:
         ordered = sorted(pairs, key=lambda pair: pair[1])
         for trait, some in groupby(ordered, key=lambda pair: pair[1]):
             for batch in self.batches(provider for provider, _ in some):

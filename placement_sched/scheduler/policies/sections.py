@@ -19,7 +19,8 @@ from placement_sched.settings.conf import server_options
 from placement_sched.settings.options.compute import RATIOS
 from placement_sched.settings.sources import Assignment, Place
 
-Option = tuple[str, str]
+#: A group and the name of one of its options.
+OptionName = tuple[str, str]
 
 #: How the groups of the libraries begin that read options of their own.
 _OF_LIBRARIES = ("oslo_", "keystone_")
@@ -56,7 +57,7 @@ def overrides_of(name: str, settings: Settings) -> tuple[Override, ...]:
     line for what no policy may set, or for a name that means nothing or several things.
     """
     names = Names(settings)
-    found: dict[Option, Override] = {}
+    found: dict[OptionName, Override] = {}
     for line in lines_of(name, settings):
         group, option = meant = names.meant_by(line)
         before = found.pop(meant, None)
@@ -98,7 +99,7 @@ class Names:
     def __init__(self, settings: Settings) -> None:
         standing = server_options() - RATIOS
         # The options that a whole name (group_option), a bare or an old one may mean.
-        whole, bare, old = (defaultdict[str, set[Option]](set) for _ in range(3))
+        whole, bare, old = (defaultdict[str, set[OptionName]](set) for _ in range(3))
         self._kinds = (whole, bare, old)
         self._standing: set[str] = set()
         for group, members in settings.conf.registered.items():
@@ -115,7 +116,7 @@ class Names:
         allowed = settings.scheduler.policy_overrides
         self._allowed = frozenset(self._one(name, where) for name in allowed)
 
-    def meant_by(self, line: Assignment) -> Option:
+    def meant_by(self, line: Assignment) -> OptionName:
         """Return the option that a line sets."""
         where = f"{line.place}: [{line.group}]"
         meant = self._one(line.name, where)
@@ -134,7 +135,7 @@ class Names:
             return False
         return True
 
-    def _one(self, given: str, where: str) -> Option:
+    def _one(self, given: str, where: str) -> OptionName:
         name = given.replace("-", "_").replace(".", "_")
         for kind in self._kinds:
             options = kind.get(name, set())

@@ -13,6 +13,7 @@ from uuid import uuid4
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooComplex
 from placement_sched.model.clock import Clock
+from placement_sched.model.document import Document
 from placement_sched.model.hardware.requested_pci import (
     InstancePCIRequest,
     InstancePCIRequests,
@@ -29,8 +30,6 @@ from placement_sched.schemas import formats
 from placement_sched.settings.view import Settings
 from placement_sched.store import images
 from placement_sched.store.compute import flavors, server_groups
-
-Document = Mapping[str, Any]
 
 _GROUP = "$.request_spec.instance_group"
 _HINT = "$.request_spec.scheduler_hints.group"

@@ -19,7 +19,7 @@ from placement_sched.store.placement import capacity
 from placement_sched.store.placement import consumers as holders
 from placement_sched.store.placement import resource_classes as classes
 from placement_sched.store.placement import resource_providers as providers
-from placement_sched.store.placement.capacity import Place, Want
+from placement_sched.store.placement.capacity import InventoryIds, Want
 from placement_sched.store.placement.consumers import PROVIDER, Record
 
 _COLUMNS = tables.allocations.c
@@ -132,7 +132,7 @@ def replace(
     if recorded:
         capacity.check_stocked(connection, wants)
     else:
-        own: dict[Place, int] = defaultdict(int)
+        own: dict[InventoryIds, int] = defaultdict(int)
         for one in held:
             own[one.place] += one.used
         capacity.check(connection, wants, own)
@@ -164,7 +164,7 @@ class _Held(NamedTuple):
     """One row of what a consumer has so far."""
 
     consumer: str
-    place: Place
+    place: InventoryIds
     used: int
 
 

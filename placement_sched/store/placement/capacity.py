@@ -100,7 +100,7 @@ _ROOMS = (
 )
 
 #: A provider's and a class's id: together they name one inventory.
-Place = tuple[int, int]
+InventoryIds = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Want:
     """An amount that one consumer asks of one class of one provider."""
 
     consumer: str
-    place: Place
+    place: InventoryIds
     provider_uuid: str
     resource_class: str
     amount: int
@@ -122,7 +122,9 @@ class UsedInventory:
     used: int
 
 
-def check(connection: Connection, wants: Collection[Want], held: Mapping[Place, int]) -> None:
+def check(
+    connection: Connection, wants: Collection[Want], held: Mapping[InventoryIds, int]
+) -> None:
     """Raise :class:`CapacityExceeded` where the amounts do not fit.
 
     ``held`` is what the same consumers have now, which they give up. The caller has locked the
@@ -130,7 +132,7 @@ def check(connection: Connection, wants: Collection[Want], held: Mapping[Place, 
     left, and no other writer can finish before this transaction does.
     """
     rooms = check_stocked(connection, wants)
-    asked: dict[Place, int] = defaultdict(int)
+    asked: dict[InventoryIds, int] = defaultdict(int)
     for want in wants:
         inventory = rooms[want.place].inventory
         if not obeys_units(inventory, want.amount):
@@ -151,7 +153,9 @@ def check(connection: Connection, wants: Collection[Want], held: Mapping[Place, 
             )
 
 
-def check_stocked(connection: Connection, wants: Collection[Want]) -> dict[Place, UsedInventory]:
+def check_stocked(
+    connection: Connection, wants: Collection[Want]
+) -> dict[InventoryIds, UsedInventory]:
     """Return what there is at the places that are asked.
 
     Raises :class:`CapacityExceeded` where an amount is of a class that the provider has not.
@@ -173,7 +177,9 @@ def _exceeded(want: Want, how: str) -> CapacityExceeded:
     )
 
 
-def read(connection: Connection, places: Iterable[Place]) -> dict[Place, UsedInventory]:
+def read(
+    connection: Connection, places: Iterable[InventoryIds]
+) -> dict[InventoryIds, UsedInventory]:
     """Return inventory and usage at these places, and perhaps at more of the same providers."""
     asked = set(places)
     class_ids = sorted({class_id for _, class_id in asked})

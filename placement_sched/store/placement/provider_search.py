@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy import ColumnElement, Connection, exists, not_, or_, select
+from sqlalchemy import Connection, exists, not_, or_, select
 
 from placement_sched.db import tables
+from placement_sched.db.sql import Condition
 from placement_sched.errors import Invalid
 from placement_sched.model.placement.provider import Provider
 from placement_sched.model.placement.query import AggregateTerms, TraitTerms
@@ -13,7 +14,6 @@ from placement_sched.store.placement import resource_classes, traits
 from placement_sched.store.placement.capacity import has_room
 from placement_sched.store.placement.resource_providers import PROVIDERS, read_providers, spelled
 
-Condition = ColumnElement[bool]
 _PROVIDERS = tables.resource_providers.c
 
 
