@@ -11,7 +11,6 @@ from placement_sched.model.server_group import ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.filters.affinity_filter import ServerGroupAntiAffinityFilter
 from placement_sched.scheduler.headroom import Headroom
 from placement_sched.scheduler.host_state import HostState, has_candidates, offer
 from placement_sched.scheduler.hosts.states import CloudView
@@ -125,7 +124,7 @@ class Chooser:
         if number * len(hosts) < _MANY or number <= len(hosts):
             return None
         most, group = headroom.most(hosts), spec.instance_group
-        kept = any(type(one) is ServerGroupAntiAffinityFilter for one in self._filters(spec))
+        kept = any(vars(type(one)).get("caps_group_members") for one in self._filters(spec))
         if group is None or group.policy != ANTI_AFFINITY or not kept:
             return most
         # An instance may stay on the host that it is on already.

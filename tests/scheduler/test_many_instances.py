@@ -100,10 +100,11 @@ def test_only_hosts_that_passed_the_filters_count(cloud):
     assert explain(cloud, many(32, ignore_hosts=["cn3"]))["outcome"] == "selected"
 
 
-def test_members_that_keep_apart_are_refused_by_the_number_of_hosts(cloud):
+@pytest.mark.parametrize("name", ["ServerGroupAntiAffinityFilter", "GroupAntiAffinityFilter"])
+def test_members_that_keep_apart_are_refused_by_the_number_of_hosts(cloud, name):
     group = {"policy": "anti-affinity", "rules": {"max_server_per_host": 8}, "members": []}
     assert ServerGroup.from_document(group).rules
-    overrides = {"filter_scheduler.enabled_filters": ["ServerGroupAntiAffinityFilter"]}
+    overrides = {"filter_scheduler.enabled_filters": [name]}
     told = explain(cloud, many(25, instance_group=group), overrides=overrides)
     assert told["funnel"]["room"] == {"instances": 25, "at_most": 24}
     fit = explain(cloud, many(24, instance_group=group), overrides=overrides)

@@ -57,6 +57,10 @@ class BaseHostFilter(SchedulerPlugin):
     #: The scheduler hints that name hosts or instances which a limit on candidates might cut away.
     unlimited_hints: ClassVar[tuple[str, ...]] = ()
 
+    #: Whether a host takes no more members of an anti-affinity group than the group's rule says,
+    #: so that they can be counted. Not inherited: a subclass may have another rule.
+    caps_group_members = False
+
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Let a class that writes one of ``refusal`` and ``for_request`` answer the other by it."""
         super().__init_subclass__(**arguments)

@@ -133,6 +133,7 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
     """
 
     server_group_policy = ANTI_AFFINITY
+    caps_group_members = True
     unlimited_hints = ("group",)
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
@@ -154,7 +155,6 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
 
 
 class GroupAntiAffinityFilter(ServerGroupAntiAffinityFilter):
-    """Is ``ServerGroupAntiAffinityFilter``, under the name that files of Icehouse know it by.
+    """Is ``ServerGroupAntiAffinityFilter``, under the name that files of Icehouse know it by."""
 
-    In Icehouse that name stood for groups made by a hint alone, which server groups replaced.
-    """
+    caps_group_members = True
