@@ -252,14 +252,24 @@ def page(
     The marked row is looked up by a statement of its own. Raises :class:`Invalid`, with the text
     ``missing``, where there is none.
     """
-    query = query.order_by(*(key.desc() if down else key.asc() for key, down in order))
+    at: Sequence[Any] | None = None
     if marked is not None:
         keys = (key.label(f"key{number}") for number, (key, _) in enumerate(order))
         at = connection.execute(sa.select(*keys).where(marked)).first()
         if at is None:
             raise Invalid(missing)
-        query = query.where(_comes_after(order, at))
-    return query.limit(limit)
+    return page_after(query, order, at, limit=limit)
+
+
+def page_after(
+    query: Select[Any], order: Order, keys: Sequence[Any] | None, *, limit: int | None
+) -> Select[Any]:
+    """Return ``query`` in an order, with at most ``limit`` rows, after the row with these keys.
+
+    A key may be a subquery: after the row of which it is, and after no row there is nothing.
+    """
+    query = query.order_by(*(key.desc() if down else key.asc() for key, down in order))
+    return query.where(_comes_after(order, keys)).limit(limit) if keys else query.limit(limit)
 
 
 def _comes_after(order: Order, values: Iterable[Any]) -> ColumnElement[bool]:

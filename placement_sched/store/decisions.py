@@ -70,14 +70,14 @@ def search(
     query = select(decisions).filter_by(**sql.given(**equal))
     if wanted.since is not None:
         query = query.where(_COLUMNS.created_at >= wanted.since)
-    if marker is not None:
-        at = select(_COLUMNS.id).where(_COLUMNS.uuid == marker).scalar_subquery()
-        query = query.where(_COLUMNS.id < at)
     for column, place in ((_PLACES.instance_uuid, wanted.instance), (_PLACES.host, wanted.host)):
         if place is not None:
             about = select(_PLACES.decision_uuid).where(column == place)
             query = query.where(_COLUMNS.uuid.in_(about))
-    rows = connection.execute(query.order_by(_COLUMNS.id.desc()).limit(limit)).all()
+    at = select(_COLUMNS.id).where(_COLUMNS.uuid == marker).scalar_subquery()
+    keys = None if marker is None else [at]
+    query = sql.page_after(query, [(_COLUMNS.id, True)], keys, limit=limit)
+    rows = connection.execute(query).all()
     places = _places(connection, [row.uuid for row in rows])
     return tuple(_decision(row, places.get(row.uuid, ())) for row in rows)
 

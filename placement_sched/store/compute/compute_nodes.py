@@ -63,9 +63,8 @@ def search(
 ) -> tuple[ComputeNode, ...]:
     """Return the nodes of a host, of a name, or all, by uuid, from the one after ``after`` on."""
     wanted = sql.given(host=host, hypervisor_hostname=hypervisor_hostname)
-    query = _NODES.filter_by(**wanted).order_by(_COLUMNS.uuid).limit(limit)
-    if after is not None:
-        query = query.where(_COLUMNS.uuid > after)
+    at = None if after is None else [after]
+    query = sql.page_after(_NODES.filter_by(**wanted), [(_COLUMNS.uuid, False)], at, limit=limit)
     return tuple(map(_node, connection.execute(query)))
 
 

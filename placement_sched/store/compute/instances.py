@@ -75,10 +75,13 @@ def search(
 ) -> tuple[Instance, ...]:
     """Return the instances of a host, a node, a project, or all, by uuid, those after ``after``."""
     wanted = sql.given(host=host, node=node, project_id=project_id)
-    query = select(instances).filter_by(**wanted).order_by(_COLUMNS.uuid).limit(limit)
-    if after is not None:
-        query = query.where(_COLUMNS.uuid > after)
+    query = _after(select(instances).filter_by(**wanted), after, limit)
     return tuple(map(of_row, connection.execute(query)))
+
+
+def _after(query: Select[Any], after: str | None, limit: int | None) -> Select[Any]:
+    at = None if after is None else [after]
+    return sql.page_after(query, [(_COLUMNS.uuid, False)], at, limit=limit)
 
 
 def is_any(connection: Connection) -> bool:
@@ -151,9 +154,7 @@ def unallocated(
     ``no_owner`` is the project of consumers without a known one. With ``cell_uuid``, those on
     nodes of this cell.
     """
-    query = _unallocated(no_owner, cell_uuid).order_by(_COLUMNS.uuid).limit(limit)
-    if after is not None:
-        query = query.where(_COLUMNS.uuid > after)
+    query = _after(_unallocated(no_owner, cell_uuid), after, limit)
     return tuple(connection.scalars(query))
 
 

@@ -49,10 +49,10 @@ def search(
     out. After a marker that is not a group there is nothing.
     """
     query = select(server_groups).filter_by(**sql.given(project_id=project_id))
-    if marker is not None:
-        at = select(_GROUPS.id).where(_GROUPS.uuid == marker).scalar_subquery()
-        query = query.where(_GROUPS.id > at)
-    rows = connection.execute(query.order_by(_GROUPS.id).offset(offset).limit(limit)).all()
+    at = select(_GROUPS.id).where(_GROUPS.uuid == marker).scalar_subquery()
+    keys = None if marker is None else [at]
+    query = sql.page_after(query, [(_GROUPS.id, False)], keys, limit=limit)
+    rows = connection.execute(query.offset(offset)).all()
     theirs = select(_INSTANCES.server_group, _INSTANCES.uuid).order_by(_INSTANCES.id)
     uuids = [row.uuid for row in rows]
     members = sql.grouped(sql.rows_among(connection, theirs, _INSTANCES.server_group, uuids))
