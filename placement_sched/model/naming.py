@@ -18,6 +18,8 @@ ZONE = "^[^:]*$"
 KEY = r"^(?! )[a-zA-Z0-9:_. -]{1,255}(?<! )$(?!\n)"
 #: The id of a flavor.
 FLAVOR_ID = r"^(?! )[a-zA-Z0-9. _-]+(?<! )$(?!\n)"
+#: What the Placement API takes for the uuid of a consumer: such a text, be it a UUID or not.
+LIKE_UUID = "^[0-9a-fA-F-]{36}$"
 #: An image's id, in the properties that name an image.
 UUID = "^([0-9a-fA-F]){8}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){12}$"
 
@@ -74,6 +76,14 @@ def read_uuid(value: object) -> str | None:
     except (AttributeError, TypeError, ValueError):
         return None
     return str(found) if written else None
+
+
+def canonical(uuid: str) -> str:
+    """Return the one spelling under which consumers and providers are kept: lower, with hyphens.
+
+    Of what is :data:`LIKE_UUID` and not a UUID only the case is changed.
+    """
+    return read_uuid(uuid) or uuid.lower()
 
 
 def usual_uuid(text: str) -> str:

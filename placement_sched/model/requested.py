@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from placement_sched.errors import Invalid
 from placement_sched.model.document import NovaObject
-from placement_sched.model.placement.allocation import canonical
+from placement_sched.model.naming import canonical
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

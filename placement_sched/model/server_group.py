@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from placement_sched.model.document import NovaObject
-from placement_sched.model.placement.allocation import canonical
+from placement_sched.model.naming import canonical
 
 AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 #: What a group may ask of its members' hosts, in nova's words.

@@ -15,7 +15,7 @@ from placement_sched.model.hardware.numa import InstanceNUMATopology
 from placement_sched.model.hardware.requested_hardware import RequestedHardware
 from placement_sched.model.hardware.requested_pci import InstancePCIRequests
 from placement_sched.model.image import Image
-from placement_sched.model.placement.allocation import canonical
+from placement_sched.model.naming import canonical
 from placement_sched.model.requested import Destination, RequestLevelParams
 from placement_sched.model.server_group import ServerGroup
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.placement.allocation import canonical
+from placement_sched.model.naming import canonical
 from placement_sched.model.results.stages import FilterReport, Rejected
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal

@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 
 from placement_sched.errors import Invalid
 from placement_sched.model import naming
-from placement_sched.model.naming import read_uuid
-from placement_sched.model.placement.allocation import canonical
+from placement_sched.model.naming import canonical, read_uuid
 
 T = TypeVar("T")
 
 _SHOWN = 60
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LIKE_UUID = re.compile("[0-9a-fA-F-]{36}")
+_LIKE_UUID = re.compile(naming.LIKE_UUID)
 #: Before it no cloud reported, and MariaDB's earliest date is not much older.
 _EARLIEST = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as the tables keep it
 
@@ -74,11 +73,6 @@ def uuid(value: Any) -> str:
     if found is None:
         raise DocumentError(f"{shown(value)} is not a uuid")
     return found
-
-
-def is_uuid(value: object) -> bool:
-    """Return whether a text reads as a uuid, with or without hyphens, braces or ``urn:uuid:``."""
-    return read_uuid(value) is not None
 
 
 def moment(value: Any) -> datetime:

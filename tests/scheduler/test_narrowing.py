@@ -76,9 +76,10 @@ def test_narrower_request_refusal_and_none_are_outcomes(outcome):
         (Outcome(replace(SPEC, scheduler_hints=None)), "scheduler_hints became NoneType"),
         (Outcome(replace(SPEC, num_instances=5)), "may not change num_instances"),
         (params(root_required=SPEC.root_required | {5}), "5 is not the name of a trait"),
-        (confined(SPEC, ["not-a-uuid"]), "badly formed"),
-        (confined(SPEC, []), "badly formed"),
-        (kept_out(SPEC, ["zz"]), "badly formed"),
+        (confined(SPEC, ["not-a-uuid"]), "is not a uuid"),
+        (confined(SPEC, []), "is not a uuid"),
+        (kept_out(SPEC, ["zz"]), "is not a uuid"),
+        (kept_out(SPEC, ["0x00000000_0000_0000_0000_0000000001"]), "is not a uuid"),
         (params(root_required=frozenset()), "removed constraints: CUSTOM_A"),
         (params(root_forbidden=frozenset()), "removed constraints: CUSTOM_B"),
         (
@@ -87,7 +88,7 @@ def test_narrower_request_refusal_and_none_are_outcomes(outcome):
         ),
         (destination(forbidden_aggregates=()), f"removed constraints: {UUID(int=3)}"),
     ],
-    ids=range(22),
+    ids=range(23),
 )
 def test_anything_else_is_the_filters_fault(outcome, told):
     with pytest.raises((TypeError, ValueError), match=told):

@@ -41,7 +41,6 @@ def test_uuid_is_read_in_its_usual_spelling(value):
     "value", ["", "x", None, 7, "12345678-1234-5678-1234-56781234567", "0x" + "1" * 30]
 )
 def test_other_values_are_not_uuids(value):
-    assert not formats.is_uuid(value)
     with pytest.raises(Invalid, match="is not a uuid"):
         formats.read(formats.uuid, value)
 

@@ -18,8 +18,6 @@ from placement_sched.store.placement.resource_providers import GENERATION_CHANGE
 
 #: The names of resource classes, traits and consumer types.
 NAME = "^[A-Z0-9_]+$"
-#: Thirty-six hexadecimal digits and hyphens are taken for a uuid where it is a key.
-UUID_KEY = "^[0-9a-fA-F-]{36}$"
 
 INTEGER: Json = {"type": "integer"}
 TEXT: Json = {"type": "string"}

@@ -13,6 +13,7 @@ _SYMBOLS = parts.a_list(_SYMBOL)
 _MOST_ANDED = 20
 _MOST_ANY_OF = 250
 _MOST_FORBIDDEN = 5_000
+# In a list that is one text, uuids are written with hyphens or without.
 _A_UUID = "[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}"
 #: Each item lists aggregates; the host must be a member of at least one of them.
 _ANY_OF_AGGREGATES: Json = {

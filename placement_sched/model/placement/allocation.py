@@ -6,7 +6,6 @@ from datetime import datetime
 from enum import Enum
 from typing import Literal
 
-from placement_sched.model.naming import read_uuid
 from placement_sched.model.placement.provider import Inventory
 
 #: How the API names the type of a consumer that has none (microversion 1.38).
@@ -67,15 +66,6 @@ class ConsumerClaim:
     user_id: str
     consumer_type: str | None = None
     generation: int | Literal[Generation.UNCHECKED] | None = UNCHECKED
-
-
-def canonical(uuid: str) -> str:
-    """Return the one spelling under which consumers and providers are kept: lower, with hyphens.
-
-    The API takes 36 hexadecimal digits and hyphens that are not a UUID as well; only their case is
-    changed.
-    """
-    return read_uuid(uuid) or uuid.lower()
 
 
 def may_hold(inventory: Inventory, others: int, held: int, asked: int) -> bool:

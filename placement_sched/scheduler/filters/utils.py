@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from placement_sched.model.placement.allocation import canonical
+from placement_sched.model.naming import canonical
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 

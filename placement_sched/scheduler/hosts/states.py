@@ -24,7 +24,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.instance import HostInstance, Instance
-from placement_sched.model.placement.allocation import canonical
+from placement_sched.model.naming import canonical
 from placement_sched.model.placement.candidate import AllocationRequest, Candidates
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filtering import named_nodes

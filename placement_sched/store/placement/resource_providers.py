@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from placement_sched.db import sql
 from placement_sched.db.tables import resource_providers
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
-from placement_sched.model.placement.allocation import canonical
+from placement_sched.model.naming import canonical
 from placement_sched.model.placement.provider import Provider
 
 _ROOT = resource_providers.alias("root")

@@ -10,7 +10,7 @@ from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.conventions import INTEGER, UUID, listing, record
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
-from placement_sched.model.placement.allocation import canonical
+from placement_sched.model.naming import canonical
 from placement_sched.store.placement import aggregates, resource_providers
 
 blueprint = Blueprint("aggregates", __name__, since=mv.PROVIDER_AGGREGATES)

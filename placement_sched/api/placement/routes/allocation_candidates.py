@@ -20,6 +20,7 @@ from placement_sched.candidates.single_provider import whole_trees
 from placement_sched.candidates.summaries import SummaryFields
 from placement_sched.db.sql import AT_ONCE, batches
 from placement_sched.model.document import Json
+from placement_sched.model.naming import LIKE_UUID
 from placement_sched.model.placement.candidate import AllocationRequest, Layout
 
 blueprint = Blueprint("allocation_candidates", __name__)
@@ -55,7 +56,7 @@ def _queries() -> Iterator[tuple[Version, Json]]:
 
 GET = Schemas(*_queries())
 
-_BY_PROVIDER = keyed(shared.UUID_KEY, record(resources=AMOUNTS))
+_BY_PROVIDER = keyed(LIKE_UUID, record(resources=AMOUNTS))
 _REQUEST_1_10 = record(
     allocations=shared.listing(record(resource_provider=record(uuid=UUID), resources=AMOUNTS))
 )
@@ -75,7 +76,7 @@ _SUMMARY_1_29 = {
 def _candidates(request: Json, summary: Json) -> Json:
     # Two ways to place a group may come to the same allocations before mappings distinguish them.
     requests = {"type": "array", "items": request}
-    summaries = keyed(shared.UUID_KEY, record(**summary))
+    summaries = keyed(LIKE_UUID, record(**summary))
     return record(allocation_requests=requests, provider_summaries=summaries)
 
 

@@ -8,20 +8,19 @@ from placement_sched.api.call import Answer, Call, in_transaction
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, TEXT, UUID, UUID_KEY, keyed, record
+from placement_sched.api.placement.conventions import INTEGER, TEXT, UUID, keyed, record
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.document import Json
+from placement_sched.model.naming import LIKE_UUID, canonical, read_uuid
 from placement_sched.model.placement.allocation import (
     UNCHECKED,
     UNKNOWN_TYPE,
     Allocation,
     ConsumerClaim,
-    canonical,
 )
 from placement_sched.schemas.fields import OWNER
-from placement_sched.schemas.formats import is_uuid
 from placement_sched.schemas.parts import a_list, an_object
 from placement_sched.store.placement import allocations, resource_providers
 
@@ -33,7 +32,7 @@ _RESOURCES = keyed(shared.NAME, {"type": "integer", "minimum": 1}, minProperties
 _LIST = a_list(record(resource_provider=record(uuid=UUID), resources=_RESOURCES), minItems=1)
 # The generation is what GET shows; it is taken, and not looked at.
 _ONE_PROVIDER = an_object({"generation": INTEGER, "resources": _RESOURCES}, "resources")
-_BY_PROVIDER = keyed(UUID_KEY, _ONE_PROVIDER)
+_BY_PROVIDER = keyed(LIKE_UUID, _ONE_PROVIDER)
 _MAPPINGS: Json = {
     "type": "object",
     "minProperties": 1,
@@ -62,7 +61,7 @@ def _claim(allocations: Json, since: Version) -> Json:
 
 #: Claims of consumers by uuid as ``POST /allocations`` and the reshaper take them, by version.
 BY_CONSUMER = {
-    since: keyed(UUID_KEY, _claim(_BY_PROVIDER, since), minProperties=1)
+    since: keyed(LIKE_UUID, _claim(_BY_PROVIDER, since), minProperties=1)
     for since in _BESIDE
     if since.has(mv.ALLOCATIONS_BY_PROVIDER_UUID)
 }
@@ -78,7 +77,7 @@ _OF_ONE = {
 
 PUT = Schemas(*((since, _claim(_OF_ONE.get(since, _BY_PROVIDER), since)) for since in _BESIDE))
 
-_HELD = keyed(UUID_KEY, record(generation=INTEGER, resources=shared.AMOUNTS))
+_HELD = keyed(LIKE_UUID, record(generation=INTEGER, resources=shared.AMOUNTS))
 
 # Only a consumer that holds something has an owner.
 OF_CONSUMER_ANSWER = Schemas(
@@ -101,7 +100,7 @@ OF_CONSUMER_ANSWER = Schemas(
 
 
 def _of_provider(**held: Json) -> Json:
-    by_consumer = keyed(UUID_KEY, record(resources=shared.AMOUNTS, **held))
+    by_consumer = keyed(LIKE_UUID, record(resources=shared.AMOUNTS, **held))
     return record(allocations=by_consumer, resource_provider_generation=INTEGER)
 
 
@@ -154,7 +153,7 @@ def list_of_provider(call: Call, uuid: str) -> Answer:
 )
 def put(call: Call, consumer_uuid: str) -> Answer:
     """Make a consumer hold exactly what the body says."""
-    if not is_uuid(consumer_uuid):
+    if read_uuid(consumer_uuid) is None:
         raise Invalid(f"Malformed consumer_uuid: {consumer_uuid}")
     body = call.body
     if not call.version.has(mv.ALLOCATIONS_BY_PROVIDER_UUID):

@@ -12,12 +12,13 @@ from placement_sched.api.placement.routes.inventories import (
 )
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
+from placement_sched.model.naming import LIKE_UUID
 from placement_sched.store.placement import reshape
 
 blueprint = Blueprint("reshaper", __name__)
 
 _INVENTORIES = shared.keyed(
-    shared.UUID_KEY,
+    LIKE_UUID,
     shared.record(resource_provider_generation=shared.INTEGER, inventories=BY_CLASS),
     minProperties=1,
 )

@@ -15,7 +15,7 @@ from placement_sched.api.placement.params import parse_member_of, parse_resource
 from placement_sched.api.schema import REPEATED, Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
-from placement_sched.model.placement.allocation import canonical
+from placement_sched.model.naming import canonical
 from placement_sched.model.placement.provider import Provider
 from placement_sched.schemas.fields import PROVIDER_NAME
 from placement_sched.schemas.parts import an_object
@@ -38,7 +38,7 @@ _ALL = "/resource_providers"
 _ONE = "/resource_providers/<uuid>"
 _POLICY = "placement:resource_providers"
 
-# In a query a uuid has to be written with its hyphens.
+# In a query a uuid has to be written with its hyphens. A message shows this text.
 _HYPHENATED = {
     "type": "string",
     "pattern": "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
