@@ -34,23 +34,16 @@ _NO_ANSWER = (
 )
 
 
+#: Marks the request by which the token cache is made, before the first one of a client.
+_AT_START = "placement_sched.at_start"
+
+
 class _Silent(Exception):
     """The identity service did not answer."""
 
 
 class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware has no types
     """keystonemiddleware's filter; it distinguishes unverifiable tokens from invalid ones."""
-
-    def __init__(self, application: WSGI, conf: dict[str, Any]) -> None:
-        """Take the options that ``conf`` gives and those of its oslo.config object.
-
-        Raises :class:`ImportError` where a client that the token cache needs is not installed:
-        the first request would find that too late.
-        """
-        super().__init__(application, conf)
-        if not self._conf.get("cache"):
-            with without_warnings():  # as clients of memcached load it
-                self._token_cache.initialize({})
 
     def process_request(self, request: webob.Request) -> webob.Response | None:
         """Check the tokens of a request; None lets it through, to be judged by the application."""
@@ -68,7 +61,7 @@ class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware 
             known = context_of(request.environ)
             if known is not None:
                 known.confirm(request.headers)
-        return response
+        return webob.Response() if _AT_START in request.environ else response
 
     def fetch_token(self, token: str, **options: Any) -> Any:
         """Return what the identity service says of a token."""
@@ -106,6 +99,11 @@ def guarded(application: WSGI, conf: cfg.ConfigOpts) -> WSGI:
     """
     try:
         gate = Gate(application, {"oslo_config_config": conf, "delay_auth_decision": True})
+        if not conf[_GROUP].cache:
+            # Raises ImportError where a client that the token cache needs is not installed: the
+            # first request would find that too late.
+            with without_warnings():  # as clients of memcached load it
+                gate(webob.Request.blank("/", {_AT_START: None}).environ, lambda *_: None)
     except (cfg.Error, keystoneauth.ClientException, middleware.ConfigurationError) as wrong:
         raise ConfigurationError(f"[{_GROUP}]: {wrong}") from None
     except ImportError as missing:

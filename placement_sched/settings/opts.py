@@ -1,7 +1,8 @@
-"""oslo.config's objects with what this service needs beside: its one user of private parts of it.
+"""oslo.config's objects with what this service needs beside.
 
 oslo.config offers no public way to read older names of options from the environment, nor to give an
-option two names of which neither is out of date. All that reaches into it for them is here.
+option two names of which neither is out of date. What reaches into it for them is here (see
+doc/decisions/0012).
 """
 
 import os
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oslo_config import cfg
-from oslo_config.sources._environment import EnvironmentConfigurationSource
+from oslo_config.sources import ConfigurationSource
 
 #: The variable that names configuration files for the WSGI entry points.
 FILES = "PLACEMENT_SCHED_CONFIG"
@@ -28,7 +29,7 @@ class Conf(cfg.ConfigOpts):
         #: Whether the environment was read with the files.
         self.environment_is_read = True
         super().__init__()
-        self._env_driver = _Environment()
+        self._env_driver: Any = _Environment(self._env_driver)
 
     @property
     def registered(self) -> Mapping[str, Mapping[str, cfg.Opt]]:
@@ -102,14 +103,17 @@ class AliasedBoolOpt(cfg.BoolOpt):
         raise KeyError(self.dest)
 
 
-class _Environment(EnvironmentConfigurationSource):
-    """oslo.config's source of environment variables, which finds older names of options as well."""
+class _Environment(ConfigurationSource):
+    """Finds older names of options as well in oslo.config's source of environment variables."""
+
+    def __init__(self, variables: Any) -> None:
+        self._variables, self.get_name = variables, variables.get_name
 
     def get(self, group_name: str | None, option_name: str, opt: cfg.Opt) -> tuple[Any, Any]:
         """Return value and location, looking under the current name first."""
-        found = super().get(group_name, option_name, opt)
+        found: tuple[Any, Any] = self._variables.get(group_name, option_name, opt)
         for old in opt.deprecated_opts:
             if found[1] is not None:  # a location: there is a value
                 break
-            found = super().get(old.group or group_name, old.name or option_name, opt)
+            found = self._variables.get(old.group or group_name, old.name or option_name, opt)
         return found

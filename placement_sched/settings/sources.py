@@ -1,6 +1,7 @@
 """Where settings come from: lines with places, and layers; what is wrong with values; ratios."""
 
 import json
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -121,27 +122,24 @@ class _Parser(iniparser.BaseParser):
         self.found: list[Assignment] = []
         self.headings: list[str] = []
         self._file, self._group = file, "DEFAULT"
-        self._line = self._begun = 0
+        self._begun: deque[int] = deque()
         self._heading = Place(file, 0)
 
     def watched(self, lines: Iterable[str]) -> Iterable[str]:
-        """Yield ``lines``, noting where an assignment begins: it is reported once it has ended."""
+        """Yield ``lines``, noting where assignments begin: each is reported once it has ended."""
         for number, line in enumerate(lines, 1):
-            self._line = number
+            if line.strip() and line[0] not in " \t[#;":
+                self._begun.append(number)
             yield line
-
-    def _split_key_value(self, line: str) -> tuple[str, list[str]]:
-        self._begun = self._line
-        return super()._split_key_value(line)
 
     def assignment(self, key: str, value: list[str]) -> None:
         """Keep an assignment that has ended."""
-        place = Place(self._file, self._begun)
+        place = Place(self._file, self._begun.popleft())
         self.found.append(Assignment(place, self._heading, self._group, key, "\n".join(value)))
 
     def new_section(self, section: str) -> None:
         """Keep the section's name as oslo.config understands it: case does not count."""
-        self._heading = Place(self._file, self._line)
+        self._heading = Place(self._file, self.lineno)
         self._group = "DEFAULT" if section.upper() == "DEFAULT" else section.lower()
         self.headings.append(self._group)
 

@@ -1,0 +1,95 @@
+"""Private parts of libraries are used only where nothing public does it, each with its reason."""
+
+import ast
+import inspect
+import re
+import sys
+from functools import cache
+from importlib import import_module
+
+import pytest
+
+from tests.house.tree import PACKAGE, ROOT, modules, shown
+
+DECISION = ROOT / "doc/decisions/0012-packages-in-the-words-of-the-field.md"
+PRIVATE = re.compile("_[a-z]")
+#: Names that begin with an underscore, and are documented for everybody's use.
+DOCUMENTED = {"_asdict", "_exit", "_fields", "_get_current_object", "_getframe", "_make"}
+#: What nova's weighers have, which a third-party weigher may be.
+OF_NOVA = {"_weight_multiplier"}
+
+
+@pytest.mark.parametrize("path", modules(), ids=shown)
+def test_private_parts_of_libraries_are_on_the_list(path):
+    tree = ast.parse(path.read_text())
+    used = {*imported(tree), *attributes(tree)}
+    if any(isinstance(node, ast.ClassDef) and node.bases for node in tree.body):
+        used.update(inherited(path))
+    of_module = {name for module, name in listed() if module == shown(path)}
+    assert used == of_module
+
+
+def test_the_list_names_modules_that_are_there():
+    assert {module for module, _ in listed()} <= set(map(shown, modules()))
+
+
+@cache
+def listed():
+    """The module and the name of each row of the list."""
+    rows = re.findall(r"^\| `([\w/]+\.py)` \| `(_\w+)` \|", DECISION.read_text(), re.MULTILINE)
+    assert rows
+    return {(f"{PACKAGE.name}/{module}", name) for module, name in rows}
+
+
+def imported(tree):
+    """Yield the private names that are imported from libraries, or on the way to what is."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            paths = [f"{node.module}.{one.name}" for one in node.names]
+        else:
+            paths = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        for path in paths:
+            yield from filter(PRIVATE.match, path.split("."))
+
+
+def attributes(tree):
+    """Yield the private attributes that are read, and that no class or module of ours has."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and PRIVATE.match(node.attr):
+            yield from {node.attr} - own_names() - DOCUMENTED - OF_NOVA
+
+
+@cache
+def own_names():
+    """The private names that the package gives to something."""
+    given = set()
+    for node in (node for path in modules() for node in ast.walk(ast.parse(path.read_text()))):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                given.add(name)
+            case ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(id=name, ctx=ast.Store()):
+                given.add(name)
+    return given
+
+
+def inherited(path):
+    """Yield the private names of libraries' classes that classes derived from them use as well."""
+    module = shown(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    for kind in vars(import_module(module)).values():
+        if isinstance(kind, type) and kind.__module__ == module:
+            for base in filter(is_of_a_library, kind.__mro__):
+                yield from private_names(kind) & private_names(base) - DOCUMENTED
+
+
+def is_of_a_library(kind):
+    top = kind.__module__.partition(".")[0]
+    return top != PACKAGE.name and top not in sys.stdlib_module_names
+
+
+def private_names(kind):
+    """The private methods and attributes of a class, as its source has them."""
+    try:
+        source = inspect.getsource(kind)
+    except (OSError, TypeError):
+        return set()
+    return set(re.findall(r"\b(?:def |self\.)(_[a-z]\w*)", source))
