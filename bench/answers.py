@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import orjson
-from rivals import WrongAnswer
+from both_servers import WrongAnswer
 
 Answer = Mapping[str, Any]
 

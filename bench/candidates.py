@@ -11,8 +11,8 @@ import sys
 import time
 from collections.abc import Mapping
 
+import both_servers
 import databases
-import rivals
 import tables
 from databases import OUT, Stock
 from pairs import Patience
@@ -45,7 +45,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--keep", action="store_true", help="keep the databases for the next run")
     parser.add_argument("--drop-kept", action="store_true", help="drop them, and do nothing else")
-    rivals.add_arguments(parser)
+    both_servers.add_arguments(parser)
     given = parser.parse_args()
     given.only = given.only.split(",") if given.only else list(SCENARIOS)
     if unknown := [name for name in given.only if name not in SCENARIOS]:
@@ -89,7 +89,7 @@ def effort(given: argparse.Namespace) -> Effort:
 
 
 def measure(run: Run, only: list[str]) -> None:
-    """Run the scenarios named, in their order; raise :class:`rivals.WrongAnswer`."""
+    """Run the scenarios named, in their order; raise :class:`both_servers.WrongAnswer`."""
     for name, scenario in SCENARIOS.items():
         if name in only:
             started = time.perf_counter()
@@ -120,13 +120,13 @@ def main() -> int:
     if given.drop_kept:
         print(f"{databases.drop_kept(server)} databases dropped")
         return 0
-    venv = None if given.no_peer else rivals.peer_venv(given.peer_venv)
+    venv = None if given.no_peer else both_servers.peer_venv(given.peer_venv)
     with Stock(server, given.keep) as stock:
         run = Run(stock, venv, given.seed, given.sizes, effort(given))
         wrong = None
         try:
             measure(run, given.only)
-        except rivals.WrongAnswer as difference:
+        except both_servers.WrongAnswer as difference:
             wrong = difference
         conclude(run)
     if wrong is not None:

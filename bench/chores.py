@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 from uuid import UUID
 
 import orjson
-from rivals import PEER_LATEST, Reply, Request, Server, WrongAnswer
+from both_servers import PEER_LATEST, Reply, Request, Server, WrongAnswer
 from worlds.flat import FlatWorld
 from worlds.hardware import CUSTOM_TRAITS
 from worlds.rows import PROJECTS, USERS, uuid_of

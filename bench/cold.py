@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from both_servers import Server
 from pairs import timed
 from questions import Question
-from rivals import Server
 from targets import Finding, at_most
 
 TARGET = at_most(4)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rivals import Reply, Request
+from both_servers import Reply, Request
 from sqlalchemy import event
 from werkzeug.test import Client
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from answers import Expected
+from both_servers import Server
 from pairs import timed
 from questions import Question
-from rivals import Server
 from targets import Finding, Target, at_most
 
 #: From 10 000 hosts to 100 000, by limit.
@@ -51,8 +51,8 @@ def measure(
     """Yield the curve of each question; ``ours`` and ``peers`` are servers by size of cloud.
 
     The sizes are asked in turns, so that other work on the machine weighs on all alike. Raises
-    :class:`rivals.WrongAnswer` for sizes at which there is a peer to compare with. The questions
-    differ in their limit alone.
+    :class:`both_servers.WrongAnswer` for sizes at which there is a peer to compare with. The
+    questions differ in their limit alone.
     """
     expected = {
         size: Expected(f"growth at {size}", peer.get(questions[0].everything))

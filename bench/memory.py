@@ -7,8 +7,8 @@ from itertools import count
 from random import Random
 from urllib.parse import urlencode
 
+from both_servers import Server
 from questions import PLAIN
-from rivals import Server
 from targets import Finding, at_most
 from worlds.flat import FlatWorld
 from worlds.hardware import CUSTOM_TRAITS

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from answers import Expected
+from both_servers import Request, Server
 from counting import Counter
 from questions import Question
-from rivals import Request, Server
 from targets import Finding
 
 
@@ -80,7 +80,7 @@ class Result:
 def race(
     question: Question, ours: Server, peer: Server | None, patience: Patience, count: Counter
 ) -> Result:
-    """Return what was measured; raise :class:`rivals.WrongAnswer` with the difference."""
+    """Return what was measured; raise :class:`both_servers.WrongAnswer` with the difference."""
     print(f"  {question.name} ...", file=sys.stderr, flush=True)
     first_ms, body = timed(ours, question.path)
     expected = None

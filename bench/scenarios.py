@@ -6,12 +6,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import both_servers
 import cold
 import growth
 import memory
 import pairs
 import questions
-import rivals
 import tables
 import throughput
 from counting import counter
@@ -93,13 +93,13 @@ class Run:
     @contextmanager
     def servers(
         self, database: URL, workers: int = 1
-    ) -> Iterator[tuple[rivals.Server, rivals.Server | None]]:
+    ) -> Iterator[tuple[both_servers.Server, both_servers.Server | None]]:
         """Run ours and, unless it is left out, the peer on the database."""
         with ExitStack() as stack:
-            ours = stack.enter_context(rivals.ours(database, workers))
+            ours = stack.enter_context(both_servers.ours(database, workers))
             peer = None
             if self.venv is not None:
-                peer = stack.enter_context(rivals.peer(database, self.venv, workers))
+                peer = stack.enter_context(both_servers.peer(database, self.venv, workers))
             yield ours, peer
 
 
@@ -162,8 +162,8 @@ def _cold(run: Run) -> None:
     world = FlatWorld(run.sizes["cold"][0], run.seed)
     database = run.stock.holding(world)
 
-    def start() -> AbstractContextManager[rivals.Server]:
-        return rivals.ours(database)
+    def start() -> AbstractContextManager[both_servers.Server]:
+        return both_servers.ours(database)
 
     for question in questions.named(f"flat {world.size}", questions.flat(world)[:2]):
         result = cold.measure(question, start, run.effort.cold_starts)
@@ -173,13 +173,13 @@ def _cold(run: Run) -> None:
 def _growth(run: Run) -> None:
     worlds = {size: FlatWorld(size, run.seed) for size in sorted(run.sizes["growth"])}
     with ExitStack() as stack:
-        ours: dict[int, rivals.Server] = {}
-        peers: dict[int, rivals.Server] = {}
+        ours: dict[int, both_servers.Server] = {}
+        peers: dict[int, both_servers.Server] = {}
         for size, world in worlds.items():
             database = run.stock.holding(world)
-            ours[size] = stack.enter_context(rivals.ours(database))
+            ours[size] = stack.enter_context(both_servers.ours(database))
             if run.venv is not None and size <= run.effort.growth_peer_up_to:
-                peers[size] = stack.enter_context(rivals.peer(database, run.venv))
+                peers[size] = stack.enter_context(both_servers.peer(database, run.venv))
         asked = questions.flat(worlds[max(worlds)])[:2]
         curves = list(growth.measure(asked, ours, peers, run.effort.growth_rounds))
     run.curves += curves
@@ -189,7 +189,7 @@ def _growth(run: Run) -> None:
 
 def _memory(run: Run) -> None:
     world = FlatWorld(run.sizes["memory"][0], run.seed)
-    with rivals.ours(run.stock.holding(world)) as server:
+    with both_servers.ours(run.stock.holding(world)) as server:
         result = memory.measure(world, server, run.effort.memory_marks)
     run.find("memory", result.findings)
     run.show("Memory", tables.memory(result))

@@ -20,11 +20,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+import both_servers
 import orjson
-import rivals
 import tables
+from both_servers import Address, Request
 from databases import filled_database
-from rivals import Address, Request
 from targets import Finding, Target, at_most
 from worlds.flat import FlatWorld
 
@@ -143,18 +143,20 @@ def nova_handlers(hosts: Sequence[HostState], rounds: int) -> Handlers:
         raise RuntimeError(f"nova's handlers failed: {done.stderr.decode()[-2000:]}")
     shown = json.loads(done.stdout)
     if any(one["passed"] != len(hosts) for one in shown):
-        raise rivals.WrongAnswer(f"nova's filters let {shown[0]['passed']} of {len(hosts)} pass")
+        raise both_servers.WrongAnswer(
+            f"nova's filters let {shown[0]['passed']} of {len(hosts)} pass"
+        )
     return Handlers([one["filter_ms"] for one in shown], [one["weigh_ms"] for one in shown])
 
 
 def timed(address: Address, request: Request) -> float:
-    """Return the milliseconds that a request takes; raise :class:`rivals.WrongAnswer`."""
+    """Return the milliseconds that a request takes; raise :class:`both_servers.WrongAnswer`."""
     message = address.message(request)
     began = time.perf_counter()
     reply = address.answer(message)
     took = (time.perf_counter() - began) * 1000
     if reply.status != 200:
-        raise rivals.WrongAnswer(f"{request.path}: {reply.status} {reply.body[:500]!r}")
+        raise both_servers.WrongAnswer(f"{request.path}: {reply.status} {reply.body[:500]!r}")
     return took
 
 
@@ -201,7 +203,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--hosts", type=int, default=HOSTS)
     parser.add_argument("--rounds", type=int, default=15, help="of each request")
     parser.add_argument("--quick", action="store_true", help="1000 hosts, 3 rounds")
-    rivals.add_arguments(parser)
+    both_servers.add_arguments(parser)
     given = parser.parse_args()
     if given.quick:
         given.hosts, given.rounds = 1_000, 3
@@ -211,8 +213,8 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Run the race; return 1 where an answer was wrong."""
     given = arguments()
-    rivals.require(NOVA, "make peer installs nova and openstack-placement")
-    venv = rivals.peer_venv(given.peer_venv)
+    both_servers.require(NOVA, "make peer installs nova and openstack-placement")
+    venv = both_servers.peer_venv(given.peer_venv)
     # Hosts count as up for as long as any run lasts.
     world = FlatWorld(given.hosts, given.seed, utcnow() + timedelta(days=1))
     with filled_database(given, world) as url:
@@ -223,10 +225,10 @@ def main() -> int:
         hosts, query = found_hosts(database, settings)
         database.dispose()
         try:
-            with rivals.ours(url) as ours, rivals.peer(url, venv) as peer:
+            with both_servers.ours(url) as ours, both_servers.peer(url, venv) as peer:
                 times = race(ours.address._replace(prefix=""), peer.address, query, given.rounds)
             novas = nova_handlers(hosts, given.rounds)
-        except rivals.WrongAnswer as difference:
+        except both_servers.WrongAnswer as difference:
             print(f"WRONG ANSWER: {difference}")
             return 1
         shown = findings(our_handlers(hosts, settings, given.rounds), novas, times, len(hosts))

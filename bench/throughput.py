@@ -8,8 +8,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 from answers import Expected
+from both_servers import Address, Request, Server, WrongAnswer
 from questions import Question
-from rivals import Address, Request, Server, WrongAnswer
 from targets import Finding, Target
 
 WORKERS, CLIENTS = 2, 4

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
 
-import rivals
+import both_servers
 from chores import Chore, chores
 from counting import Answerer, answerer
 from databases import filled_database
@@ -66,14 +66,14 @@ class Result:
 
 def race(
     chore: Chore,
-    servers: tuple[rivals.Server, rivals.Server],
+    servers: tuple[both_servers.Server, both_servers.Server],
     rounds: int,
     clients: ProcessPoolExecutor,
     answer: Answerer,
 ) -> Result:
     """Give both the same work in turns, check all they say and what it came to; return the rates.
 
-    Raises :class:`rivals.WrongAnswer`. One round goes before that is not counted.
+    Raises :class:`both_servers.WrongAnswer`. One round goes before that is not counted.
     """
     measured = {server.name: Measured() for server in servers}
     for number in range(rounds + 1):
@@ -95,20 +95,22 @@ def race(
 
 
 def _send(
-    clients: ProcessPoolExecutor, address: rivals.Address, requests: Sequence[rivals.Request]
-) -> tuple[float, list[rivals.Reply]]:
+    clients: ProcessPoolExecutor,
+    address: both_servers.Address,
+    requests: Sequence[both_servers.Request],
+) -> tuple[float, list[both_servers.Reply]]:
     """Return the seconds from the first request to the last reply, and the replies."""
     parts = [requests[first::CLIENTS] for first in range(CLIENTS)]
     done = list(clients.map(_ask_all, [address] * CLIENTS, parts))
-    replies: list[rivals.Reply] = [rivals.Reply(0, b"")] * len(requests)
+    replies: list[both_servers.Reply] = [both_servers.Reply(0, b"")] * len(requests)
     for first, (_, _, answers) in enumerate(done):
         replies[first::CLIENTS] = answers
     return max(end for _, end, _ in done) - min(start for start, _, _ in done), replies
 
 
 def _ask_all(
-    address: rivals.Address, requests: Sequence[rivals.Request]
-) -> tuple[float, float, list[rivals.Reply]]:
+    address: both_servers.Address, requests: Sequence[both_servers.Request]
+) -> tuple[float, float, list[both_servers.Reply]]:
     """Return when it began and ended, and the replies: what a client process does.
 
     It begins with a new connection, so that no chance of the first ones gives one worker more to
@@ -126,7 +128,7 @@ def conditions(given: argparse.Namespace, url: str) -> Iterator[str]:
     release = metadata.version("placement_sched")
     yield f"    {shlex.join(['python', *sys.argv])}"
     yield ""
-    yield f"placement_sched {release} and {rivals.PEER[0]} on {version_of(url)}"
+    yield f"placement_sched {release} and {both_servers.PEER[0]} on {version_of(url)}"
     load = os.getloadavg()[0]
     yield (
         f"{given.hosts} hosts, {PROCESSES} workers each, {CLIENTS} clients, "
@@ -135,8 +137,8 @@ def conditions(given: argparse.Namespace, url: str) -> Iterator[str]:
 
 
 @contextmanager
-def as_many_as_promised(servers: Sequence[rivals.Server]) -> Iterator[None]:
-    """Let the servers work; raise :class:`rivals.WrongAnswer` unless two processes of each did."""
+def as_many_as_promised(servers: Sequence[both_servers.Server]) -> Iterator[None]:
+    """Let the servers work; raise ``WrongAnswer`` unless two processes of each did."""
     before = [server.cpu_by_process() for server in servers]
     yield
     for server, earlier in zip(servers, before, strict=True):
@@ -144,7 +146,9 @@ def as_many_as_promised(servers: Sequence[rivals.Server]) -> Iterator[None]:
         worked = [seconds - earlier.get(process, 0) for process, seconds in now.items()]
         busy = sum(one > max(worked) / 10 for one in worked)
         if busy != PROCESSES:
-            raise rivals.WrongAnswer(f"{server.name}: {busy} processes answered, not {PROCESSES}")
+            raise both_servers.WrongAnswer(
+                f"{server.name}: {busy} processes answered, not {PROCESSES}"
+            )
 
 
 def version_of(url: str) -> str:
@@ -184,7 +188,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--share", type=float, default=1.0, help="scales the number of requests")
     parser.add_argument("--quick", action="store_true", help="500 hosts, 2 rounds, a fifth")
     parser.add_argument("--only", default="", help="lines whose names have this in them")
-    rivals.add_arguments(parser)
+    both_servers.add_arguments(parser)
     given = parser.parse_args()
     if given.quick:
         given.hosts, given.rounds, given.share = 500, 2, 0.2
@@ -194,14 +198,14 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Run the race; return 1 where an answer was wrong."""
     given = arguments()
-    venv = rivals.peer_venv(given.peer_venv)
+    venv = both_servers.peer_venv(given.peer_venv)
     world = FlatWorld(given.hosts, given.seed)
     with filled_database(given, world) as database:
         url = database.render_as_string(hide_password=False)
         with (
             ProcessPoolExecutor(CLIENTS, multiprocessing.get_context("spawn")) as clients,
-            rivals.ours(database, PROCESSES) as ours,
-            rivals.peer(database, venv, PROCESSES) as peer,
+            both_servers.ours(database, PROCESSES) as ours,
+            both_servers.peer(database, venv, PROCESSES) as peer,
             answerer(url) as answer,
         ):
             results = []
@@ -211,7 +215,7 @@ def main() -> int:
                         if given.only in chore.name:
                             print(f"  {chore.name} ...", file=sys.stderr, flush=True)
                             results.append(race(chore, (ours, peer), given.rounds, clients, answer))
-            except rivals.WrongAnswer as difference:
+            except both_servers.WrongAnswer as difference:
                 print(f"WRONG ANSWER: {difference}")
                 return 1
         shown = [*conditions(given, url), "", *table(results)]

@@ -78,7 +78,7 @@ class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware 
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Raise :class:`ConfigurationError` where ``[keystone_authtoken]`` is not enough to go by."""
+    """Raise :class:`ConfigurationError` where ``[keystone_authtoken]`` is incomplete."""
     loading.register_auth_conf_options(conf, _GROUP)
     if conf[_GROUP].auth_type is not None:
         check_installed(_GROUP, conf[_GROUP].auth_type)

@@ -147,7 +147,7 @@ def root_constraints_of(
 
 @lru_cache(maxsize=1024)  # flavors repeat, and building this expression costs more than sending it
 def room_for(name: str, class_id: int, amount: int, sums: UsageSums | None) -> Constraint:
-    """Return that a provider has room for so much of a class; ``sums`` may have its usage."""
+    """Return the condition that a provider has an amount free; ``sums`` may have its usage."""
     owned = tables.inventories.alias()
     used = None if sums is None else sums.columns[class_id]
     room = sa.exists().where(

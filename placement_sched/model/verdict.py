@@ -1,4 +1,4 @@
-"""A no: this host, or this request, is refused, and here is why.
+"""Why a host or a request was rejected.
 
 Three kinds of failure stay apart (design.md §3). A rejection is this value. A conflict is
 :class:`~placement_sched.errors.ConcurrentUpdate`. A bug in a plugin is

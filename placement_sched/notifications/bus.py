@@ -30,9 +30,9 @@ LOG = log.getLogger(__name__)
 
 #: The entry points among which ``driver`` names some.
 _DRIVERS = "oslo.messaging.notify.drivers"
-#: How many events wait for a bus that does not take them. Those that come then are lost.
+#: How many events are queued for a bus that does not accept them. Further ones are dropped.
 WAITING = 1000
-#: Seconds for which who ends waits for the bus to take what is left.
+#: Seconds to wait at shutdown for the bus to accept what is left.
 GRACE = 5.0
 
 

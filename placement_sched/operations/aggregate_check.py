@@ -1,7 +1,7 @@
 """Finds what is wrong with aggregates that are reserved by traits, before requests run into it.
 
-Metadata ``trait:X=required`` keep out who does not require X. To let in who does, X must be a
-trait, be on the providers of the aggregate's hosts and on no others that hosts are served by, be
+Metadata ``trait:X=required`` exclude requests that do not require X. To admit those that do, X must
+be a trait, be on the providers of the aggregate's hosts and on no others that serve hosts, be
 required by a flavor or an image, and the provider aggregate must have the hosts that the host
 aggregate has.
 """
@@ -206,7 +206,7 @@ class _World:
         return sorted(host_of.get(uuid) or self.providers[uuid].name for uuid in providers)
 
     def outside(self, trait: str) -> set[str]:
-        """Return those who have a trait and whom no aggregate reserves, nor their trees."""
+        """Return the providers that have the trait and are in no aggregate reserved by it."""
         return {
             uuid
             for uuid in self.carriers[trait]

@@ -112,7 +112,7 @@ class RemotePlacement:
         return TraitRecord(left, outlived)
 
     def settle(self, outlived: Collection[ProviderTrait]) -> None:
-        """Take out of the record what its providers are gone of; note how the others are now."""
+        """Remove deleted providers from the record; update the others."""
         if self._record is not None:
             self._record.forget(outlived)
             self._record.see(self._seen)

@@ -45,7 +45,7 @@ LOG = log.getLogger(__name__)
 T = TypeVar("T")
 
 #: How often a request starts again because others took what it chose, before it gives up. Each
-#: new start sees what the others left, so only as many starts are lost as there are rivals.
+#: new start sees what the others left, so there are at most as many as concurrent requests.
 MAX_STARTS = 100
 #: How many bytes of JSON a funnel may take that is kept.
 MOST_BYTES = 65_536
@@ -172,8 +172,8 @@ class Claims:
     def _claim(self, connection: Connection, run: Run, decision: Decision, now: datetime) -> None:
         """Allocate the best selection of each instance, and record instances and decision with it.
 
-        Every consumer must be new, so that a rival with the same instance uuids cannot be
-        overwritten.
+        Every consumer must be new, so that a concurrent request with the same instance uuids
+        cannot be overwritten.
         """
         spec, asked = run.request.spec, decision.request
         project, user = self.settings.unknown_owner
@@ -212,7 +212,7 @@ class Claims:
         try:
             allocations.replace(connection, claims, now)
         except errors.Invalid as gone:
-            # What the search had found is there no more: a rival too, if one that takes hosts away.
+            # What the search had found is gone: a concurrent change too, one that removes hosts.
             raise ConcurrentUpdate(gone.detail) from gone
         _join_group(connection, spec)
         instances.record(connection, recorded, now)
@@ -223,7 +223,7 @@ def _join_group(connection: Connection, spec: RequestSpec) -> None:
     """Lock the stored group that the instances are to be in, if there is one.
 
     Of a strict policy the members must be those, on those hosts, that the choice was made by:
-    else a rival with members of the same group could break with us what each of us found kept.
+    else two concurrent requests of one group could break together what each found kept.
     """
     group = spec.instance_group
     if group is None or group.uuid is None:

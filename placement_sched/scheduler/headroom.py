@@ -2,7 +2,7 @@
 
 Each candidate fits one instance. A second instance on the same host must fit beside the first;
 the claim would find out, but an answer without a claim has to know as well. Only what instances
-took is accounted for: who none of them touched has all that it was found for.
+took is accounted for: providers that none of them used keep all their capacity.
 """
 
 import sys

@@ -87,7 +87,7 @@ def path_of(kind: type) -> str:
 
 
 def overrides(plugin: object, base: type, names: Iterable[str]) -> bool:
-    """Return whether a plugin's class has its own way of any of these methods of its base."""
+    """Return whether a plugin's class overrides any of these methods of its base."""
     kind = type(plugin)
     return any(getattr(kind, name, None) is not getattr(base, name, None) for name in names)
 

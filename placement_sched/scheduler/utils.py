@@ -31,7 +31,7 @@ def parse_options(
 ) -> list[tuple[str, Any]]:
     """Return name and value of each item like ``cpu.percent=1.0``, as ``weight_setting`` has them.
 
-    An item that is none is logged, ``name`` being the option that it is of, and left out.
+    An invalid item is logged, ``name`` being the option that it is of, and left out.
     """
     pairs: list[tuple[str, Any]] = []
     for item in opts:

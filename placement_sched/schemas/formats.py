@@ -46,7 +46,7 @@ class DocumentError(Exception):
 
 @contextmanager
 def located(*keys: str | int) -> Iterator[None]:
-    """Let an error within be one at the value that these keys lead to."""
+    """Prefix the path of errors raised in the block with these keys."""
     try:
         yield
     except DocumentError as error:

@@ -1,4 +1,4 @@
-"""How much of everything a database holds, and what in it is not as it should be."""
+"""Row counts by kind, and counts of inconsistent rows."""
 
 from dataclasses import dataclass
 from typing import Any

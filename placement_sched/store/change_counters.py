@@ -38,7 +38,7 @@ def bump(connection: Connection, subject: str) -> None:
 def hold(connection: Connection, subject: str) -> int:
     """Return the version of a subject and keep it from being bumped until the transaction ends.
 
-    For who derives something from the subject and must not miss a change that is under way.
+    For code that derives something from the subject and must not miss a change that is under way.
     Several may hold at once.
     """
     query = select(_COLUMNS.version).where(_COLUMNS.subject == subject).with_for_update(read=True)

@@ -97,7 +97,7 @@ def faulty(sqlite_settings):
 def test_a_request_wrong_in_every_way_meets_the_errors_in_the_order_documented(faulty):
     #: What is mended, and the step, status and words that are met next.
     mended = [
-        ({}, 1, 411, "without the header Content-Length"),
+        ({}, 1, 411, "header Content-Length is required"),
         ({"HTTP_TRANSFER_ENCODING": "", "CONTENT_LENGTH": str(MOST)}, 1, 400, "ended before"),
         # A body cannot be incomplete, above the limit and of a wrong length all at once.
         ({"CONTENT_LENGTH": "many", "body": b"x" * (MOST + 1)}, 2, 401, "No X-Auth-Token"),

@@ -5,7 +5,7 @@ from copy import deepcopy
 import orjson
 import pytest
 from answers import Expected
-from rivals import PEER_LATEST, WrongAnswer
+from both_servers import PEER_LATEST, WrongAnswer
 
 from tests import versions
 

@@ -158,7 +158,7 @@ def test_a_worker_that_replaces_another_goes_by_what_could_be_used_last(serve, c
     rewrite(config, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
     assert wait_until(lambda: first_choices(server) == {"cn2"})
     # What starts workers looks at the files too.
-    assert wait_until(lambda: "changed, and in effect" in server.log.read_text())
+    assert wait_until(lambda: "changes applied" in server.log.read_text())
     time.sleep(OLD)
     rewrite(config, "[filter_scheduler]\nram_weight_multiplier = much\n")
     assert wait_until(lambda: KEPT in server.log.read_text())

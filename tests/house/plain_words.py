@@ -24,26 +24,34 @@ PLACES = (
     "CONTRIBUTING.md",
     "Makefile",
 )
+#: Where names of files are read, beside those of the files that are read themselves.
+NAMED = (*PLACES, "tests")
 SUFFIXES = {".py", ".rst", ".md", ".yaml", ".svg", ""}
 
 #: What stands, as a regular expression, and what to write.
 PLAIN = {
     r"told|tells?|telling": "report, show, say, list, name, notify; given, reported, shown",
-    r"heed(?:s|ed|ing)?": "use, honour, consider; 'unheeded' is 'ignored'",
+    r"(?:un)?heed(?:s|ed|ing)?": "use, honour, consider; 'unheeded' is 'ignored'",
     r"anew": "again",
     r"spoil(?:s|t)?": "invalid, broken",
     r"strangers?": "third-party, external",
     r"nobody|somebody": "no host, no client, another request: name the thing",
     r"who(?:so)?ever": "a client that, an operator who",
-    r"dear": "expensive",
+    r"dear(?:er|est)?": "expensive",
     r"by lot": "at random",
     r"hindrances?": "blocker",
     r"helpings?": "batch",
-    r"sie(?:ve|ves)|sift(?:s|ed)?": "filter, constraint",
+    r"sie(?:ve|ves)|sift(?:s|ed|ing)?": "filter, constraint",
     r"harvests?|groves?|basket": "name what is collected",
     r"roomy": "with room",
     r"loosening": "relaxed query",
     r"parted by": "separated by",
+    r"rivals?": "a concurrent request, another writer",
+    r"(?:for|only) who": "for clients that, only those that",
+    r"(?-i:Who) (?:asks|wants|needs|may not)": "a client that, an operator who",
+    r"(?<!there )is (?-i:none)(?! of)": "is invalid, is not a, means none",
+    r"(?:is|are|was|were) not taken(?! (?:over|for))": "is not allowed, is rejected",
+    r"takes? note": "record, read",
     r"(?<!there )(?:is|are|was|were|be) no(?! (?:longer|more|matter|fewer|less))": "is not a",
     r"behind(?! (?:(?:a|the|an|another|one|its|several) )?"
     r"(?:reverse |HTTP |HTTPS |TLS )?(?:prox|load|HAProxy|nginx|Apache|NAT|firewall))": "after",
@@ -76,9 +84,23 @@ def texts(places: Iterable[str] = PLACES) -> Iterator[Path]:
                 yield one
 
 
+def names() -> Iterator[Path]:
+    """Yield the paths in the project of the files whose names are read."""
+    for place in NAMED:
+        path = ROOT / place
+        for one in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            relative = one.relative_to(ROOT)
+            if one.is_file() and not {"build", "out", "__pycache__"} & set(relative.parts):
+                yield relative
+
+
 def main() -> int:
     """Print each word with its place; return 1 where there is any."""
     count = 0
+    for name in names():
+        for _, word, plain in found_in(str(name).replace("-", " ")):
+            print(f"{name}: {word!r} in the name: write {plain}")
+            count += 1
     for path in texts():
         for number, word, plain in found_in(path.read_text(encoding="utf-8")):
             print(f"{path.relative_to(ROOT)}:{number}: {word!r}: write {plain}")

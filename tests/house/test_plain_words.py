@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.house.plain_words import PLACES, PLAIN, QUOTED, ROOT, found_in, texts
+from tests.house.plain_words import PLACES, PLAIN, QUOTED, ROOT, found_in, names, texts
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,11 @@ from tests.house.plain_words import PLACES, PLAIN, QUOTED, ROOT, found_in, texts
         ("there is no such host, and it is no longer there", []),
         ("begin behind the marker", ["behind"]),
         ("workers behind a reverse proxy", []),
+        ("provider_unheeded, sifting, dearer", ["unheeded", "sifting", "dearer"]),
+        ("Who wants that: only who may, for who asks", ["Who wants", "only who", "for who"]),
+        ("those who want it, which is none of these, where there is none", []),
+        ("a text that is none is not taken, and not taken for one", ["is none", "is not taken"]),
+        ("it takes note of rivals", ["takes note", "rivals"]),
         ("an intelligible retold story of dearth", []),
         (f"the code {next(iter(QUOTED))}", []),
     ],
@@ -34,3 +39,8 @@ def test_messages_guide_reference_and_notes_are_all_read():
         place for place in PLACES if not any(path.is_relative_to(ROOT / place) for path in read)
     ] == []
     assert {".py", ".rst", ".md", ".yaml"} <= {path.suffix for path in read}
+
+
+def test_names_of_tests_and_of_notes_are_read():
+    folders = {name.parts[0] for name in names()}
+    assert {"tests", "releasenotes", "placement_sched"} <= folders

@@ -16,7 +16,7 @@ from placement_sched.settings import Settings
 from placement_sched.settings.conf import CONF, new_conf, read_files
 from tests.scheduler.states import NOW, a_host, a_spec, aggregates, settings_with
 
-ACME = "tests.scheduler.strangers"
+ACME = "tests.scheduler.third_party"
 
 
 def filter_settings(**options):

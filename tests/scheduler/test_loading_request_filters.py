@@ -14,7 +14,7 @@ from tests.placing import spec
 from tests.scheduler.explained import explained, put_hosts
 from tests.scheduler.states import settings_with
 
-ACME = "tests.scheduler.strangers"
+ACME = "tests.scheduler.third_party"
 OURS = "placement_sched.scheduler.request_filters"
 ALL = f"{OURS}.all_request_filters"
 SHIPPED = [kind.name for kind in all_request_filters()]

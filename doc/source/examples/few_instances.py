@@ -19,7 +19,7 @@ class FewInstancesWeigher(BaseHostWeigher):
             cfg.FloatOpt(
                 "few_instances_weight_multiplier",
                 default=1.0,
-                help="How much few instances count; negative prefers hosts with many.",
+                help="Multiplier of FewInstances; negative prefers hosts with many.",
             ),
         ),
     )

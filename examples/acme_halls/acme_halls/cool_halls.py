@@ -22,7 +22,7 @@ class CoolHallsWeigher(BaseHostWeigher):
             cfg.FloatOpt(
                 "cool_halls_weight_multiplier",
                 default=1.0,
-                help="How much a cool hall counts; negative prefers warm ones.",
+                help="Multiplier of this weigher; negative prefers warm halls.",
             ),
         ),
         (

@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
             clock=utcnow,
             no_owner=settings.unknown_owner,
             provider_uuid=uuid,
-            # Who asks for one provider asks for what is held there.
+            # For one provider the question is what is held there.
             policies=policies_for(settings) if uuid is None else None,
             judge=known_instances.judge_all_recorded
             if arguments.instances_are_all_recorded

@@ -53,7 +53,7 @@ class SyncProblem:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What became of asked changes, by provider uuid.
+    """The result of each requested change, by provider uuid.
 
     ``done`` were changed; ``missing`` do not exist (any more); ``failed`` could not be
     changed, for a reason. Of the others nothing was to change any more.

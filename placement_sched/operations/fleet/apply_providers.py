@@ -39,7 +39,7 @@ class EntryError(Exception):
 
 @contextmanager
 def errors_at(what: str, *keys: str | int) -> Iterator[None]:
-    """Let a refusal within be one of ``what`` at the entry at these keys.
+    """Re-raise an error of the block as an :class:`EntryError` of the entry at these keys.
 
     A concurrent update is not the fault of an entry, and is raised as it is.
     """

@@ -1,8 +1,8 @@
 """Adds the traits that aggregate metadata require to the providers of the aggregates' hosts.
 
-``trait:X=required`` on an aggregate keeps out who does not require X (request filter
-``forbidden_aggregates``); who requires it gets in only where a provider has the trait. nova puts it
-nowhere: the spec leaves it to operators, or to a utility tool, which this is.
+``trait:X=required`` on an aggregate excludes requests that do not require X (request filter
+``forbidden_aggregates``); those that do fit only where a provider has the trait. nova does not add
+it: the spec leaves that to operators, or to a utility tool, which this is.
 
 It records the traits that it adds and removes them when no aggregate requires them. Other traits
 it never removes; nor those that were added to a provider that was recreated.

@@ -57,7 +57,7 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def check(self, spec_obj: RequestSpec) -> None:
-        """Raise :class:`Invalid` for an address or prefix that is none."""
+        """Raise :class:`Invalid` for an invalid address or prefix."""
         _asked(spec_obj)
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:

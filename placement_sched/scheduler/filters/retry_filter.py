@@ -4,10 +4,10 @@ from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal
 
 
 class RetryFilter(BaseHostFilter):
-    """Refuses hosts on which this request was tried before.
+    """Rejects hosts on which this request was tried before.
 
-    Who asks again names them in ``retry`` of the request spec, each a host and a node. As it was
-    until nova 21 (Ussuri); since then alternates take its place.
+    A client that tries again names them in ``retry`` of the request spec, each a host and a node.
+    As it was until nova 21 (Ussuri); since then alternates take its place.
     """
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:

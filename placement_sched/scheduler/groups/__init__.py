@@ -54,7 +54,7 @@ def aggregate_terms(member_of: Iterable[Iterable[str]], forbidden: Iterable[str]
 
 
 def _uuid(text: str) -> str:
-    """Return a UUID in its usual form; raises :class:`ValueError` where it is none."""
+    """Return a UUID in its usual form; raises :class:`ValueError` for other text."""
     found = read_uuid(text)
     if found is None:
         raise ValueError(f"{text!r} is not a uuid")
@@ -286,7 +286,7 @@ def _add_cpus(plain: Group, hardware: RequestedHardware) -> None:
 def _add_requested(groups: Groups, one: RequestedGroup, path: str) -> None:
     """Add what a port, an accelerator or a PCI device asks for, as a group under its id.
 
-    Raises :class:`Invalid` where it asks for nothing, and where the id is none or taken.
+    Raises :class:`Invalid` where it requests nothing, and where the id is invalid or in use.
     """
 
     def place(part: str) -> str:

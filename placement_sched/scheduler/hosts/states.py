@@ -2,7 +2,7 @@
 
 Hosts may have tens of thousands of instances, and most requests ask for none: nothing is read for
 them. What a request names itself (members of its server group, those of ``same_host``) is read
-alone; only who wants to know all that is on a host has all of them read, for every host at once.
+alone; all are read, for every host at once, only for plugins that need all.
 """
 
 from collections import defaultdict

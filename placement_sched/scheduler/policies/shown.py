@@ -68,7 +68,7 @@ def _options(policy: SchedulingPolicy, default: SchedulingPolicy) -> Iterator[tu
             place = overridden.get(key)
             origin = _origin(default, group, name) if place is None else Origin(POLICY, place)
             value = getattr(getattr(policy.settings, group), name)
-            hidden = option.secret and value is not None  # that a secret is unset is none
+            hidden = option.secret and value is not None  # an unset one may be seen
             shown = _MASK if hidden else _plain(value)
             yield key, {"value": shown, "source": origin.source, "place": origin.place}
 

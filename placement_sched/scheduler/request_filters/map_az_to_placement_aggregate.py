@@ -27,7 +27,7 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         """Return the request confined to the zone, or None where it asks for none."""
         if not spec.availability_zone:
             return None
-        wanted = zones(spec.availability_zone)  # of commas alone it is none
+        wanted = zones(spec.availability_zone)  # empty for commas alone
         zoned = [agg for agg in world.host_aggregates() if zones(agg.availability_zone)]
         inside = [agg for agg in zoned if wanted & zones(agg.availability_zone)]
         if self.settings.DEFAULT.default_availability_zone in wanted:

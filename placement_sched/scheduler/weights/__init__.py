@@ -73,7 +73,7 @@ class BaseHostWeigher(SchedulerPlugin):
     by_host: bool = False
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Let what a class says of its way of weighing hold for that way only."""
+        """Reset inherited declarations where a class weighs differently."""
         own = vars(cls)
         if option := own.get("weight_option"):
             option.help = option.help or cls.weight_help

@@ -24,8 +24,8 @@ PLACEMENT = described(
     ),
     "From which trees candidates are taken first when a limit cuts them.",
     cfg.IntOpt("allocation_conflict_retry_count", default=10, min=0),
-    "How often a write, of allocations or anything else, that met a deadlock or a rival is tried "
-    "again, with jitter, before it is answered with 409 or 503.",
+    "How often a write, of allocations or anything else, is retried, with jitter, after a deadlock "
+    "or a concurrent update, before it is answered with 409 or 503.",
     cfg.IntOpt("allocation_candidates_budget", default=5_000_000, min=0, mutable=True),
     "How much work one request for candidates may make where groups, trees and sharing providers "
     "are combined: a step for each provider tried for a group (more where it completes many rules "

@@ -127,7 +127,7 @@ def write(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -
     ``updated_at`` change. The number of statements does not depend on how many nodes there are.
 
     Raises :class:`Duplicate` where host and hypervisor_hostname are another node's, and
-    :class:`ConcurrentUpdate` where a rival reported one of these nodes first just now.
+    :class:`ConcurrentUpdate` where another request reported one of these nodes first.
     """
     rows = {node.uuid: _row_of(node) for node in nodes}
     locked = _NODES.order_by(_COLUMNS.id).with_for_update()

@@ -126,7 +126,7 @@ def _row_of(instance: Instance, now: datetime) -> dict[str, Any]:
 
 
 def _id(*candidates: str | int | None) -> str | None:
-    """Return the first of the ids that is there; one too long to be any is none."""
+    """Return the first of the ids that is there; one that is too long counts as None."""
     found = next((str(each) for each in candidates if each is not None), None)
     return found if found is not None and len(found) <= _LONGEST_ID else None
 

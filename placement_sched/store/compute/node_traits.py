@@ -60,7 +60,7 @@ _LOOK = select(_ALL_HAVE.label("all_have"), _FINGERPRINT.subquery())
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What an answer follows from: while it stays, so does the answer.
+    """The state that an answer depends on; the answer is valid while it is unchanged.
 
     Version of the enabled nodes, number of providers that carry the trait, and a sum over their
     ids. Two sets of as many ids have the same sum by one salt in some thousand million, so a

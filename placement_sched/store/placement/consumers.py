@@ -209,8 +209,8 @@ def create(
 ) -> dict[str, Record]:
     """Create the consumers of these uuids that are not there, and return all of them locked.
 
-    One that a rival made meanwhile is returned with the generation that the rival gave it. Raises
-    :class:`ConcurrentUpdate` where rivals make and remove one faster than it can be locked.
+    One that another request made meanwhile is returned with the generation that it has now. Raises
+    :class:`ConcurrentUpdate` where others make and remove one faster than it can be locked.
     """
     found: dict[str, Record] = {}
 

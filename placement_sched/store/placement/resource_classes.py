@@ -17,7 +17,7 @@ from placement_sched.model.retrying import retrying
 #: on one database leave each other's numbers alone.
 FIRST_CUSTOM_ID = 10000
 
-#: How often another number is tried where rivals without our lock take the next one.
+#: How often another number is tried where writers without our lock take the next one.
 _NUMBERS_TRIED = 10
 
 #: Standard classes are numbered by their position, in every database and for good, and every

@@ -7,8 +7,8 @@ from tests.differential.exchange import Request
 from tests.differential.generate import claims, nouns
 from tests.differential.generate.candidates import candidates
 from tests.differential.generate.dice import Dice
+from tests.differential.generate.invalid import make_invalid
 from tests.differential.generate.scene import scene
-from tests.differential.generate.spoil import spoil
 
 #: How often each kind of request comes, of a hundred.
 _SHARES: dict[Callable[[Dice], Request], int] = {
@@ -26,7 +26,7 @@ _SHARES: dict[Callable[[Dice], Request], int] = {
     claims.delete: 3,
     claims.reshape: 5,
 }
-_SPOILED = 0.12
+_INVALID = 0.12
 
 
 def sequence(random: Random) -> Iterator[Request]:
@@ -37,4 +37,4 @@ def sequence(random: Random) -> Iterator[Request]:
     while True:
         (kind,) = random.choices(kinds, weights)
         request = kind(dice)
-        yield spoil(dice, request) if dice.chance(_SPOILED) else request
+        yield make_invalid(dice, request) if dice.chance(_INVALID) else request

@@ -41,5 +41,5 @@ def _satisfied(value: str | None, wanted: str) -> bool:
         return False
     try:
         return any_matches([part.strip() for part in value.split(",")], wanted)
-    except ValueError:  # a value that the operator cannot compare is none that was asked for
+    except ValueError:  # a value that the operator cannot compare does not match
         return False

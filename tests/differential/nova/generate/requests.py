@@ -7,7 +7,7 @@ from tests.differential.generate.dice import Dice
 from tests.differential.nova.generate import amounts, cpus, devices, guests, images, places
 from tests.differential.nova.generate.cloud import Cloud
 from tests.differential.nova.generate.draft import PROJECTS, Draft, Subject
-from tests.differential.nova.generate.spoil import spoil
+from tests.differential.nova.generate.invalid import make_invalid
 
 #: How often each subject comes up, in parts of all.
 _SUBJECTS: dict[Subject, int] = {
@@ -103,7 +103,7 @@ def request(dice: Dice, cloud: Cloud) -> Asked:
     for name in dice.some(tuple(_SWITCHES), 0, 4):
         draft.options.setdefault(name, dice.one(_SWITCHES[name]))
     if dice.chance(0.05):
-        spoil(dice, draft)
+        make_invalid(dice, draft)
     return Asked(cloud, _spec(dice, draft), draft.options)
 
 

@@ -34,7 +34,7 @@ _ODD_KEYS = {
 }
 
 
-def spoil(dice: Dice, draft: Draft) -> None:
+def make_invalid(dice: Dice, draft: Draft) -> None:
     """Change the value of an extra spec or of a property, or add a key that is odd."""
     if dice.chance(0.3):
         key = dice.one(sorted(_ODD_KEYS))

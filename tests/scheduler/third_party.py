@@ -1,4 +1,4 @@
-"""Plugins as strangers write them: nova's, with the import lines changed and nothing else."""
+"""Third-party plugins: written for nova, with the import lines changed and nothing else."""
 
 from oslo_config import cfg
 from oslo_log import log as logging

@@ -9,7 +9,7 @@ from tests.differential.generate.dice import ODD_VALUES, Dice
 from tests.versions import NEXT
 
 
-def spoil(dice: Dice, request: Request) -> Request:
+def make_invalid(dice: Dice, request: Request) -> Request:
     """Return the request with one thing about it changed."""
     ways = [_headers, _caller, _method, _target, _version]
     if request.document is not ...:
