@@ -81,13 +81,13 @@ def test_plugins_page_leads_to_the_request_filters(built):
     assert 'href="request_filters.html"' in (built / "plugins.html").read_text()
 
 
-def test_questions_and_refusals_of_the_page_are_those_of_the_code(built):
+def test_queries_and_refusals_of_the_page_are_those_of_the_code(built):
     page = built / "request_filters.html"
-    asked = section(page, "hardware-that-is-asked-of-placement")
+    asked = section(page, "requested-hardware")
     assert "hw:tpm_version=2.0 hw:tpm_model=tpm-crb required=COMPUTE_SECURITY_TPM_2_0," in asked
     assert "PCPU:2,VCPU:2" in asked
     assert "400" not in asked
-    refused = section(page, "what-contradicts-itself")
+    refused = section(page, "contradictory-requests")
     assert refused.count("400: ") == 5
     ignored = section(page, "what-is-ignored")
     assert (ignored.count("ignored: "), ignored.count("400: ")) == (4, 0)

@@ -1,7 +1,7 @@
-"""``asks``: what placement is asked for flavors and images, as the code asks it now.
+"""``asks``: the allocation candidates query of flavors and images, as the code makes it now.
 
 Each line has extra specs as ``key=value`` and, after ``|``, image properties. The parameters shown
-are those that differ from the question of a flavor without extra specs.
+are those that differ from the query of a flavor without extra specs.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ FLAVOR = {"name": "m1.medium", "vcpus": 4, "memory_mb": 4096, "root_gb": 40}
 
 
 class Asks(Generated):
-    """A table of extra specs, image properties and the question that they make."""
+    """A table of extra specs, image properties and the query that they make."""
 
     has_content = True
     content: StringList
@@ -33,7 +33,7 @@ class Asks(Generated):
         settings = read_settings((), new_conf())
         plain = set(parameters(made("", settings)))
         rows = (self._row(line, plain, settings) for line in self.content if line.strip())
-        yield from table(("Extra specs", "Image properties", "The question has"), rows)
+        yield from table(("Extra specs", "Image properties", "Query"), rows)
 
     def _row(
         self, line: str, plain: set[tuple[str, str]], settings: Settings
@@ -68,12 +68,12 @@ def spec_of(line: str) -> RequestSpec:
 
 
 def made(line: str, settings: Settings) -> RequestQuestion:
-    """Return the question for a flavor and an image as a line describes them."""
+    """Return the query for a flavor and an image as a line describes them."""
     return question_from(spec_of(line), settings, Confinement())
 
 
 def parameters(question: RequestQuestion) -> list[tuple[str, str]]:
-    """Return the parameters of a question."""
+    """Return the parameters of a query."""
     return parse_qsl(question.query.querystring())
 
 
