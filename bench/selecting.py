@@ -36,7 +36,7 @@ from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.hosts.caches import Memory
 from placement_sched.scheduler.hosts.states import CloudView, host_states
 from placement_sched.scheduler.loading import plugins_for, read_settings
-from placement_sched.scheduler.pipeline import evaluate
+from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.requests.reading import SchedulingRequest
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.settings import Settings
@@ -100,8 +100,11 @@ def found_hosts(database: Database, settings: Settings) -> tuple[list[HostState]
     """Return the hosts that the candidates search finds for our request, and its query."""
     spec, memory = request_spec_from(SPEC), Memory()
     request = SchedulingRequest(spec=spec, settings=settings, plugins=plugins_for(settings))
-    with database.read() as connection:
-        searches = evaluate(connection, request, memory, Random(1)).searches
+    scheduler = Scheduler(
+        database=database, settings=settings, clock=utcnow, random=Random(1), memory=memory
+    )
+    with scheduler.evaluated(request) as (connection, run):
+        searches = run.searches
         hosts = host_states(CloudView(connection, memory), searches.found, spec)
     if searches.query is None:
         raise RuntimeError("nothing was asked of the candidates search")

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.client import HTTPException
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
@@ -19,6 +20,7 @@ from placement_sched.errors import Error, Invalid, NoValidHost, Unavailable
 from placement_sched.model.document import Json
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.policies.shown import all_shown, one_shown
 from placement_sched.store.compute import host_aggregates
 
 #: The longest that an answer may be waited for, in seconds: a day.
@@ -37,8 +39,8 @@ class DirectScheduler:
         self._scheduler = scheduler
         #: The database asked, without its password.
         self.place = shown(scheduler.database)
-        self.policies = scheduler.policies
-        self.policy = scheduler.policy
+        self.policies = partial(all_shown, scheduler)
+        self.policy = partial(one_shown, scheduler)
 
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid."""

@@ -5,27 +5,26 @@
     ask       the allocation candidates search answers                  candidates/
     look      make the host states of the candidates                    hosts/
     choose    host filters, weighers, the best host of each instance    choose.py
-    claim     allocate, and start again where others were faster        claims.py
+    claim     allocate, and start again where others were faster; an    claims.py
+              equal request that holds its claim has its answer again
     record    keep the decision                                         claims.py
     notify    say on the message bus that it began, and how it ended    notifications/
 
 :meth:`Scheduler.select_destinations` does all of it, :meth:`Scheduler.explain` all but the last
-three.
+three; what comes between reading and claiming is :meth:`Scheduler.evaluated` for both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Any
 
-from oslo_log import log
-
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Document, Json
-from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.results.decision import NO_CLAIM, SELECT
 from placement_sched.model.results.stages import View
@@ -39,14 +38,10 @@ from placement_sched.scheduler.hosts.caches import Memory
 from placement_sched.scheduler.hosts.states import CloudView, look
 from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.narrowing import check_request, narrow
-from placement_sched.scheduler.policies.registry import Policies, policies_for
-from placement_sched.scheduler.policies.shown import all_shown, one_shown
 from placement_sched.scheduler.question import ask
 from placement_sched.scheduler.requests.networks import NetworkDirectory
 from placement_sched.scheduler.requests.reading import RequestReader, SchedulingRequest
 from placement_sched.settings.view import Settings
-
-LOG = log.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -69,8 +64,9 @@ class Scheduler:
     claims: Claims = field(init=False)
 
     def __post_init__(self) -> None:
-        self.live = LiveSettings(self.settings, self.clock, in_use=self._policies_in_use)
         aggregates, kept_nodes = self.memory.aggregates, self.memory.kept_nodes
+        in_use = partial(aggregates.policies_in_use, self.database)
+        self.live = LiveSettings(self.settings, self.clock, in_use=in_use)
         self.reader = RequestReader(self.database, self.live, self.clock, aggregates, self.neutron)
         self.claims = Claims(self.database, self.settings, self.clock, kept_nodes)
 
@@ -112,18 +108,39 @@ class Scheduler:
             request = self.reader.read_again(request)
             if claiming and (answer := self.claims.answered(request.spec, request.document)):
                 return answer
-        with self.database.read() as connection:
-            run = evaluate(connection, request, self.memory, self.random)
-            self.database.tally.candidates = len(run.searches.found.requests)
+        with self.evaluated(request) as (connection, run):
             funnel = funnel_of(run, None if run.selections else connection)
         decision = decided(run, funnel, SELECT if claiming else NO_CLAIM, ids)
         if claiming and run.selections and not request.spec.is_rebuild:
-            self.claims.claim(run, decision)
+            self.claims.claim(run, decision)  # and record
         else:
             self.claims.record(decision)
         if not run.selections:
             raise no_valid_host(funnel, decision)
         return dict(decision.answer)
+
+    @contextmanager
+    def evaluated(self, request: SchedulingRequest) -> Iterator[tuple[Connection, Run]]:
+        """Give how a request fares: narrow, ask, look, choose; nothing is claimed.
+
+        The connection that was read from is given with it, for what else is to be read. Raises
+        :class:`Invalid` for a request that cannot be understood and :class:`PluginFailed` for a
+        plugin that raises.
+        """
+        with self.database.read() as connection:
+            cloud = CloudView.of(connection, request, self.memory)
+            chooser = Chooser(request.plugins, request.settings, self.random, request.alternates)
+            check_request(request.plugins.filters, request.spec)
+            narrowed = narrow(request.plugins.request_filters, request.spec, cloud)
+            searches = ask(cloud, request, narrowed, self.random)
+            self.database.tally.candidates = len(searches.found.requests)
+            run = Run(request, cloud, chooser, narrowed, searches)
+            if not narrowed.refusal:
+                hosts = look(cloud, narrowed.spec, searches.found)
+                headroom = Headroom.of(connection, narrowed.spec, searches.found)
+                choice = chooser.choose(hosts, narrowed.spec, headroom)
+                run = replace(run, hosts=tuple(hosts), choice=choice)
+            yield connection, run
 
     def explain(
         self,
@@ -143,54 +160,5 @@ class Scheduler:
         request = self.reader.read(
             document, alternates=alternates, policy=policy, overrides=overrides
         )
-        request = self.reader.checked(request)
-        with self.database.read() as connection:
-            run = evaluate(connection, request, self.memory, self.random)
-            self.database.tally.candidates = len(run.searches.found.requests)
+        with self.evaluated(self.reader.checked(request)) as (connection, run):
             return explained(connection, run, view)
-
-    def policies(self) -> list[Json]:
-        """Return every policy: its options, where each is from, and the aggregates that name it."""
-        return all_shown(*self._policies())
-
-    def policy(self, name: str) -> Json:
-        """Return one policy in the same way; raise :class:`NotFound` where there is none."""
-        return one_shown(name, *self._policies())
-
-    def _policies(self) -> tuple[Policies, tuple[HostAggregate, ...]]:
-        """Return the policies of this moment, and the aggregates that name one."""
-        settings = self.live.settings()
-        with self.database.read() as connection:
-            tagged = self.memory.aggregates.current(connection).of_policies
-        return policies_for(settings, self.clock), tagged
-
-    def _policies_in_use(self) -> frozenset[str]:
-        """Return the policies that aggregates name; those read last where they cannot be read."""
-        try:
-            with self.database.read() as connection:
-                self.memory.aggregates.current(connection)
-        except Exception as failure:  # noqa: BLE001 - of a database of whatever state
-            LOG.info("which policies are in use cannot be read: %s", failure)
-        return self.memory.aggregates.policies_seen()
-
-
-def evaluate(
-    connection: Connection, request: SchedulingRequest, memory: Memory, random: Random
-) -> Run:
-    """Return how a request fares: narrow, ask, look, choose; nothing is claimed.
-
-    Raises :class:`Invalid` for a request that cannot be understood and :class:`PluginFailed` for
-    a plugin that raises.
-    """
-    cloud = CloudView.of(connection, request, memory)
-    chooser = Chooser(request.plugins, request.settings, random, request.alternates)
-    check_request(request.plugins.filters, request.spec)
-    narrowed = narrow(request.plugins.request_filters, request.spec, cloud)
-    searches = ask(cloud, request, narrowed, random)
-    run = Run(request, cloud, chooser, narrowed, searches)
-    if narrowed.refusal:
-        return run
-    hosts = look(cloud, narrowed.spec, searches.found)
-    headroom = Headroom.of(connection, narrowed.spec, searches.found)
-    choice = chooser.choose(hosts, narrowed.spec, headroom)
-    return replace(run, hosts=tuple(hosts), choice=choice)

@@ -11,7 +11,7 @@ from threading import Lock
 from oslo_log import log
 
 from placement_sched.candidates.explain.single_provider import CapacityMemory
-from placement_sched.db.transaction import Connection
+from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.results.funnel import Ignored
@@ -73,8 +73,13 @@ class AggregateCache:
             seen = self._seen = (version, Aggregates(host_aggregates.snapshot(connection)))
         return seen[1]
 
-    def policies_seen(self) -> frozenset[str]:
-        """Return the policies that aggregates named when they were last looked at."""
+    def policies_in_use(self, database: Database) -> frozenset[str]:
+        """Return the policies that aggregates name; those read last where they cannot be read."""
+        try:
+            with database.read() as connection:
+                self.current(connection)
+        except Exception as failure:  # noqa: BLE001 - of a database of whatever state
+            LOG.info("which policies are in use cannot be read: %s", failure)
         seen = self._seen
         return frozenset(one.policy or "" for one in seen[1].of_policies) if seen else frozenset()
 

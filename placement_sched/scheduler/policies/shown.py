@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from placement_sched.errors import ConfigurationError, NotFound
 from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import DEFAULT_POLICY, HostAggregate
-from placement_sched.scheduler.policies.registry import Policies, SchedulingPolicy
+from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.policies.registry import Policies, SchedulingPolicy, policies_for
 from placement_sched.settings.conf import server_options
 from placement_sched.settings.options.compute import RATIOS
 from placement_sched.settings.sources import DEFAULT, OVERRIDE, Origin
@@ -18,23 +19,32 @@ OPTIONS_FILE = "options_file"
 _MASK = "***"
 
 
-def all_shown(policies: Policies, tagged: Sequence[HostAggregate]) -> list[Json]:
+def all_shown(scheduler: Scheduler) -> list[Json]:
     """Return every policy, the default one first: those listed, and those that aggregates name."""
+    policies, tagged = _of_now(scheduler)
     listed = policies.names if policies.named else ()
     others = sorted({each.policy or "" for each in tagged}.difference(listed, [DEFAULT_POLICY]))
     names = dict.fromkeys([DEFAULT_POLICY, *listed, *others])
     return [_shown(name, policies, tagged) for name in names]
 
 
-def one_shown(name: str, policies: Policies, tagged: Sequence[HostAggregate]) -> Json:
+def one_shown(scheduler: Scheduler, name: str) -> Json:
     """Return the policy of this name, which may be a section that no aggregate names yet.
 
     Raises :class:`NotFound` where neither the configuration nor an aggregate knows it.
     """
+    policies, tagged = _of_now(scheduler)
     name = name.lower()
     if name not in {DEFAULT_POLICY, *policies.names, *(each.policy for each in tagged)}:
         raise NotFound(f"there is no policy {name!r}")
     return _shown(name, policies, tagged)
+
+
+def _of_now(scheduler: Scheduler) -> tuple[Policies, Sequence[HostAggregate]]:
+    """Return the policies of this moment, and the aggregates that name one."""
+    with scheduler.database.read() as connection:
+        tagged = scheduler.memory.aggregates.current(connection).of_policies
+    return policies_for(scheduler.live.settings(), scheduler.clock), tagged
 
 
 def _shown(name: str, policies: Policies, aggregates: Sequence[HostAggregate]) -> Json:

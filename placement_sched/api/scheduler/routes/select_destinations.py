@@ -7,6 +7,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.scheduler import placing
 from placement_sched.model.host_aggregate import POLICY_KEY
+from placement_sched.scheduler.policies.shown import all_shown, one_shown
 
 blueprint = Blueprint("select_destinations", __name__)
 
@@ -35,13 +36,13 @@ def explain(call: Call) -> Answer:
 @blueprint.get("/v1/policies", policy=f"{_POLICIES}:list")
 def list_policies(call: Call) -> Answer:
     """List all policies, the default one first."""
-    return Answer(body={"policies": call.services.scheduler.policies()})
+    return Answer(body={"policies": all_shown(call.services.scheduler)})
 
 
 @blueprint.get("/v1/policies/<name>", policy=f"{_POLICIES}:show")
 def show_policy(call: Call, name: str) -> Answer:
     """Return one policy."""
-    return Answer(body=call.services.scheduler.policy(name))
+    return Answer(body=one_shown(call.services.scheduler, name))
 
 
 def _check_policy_hint(call: Call) -> None:
