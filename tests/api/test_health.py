@@ -1,7 +1,6 @@
 """Liveness and readiness."""
 
 import sqlite3
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -11,6 +10,7 @@ from webtest import TestApp
 from placement_sched.app import create_app
 from placement_sched.operations.prepare import PLACES
 from tests.conftest import make_settings
+from tests.servers import wait_until
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/healthz/", "/healthz/live", "/healthz?live"])
@@ -80,8 +80,7 @@ def test_process_lives_while_the_database_it_is_to_prepare_is_locked(tmp_path):
         rival.execute("PRAGMA journal_mode=WAL")
         rival.execute("BEGIN IMMEDIATE")
         waiting = [threads.submit(ask_for_traits, application) for _ in range(PLACES)]
-        while application.services.ready._places._value:
-            time.sleep(0.01)
+        assert wait_until(lambda: not application.services.ready._places._value, 50)
         client = TestApp(application)
         assert client.get("/healthz/live").json == {"status": "live"}
         answer = client.get("/healthz/ready", status=503)

@@ -10,11 +10,25 @@ from tests.house.tree import ROOT
 
 #: The functions of :mod:`subprocess` that wait for a process.
 STARTED = {"run", "call", "check_call", "check_output"}
+#: What a loop that waits looks at to end in any case.
+CLOCKS = {"monotonic", "perf_counter", "time"}
 
 
-def waits(tree: ast.AST) -> Iterator[ast.Call]:
-    """Yield the calls that wait, and say no time after which they give up."""
+def name_of(call: ast.AST) -> str | None:
+    """Return the last part of the name of what is called, None for what is no call."""
+    function = call.func if isinstance(call, ast.Call) else None
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else None
+
+
+def waits(tree: ast.AST) -> Iterator[ast.Call | ast.While]:
+    """Yield the calls and loops that wait, and know no time after which they give up."""
     for call in ast.walk(tree):
+        if isinstance(call, ast.While):
+            called = {name_of(one) for one in ast.walk(call)}
+            if "sleep" in called and not called & CLOCKS:
+                yield call
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             continue
         if any(keyword.arg in {"timeout", None} for keyword in call.keywords):
@@ -36,6 +50,11 @@ def waits(tree: ast.AST) -> Iterator[ast.Call]:
         ("event.wait(1)", 0),
         ("thread.join()", 1),
         ("', '.join(names)", 0),
+        ("while not there(): time.sleep(1)", 1),
+        ("while True:\n  if there(): break\n  sleep(1)", 1),
+        ("while not there() and monotonic() < end: time.sleep(1)", 0),
+        ("while True:\n  assert time.monotonic() < end\n  time.sleep(1)", 0),
+        ("while parts: parts.pop()", 0),
     ],
 )
 def test_a_wait_without_a_deadline_is_seen(code, found):

@@ -38,6 +38,14 @@ _NOTES = (
 )
 
 
+#: Waits for every transaction that has written to the journal and is not over.
+_WAITS = {
+    "sqlite": (),
+    "postgresql": ("LOCK TABLE race_journal IN SHARE MODE",),
+    "mysql": ("LOCK TABLES race_journal READ", "UNLOCK TABLES"),
+}
+
+
 @dataclass(frozen=True)
 class Excess:
     """A write that used more of a provider than before, and more than there is."""
@@ -57,6 +65,20 @@ def journal(database: Database) -> Iterator[None]:
         yield
     finally:
         _run(database, _drop(kind))
+
+
+def wait_for_writes(database: Database) -> None:
+    """Wait until each write that a client has begun is done or undone, also one that was killed.
+
+    A server may take a while to read the last that a killed client sent, which may be a COMMIT, or
+    to see that nothing more comes. SQLite has no server: what a process did ends with it.
+    """
+
+    def work(connection: Connection) -> None:
+        for statement in _WAITS[database.url.get_backend_name()]:
+            connection.exec_driver_sql(statement)
+
+    database.write(work)
 
 
 def replay(database: Database, totals: dict[int, int]) -> tuple[Counter[int], list[Excess]]:

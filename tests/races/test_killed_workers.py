@@ -6,9 +6,9 @@
 import logging
 import os
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -20,7 +20,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.store.placement import allocations, inventories, resource_providers, usages
 from tests.processes import race
 from tests.providers import make_provider
-from tests.races.journal import journal, replay
+from tests.races.journal import journal, replay, wait_for_writes
 from tests.races.writer import TOTALS, Tale, write_at_random
 
 LOG = logging.getLogger(__name__)
@@ -42,9 +42,10 @@ class Killer(threading.Thread):
 
     def run(self) -> None:
         while not self._over.wait(PAUSE):
-            workers = self._server.children()
-            min(workers, key=psutil.Process.create_time).kill()
-            self.killed += 1
+            with suppress(psutil.NoSuchProcess, ValueError):
+                workers = [one for one in self._server.children() if one.status() != "zombie"]
+                min(workers, key=psutil.Process.create_time).kill()
+                self.killed += 1
 
     def stop(self) -> None:
         self._over.set()
@@ -59,11 +60,11 @@ def tales(database, database_url, serve) -> Iterator[tuple[list[str], list[Tale]
     killer = Killer(psutil.Process(server.process.pid))
     with journal(database):
         killer.start()
-        told = race(WRITERS, write_at_random, server.url, providers, SECONDS)
+        told = race(WRITERS, write_at_random, server.url, providers, SECONDS, database_url)
         killer.stop()
         assert killer.killed >= SECONDS // PAUSE - 1
         assert server.process.poll() is None
-        time.sleep(1)  # what a killed worker left open is rolled back
+        wait_for_writes(database)
         yield providers, told
 
 

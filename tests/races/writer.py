@@ -16,12 +16,15 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from placement_sched.db.transaction import Database
+from tests.conftest import make_settings
+from tests.races.journal import wait_for_writes
 from tests.versions import LATEST
 
 #: The totals that an inventory is given at random: the largest is the room of a provider at most.
 TOTALS = range(24, 41)
-#: Seconds in which a database ends the transaction of a worker that was killed.
-_SETTLED = 0.5
+#: Seconds after which it is a fault that no worker answers.
+_PATIENCE = 120
 _HEADERS = {
     "X-Auth-Token": "admin",
     "X-Roles": "admin,service",
@@ -63,10 +66,11 @@ class _Consumer:
 
 
 class Writer:
-    """Writes to a server until told to stop."""
+    """Writes to a server, which works on ``database``, until told to stop."""
 
-    def __init__(self, url: str, seed: int, providers: list[str]) -> None:
+    def __init__(self, url: str, seed: int, providers: list[str], database: Database) -> None:
         self._address = urlsplit(url).netloc
+        self._database = database
         self._dice = random.Random(seed)
         self._providers = providers
         self._consumers = {str(uuid4()): _Consumer() for _ in range(3)}
@@ -160,7 +164,7 @@ class Writer:
 
     def _was_done(self, wanted: Mapping[str, Amounts]) -> bool:
         """Return whether a request without an answer was done; it must be so for all or none."""
-        time.sleep(_SETTLED)
+        wait_for_writes(self._database)
         told = set()
         for name, amounts in wanted.items():
             found = self._find(name)
@@ -182,12 +186,15 @@ class Writer:
 
     def _get(self, path: str) -> dict[str, Any]:
         """Return what the server says, asking until a worker answers."""
-        while True:
+        end = time.monotonic() + _PATIENCE
+        answer = None
+        while time.monotonic() < end:
             answer = self._ask("GET", path)
             if answer is not None and answer[0] == 200:
                 document: dict[str, Any] = json.loads(answer[1])
                 return document
             time.sleep(0.05)
+        raise AssertionError(f"{path}: {answer}")
 
     def _send(self, method: str, path: str, body: object = None) -> int | None:
         answer = self._ask(method, path, body)
@@ -212,8 +219,12 @@ class Writer:
             connection.close()
 
 
-def write_at_random(barrier, which, url, providers, seconds) -> list[Tale]:
+def write_at_random(barrier, which, url, providers, seconds, database_url) -> list[Tale]:
     """Write for so many seconds, as one process of several."""
-    writer = Writer(url, which, providers)
+    database = Database(make_settings(database_url, placement_database__lock_timeout=120))
+    writer = Writer(url, which, providers, database)
     barrier.wait(120)
-    return [writer.write_until(time.time() + seconds)]
+    try:
+        return [writer.write_until(time.time() + seconds)]
+    finally:
+        database.dispose()
