@@ -88,6 +88,8 @@ def make_settings(url: str, **options: object) -> Settings:
     """Return settings on the database ``url``, with ``group__option`` values laid over."""
     conf = read_files(full_conf())
     conf.set_override("connection", url, "placement_database")
+    # However slow the tests are, a host that reported stays up.
+    conf.set_override("service_down_time", 86400)
     settings = Settings.from_conf(conf)
     return settings.overridden({key.replace("__", "."): value for key, value in options.items()})
 

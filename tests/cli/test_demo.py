@@ -5,7 +5,6 @@ import re
 import shlex
 import signal
 import subprocess
-import time
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +17,7 @@ from placement_sched.operations.demo.sample_cloud import (
     FULL_RACK,
     SILENT_HOST,
 )
-from tests.servers import PROGRAM, environment
+from tests.servers import PROGRAM, environment, wait_until
 from tests.versions import LATEST_HEADERS
 
 LICENSED = re.compile(r"az\d-r06-win\d\d")
@@ -275,11 +274,10 @@ def test_nothing_is_left_behind_when_it_is_terminated(newcomer):
         env=newcomer.environment(),
         cwd=newcomer.place / "work",
     ) as process:
-        end = time.monotonic() + 60
-        while not list((newcomer.place / "tmp").iterdir()) and time.monotonic() < end:
-            time.sleep(0.01)
+        # With the database in it, the directory is one that is removed at the end.
+        assert wait_until(lambda: list((newcomer.place / "tmp").glob("*/placement_sched.db")), 120)
         process.send_signal(signal.SIGTERM)
-        _, complaint = process.communicate(timeout=60)
+        _, complaint = process.communicate(timeout=120)
     assert (process.returncode, complaint) == (130, "placement-sched: interrupted\n")
     assert newcomer.left_behind() == []
 

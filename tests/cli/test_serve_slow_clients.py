@@ -2,7 +2,6 @@
 
 import resource
 import socket
-import statistics
 import time
 from contextlib import ExitStack
 from http.client import HTTPConnection
@@ -97,7 +96,6 @@ def test_all_of_them_at_once_keep_nobody_else_waiting(server, connect):
     half = [connect(HALF_BODY) for _ in range(200)]
     silent = [connect(sent) for sent in (HALF_HEAD, b"") for _ in range(200)]
     taken = times_of_others(server)
-    assert statistics.median(taken) < 0.5
     assert max(taken) < PATIENCE / 2  # they do not wait for the others to end
     for client in half:
         text = told_at_the_end(client)

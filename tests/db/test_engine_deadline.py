@@ -7,7 +7,10 @@ from sqlalchemy import text
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
+from tests.servers import wait_until
 
+#: After so many a statement is stopped; short ones take less on a slow machine, too.
+SECONDS = 2
 #: More rows than any machine counts in the time of a test.
 ENDLESS = "SELECT COUNT(*) FROM traits AS a, traits AS b, traits AS c, traits AS d, traits AS e"
 RUNNING = {
@@ -20,7 +23,7 @@ RUNNING = {
 
 @pytest.fixture
 def impatient(settings):
-    database = Database(settings.overridden({"placement_database.read_timeout": 1}))
+    database = Database(settings.overridden({"placement_database.read_timeout": SECONDS}))
     yield database
     database.dispose()
 
@@ -33,21 +36,19 @@ def _running(database):
         return connection.scalar(text(RUNNING[backend]))
 
 
-def test_endless_statement_is_stopped_and_told_as_unavailable(impatient):
+def test_endless_statement_is_stopped_and_told_as_unavailable(impatient, database):
     began = monotonic()
     with pytest.raises(Unavailable, match="read_timeout"), impatient.read() as connection:
         connection.scalar(text(ENDLESS))
-    assert monotonic() - began < 20
-    deadline = monotonic() + 5
-    while _running(impatient) and monotonic() < deadline:
-        sleep(0.1)
-    assert not _running(impatient)
+    assert monotonic() - began < 60
+    # Asked by one that has the time: what looks may be slow, too.
+    assert wait_until(lambda: not _running(database))
 
 
 def test_connection_serves_on_after_a_statement_was_stopped(impatient):
     with pytest.raises(Unavailable), impatient.read() as connection:
         connection.scalar(text(ENDLESS))
-    sleep(1.1)  # a deadline counts from the statement's own begin
+    sleep(SECONDS + 0.1)  # a deadline counts from the statement's own begin
     with impatient.read() as connection:
         assert connection.scalar(text("SELECT COUNT(*) FROM traits"))
 

@@ -1,6 +1,7 @@
 """Few writers wait for SQLite's lock at a time, and none behind those that do not get on."""
 
 import time
+from threading import Semaphore
 
 import pytest
 
@@ -22,11 +23,25 @@ def test_one_more_than_there_are_places_waits_and_is_refused():
         assert seconds_until_refused(gate) >= 0.3
 
 
-def test_after_one_waited_in_vain_the_next_is_refused_at_once():
+class Noting(Semaphore):
+    """A semaphore that notes how long each was to wait for it."""
+
+    def __init__(self, value):
+        super().__init__(value)
+        self.timeouts = []
+
+    def acquire(self, blocking=True, timeout=None):
+        self.timeouts.append(timeout)
+        return super().acquire(blocking, timeout)
+
+
+def test_after_one_waited_in_vain_the_next_is_refused_at_once(monkeypatch):
     gate = WriteGate(places=1, patience=0.3)
+    monkeypatch.setattr(gate, "_places", Noting(1))
     with gate:
         seconds_until_refused(gate)
-        assert seconds_until_refused(gate) < 0.2
+        seconds_until_refused(gate)
+    assert gate._places.timeouts == [0.3, 0.3, 0]
 
 
 def test_once_one_has_left_the_next_wait_again():

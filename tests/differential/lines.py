@@ -31,5 +31,5 @@ class Lines:
     def close(self) -> None:
         """Let the program end."""
         self._process.stdin.close()
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=60)
         self._process.stdout.close()

@@ -39,7 +39,7 @@ class Theirs:
 
     def close(self) -> None:
         self._process.stdin.close()
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=60)
         self._process.stdout.close()
 
 

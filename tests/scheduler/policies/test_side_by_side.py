@@ -24,7 +24,11 @@ REQUESTS = 120
 def configured(folder, url, name, *, alone):
     """The settings of a service that has all policies, or that has one as its only way."""
     file = folder / f"{name}-{alone}.conf"
-    file.write_text(f"[placement_database]\nconnection = {url}\n[api]\nauth_strategy = noauth2\n")
+    file.write_text(
+        # However slow the tests are, a host that reported stays up.
+        "[DEFAULT]\nservice_down_time = 86400\n"
+        f"[placement_database]\nconnection = {url}\n[api]\nauth_strategy = noauth2\n"
+    )
     settings = read_settings([str(file)], full_conf())
     if alone:
         return settings.overridden(
