@@ -29,6 +29,8 @@ ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "20"))
 CAPACITY = 8
 #: Processes of each service.
 EACH = 2
+#: How often they may all be started before one is to have met another.
+ATTEMPTS = 5
 
 #: Which service answered (True: the peer's), what was asked, and the status and error code.
 Answer = tuple[bool, tuple[str, str], int, str | None]
@@ -93,6 +95,12 @@ def change_amounts(barrier, which, url, providers, number) -> list[tuple[bool, s
 
 
 def test_when_all_claim_a_whole_provider_no_claim_of_ours_is_one_too_many(database, shared_url):
+    won = any(ours_won_as_all_claimed(database, shared_url) for _ in range(ATTEMPTS))
+    assert won, "ours never won: the race was none"
+
+
+def ours_won_as_all_claimed(database: Database, shared_url: str) -> bool:
+    """Let all claim a whole provider, again and again; check what came of it."""
     providers = [make_provider(database, VCPU=CAPACITY) for _ in range(ROUNDS)]
     told = race(2 * EACH, claim_each_whole, shared_url, providers)
     made = writes(database)
@@ -114,10 +122,17 @@ def test_when_all_claim_a_whole_provider_no_claim_of_ours_is_one_too_many(databa
         rounds += bool(too_many)
     LOG.info("the peer allocated too much in %d of %d rounds", rounds, ROUNDS)
     winners = Counter(peer for peer, _asked, status, _code in told if status == 204)
-    assert winners[False], "ours never won: the race was none"
+    return winners[False] > 0
 
 
 def test_when_all_change_what_they_hold_ours_is_whole_and_never_too_much(database, shared_url):
+    raced = any(all_changed_at_once(database, shared_url) for _ in range(ATTEMPTS))
+    assert raced, "there was room for all, or one of the services never won"
+
+
+def all_changed_at_once(database: Database, shared_url: str) -> bool:
+    """Let all change what they hold; check what came of it, and return whether it was a race."""
+    both = True
     capacity = 2 * CAPACITY
     providers = [make_provider(database, VCPU=capacity) for _ in range(2)]
     told = race(2 * EACH, change_amounts, shared_url, providers, 2 * ROUNDS)
@@ -130,8 +145,8 @@ def test_when_all_change_what_they_hold_ours_is_whole_and_never_too_much(databas
         history = made[number(database, provider)]
         assert history[-1].after == sum(held.values())
         assert all(one.by_peer for one in excesses(history, capacity))
-        assert {one.by_peer for one in history} == {True, False}
-    assert any(refused for peer, _, _, refused in told if not peer), "there was room for all"
+        both = both and {one.by_peer for one in history} == {True, False}
+    return both and any(refused for peer, _, _, refused in told if not peer)
 
 
 def number(database: Database, provider: str) -> int:

@@ -79,6 +79,11 @@ def tag(database, dice, nodes, number):
 @pytest.mark.parametrize("kind", ["postgresql_server", "mysql_server"])
 def test_nothing_is_lost_and_in_the_end_all_is_as_asked(kind, request):
     url = request.getfixturevalue(kind)
+    assert any(they_raced(url) for _ in range(5)), "the other writer never got in"
+
+
+def they_raced(url: str) -> bool:
+    """Let all do their part; check what came of it, and return whether the other writer got in."""
     _empty(url)
     database = Database(make_settings(url))
     nodes = {host: add_node(database, host) for host in HOSTS}
@@ -96,8 +101,8 @@ def test_nothing_is_lost_and_in_the_end_all_is_as_asked(kind, request):
     for node, trait in theirs:
         put[trait].add(node)
     assert {trait: carriers(database, trait) for trait in put} == put
-    assert put, "the other writer never got in: the race was none"
     database.dispose()
+    return bool(put)
 
 
 def check_members(database, nodes):
