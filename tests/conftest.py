@@ -7,6 +7,7 @@ standard traits and resource classes and nothing else.
 
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -221,6 +222,9 @@ def make_app() -> Iterator[Callable[..., Client]]:
         return Client(Conforming(made[-1]))
 
     yield make
+    for thread in threading.enumerate():
+        if thread.name == "policy ratios":  # an application's, beside its requests
+            thread.join(timeout=60)
     for application in made:
         application.close()
 

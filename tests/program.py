@@ -35,7 +35,7 @@ class Running:
 
     def __init__(self, parent: socket.socket) -> None:
         self._parent = parent
-        parent.settimeout(60)
+        parent.settimeout(240)
         self.pid: int = json.loads(parent.recv(100))
         self.returncode: int | None = None
 
@@ -74,7 +74,7 @@ class Running:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.wait(timeout=60)
+        self.wait(timeout=120)
 
 
 Process = subprocess.Popen[Any] | Running
@@ -98,7 +98,7 @@ def start(
 
 
 def run(
-    *arguments: object, cwd: Path, env: Mapping[str, str], stdin: str = "", timeout: float = 60
+    *arguments: object, cwd: Path, env: Mapping[str, str], stdin: str = "", timeout: float = 240
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; raise ``TimeoutExpired`` where it takes longer."""
     with TemporaryFile("w+") as given, TemporaryFile("w+") as out, TemporaryFile("w+") as err:

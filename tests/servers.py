@@ -172,7 +172,7 @@ def serving_on(folder: Path, connection: str | None = None) -> Iterator[Server]:
 
 
 def _announcement(log: Path, process: forked.Process) -> str:
-    end = time.monotonic() + 120  # the machine may be busy
+    end = time.monotonic() + 240  # the machine may be busy
     while time.monotonic() < end:
         lines = log.read_text().splitlines()
         found = [line for line in lines if line.startswith("placement-sched serves ")]

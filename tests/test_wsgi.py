@@ -22,7 +22,7 @@ from tests.loopback import reserved_port
 from tests.servers import rewrite, wait_until
 
 #: Seconds that a server may take: several are started, on a machine that may be busy.
-PATIENCE = 90
+PATIENCE = 240
 
 #: The servers, by how each is told the address and the application.
 SERVERS = {

@@ -25,7 +25,7 @@ def run(command: str, folder: Path, *arguments: str, **environment: str) -> tupl
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     return done.returncode, done.stdout

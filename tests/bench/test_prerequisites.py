@@ -16,7 +16,7 @@ def run(script, *arguments, folder=ROOT, **variables):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         env={**os.environ, **variables},
         check=False,
     )

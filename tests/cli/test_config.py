@@ -398,7 +398,7 @@ def test_neither_name_of_the_spec_and_of_nova_is_complained_of(tmp_path, name):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=240,
     )
     assert (done.returncode, done.stdout) == (0, "the configuration is valid\n")
     assert done.stderr == ""

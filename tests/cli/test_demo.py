@@ -48,7 +48,7 @@ class Newcomer:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=120,
+            timeout=240,
             env=self.environment(**variables),
             cwd=self.place / "work",
             check=False,
@@ -277,7 +277,7 @@ def test_nothing_is_left_behind_when_it_is_terminated(newcomer):
         # With the database in it, the directory is one that is removed at the end.
         assert wait_until(lambda: list((newcomer.place / "tmp").glob("*/placement_sched.db")), 120)
         process.send_signal(signal.SIGTERM)
-        _, complaint = process.communicate(timeout=120)
+        _, complaint = process.communicate(timeout=240)
     assert (process.returncode, complaint) == (130, "placement-sched: interrupted\n")
     assert newcomer.left_behind() == []
 

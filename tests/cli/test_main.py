@@ -65,7 +65,7 @@ def test_output_cut_off_by_its_reader_is_no_error(tmp_path):
             text=True,
             cwd=tmp_path,
             check=False,
-            timeout=120,
+            timeout=240,
         )
     assert done.returncode == 141
     assert done.stderr == ""
@@ -84,7 +84,7 @@ def test_output_that_the_disk_does_not_take_is_one_line(arguments, tmp_path):
             cwd=tmp_path,
             env=environment(PYTHONUNBUFFERED=""),
             check=False,
-            timeout=120,
+            timeout=240,
         )
     assert done.returncode == 1
     assert done.stderr == "placement-sched: standard output: No space left on device\n"

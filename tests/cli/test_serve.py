@@ -104,7 +104,7 @@ def test_sigterm_lets_a_running_request_finish(serve, tmp_path):
         assert wait_until(lambda: "stopping: SIGTERM" in server.log.read_text())
         time.sleep(0.5)
         rival.rollback()
-        waiting.join(timeout=120)
+        waiting.join(timeout=240)
     assert answers == [201]
     assert server.process.wait(timeout=60) == 0
 
@@ -120,7 +120,7 @@ def put_class(server, name="CUSTOM_WAITED") -> int:
     headers = ["-H", "X-Auth-Token: admin", "-H", f"OpenStack-API-Version: placement {LATEST}"]
     url = f"{server.url}/placement/resource_classes/{name}"
     done = subprocess.run(
-        [*command, *headers, url], capture_output=True, text=True, check=True, timeout=120
+        [*command, *headers, url], capture_output=True, text=True, check=True, timeout=240
     )
     return int(done.stdout)
 
@@ -133,7 +133,7 @@ def test_connections_leave_a_worker_the_files_that_it_needs():
     )
     for hard, told in ((700, "444 700 700"), (4000, "1024 1280 4000")):
         command = [sys.executable, "-c", code.format(hard=hard)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
         assert done.stdout.strip() == told
 
 
@@ -249,7 +249,7 @@ def test_reads_go_on_while_sqlite_is_locked_and_writers_wait(serve, tmp_path):
         assert wait_until(lambda: answers.count(503) == 4, 50)
         rival.rollback()
         for writer in writers:
-            writer.join(timeout=120)
+            writer.join(timeout=240)
     assert sorted(answers) in ([201, 204, *[503] * 4], [201, 201, *[503] * 4])
 
 
@@ -315,7 +315,7 @@ def test_wsgi_module_serves_both_applications(tmp_path):
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=240,
     )
     assert done.stdout.split() == ["200", LATEST]
     assert done.stderr.count('"GET /') == 2

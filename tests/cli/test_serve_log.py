@@ -248,7 +248,7 @@ def test_check_of_known_lines_does_not_load_what_only_notifications_need(tmp_pat
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=240,
         env={**os.environ},
     )
     assert done.stdout == "[] False\n"

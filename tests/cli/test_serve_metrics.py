@@ -44,7 +44,7 @@ def test_what_a_killed_worker_counted_stays(serve):
     # A worker that dies young is taken for one that cannot start.
     time.sleep(max(0, killed.create_time() + 2.5 - time.time()))
     killed.kill()
-    psutil.wait_procs([killed], timeout=10)
+    psutil.wait_procs([killed], timeout=60)
     server.wait_for("/metrics", 200)
     assert {counted(server) for _ in range(8)} == {REQUESTS}
 

@@ -40,7 +40,7 @@ def modules_of(*arguments: str) -> set[str]:
         [sys.executable, "-c", MODULES, *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         env=environment(),
         check=True,
     )
@@ -55,7 +55,7 @@ def test_what_needs_no_command_imports_none(arguments):
         [sys.executable, "-c", "import json, sys; print(json.dumps(sorted(sys.modules)))"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=True,
     )
     beside = {name.partition(".")[0] for name in found - set(json.loads(bare.stdout))}

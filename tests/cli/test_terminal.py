@@ -24,7 +24,7 @@ def test_what_is_printed_beside_a_bar_stays_on_stdout():
             stderr=theirs,
             env=environment(TERM="xterm"),
             check=True,
-            timeout=120,
+            timeout=240,
         )
         assert b"working" in os.read(ours, 10_000)
     finally:

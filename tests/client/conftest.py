@@ -114,7 +114,7 @@ class Client:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             cwd=self._folder,
             env=environment(OS_CLOUD="here", HOME=str(self._folder)),
             check=False,

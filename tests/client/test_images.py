@@ -126,7 +126,7 @@ def test_a_pipe_without_bytes_makes_a_queued_image(openstack):
         input="",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         cwd=openstack._folder,
         env=environment(OS_CLOUD="here", HOME=str(openstack._folder)),
         check=False,

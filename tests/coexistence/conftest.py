@@ -46,7 +46,7 @@ class OpenStack:
                 cwd=folder,
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=240,
                 check=False,
             )
         assert done.returncode == 0, done.stderr

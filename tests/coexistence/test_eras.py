@@ -27,7 +27,7 @@ print(json.dumps([options, *names]))
 @pytest.fixture(scope="module")
 def theirs():
     command = [PEER_PYTHON, "-W", "ignore", "-c", _ASK]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -15,7 +15,7 @@ def test_no_option_of_theirs_is_unknown():
         [command, "--namespace", "placement.conf", "--format", "json"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     groups = json.loads(done.stdout)["options"]

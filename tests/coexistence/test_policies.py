@@ -16,7 +16,7 @@ def theirs() -> dict[str, str]:
         [PEER_PYTHON.with_name("oslopolicy-policy-generator"), "--namespace", "placement"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     rules: dict[str, str] = yaml.safe_load(done.stdout)

@@ -137,7 +137,7 @@ class Console:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         assert done.returncode == command.status, f"$ {command.line}\n{done.stdout}"

@@ -156,7 +156,7 @@ def _explained(url: str, folder: Path) -> dict:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -26,7 +26,7 @@ def make(*arguments):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         env=environment,
         check=True,
     )

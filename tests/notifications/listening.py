@@ -35,7 +35,7 @@ class Listener:
 
     def next(self) -> Heard:
         """Return what is heard next; fail where nothing is."""
-        return self._heard.get(timeout=30)
+        return self._heard.get(timeout=60)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ def pair(database_url, serve) -> Callable[..., requests.Response]:
 
         def ask(which: int, method: str, path: str, **body: object) -> requests.Response:
             answer = session.request(
-                method, servers[which].url + path, json=body or None, timeout=30
+                method, servers[which].url + path, json=body or None, timeout=120
             )
             answer.raise_for_status()
             return answer

@@ -311,7 +311,7 @@ def test_sample_leaves_out_a_broken_package_with_a_warning(installed, tmp_path):
         [PROGRAM, "config", "sample"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         env=environment(PYTHONPATH=str(tmp_path)),
         check=False,
     )

@@ -15,7 +15,8 @@ class ServerApi:
 
     def __init__(self, url, make_app, **options):
         self.now = NOW
-        self.app = make_app(make_settings(url, **options), clock=lambda: self.now)
+        settings = make_settings(url, **{"DEFAULT__service_down_time": 60, **options})
+        self.app = make_app(settings, clock=lambda: self.now)
         self.database = self.app.app.services.database
 
     def ask(

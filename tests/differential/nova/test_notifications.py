@@ -33,7 +33,7 @@ def both(request):
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        timeout=120,
+        timeout=240,
     )
     forget()
     bus = Bus(settings_with(**IN_MEMORY, notifications__notification_format="both"))
