@@ -14,9 +14,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
-from hypothesis import is_hypothesis_test
+from hypothesis import HealthCheck, is_hypothesis_test
 from hypothesis import settings as hypothesis_settings
 
 #: Which of the profiles below is in force: ``.ci/run`` sets it, and so does ``make explore``.
@@ -33,20 +34,24 @@ _LONGEST = 3600
 _NO_TESTS = 5
 
 
+#: What no profile counts: the time that an example takes, or the drawing of it.
+_PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+
+
 def load_profile() -> None:
     """Put the profile that the environment names in force, for all tests made after this.
 
     None of them counts how long an example takes: the machine may have other work to do.
     """
     # A commit that CI found right stays so: its examples are always the same.
-    hypothesis_settings.register_profile("ci", deadline=None, derandomize=True)
-    hypothesis_settings.register_profile("here", deadline=None)
+    hypothesis_settings.register_profile("ci", **_PATIENT, derandomize=True)
+    hypothesis_settings.register_profile("here", **_PATIENT)
     # The seed alone decides on the examples, so none is remembered from run to run.
     hypothesis_settings.register_profile(
-        "explore", deadline=None, database=None, max_examples=draws(100), print_blob=True
+        "explore", **_PATIENT, database=None, max_examples=draws(100), print_blob=True
     )
     hypothesis_settings.register_profile(
-        "fast", deadline=None, derandomize=True, max_examples=100 // _FEWER
+        "fast", **_PATIENT, derandomize=True, max_examples=100 // _FEWER
     )
     hypothesis_settings.load_profile(os.environ.get(PROFILE) or "here")
 

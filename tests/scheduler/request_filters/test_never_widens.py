@@ -138,7 +138,7 @@ def candidates(connection, spec):
 @settings(
     max_examples=draws(60),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(spec=SPECS, world=WORLDS)
 def test_candidates_of_the_narrowed_request_are_among_those_of_the_request(cloud, spec, world):

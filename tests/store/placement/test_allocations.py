@@ -260,7 +260,7 @@ writes = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=6)
 @settings(
     max_examples=draws(40),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_a_write_is_let_in_exactly_when_the_capacity_rule_says_so(
     database, first, then, before, after

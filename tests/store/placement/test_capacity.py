@@ -67,7 +67,7 @@ def free(database, amount):
 @settings(
     max_examples=draws(12),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(stocks(), min_size=1, max_size=30), st.lists(st.integers(1, 120), max_size=5))
 def test_sql_and_python_agree_on_what_fits(database, made, amounts):
