@@ -258,7 +258,7 @@ def broker() -> str:
     from kombu.exceptions import OperationalError
 
     try:
-        with Connection(BROKER, connect_timeout=5) as connection:
+        with Connection(BROKER, connect_timeout=30) as connection:
             connection.connect()
     except OperationalError as failure:
         if BROKER_REQUIRED:

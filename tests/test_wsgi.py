@@ -249,8 +249,12 @@ def test_keystone_section_alone_means_keystone(start, tmp_path, application):
         token = keystone.issue("ann", "shop", "admin")
         assert started.ask(f"{prefix}/resource_providers", **{"X-Auth-Token": "admin"}) == 401
         assert started.ask(f"{prefix}/resource_providers", **{"X-Auth-Token": token}) == 200
-    lines = [line for line in started.log.read_text().splitlines() if "GET /" in line]
-    assert any(" - ann [" in line for line in lines)
+
+    def told() -> bool:
+        lines = [line for line in started.log.read_text().splitlines() if "GET /" in line]
+        return any(" - ann [" in line for line in lines)
+
+    assert wait_until(told)  # the line follows the answer
 
 
 def test_file_that_is_broken_after_the_check_does_not_stop_the_first_request(start, tmp_path):

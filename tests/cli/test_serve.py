@@ -61,6 +61,8 @@ def test_access_log_is_common_format_with_the_request_id(serve):
     server = serve()
     _, headers, body = server.get("/placement/resource_providers?name=x%22%0Ay", token="a\nb"[:1])
     request_id = {key.lower(): value for key, value in headers.items()}["x-openstack-request-id"]
+    # The line follows the answer.
+    assert wait_until(lambda: re.search(rf"{request_id} .* ms\n", server.log.read_text()))
     (line,) = [line for line in server.log.read_text().splitlines() if request_id in line]
     assert re.search(
         r"127\.0\.0\.1 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "
