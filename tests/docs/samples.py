@@ -531,7 +531,10 @@ def play() -> Iterator[tuple[str, Any]]:
     """Play the story on a new SQLite database; yield file name and document of each sample."""
     with tempfile.TemporaryDirectory() as folder:
         settings = make_settings(
-            f"sqlite:///{folder}/story.db", scheduler__enable_isolated_aggregate_filtering=True
+            f"sqlite:///{folder}/story.db",
+            scheduler__enable_isolated_aggregate_filtering=True,
+            # The default, which the policies show.
+            DEFAULT__service_down_time=60,
         )
         database = Database(settings)
         sync(database, lambda: NOW)
