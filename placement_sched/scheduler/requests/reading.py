@@ -81,16 +81,17 @@ class RequestReader:
         whole = self._whole(document)
         running = self.live.settings()
         settings = self._overridden(running, overrides)
-        spec = _spec_of(whole, settings)
-        if not spec.instance_uuids:
-            uuids = tuple(str(uuid4()) for _ in range(spec.num_instances))
-            spec = replace(spec, instance_uuids=uuids)
+        asked = request_spec_from(whole)
+        if not asked.instance_uuids:
+            uuids = tuple(str(uuid4()) for _ in range(asked.num_instances))
+            asked = replace(asked, instance_uuids=uuids)
+        spec = completed(asked, whole, settings)
         policies = registry.policies_for(running, self.clock)
         chosen, aggregates = self._choose(spec, policies, policy)
         under_policy = self._overridden(chosen.policy.settings, overrides)
         if under_policy is not settings:
             settings = under_policy
-            spec = replace(_spec_of(whole, settings), instance_uuids=spec.instance_uuids)
+            spec = completed(asked, whole, settings)
         plugins = plugins_for(settings, self.clock)
         return SchedulingRequest(
             spec=chosen.confining(spec),
@@ -132,7 +133,7 @@ class RequestReader:
             return request
         whole = self._whole(request.document)
         spec = replace(
-            _spec_of(whole, request.settings),
+            completed(request_spec_from(whole), whole, request.settings),
             instance_uuids=request.spec.instance_uuids,
             requested_networks=request.spec.requested_networks,
         )
@@ -172,10 +173,6 @@ class RequestReader:
             return registry.under(named, policies, tagged), aggregates
         except ConfigurationError as wrong:
             raise Invalid(f"policy: {wrong.detail}") from None
-
-
-def _spec_of(document: Document, settings: Settings) -> RequestSpec:
-    return completed(request_spec_from(document), document, settings)
 
 
 def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings) -> RequestSpec:

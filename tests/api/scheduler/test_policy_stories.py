@@ -6,6 +6,7 @@ Its lost section headers are restored, and AvailabilityFilter is read as Availab
 
 import pytest
 
+from placement_sched.model.hardware.requested_hardware import RequestedHardware
 from placement_sched.scheduler.loading import full_conf, read_settings
 from tests.placing import flavor, hosts_of, instance, report, spec
 
@@ -281,3 +282,19 @@ driver = chance_scheduler
     # Chance asks only whether a host is up.
     assert [one["name"] for one in found["filters"]] == ["ComputeFilter"]
     assert found["weighers"] == []
+
+
+def test_flavor_and_image_are_read_once_whatever_policy_is_chosen(make_cloud, monkeypatch):
+    app = make_cloud()
+    read = []
+
+    class Counted(RequestedHardware):
+        def __init__(self, *both):
+            read.append(both)
+            super().__init__(*both)
+
+    monkeypatch.setattr("placement_sched.model.spec.RequestedHardware", Counted)
+    for zone, policy in (("shared_az", "high_cpu_density"), (None, "default")):
+        read.clear()
+        assert explain(app, availability_zone=zone)["policy"] == policy
+        assert len(read) == 1
