@@ -1,6 +1,6 @@
 """A compute node as reported, its service, and the hypervisor that the compute API shows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -187,41 +187,3 @@ class WholeHypervisor(Hypervisor):
     """A hypervisor with all that its host reported last."""
 
     node: ComputeNode
-
-    @property
-    def running_vms(self) -> int:
-        """Return how many instances the host counts."""
-        return int(self.node.stats.get("num_instances", 0))
-
-    @property
-    def current_workload(self) -> int:
-        """Return how many tasks the host is busy with."""
-        return int(self.node.stats.get("io_workload", 0))
-
-    @property
-    def uptime(self) -> str | None:
-        """Return what the host said of its uptime, in words of its own; None if nothing."""
-        return self.node.stats.get("uptime")
-
-
-_SIZES = ("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used")
-#: The measures of hypervisors, in the order in which they are reported.
-MEASURES = (*_SIZES, "free_ram_mb", "free_disk_gb", "disk_available_least")
-
-
-def measured(hypervisor: WholeHypervisor) -> dict[str, int | None]:
-    """Return a hypervisor's measures in MB, GB and numbers; None where the host does not know."""
-    measures = {name: getattr(hypervisor.node, name) for name in MEASURES}
-    return measures | {
-        "current_workload": hypervisor.current_workload,
-        "running_vms": hypervisor.running_vms,
-    }
-
-
-def summed(hypervisors: Iterable[WholeHypervisor]) -> dict[str, int]:
-    """Return how many hypervisors there are, and the sums of their measures; unknown ones are 0."""
-    sums = dict.fromkeys(("count", *MEASURES, "current_workload", "running_vms"), 0)
-    for hypervisor in hypervisors:
-        for name, value in {"count": 1, **measured(hypervisor)}.items():
-            sums[name] += value or 0
-    return sums

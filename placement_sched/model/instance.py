@@ -3,7 +3,7 @@
 Source: compute API guide, "Server Concepts" (server status, vm_state and task_state).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cached_property
@@ -142,33 +142,7 @@ STATUSES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "shelved_offloaded": ("SHELVED_OFFLOADED", {}),
 }
 
-#: The statuses that are shown with a progress.
-IN_PROGRESS = frozenset(("ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"))
 #: nova's numbers of what the hypervisor says, by the vm state that goes with it; 0 is not known.
 POWER_STATES = {"paused": 3, "suspended": 7}
 POWER_STATES |= dict.fromkeys(("active", "rescued", "resized"), 1)
 POWER_STATES |= dict.fromkeys(("stopped", "shelved"), 4)
-
-
-def status_of(vm_state: str | None, task_state: str | None) -> str:
-    """Return the status of a server in these states, whatever their case."""
-    status, by_task = STATUSES.get((vm_state or "").lower(), (UNKNOWN, {}))
-    return by_task.get((task_state or "").lower(), status)
-
-
-def power_state_of(vm_state: str | None) -> int:
-    """Return the power state that goes with a vm state, as none is reported."""
-    return POWER_STATES.get((vm_state or "").lower(), 0)
-
-
-def states_of(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
-    """Yield the vm states in which a server may have this status, each with tasks.
-
-    The servers are those in one of the tasks if the last is true, else those in any other.
-    """
-    for vm_state, (plain, by_task) in STATUSES.items():
-        if plain == status:
-            yield vm_state, frozenset(by_task), False
-        tasks = frozenset(task for task, shown in by_task.items() if shown == status)
-        if tasks:
-            yield vm_state, tasks, True

@@ -86,14 +86,6 @@ def canonical(uuid: str) -> str:
     return read_uuid(uuid) or uuid.lower()
 
 
-def usual_uuid(text: str) -> str:
-    """Return the UUID of a path as the database keeps it; any other text as it is.
-
-    Nothing has such a text for its UUID, so that a path with it is answered with 404, not 400.
-    """
-    return read_uuid(text) or text
-
-
 def nearest(
     name: str, known: Iterable[str], most: int = 1, *, alike: float = 0.6
 ) -> tuple[str, ...]:

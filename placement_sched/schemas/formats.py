@@ -75,6 +75,19 @@ def uuid(value: Any) -> str:
     return found
 
 
+def usual_uuid(text: str) -> str:
+    """Return the UUID of a path as the database keeps it; any other text as it is.
+
+    Nothing has such a text for its UUID, so that a path with it is answered with 404, not 400.
+    """
+    return read_uuid(text) or text
+
+
+def in_seconds(moment: datetime | None) -> str | None:
+    """Return a time as servers and images show it."""
+    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def moment(value: Any) -> datetime:
     """Return an ISO 8601 time as naive UTC without a fraction; without a zone it is UTC."""
     try:

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -14,13 +14,14 @@ from placement_sched.db import sql
 from placement_sched.db.tables import image_members, image_properties, image_tags, images
 from placement_sched.errors import Duplicate
 from placement_sched.model.image import (
+    ACCEPTED,
     COMMUNITY,
     PENDING,
     PUBLIC,
     SHARED,
     ImageMember,
-    ImageSearch,
     StoredImage,
+    Viewer,
 )
 
 _IMAGES = images.c
@@ -31,6 +32,43 @@ _MEMBERS = image_members.c
 _BESIDE = frozenset({"id", "tags", "properties"})
 _COLUMNS = tuple(each.name for each in fields(StoredImage) if each.name not in _BESIDE)
 _FLAGS = ("protected", "os_hidden")
+
+#: Attributes by which a list may be sorted.
+_SORT_KEYS = "name status container_format disk_format size id created_at updated_at"
+SORT_KEYS = tuple(_SORT_KEYS.split())
+#: A list is in this order by default; ties are broken by id.
+NEWEST_FIRST = (("created_at", True), ("id", True))
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A comparison that an attribute must pass: one of gt, gte, eq, neq, lt and lte."""
+
+    attribute: str
+    operator: str
+    value: int | datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageSearch:
+    """A question for images, of those that ``viewer`` may see.
+
+    ``visibility`` None means the default list: public images, the viewer's own, and those shared
+    with it of which its ``member_status`` is the one given (None: any). An image must have one of
+    the values that ``anyof`` names for an attribute, and all ``tags`` and ``properties``. ``order``
+    has attributes and whether each descends. The answer begins after the image ``marker``.
+    """
+
+    viewer: Viewer
+    visibility: str | None = None
+    member_status: str | None = ACCEPTED
+    anyof: Mapping[str, tuple[str | int | bool, ...]] = field(default_factory=dict)
+    bounds: tuple[Bound, ...] = ()
+    tags: frozenset[str] = frozenset()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[tuple[str, bool], ...] = NEWEST_FIRST
+    marker: str | None = None
+    limit: int | None = None
 
 
 def add(connection: Connection, image: StoredImage) -> None:

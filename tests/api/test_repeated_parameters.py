@@ -11,7 +11,7 @@ from placement_sched.api.image.routes import FACE as IMAGE
 from placement_sched.api.placement.routes import FACE as PLACEMENT
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
 from placement_sched.app import create_app
-from placement_sched.model.image import SORT_KEYS
+from placement_sched.store.images import SORT_KEYS
 from tests.conftest import Client, make_settings
 from tests.placing import instance
 from tests.reports import NOW, a_report, node_uuid

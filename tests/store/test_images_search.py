@@ -2,9 +2,9 @@
 
 import pytest
 
-from placement_sched.model.image import SORT_KEYS, ImageSearch, StoredImage, Viewer
+from placement_sched.model.image import StoredImage, Viewer
 from placement_sched.store import images
-from placement_sched.store.images import search
+from placement_sched.store.images import SORT_KEYS, ImageSearch, search
 from tests.clouds import uuid_of
 from tests.exploring import Dice
 from tests.hosts import NOW

@@ -11,8 +11,8 @@ from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import boolean, read_boolean, require
 from placement_sched.api.paging import at_most
 from placement_sched.errors import Forbidden, Invalid
-from placement_sched.model.naming import usual_uuid
 from placement_sched.schemas import formats
+from placement_sched.schemas.formats import usual_uuid
 from placement_sched.store.compute.server_list import NEWEST_FIRST, SORT_KEYS, ServersWanted
 
 _POLICY = "os_compute_api:servers"

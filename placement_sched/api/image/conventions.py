@@ -4,7 +4,6 @@ Links are glance's, whatever the prefix: clients put the prefix of the endpoint 
 """
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, TypeVar
 
 from placement_sched.api.call import Answer, Call
@@ -12,6 +11,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.image import COMMUNITY, PUBLIC, ImageMember, StoredImage, Viewer
 from placement_sched.model.naming import UUID
 from placement_sched.schemas.fields import IMAGE, IMAGE_IDS
+from placement_sched.schemas.formats import in_seconds
 
 T = TypeVar("T")
 
@@ -82,8 +82,8 @@ def image_document(image: StoredImage) -> Json:
         **{name: getattr(image, name) for name in _PLAIN},
         **dict.fromkeys(_OF_DATA),
         "tags": sorted(image.tags),
-        "created_at": _time(image.created_at),
-        "updated_at": _time(image.updated_at),
+        "created_at": in_seconds(image.created_at),
+        "updated_at": in_seconds(image.updated_at),
         "self": path,
         "file": f"{path}/file",
         "schema": "/v2/schemas/image",
@@ -96,14 +96,10 @@ def member_document(member: ImageMember) -> Json:
         "image_id": member.image,
         "member_id": member.member,
         "status": member.status,
-        "created_at": _time(member.created_at),
-        "updated_at": _time(member.updated_at),
+        "created_at": in_seconds(member.created_at),
+        "updated_at": in_seconds(member.updated_at),
         "schema": "/v2/schemas/member",
     }
-
-
-def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 _GIVING = {PUBLIC: "publicize_image", COMMUNITY: "communitize_image"}

@@ -11,6 +11,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model import image as model
 from placement_sched.model.placement.provider import MAX_INT
 from placement_sched.schemas.formats import moment, read
+from placement_sched.store.images import NEWEST_FIRST, SORT_KEYS, Bound, ImageSearch
 
 #: Images per page without a limit, and at most (glance's defaults).
 PAGE = 25
@@ -32,7 +33,7 @@ _LOOSE_WORDS = {**_WORDS, **dict.fromkeys(("1", "yes", "on", "t", "y"), True)}
 _LOOSE_WORDS |= dict.fromkeys(("0", "no", "off", "f", "n"), False)
 
 
-def question_of(call: Call, viewer: model.Viewer) -> model.ImageSearch:
+def question_of(call: Call, viewer: model.Viewer) -> ImageSearch:
     """Return which images a query string asks for; raises :class:`Invalid`.
 
     That is one image more than the page has, to know whether another page follows.
@@ -41,7 +42,7 @@ def question_of(call: Call, viewer: model.Viewer) -> model.ImageSearch:
     if wrong := sorted(_LINKS & given.keys()):
         raise Invalid(f"Images cannot be filtered by {wrong[0]}.")
     anyof: dict[str, tuple[Any, ...]] = {"os_hidden": (False,)}
-    bounds: list[model.Bound] = []
+    bounds: list[Bound] = []
     properties: dict[str, str] = {}
     for name, value in given.items():
         if name in _FILTERS:
@@ -52,7 +53,7 @@ def question_of(call: Call, viewer: model.Viewer) -> model.ImageSearch:
             properties[name] = value
     marker = call.value("marker")
     member_status = _choice(given, "member_status", model.ACCEPTED)
-    return model.ImageSearch(
+    return ImageSearch(
         viewer=viewer,
         visibility=_choice(given, "visibility", None),
         member_status=None if member_status == "all" else member_status,
@@ -127,7 +128,7 @@ _FILTERS: Mapping[str, Callable[[str, str], tuple[Any, ...]]] = {
 }
 
 
-def _bound(name: str, value: str) -> model.Bound | None:
+def _bound(name: str, value: str) -> Bound | None:
     """Return the comparison that a filter asks for, or None."""
     if name in {"created_at", "updated_at"}:
         operator, colon, rest = value.partition(":")
@@ -135,10 +136,10 @@ def _bound(name: str, value: str) -> model.Bound | None:
             operator, rest = "eq", value
         # A plus sign that is not escaped is read as a blank.
         rest = re.sub(r" (\d\d:?\d\d)$", r"+\1", rest)
-        return model.Bound(name, operator, read(moment, rest, name))
+        return Bound(name, operator, read(moment, rest, name))
     attribute, _, end = name.rpartition("_")
     if attribute in _NUMBERS and end in {"min", "max"}:
-        return model.Bound(attribute, "gte" if end == "min" else "lte", *_whole(name, value))
+        return Bound(attribute, "gte" if end == "min" else "lte", *_whole(name, value))
     return None
 
 
@@ -146,14 +147,12 @@ def _order(call: Call) -> tuple[tuple[str, bool], ...]:
     """Return the requested order, then creation time and id."""
     asked = _sort_pairs(call)
     for key, direction in asked:
-        if key not in model.SORT_KEYS:
-            raise Invalid(
-                f"Invalid sort key: {key}. It must be one of {', '.join(model.SORT_KEYS)}"
-            )
+        if key not in SORT_KEYS:
+            raise Invalid(f"Invalid sort key: {key}. It must be one of {', '.join(SORT_KEYS)}")
         if direction not in {"asc", "desc"}:
             raise Invalid(f"Invalid sort direction: {direction}. It must be asc or desc")
     order = {key: direction == "desc" for key, direction in asked}
-    return tuple((order | {k: d for k, d in model.NEWEST_FIRST if k not in order}).items())
+    return tuple((order | {k: d for k, d in NEWEST_FIRST if k not in order}).items())
 
 
 def _sort_pairs(call: Call) -> list[tuple[str, str]]:

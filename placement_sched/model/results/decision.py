@@ -14,7 +14,6 @@ from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 SELECTED, NO_VALID_HOST = "selected", "no_valid_host"
 #: The kinds: a selection with and without a claim, an explanation, and a shadow run next to nova.
 SELECT, NO_CLAIM, EXPLAIN, SHADOW = "select", "no_claim", "explain", "shadow"
-KINDS = (SELECT, NO_CLAIM, EXPLAIN, SHADOW)
 
 
 @dataclass(frozen=True, slots=True)

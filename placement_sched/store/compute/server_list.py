@@ -1,6 +1,6 @@
 """Instances listed as servers: which are wanted, in what order, from where on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from placement_sched.db import sql
 from placement_sched.db.tables import host_aggregate_hosts, host_aggregate_metadata, instances
 from placement_sched.errors import Invalid
 from placement_sched.model.host_aggregate import ZONE_KEY
-from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance, states_of
+from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.compute.instances import of_row
 
 _COLUMNS = instances.c
@@ -140,19 +140,32 @@ def _equals(column: str, value: str | datetime) -> ColumnElement[bool]:
 
 
 def _has_status(status: str) -> ColumnElement[bool]:
-    """Return what servers of a status meet: :func:`server_status.status_of`, in SQL."""
+    """Return what servers of a status meet: ``status_of`` of the API, in SQL."""
     vm, task = _state("vm_state"), _state("task_state")
     if status == UNKNOWN:
         return vm.not_in(STATUSES)
     pairs = (
         and_(vm == vm_state, task.in_(tasks) if inside else task.not_in(tasks))
-        for vm_state, tasks, inside in states_of(status)
+        for vm_state, tasks, inside in _states_of(status)
     )
     return or_(false(), *pairs)
 
 
+def _states_of(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
+    """Yield the vm states in which a server may have this status, each with tasks.
+
+    The servers are those in one of the tasks if the last is true, else those in any other.
+    """
+    for vm_state, (plain, by_task) in STATUSES.items():
+        if plain == status:
+            yield vm_state, frozenset(by_task), False
+        tasks = frozenset(task for task, shown in by_task.items() if shown == status)
+        if tasks:
+            yield vm_state, tasks, True
+
+
 def _has_power_state(number: int) -> ColumnElement[bool]:
-    """Return what servers meet by :func:`server_status.power_state_of`, in SQL."""
+    """Return what servers meet by ``power_state_of`` of the API, in SQL."""
     if number == 0:
         return _state("vm_state").not_in(POWER_STATES)
     return _state("vm_state").in_([vm for vm, state in POWER_STATES.items() if state == number])

@@ -3,14 +3,8 @@
 from datetime import datetime
 from itertools import product
 
-from placement_sched.model.instance import (
-    POWER_STATES,
-    STATUSES,
-    UNKNOWN,
-    Instance,
-    power_state_of,
-    status_of,
-)
+from placement_sched.api.compute.routes.servers import power_state_of, status_of
+from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.compute import instances
 from placement_sched.store.compute.server_list import ServersWanted, search
 from tests.placing import instance

@@ -1,7 +1,7 @@
 """Routes of hypervisors, compute nodes with the service of their host (API: "Hypervisors")."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 
@@ -13,13 +13,17 @@ from placement_sched.api.paging import at_most, next_links
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound, NotKnown
-from placement_sched.model.compute_node import Hypervisor, WholeHypervisor, measured, summed
+from placement_sched.model.compute_node import Hypervisor, WholeHypervisor
 from placement_sched.model.document import Json
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.compute import hypervisors, instances
 
 #: Instances by host.
 _Servers = Mapping[str, Sequence[instances.Named]]
+
+_SIZES = ("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used")
+#: The measures of hypervisors, in the order in which they are reported.
+_MEASURES = (*_SIZES, "free_ram_mb", "free_disk_gb", "disk_available_least")
 
 blueprint = Blueprint("os_hypervisors", __name__)
 
@@ -58,7 +62,7 @@ def statistics(call: Call) -> Answer:
     """Return the sums over the hypervisors of enabled services."""
     with call.services.database.read() as connection:
         enabled = [each for each in hypervisors.page(connection) if not each.service.disabled]
-        sums = summed(hypervisors.whole(connection, enabled))
+        sums = _summed(hypervisors.whole(connection, enabled))
     return Answer(body={"hypervisor_statistics": sums})
 
 
@@ -82,11 +86,11 @@ def uptime(call: Call, hypervisor_id: str) -> Answer:
     """
     found = call.read(_one, call, hypervisor_id)
     document = _shown_briefly(call, found)
-    if found.uptime is None:
+    if found.node.stats.get("uptime") is None:
         raise NotKnown(f"Host {found.service.host} has not reported its uptime (in stats.uptime)")
     if document["state"] != "up":
         raise Invalid(f"Compute service of {found.service.host} is unavailable at this time.")
-    return Answer(body={"hypervisor": document | {"uptime": found.uptime}})
+    return Answer(body={"hypervisor": document | {"uptime": found.node.stats.get("uptime")}})
 
 
 @blueprint.get(f"{_ONE}/search", policy=f"{_POLICY}:search", until=mv.UUIDS.before)
@@ -208,6 +212,24 @@ def _shown(call: Call, hypervisor: WholeHypervisor, servers: _Servers | None = N
     if call.version.has(mv.LEAN_HYPERVISORS):
         # As in nova, the uptime of a host without a heartbeat is unknown.
         is_up = document["state"] == "up"
-        return document | {"uptime": hypervisor.uptime if is_up else None}
+        return document | {"uptime": node.stats.get("uptime") if is_up else None}
     read = orjson.loads if call.version.has(mv.CPU_INFO_OBJECT) else str
-    return document | {"cpu_info": read(node.cpu_info)} | measured(hypervisor)
+    return document | {"cpu_info": read(node.cpu_info)} | _measured(hypervisor)
+
+
+def _measured(hypervisor: WholeHypervisor) -> dict[str, int | None]:
+    """Return a hypervisor's measures in MB, GB and numbers; None where the host does not know."""
+    node = hypervisor.node
+    return {name: getattr(node, name) for name in _MEASURES} | {
+        "current_workload": int(node.stats.get("io_workload", 0)),
+        "running_vms": int(node.stats.get("num_instances", 0)),
+    }
+
+
+def _summed(hypervisors: Iterable[WholeHypervisor]) -> dict[str, int]:
+    """Return how many hypervisors there are, and the sums of their measures; unknown ones are 0."""
+    sums = dict.fromkeys(("count", *_MEASURES, "current_workload", "running_vms"), 0)
+    for hypervisor in hypervisors:
+        for name, value in {"count": 1, **_measured(hypervisor)}.items():
+            sums[name] += value or 0
+    return sums

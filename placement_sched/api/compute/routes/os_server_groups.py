@@ -12,10 +12,10 @@ from placement_sched.api.paging import MOST, at_most
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
-from placement_sched.model.naming import usual_uuid
 from placement_sched.model.server_group import MOST_PER_HOST, POLICIES, ServerGroup
 from placement_sched.operations import instances
 from placement_sched.schemas.fields import GROUP_POLICY, NAME
+from placement_sched.schemas.formats import usual_uuid
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.compute import server_groups as store
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from hashlib import sha224
 from urllib.parse import quote
 
@@ -19,12 +18,14 @@ from placement_sched.errors import Forbidden, NotFound
 from placement_sched.model.compute_node import Service
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.instance import IN_PROGRESS, Instance, power_state_of, status_of
-from placement_sched.model.naming import usual_uuid
+from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.operations import host_aggregates
+from placement_sched.schemas.formats import in_seconds, usual_uuid
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.compute import instances, server_groups, server_list, services
 
+#: The statuses that are shown with a progress.
+_IN_PROGRESS = frozenset(("ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"))
 blueprint = Blueprint("servers", __name__)
 
 _POLICY = "os_compute_api:servers"
@@ -166,8 +167,8 @@ def _shown(call: Call, instance: Instance, hosts: _Hosts) -> Json:
         # The empty string is for a server booted from a volume.
         "image": _linked(call, "images", image) if image else "",
         "flavor": _flavor(call, instance),
-        "created": _time(instance.created_at),
-        "updated": _time(instance.updated_at),
+        "created": in_seconds(instance.created_at),
+        "updated": in_seconds(instance.updated_at),
         "OS-EXT-AZ:availability_zone": zones.get(instance.host or "", ""),
         "OS-EXT-STS:power_state": power_state_of(instance.vm_state),
         "OS-EXT-STS:task_state": instance.task_state,
@@ -175,7 +176,7 @@ def _shown(call: Call, instance: Instance, hosts: _Hosts) -> Json:
         **{key: value for key, since, value in _LATER_FIELDS if call.version.has(since)},
         **_attributes(call, instance),
     }
-    if status in IN_PROGRESS:
+    if status in _IN_PROGRESS:
         document["progress"] = 0
     if call.version.has(mv.HOST_STATUS):
         host_status = _host_status(call, instance.host, serving)
@@ -245,5 +246,12 @@ def _linked(call: Call, noun: str, found: str) -> Json:
     return {"id": found, "links": [bookmark(call, f"{noun}/{quote(found)}")]}
 
 
-def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+def status_of(vm_state: str | None, task_state: str | None) -> str:
+    """Return the status of a server in these states, whatever their case."""
+    status, by_task = STATUSES.get((vm_state or "").lower(), (UNKNOWN, {}))
+    return by_task.get((task_state or "").lower(), status)
+
+
+def power_state_of(vm_state: str | None) -> int:
+    """Return the power state that goes with a vm state, as none is reported."""
+    return POWER_STATES.get((vm_state or "").lower(), 0)

@@ -12,9 +12,9 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.document import Json
-from placement_sched.model.naming import usual_uuid
 from placement_sched.operations import reports
 from placement_sched.schemas import formats
+from placement_sched.schemas.formats import usual_uuid
 from placement_sched.schemas.node_report import parse
 from placement_sched.schemas.parts import NAME, PAGING, a_list, an_object
 from placement_sched.store.compute import compute_nodes

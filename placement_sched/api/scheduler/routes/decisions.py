@@ -5,9 +5,9 @@ from placement_sched.api.call import Answer, Call
 from placement_sched.api.paging import limit_and_marker, page
 from placement_sched.api.schema import Schemas
 from placement_sched.model.document import Json
-from placement_sched.model.naming import usual_uuid
 from placement_sched.model.results import decision as model
 from placement_sched.schemas import formats
+from placement_sched.schemas.formats import usual_uuid
 from placement_sched.schemas.parts import NAME, PAGING, UUID, an_object
 from placement_sched.store import decisions
 
@@ -20,7 +20,7 @@ _NAMED = ("flavor", "project_id", "host", "request_id", "global_request_id")
 
 _FILTERS: Json = {
     "outcome": {"enum": [model.NO_VALID_HOST, model.SELECTED]},
-    "kind": {"enum": list(model.KINDS)},
+    "kind": {"enum": [model.SELECT, model.NO_CLAIM, model.EXPLAIN, model.SHADOW]},
     **dict.fromkeys(("policy", *_NAMED), NAME),
     "instance": UUID,
     "since": {"type": "string"},

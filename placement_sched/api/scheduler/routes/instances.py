@@ -9,10 +9,10 @@ from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
-from placement_sched.model.naming import usual_uuid
 from placement_sched.operations import instances as operations
 from placement_sched.scheduler.requests import reading
 from placement_sched.schemas import formats, parts
+from placement_sched.schemas.formats import usual_uuid
 from placement_sched.store.compute import instances
 
 #: What an answer leaves out, so that it can be sent again as a record.
