@@ -142,11 +142,11 @@ class Service(NamedTuple):
     uuid: str
     host: str
     binary: str
-    disabled: bool
-    disabled_reason: str | None
-    forced_down: bool
-    last_seen_up: datetime | None
-    updated_at: datetime | None
+    disabled: bool = False
+    disabled_reason: str | None = None
+    forced_down: bool = False
+    last_seen_up: datetime | None = None
+    updated_at: datetime | None = None
 
     @property
     def is_compute(self) -> bool:

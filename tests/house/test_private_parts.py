@@ -14,7 +14,15 @@ from tests.house.tree import PACKAGE, ROOT, modules, shown
 DECISION = ROOT / "doc/decisions/0012-packages-in-the-words-of-the-field.md"
 PRIVATE = re.compile("_[a-z]")
 #: Names that begin with an underscore, and are documented for everybody's use.
-DOCUMENTED = {"_asdict", "_exit", "_fields", "_get_current_object", "_getframe", "_make"}
+DOCUMENTED = {
+    "_asdict",
+    "_exit",
+    "_fields",
+    "_get_current_object",
+    "_getframe",
+    "_make",
+    "_replace",
+}
 #: What nova's weighers have, which a third-party weigher may be.
 OF_NOVA = {"_weight_multiplier"}
 

@@ -6,7 +6,7 @@ aggregates, and the one write of all allocations. Things of a kind are written t
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -101,7 +101,11 @@ def _write_nodes(connection: Connection, before: State, after: State, now: datet
     reports.record_reports(connection, reported, now)
     hosts = {node.host for node in differing}
     rows = [
-        {**asdict(one), "disabled": int(one.disabled), "forced_down": int(one.forced_down)}
+        {
+            **{name: value for name, value in one._asdict().items() if name != "id"},
+            "disabled": int(one.disabled),
+            "forced_down": int(one.forced_down),
+        }
         for key, one in after.services.items()
         # A report has made the service and moved its heartbeat, perhaps to another time.
         if before.services.get(key) != one or one.host in hosts

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
 from typing import Any, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
@@ -12,7 +11,7 @@ import os_resource_classes
 import os_traits
 
 from placement_sched.db.transaction import Connection
-from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode
+from placement_sched.model.compute_node import ComputeNode, Service
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import HostAggregate
@@ -63,19 +62,6 @@ class ProviderState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceState:
-    """A service of a host; naive UTC."""
-
-    uuid: str
-    host: str
-    binary: str
-    disabled: bool = False
-    disabled_reason: str | None = None
-    forced_down: bool = False
-    last_seen_up: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorState:
     """A flavor without its row's number, and the projects that a private one is for."""
 
@@ -119,7 +105,7 @@ class State:
     images: dict[str, ImageState] = field(default_factory=dict)
     server_groups: dict[str, ServerGroup] = field(default_factory=dict)
     nodes: dict[str, ComputeNode] = field(default_factory=dict)
-    services: dict[tuple[str, str], ServiceState] = field(default_factory=dict)
+    services: dict[tuple[str, str], Service] = field(default_factory=dict)
     providers: dict[str, ProviderState] = field(default_factory=dict)
     aggregates: dict[str, HostAggregate] = field(default_factory=dict)
     instances: dict[str, Instance] = field(default_factory=dict)
@@ -144,7 +130,7 @@ class State:
     def disabled_hosts(self) -> frozenset[str]:
         """Return the hosts whose compute service is disabled."""
         services = self.services.values()
-        return frozenset(one.host for one in services if one.disabled and is_compute(one))
+        return frozenset(one.host for one in services if one.disabled and one.is_compute)
 
     def nodes_by_host(self) -> Mapping[str, list[str]]:
         """Return the names of each host's nodes."""
@@ -173,11 +159,6 @@ class State:
         return {host: ratios for host, ratios in found if ratios}
 
 
-def is_compute(service: ServiceState) -> bool:
-    """Return whether a service is what makes its host able to take instances."""
-    return service.binary == COMPUTE_BINARY
-
-
 def changed(before: Mapping[K, V], after: Mapping[K, V]) -> dict[K, V]:
     """Return the things that are new or different after."""
     return {key: one for key, one in after.items() if before.get(key) != one}
@@ -204,7 +185,6 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
     projects = flavors.all_projects(connection)
     members = images.member_statuses(connection)
     no_times: Json = dict.fromkeys(("created_at", "updated_at"))
-    service_fields = [one.name for one in fields(ServiceState)]
     return State(
         resource_classes=set(resource_classes.all_names(connection)) - STANDARD_CLASSES,
         traits=set(traits.all_names(connection)) - STANDARD_TRAITS,
@@ -228,9 +208,7 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
             for one in compute_nodes.search(connection)
         },
         services={
-            (one.host, one.binary): ServiceState(
-                **{name: getattr(one, name) for name in service_fields}
-            )
+            (one.host, one.binary): one._replace(id=0, updated_at=None)
             for one in services.search(connection)
         },
         providers=_providers(connection),

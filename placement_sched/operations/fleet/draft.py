@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
-from placement_sched.model.compute_node import RATIOS, ComputeNode
+from placement_sched.model.compute_node import RATIOS, ComputeNode, Service
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.placement.allocation import Amounts
 from placement_sched.model.placement.provider import Inventory
 from placement_sched.operations.fleet import cloud
-from placement_sched.operations.fleet.cloud import ProviderState, ServiceState, State
+from placement_sched.operations.fleet.cloud import ProviderState, State
 from placement_sched.operations.reports import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS, Policies, Ratios
 from placement_sched.schemas.formats import DocumentError
@@ -85,7 +85,7 @@ class Draft:
             self.node_names.pop(_names(before), None)
         self.after.nodes[node.uuid] = node
 
-    def put_service(self, service: ServiceState) -> None:
+    def put_service(self, service: Service) -> None:
         """Put a service; raises :class:`DocumentError` where another one has its uuid."""
         key = (service.host, service.binary)
         host, binary = owner = self.service_uuids.setdefault(service.uuid, key)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from placement_sched.model import compute_node
+from placement_sched.model.compute_node import Service
 from placement_sched.model.document import Json
 from placement_sched.model.placement.provider import Inventory
 from placement_sched.operations.aggregate_policies import with_ratios
-from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import ProviderState, State, derived_uuid
 from placement_sched.operations.fleet.draft import Terms
 from placement_sched.operations.fleet.names import escape, natural_key, patterns_for, unquoted
@@ -220,10 +220,10 @@ def dump_services(state: State) -> list[Json]:
     return found
 
 
-def _service(one: cloud.ServiceState, seen: Mapping[str, Any]) -> Json | None:
+def _service(one: Service, seen: Mapping[str, Any]) -> Json | None:
     """Return the entry of a service without its names; None where its host's report makes it."""
-    reported = cloud.is_compute(one) and one.host in seen
-    entry: Json = {} if cloud.is_compute(one) else {"binary": unquoted(one.binary)}
+    reported = one.is_compute and one.host in seen
+    entry: Json = {} if one.is_compute else {"binary": unquoted(one.binary)}
     if one.disabled:
         entry["status"] = "disabled"
         if one.disabled_reason is not None:

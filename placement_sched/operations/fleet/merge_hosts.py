@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from placement_sched.model import compute_node
+from placement_sched.model.compute_node import Service
 from placement_sched.model.document import Json
 from placement_sched.model.placement.provider import Inventory
-from placement_sched.operations.fleet.cloud import ProviderState, ServiceState, derived_uuid
+from placement_sched.operations.fleet.cloud import ProviderState, derived_uuid
 from placement_sched.operations.fleet.draft import Draft
 from placement_sched.operations.fleet.names import expand, fill_in, for_each, one_for_each
 from placement_sched.operations.fleet.schema import read_node_name, read_provider_name
@@ -51,7 +52,7 @@ def merge_hosts(draft: Draft, entry: Json) -> None:
         draft.put_node(node)
         service = _service(draft, host, compute_node.COMPUTE_BINARY)
         if service.last_seen_up is None or service.last_seen_up < seen:
-            service = replace(service, last_seen_up=seen)
+            service = service._replace(last_seen_up=seen)
         draft.put_service(service)
         if entry.get("provider", True):
             _put_root(draft, entry, node, reported=reported is not None)
@@ -80,9 +81,9 @@ def _report(
     return read_report({**given, **names}, draft.terms.defaults).node
 
 
-def _service(draft: Draft, host: str, binary: str) -> ServiceState:
+def _service(draft: Draft, host: str, binary: str) -> Service:
     uuid = derived_uuid("service", host, binary)
-    new = ServiceState(uuid=uuid, host=host, binary=binary)
+    new = Service(0, uuid, host, binary)
     return draft.after.services.get((host, binary), new)
 
 
@@ -183,7 +184,7 @@ def merge_services(draft: Draft, entry: Json) -> None:
             changes["disabled_reason"] = entry["disabled_reason"]
         if uuids:
             changes["uuid"] = uuids[index]
-        service = replace(before, **changes)
+        service = before._replace(**changes)
         if service.disabled_reason is not None and not service.disabled:
             raise DocumentError("only a disabled service has a reason", "disabled_reason")
         with located(*(("uuid",) if uuids else ())):
