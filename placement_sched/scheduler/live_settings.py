@@ -41,15 +41,6 @@ _OURS = tuple(
     f"placement_sched.scheduler.{package}."
     for package in ("filters", "weights", "request_filters", "drivers", "policies.selectors")
 )
-#: The options that name classes, which are imported.
-_NAMING = (
-    ("filter_scheduler", "available_filters"),
-    ("filter_scheduler", "enabled_filters"),
-    ("filter_scheduler", "weight_classes"),
-    ("scheduler", "request_filters"),
-    ("scheduler", "driver"),
-    ("scheduler", "policy_selection"),
-)
 
 
 class LiveSettings:
@@ -189,7 +180,7 @@ def _check_code(running: Settings, overridden: Settings, source: str) -> None:
     A dotted path is imported, which only the configuration may ask for.
     """
     trusted = {path_of(kind) for kind in loading.all_announced()}
-    for group, option in _NAMING:
+    for group, option in loading.NAMING_CLASSES:
         values = [getattr(getattr(one, group), option) for one in (running, overridden)]
         before, after = ({one} if isinstance(one, str) else set(one) for one in values)
         known = (loading.NOVA_DRIVERS,) if option == "driver" else loading.NOVA

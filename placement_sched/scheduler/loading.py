@@ -294,15 +294,18 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
     return Settings.from_conf(conf, sections)
 
 
-#: The options that name classes, some of which have begun with ``scheduler_``.
-_NAMING_CLASSES: Mapping[str, _Family[Any]] = {
-    "available_filters": _FILTERS,
-    "enabled_filters": _FILTERS,
-    "default_filters": _FILTERS,
-    "weight_classes": _WEIGHERS,
-    "request_filters": _REQUEST_FILTERS,
-    "driver": _DRIVERS,
+#: The options that name classes, which are imported, with the family of these.
+NAMING_CLASSES: Mapping[tuple[str, str], _Family[Any]] = {
+    ("filter_scheduler", "available_filters"): _FILTERS,
+    ("filter_scheduler", "enabled_filters"): _FILTERS,
+    ("filter_scheduler", "weight_classes"): _WEIGHERS,
+    ("scheduler", "request_filters"): _REQUEST_FILTERS,
+    ("scheduler", "driver"): _DRIVERS,
+    ("scheduler", "policy_selection"): _SELECTORS,
 }
+#: By the names that they have in sections of policies; some have begun with ``scheduler_``.
+_IN_SECTIONS = {name: one for (_, name), one in NAMING_CLASSES.items() if one is not _SELECTORS}
+_IN_SECTIONS["default_filters"] = _FILTERS
 
 
 def _named_in(sections: Sections, settings: Settings) -> Iterator[type[SchedulerPlugin]]:
@@ -313,7 +316,7 @@ def _named_in(sections: Sections, settings: Settings) -> Iterator[type[Scheduler
     listed = [name.lower() for name in settings.scheduler.policies]
     names = listed or [name for name in sections if not settings.has_group(name)]
     for line in (line for name in names for line in sections.get(name, ())):
-        family = _NAMING_CLASSES.get(line.name.replace("-", "_").removeprefix("scheduler_"))
+        family = _IN_SECTIONS.get(line.name.replace("-", "_").removeprefix("scheduler_"))
         for path in line.value.split(",") if family else ():
             if family is None or "." not in path or path.strip().startswith(NOVA_DRIVERS):
                 continue
