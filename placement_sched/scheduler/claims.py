@@ -89,7 +89,7 @@ class Retention:
 
     def made_one(self, now: datetime) -> None:
         """Note that a decision was made, and delete old ones if it is time; never raises."""
-        if not self._keeping or not self._is_time(now):
+        if not self._keeping or not self._count(now):
             return
         try:
             purge = partial(decisions.purge, before=now - self._keeping, most=self.MOST)
@@ -97,7 +97,8 @@ class Retention:
         except errors.Unavailable as failure:
             LOG.warning("expired decisions were not deleted: %s", failure.detail)
 
-    def _is_time(self, now: datetime) -> bool:
+    def _count(self, now: datetime) -> bool:
+        """Count a decision; return whether it is time to delete old ones, and then count again."""
         with self._lock:
             self._made += 1
             self._looked = self._looked or now

@@ -203,7 +203,11 @@ class NovaFilter:
         ]
 
     def _refusal(self, host: HostState, candidates: Sequence[object], spec: RequestSpec) -> Refusal:
-        """Return why a host is rejected: what ``refusal`` says, where the class has one."""
+        """Return why a host is rejected: what ``refusal`` says, where the class has one.
+
+        That is asked only now, of the few that are rejected: it explains, and does not decide. The
+        host has its candidates back by then.
+        """
         offer(host, candidates)
         kind = type(self._plugin)
         own = kind.refusal is not BaseHostFilter.refusal

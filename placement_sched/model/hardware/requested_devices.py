@@ -42,6 +42,11 @@ class RequestedDevices(FlavorImage):
     #: How near PCI devices must be; it wins over the policies of aliases.
     pci_affinity_policy = agreed("pci_numa_affinity_policy", AFFINITY_POLICIES)
 
+    @property
+    def device_profile(self) -> str | None:
+        """Return the name of cyborg's device profile, by which the flavor requests accelerators."""
+        return self.flavor.extra_specs.get("accel:device_profile")
+
     @cached_property
     def pmem_namespaces(self) -> Mapping[str, int]:
         """Return how many namespaces ``hw:pmem`` requests, by the resource class of their label."""

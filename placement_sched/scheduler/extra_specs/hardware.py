@@ -58,8 +58,6 @@ _DEVICES = {
     "vmware:storage_policy": ("The storage policy of the instance.", TEXT),
 }
 
-_ENCRYPTION = "amd-sev amd-sev-es amd-sev-snp intel-tdx"
-_AFFINITY = "required preferred legacy socket"
 #: Those whose value is one of these words.
 _CHOICES = {
     "hw:cpu_policy": ("Whether virtual CPUs are pinned.", "dedicated shared mixed"),

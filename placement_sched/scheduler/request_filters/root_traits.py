@@ -21,8 +21,7 @@ class AcceleratorsFilter(TraitFilter):
     name = "accelerators_filter"
 
     def _traits(self, spec: RequestSpec) -> Sequence[str]:
-        asked = spec.flavor.extra_specs.get("accel:device_profile")
-        return [os_traits.COMPUTE_ACCELERATORS] if asked else []
+        return [os_traits.COMPUTE_ACCELERATORS] if spec.hardware.devices.device_profile else []
 
 
 class ComputeStatusFilter(TraitFilter):
