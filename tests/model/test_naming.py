@@ -2,7 +2,8 @@
 
 import pytest
 
-from placement_sched.model.naming import did_you_mean, nearest, read_uuid, usual_uuid
+from placement_sched.model.naming import did_you_mean, nearest, read_uuid
+from placement_sched.schemas.formats import usual_uuid
 
 USUAL = "5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11"
 
