@@ -1,26 +1,20 @@
 """Both services on empty SQLite databases; needs the virtual environment of the peers."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.differential.duel import Duel, running
+from tests.differential.duel import Duel, fixtures
 from tests.differential.placement import CandidatesDuel, RequestDuel
 from tests.differential.sides import Ours, Peer
 
-
-@pytest.fixture(scope="session")
-def duel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Duel]:
-    with running(RequestDuel, tmp_path_factory.mktemp("differential")) as duel:
-        yield duel
+duel, ours, theirs = fixtures(RequestDuel)
 
 
 @pytest.fixture(scope="session")
-def candidates(duel: Duel) -> Duel:
+def candidates(ours: Ours, theirs: Peer) -> Duel:
     """Questions for candidates to the same two sides."""
-    return CandidatesDuel(duel.ours, duel.theirs)
+    return CandidatesDuel(ours, theirs)
 
 
 @pytest.fixture(scope="session")
-def sides(duel: Duel) -> tuple[Ours, Peer]:
-    return duel.ours, duel.theirs
+def sides(ours: Ours, theirs: Peer) -> tuple[Ours, Peer]:
+    return ours, theirs

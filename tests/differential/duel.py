@@ -191,6 +191,25 @@ def running(kind: type[Duel], folder: Path) -> Iterator[Duel]:
         yield duel
 
 
+def fixtures(kind: type[Duel]) -> tuple[Any, Any, Any]:
+    """Return the fixtures of a conftest: the duel, and its two sides."""
+
+    @pytest.fixture(scope="session")
+    def duel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Duel]:
+        with running(kind, tmp_path_factory.mktemp(kind.name)) as duel:
+            yield duel
+
+    @pytest.fixture(scope="session")
+    def ours(duel: Duel) -> Any:
+        return duel.ours
+
+    @pytest.fixture(scope="session")
+    def theirs(duel: Duel) -> Any:
+        return duel.theirs
+
+    return duel, ours, theirs
+
+
 def least(
     parts: tuple[Any, ...], shows: Callable[[tuple[Any, ...]], bool], seconds: float
 ) -> tuple[Any, ...]:

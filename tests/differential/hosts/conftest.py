@@ -1,25 +1,6 @@
 """Nova's filters and weighers, and ours; needs the virtual environment of the peers."""
 
-from collections.abc import Iterator
-from typing import Any
-
-import pytest
-
-from tests.differential.duel import Duel, running
+from tests.differential.duel import fixtures
 from tests.differential.hosts.duel import HostsDuel
 
-
-@pytest.fixture(scope="session")
-def duel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Duel]:
-    with running(HostsDuel, tmp_path_factory.mktemp("hosts")) as duel:
-        yield duel
-
-
-@pytest.fixture(scope="session")
-def ours(duel: Duel) -> Any:
-    return duel.ours
-
-
-@pytest.fixture(scope="session")
-def theirs(duel: Duel) -> Any:
-    return duel.theirs
+duel, ours, theirs = fixtures(HostsDuel)

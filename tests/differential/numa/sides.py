@@ -1,7 +1,5 @@
 """The two sides of the fit: nova's, in its own interpreter, and ours."""
 
-import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyF
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.schemas.node_report import numa_topology
 from tests.differential.duel import PEER_PYTHON
+from tests.differential.lines import Lines
 from tests.differential.numa.generate import Case
 from tests.scheduler.states import a_host, a_spec, settings_with
 
@@ -22,25 +21,11 @@ SERVE = Path(__file__).parent / "peer" / "serve.py"
 Rounds = list[dict[str, Any]]
 
 
-class Theirs:
-    """Nova's filter and functions."""
+class Theirs(Lines):
+    """Nova's filter and functions, which answer each case with its rounds."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
-        self._process = subprocess.Popen(
-            [python, SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        if self._process.stdout.readline() != "ready\n":
-            raise RuntimeError("nova did not start")
-
-    def ask(self, case: Case) -> Rounds:
-        self._process.stdin.write(json.dumps(case) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
-
-    def close(self) -> None:
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
-        self._process.stdout.close()
+        super().__init__(python, SERVE)
 
 
 class FakeStats:
