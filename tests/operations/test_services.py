@@ -7,6 +7,7 @@ from placement_sched.store.compute import services
 from tests.operations.test_reports import DISABLED, provider, report, traits_of
 from tests.reports import NOW, a_report
 from tests.service_changes import change, disable, enable
+from tests.statements import counted
 
 
 def changed(database, change, host, *how, **changed):
@@ -59,3 +60,15 @@ def test_host_without_service_is_not_found_and_nothing_changes(database, setting
         changed(database, disable, "cn9")
     assert missing.value.code == "scheduler.not_found"
     assert traits_of(database) == set()
+
+
+def test_a_host_of_many_nodes_costs_what_one_of_few_costs(database, settings):
+    nodes = [a_report(number, host="few" if number < 2 else "many") for number in range(40)]
+    report(database, settings, *nodes)
+    counts = []
+    for host in ("few", "many"):
+        with counted(database) as seen:
+            changed(database, disable, host)
+            changed(database, enable, host)
+        counts.append(len(seen))
+    assert counts[0] == counts[1]

@@ -34,6 +34,12 @@ def test_a_document_is_kept_as_it_is(small):
         ("image: {properties: 7}", "7 is not an object"),
         ("image: {properties: {a: [1]}}", "[1] is not a string, a number or a boolean"),
         ("image: {min_ram: many}", "'many' is not an integer"),
+        # What JSON cannot have: half a character, and numbers without an end, which are texts.
+        (r'flavor: {extra_specs: {a: "\ud800"}}', "found invalid Unicode character escape code"),
+        (r'image: {properties: {a: "\ud800"}}', "found invalid Unicode character escape code"),
+        ("flavor: {vcpus: .inf}", "'.inf' is not an integer"),
+        ("image: {min_ram: .inf}", "'.inf' is not an integer"),
+        ("flavor: {vcpus: 18446744073709551616}", "'18446744073709551616' is not an integer"),
     ],
 )
 def test_a_document_that_the_api_refuses_is_refused_with_its_place(small, entry, message):
@@ -43,3 +49,14 @@ def test_a_document_that_the_api_refuses_is_refused_with_its_place(small, entry,
         assert str(refused.value).startswith("f.yaml:4:")
         assert message in str(refused.value)
     assert small.state.instances == {}
+
+
+def test_what_is_no_number_of_json_is_kept_as_text(small):
+    uuid = uuid_of("one")
+    small.load(
+        f"instances:\n- uuid: {uuid}\n"
+        "  flavor: {extra_specs: {a: .inf, b: 1e999}}\n  image: {properties: {a: -.inf, b: .nan}}"
+    )
+    instance = small.state.instances[uuid]
+    assert instance.flavor == {"extra_specs": {"a": ".inf", "b": "1e999"}}
+    assert instance.image == {"properties": {"a": "-.inf", "b": ".nan"}}
