@@ -1,22 +1,25 @@
-"""``placement-sched serve`` as its users run it: a process of its own, on a free port."""
+"""Servers as users run them, ``placement-sched serve`` before all: processes on free ports."""
 
 import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from tests import program as forked
+from tests.loopback import reserved_port
 
 BIN = forked.PROGRAM.parent
 PROGRAM = forked.PROGRAM
+#: What the line begins with that says where ``placement-sched serve`` listens.
+ANNOUNCED = "placement-sched serves "
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -44,7 +47,7 @@ def rewrite(file: Path, text: str) -> None:
 
 @dataclass
 class Server:
-    """A running server; ``startup`` is the line that announces it, ``log`` all that it prints."""
+    """A running server; ``startup`` is the line that announces it, ``log`` what it prints."""
 
     process: forked.Process
     url: str
@@ -79,6 +82,21 @@ class Server:
         told = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         return {int(number) for number in told.split()}
 
+    def first_status(self, path: str, **headers: str) -> int:
+        """Return the status of the first answer, once there is one."""
+        answers: list[int] = []
+
+        def answered() -> bool:
+            assert self.process.poll() is None, self.log.read_text()
+            try:
+                answers.append(_answer(Request(self.url + path, headers=headers))[0])
+            except OSError:
+                return False
+            return True
+
+        assert wait_until(answered, 240), self.log.read_text()
+        return answers[0]
+
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """End the server; return its exit status."""
         self.process.send_signal(how)
@@ -95,6 +113,8 @@ class Server:
                 seen = failure
             if seen == status:
                 return
+            if self.process.poll() is not None:
+                break
             time.sleep(0.05)
         raise AssertionError(f"{path} is {seen}, not {status}; log: {self.log.read_text()}")
 
@@ -104,41 +124,63 @@ def started(
     *arguments: str | Path,
     folder: Path,
     log: Path | None = None,
+    errors: Path | None = None,
+    announced: str = ANNOUNCED,
     ready: str | None = "/placement/",
     variables: Mapping[str, str] | None = None,
     program: Path | None = None,
+    command: Sequence[str | Path] | None = None,
+    how: signal.Signals = signal.SIGTERM,
 ) -> Iterator[Server]:
     """Give ``placement-sched serve`` with these arguments on a free port; stop it at the end.
 
     It works in ``folder``, in the environment ``variables`` (default: :func:`environment`), and is
-    given once ``ready`` answers 200, if that is a path. It is forked (``tests/program.py``), or the
-    installed ``program``.
+    given once it has written ``announced`` and ``ready`` answers 200, if that is a path. It is
+    forked (``tests/program.py``), or the installed ``program``. A ``command`` is another server,
+    with ``{port}`` where it is to have the port; it announces nothing. What goes to stderr is in
+    ``log`` too, or in ``errors``; ``how`` is the signal that stops it.
     """
     log = log or folder / "server.log"
-    command = ["serve", "--port", "0", *arguments]
     env = environment() if variables is None else variables
-    with log.open("w") as output, Path(os.devnull).open() as nothing, ExitStack() as stack:
-        process = stack.enter_context(
-            forked.start(command, cwd=folder, env=env, streams=[nothing, output, output])
-            if program is None
-            else subprocess.Popen(
-                [program, *command],
-                stdin=nothing,
-                stdout=output,
-                stderr=output,
-                text=True,
-                cwd=folder,
-                env=env,
-            )
-        )
-        try:
-            line = _announcement(log, process)
-            server = Server(process, line.split()[2], line, log)
-            if ready is not None:
-                server.wait_for(ready, 200, 60)
-            yield server
-        finally:
-            process.terminate()
+    with ExitStack() as stack:
+        output = stack.enter_context(log.open("w"))
+        failures = output if errors is None else stack.enter_context(errors.open("w"))
+        streams = [stack.enter_context(Path(os.devnull).open()), output, failures]
+        port = "0"
+        if command is not None:
+            port = str(stack.enter_context(reserved_port()).getsockname()[1])
+        argv = [str(part).replace("{port}", port) for part in command or ()]
+        if command is None:
+            argv = ["serve", "--port", port, *map(str, arguments)]
+        if command is None and program is None:
+            process = forked.start(argv, cwd=folder, env=env, streams=streams)
+        else:
+            argv = argv if program is None else [str(program), *argv]
+            process = _popen(argv, folder, env, streams)
+        stack.callback(_end, process, how)
+        line = "" if command else _announcement(announced, [log, errors or log], process)
+        url = line.split()[2] if line.startswith(ANNOUNCED) else f"http://127.0.0.1:{port}"
+        server = Server(process, url, line, log)
+        if ready is not None:
+            server.wait_for(ready, 200, 120)
+        yield server
+
+
+def _popen(
+    argv: Sequence[str], folder: Path, env: Mapping[str, str], streams: Sequence[IO[Any]]
+) -> subprocess.Popen[Any]:
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=stderr, cwd=folder, env=env)
+
+
+def _end(process: forked.Process, how: signal.Signals) -> None:
+    """Stop a server that still runs; kill it where it does not stop, and fail."""
+    process.send_signal(how)
+    try:
+        process.wait(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
 
 
 @contextmanager
@@ -171,17 +213,19 @@ def serving_on(folder: Path, connection: str | None = None) -> Iterator[Server]:
         yield server
 
 
-def _announcement(log: Path, process: forked.Process) -> str:
+def _announcement(text: str, files: Sequence[Path], process: forked.Process) -> str:
+    """Return the line with this text that the server writes."""
     end = time.monotonic() + 240  # the machine may be busy
     while time.monotonic() < end:
-        lines = log.read_text().splitlines()
-        found = [line for line in lines if line.startswith("placement-sched serves ")]
-        if found:
-            return found[0]
-        if process.poll() is not None:
+        ended = process.poll() is not None
+        for line in (line for file in files for line in file.read_text().splitlines()):
+            if text in line:
+                return line
+        if ended:
             break
         time.sleep(0.05)
-    raise AssertionError(f"the server did not start: {log.read_text()}")
+    written = "".join(file.read_text() for file in dict.fromkeys(files))
+    raise AssertionError(f"the server did not start: {written}")
 
 
 def _answer(request: Request) -> tuple[int, dict, bytes]:

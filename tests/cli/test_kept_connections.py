@@ -1,26 +1,20 @@
 """Every answer arrives and its connection goes on, whenever the body comes, under every server."""
 
 import os
-import signal
 import socket
-import subprocess
 import sys
-import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 import requests
 
 from tests.kept_alive import LARGEST, answer, trial
-from tests.loopback import reserved_port
-from tests.servers import environment
+from tests.servers import BIN, Server, environment, started
 from tests.versions import LATEST, LATEST_HEADERS
 
 #: ``.ci/run`` sends 5000 to each server.
 NUMBER = int(os.environ.get("PLACEMENT_SCHED_TEST_KEPT_REQUESTS", "600"))
 MODULE = "placement_sched.wsgi:application"
-BIN = Path(sys.executable).parent
 UWSGI = ("--module", MODULE, "--master", "--threads", "4", "--die-on-term", "--need-app")
 COMMANDS = {
     "gunicorn": (
@@ -38,42 +32,19 @@ def port(request, serve, tmp_path):
     """The port of a server that takes bodies of up to ``LARGEST`` bytes."""
     options = {"OS_API__MAX_REQUEST_BODY_SIZE": str(LARGEST), "OS_API__AUTH_STRATEGY": "noauth2"}
     if request.param == "serve":
-        yield int(serve(**options).url.rpartition(":")[2])
+        yield port_of(serve(**options))
         return
-    with (
-        reserved_port() as holder,
-        (tmp_path / "server.log").open("w") as log,
-        subprocess.Popen(
-            [str(part).format(port=holder.getsockname()[1]) for part in COMMANDS[request.param]],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            cwd=tmp_path,
-            env=environment(**options),
-        ) as process,
-    ):
-        port = holder.getsockname()[1]
-        try:
-            wait_for(port, process, tmp_path / "server.log")
-            yield port
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
+    with started(
+        command=COMMANDS[request.param],
+        folder=tmp_path,
+        ready="/healthz/ready",
+        variables=environment(**options),
+    ) as server:
+        yield port_of(server)
 
 
-def wait_for(port: int, process: subprocess.Popen, log: Path) -> None:
-    end = time.monotonic() + 120
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            if requests.get(f"http://127.0.0.1:{port}/healthz/ready", timeout=30).ok:
-                return
-        except OSError:
-            pass
-        time.sleep(0.1)
-    raise AssertionError(f"the server did not start: {log.read_text()}")
+def port_of(server: Server) -> int:
+    return int(server.url.rpartition(":")[2])
 
 
 def test_every_answer_arrives_and_its_connection_goes_on(port):

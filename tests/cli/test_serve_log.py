@@ -7,55 +7,38 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from tests import identity
 from tests.api.test_auth_keystone import config
-from tests.servers import PROGRAM, environment
+from tests.servers import PROGRAM, environment, started
 
 NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+"
 
 
 @pytest.fixture
-def run_until(tmp_path) -> Iterator[Callable[..., tuple[str, str]]]:
+def run_until(tmp_path) -> Callable[..., tuple[str, str]]:
     """Give a function that serves until a text is written, stops, and returns stdout and stderr."""
-    with ExitStack() as stack:
 
-        def run_until(text: str, *arguments: str, how=signal.SIGTERM, **variables: str):
-            files = [tmp_path / "stdout", tmp_path / "stderr"]
-            streams = [stack.enter_context(file.open("w")) for file in files]
-            process = stack.enter_context(
-                subprocess.Popen(
-                    [PROGRAM, "serve", "--port", "0", *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=streams[0],
-                    stderr=streams[1],
-                    cwd=tmp_path,
-                    env=environment(**variables),
-                )
-            )
-            stack.callback(lambda: process.poll() is None and process.kill())
-            written = _written(files)
-            end = time.monotonic() + 120
-            while text not in "".join(written) and time.monotonic() < end:
-                time.sleep(0.05)
-                written = _written(files)
-            assert text in "".join(written), written
-            process.send_signal(how)
-            assert process.wait(timeout=60) == 0
-            return _written(files)
+    def run_until(text: str, *arguments: str, how=signal.SIGTERM, **variables: str):
+        out, err = tmp_path / "stdout", tmp_path / "stderr"
+        with started(
+            *arguments,
+            folder=tmp_path,
+            log=out,
+            errors=err,
+            announced=text,
+            ready=None,
+            variables=environment(**variables),
+            program=PROGRAM,
+        ) as server:
+            assert server.stop(how) == 0
+        return out.read_text(), err.read_text()
 
-        yield run_until
-
-
-def _written(files: list[Path]) -> tuple[str, str]:
-    out, err = (file.read_text() for file in files)
-    return out, err
+    return run_until
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=lambda how: how.name)
