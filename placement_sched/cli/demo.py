@@ -1,4 +1,4 @@
-"""``demo``: a sample cloud, a handful of requests placed on it, and why hosts were refused."""
+"""``demo``: a sample cloud, a handful of requests placed on it, and why hosts were rejected."""
 
 import argparse
 import shlex
@@ -153,7 +153,7 @@ def _show(demo: demos.Demo, keep: Path | None) -> None:
     for number, request in enumerate(demos.REQUESTS, start=1):
         title = f"[bold]{number}/{len(demos.REQUESTS)}  {request.title}"
         rows = _rows("left", "left")
-        rows.add_row(Text("Asked", style="bold"), request.asks)
+        rows.add_row(Text("Request", style="bold"), request.asks)
         rows.add_row(Text("Look at", style="bold"), request.look_at)
         console.print(Group(Rule(title, align="left", style="cyan"), rows, ""))
         placing = demo.place(request)

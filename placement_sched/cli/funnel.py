@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w-])(?!\.\w)")
 
 @dataclass(frozen=True, slots=True)
 class GroupedReason:
-    """Why ``count`` hosts were refused; ``example`` is the first of them."""
+    """Why ``count`` hosts were rejected; ``example`` is the first of them."""
 
     count: int
     text: str
@@ -149,7 +149,7 @@ def _request_filters(reports: Sequence[Json]) -> RenderableType:
             for name, value in report["changes"].items()
         ]
         if report.get("refusal"):
-            lines.append(Text(f"refused: {report['refusal']}", style="red"))
+            lines.append(Text(f"rejected: {report['refusal']}", style="red"))
         rows.append((Text(f"  {report['name']}", style="cyan"), Group(*lines)))
     return Group(heading, _labelled(*rows))
 
@@ -226,10 +226,10 @@ def _stage(name: str, stage: Json, color: str) -> RenderableType:
         grid = Table.grid()
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
-        # Without a space, so that the example is not wrapped.
-        example = f"({reason.example})" if reason.count == 1 else f"({reason.example},...)"
+        example = f"({'e.g. ' * (reason.count > 1)}{reason.example})"
         text = Text.assemble((reason.text, "yellow"), " ", (example, "dim"))
-        grid.add_row(Text(f"{reason.count} x ", style="yellow"), text)
+        number = f"{reason.count} host{'s' * (reason.count > 1)}: "
+        grid.add_row(Text(number, style="yellow"), text)
         lines.append(grid)
     hidden = removed - sum(reason.count for reason in shown)
     if hidden > 0:

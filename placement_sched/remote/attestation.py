@@ -61,7 +61,7 @@ class Attestation:
         self, url: str, *, verify: str | bool, blob: str | None = None, timeout: float = TIMEOUT
     ) -> None:
         if verify is False:
-            LOG.warning("%s is not asked for a certificate: anybody may answer for it", url)
+            LOG.warning("the certificate of %s is not verified: any server may answer for it", url)
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         adapter = Adapter(
             Session(auth=NoAuth(), verify=verify, timeout=timeout),

@@ -110,7 +110,7 @@ class RemoteService:
             raise self.failed(f"{place} does not answer: {_words(failure)}") from None
         except (ValueError, OSError) as failure:
             # Address, token, timeout or file of certificates: requests looks at them only now.
-            raise self.failed(f"{place} cannot be asked: {_words(failure)}") from None
+            raise self.failed(f"{place} cannot be reached: {_words(failure)}") from None
         self._refuse_other_version(response, place)
         if response.status_code not in taken:
             raise self.failed(

@@ -108,7 +108,7 @@ class Chooser:
             progress.weighing.note(best.obj)
             spec = one.in_group_on(best.obj.host)
         if first is None:  # a request is for one instance at least
-            raise AssertionError("no instance was asked for")
+            raise AssertionError("no instance was requested")
         others = self._alternates(progress, left, spec, look)
         pairs = zip(selections, others, strict=True)
         return Choice(tuple((best, *map(self._selection, some)) for best, some in pairs), first)

@@ -51,7 +51,7 @@ MAX_STARTS = 100
 MOST_BYTES = 65_536
 #: How many characters of a name are kept to find decisions by.
 _NAME = 255
-#: How many refused hosts of each stage are kept, tried in this order until the funnel is so small.
+#: How many rejected hosts of each stage are kept, tried in this order until the funnel is so small.
 _REJECTED = (100, 20, 3)
 
 
@@ -280,7 +280,7 @@ def no_valid_host(funnel: Funnel, decision: Decision) -> errors.NoValidHost:
 def bounded(funnel: Funnel) -> Json:
     """Return the funnel as it is kept: counts exact, lists as long as there is room for.
 
-    Of one that is large by other things than refused hosts the counts alone are left.
+    Of one that is large by other things than rejected hosts the counts alone are left.
     """
     shown: Json = {}
     for most in _REJECTED:

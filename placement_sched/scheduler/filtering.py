@@ -196,7 +196,7 @@ class NovaFilter:
         returned = self._plugin.filter_all(list(hosts), spec_obj)
         passed = {id(host) for host in returned or ()}
         if not passed <= {id(host) for host in hosts}:
-            raise ValueError("it returned a host that it was not asked about")
+            raise ValueError("it returned a host that it was not given")
         return [
             None if id(host) in passed else self._refusal(host, candidates, spec_obj)
             for host, candidates in zip(hosts, before, strict=True)
@@ -212,4 +212,4 @@ class NovaFilter:
         kind = type(self._plugin)
         own = kind.refusal is not BaseHostFilter.refusal
         refusal = self._plugin.refusal(host, spec) if own else None
-        return refusal or Refusal(f"refused by {kind.__name__}")
+        return refusal or Refusal(f"rejected by {kind.__name__}")

@@ -36,7 +36,7 @@ class RecipeFilter(BaseHostFilter):
 
     def refusal(self, host_state, spec_obj):
         if host_state.host == f"cn{self.settings.filter_scheduler.recipe_host}":
-            return Refusal("refused by the recipe")
+            return Refusal("rejected by the recipe")
         return None
 ''',
         "scheduler/weights/recipe.py": '''
@@ -309,7 +309,7 @@ def test_plugins_take_part_in_decisions(follow):
     assert [host["host"] for host in shown["hosts"]] == ["cn4", "cn2", "cn1"]
     assert shown["hosts"][0]["weights"]["RecipeWeigher"]
     text = json.dumps(shown["funnel"])
-    assert "refused by the recipe" in text
+    assert "rejected by the recipe" in text
     names = [one["name"] for one in shown["funnel"]["request_filters"]]
     assert names[-2:] == ["AnotherRecipe", "recipe_request_filter"]
 

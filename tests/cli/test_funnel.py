@@ -92,9 +92,9 @@ def test_each_stage_tells_what_came_what_went_on_and_how_much_that_is():
         )
     )
     assert "4 2 ████████ resources VCPU:1" in told
-    assert "2 x full (cn1,...)" in told
+    assert "2 hosts: full (e.g. cn1)" in told
     assert "2 1 ████ ComputeFilter" in told
-    assert "1 x disabled (cn3)" in told
+    assert "1 host: disabled (cn3)" in told
     assert "1 host passed policy default" in told
 
 
@@ -125,7 +125,7 @@ def test_removed_hosts_that_are_not_listed_are_counted():
 def test_only_the_most_frequent_reasons_are_shown():
     reasons = [(f"cn{letter}", f"reason {letter}") for letter in "abcdefg"]
     told = lines(explanation(filters=[stage(8, 1, reasons, name="Some")], hosts=[host("cnh", 0.0)]))
-    assert "1 x reason e (cne)" in told
+    assert "1 host: reason e (cne)" in told
     assert "2 more" in told
     assert not [line for line in told if "reason f" in line]
 
@@ -222,7 +222,7 @@ def test_aggregates_are_named_where_names_are_known_but_not_in_the_query():
     assert "forbidden_aggregates windows" in told
     assert f"Query member_of=%21in%3A{AGGREGATE}" in told
     assert "2 1 ████████ member_of !in:windows" in told
-    assert "1 x in windows (cn1)" in told
+    assert "1 host: in windows (cn1)" in told
 
 
 def test_a_terminal_without_unicode_gets_bars_of_signs():

@@ -221,7 +221,7 @@ def test_a_run_asks_all_of_them(cloud):
         (each["name"], each["before"], each["after"]) for each in told.answer["funnel"]["filters"]
     ] == [("LicenseFilter", 4, 3), ("TierFilter", 3, 3), ("NoisyNeighbourFilter", 3, 3)]
     (refused,) = told.answer["funnel"]["filters"][0]["rejected"]
-    assert refused == {"host": "cn4", "node": "cn4", "reason": "refused by LicenseFilter"}
+    assert refused == {"host": "cn4", "node": "cn4", "reason": "rejected by LicenseFilter"}
     assert [each["name"] for each in told.answer["funnel"]["weighers"]] == [
         path.partition(".")[2] for path in WEIGHERS
     ]

@@ -54,7 +54,7 @@ def test_refused_hosts_are_reported_with_the_reason_given():
 
 def test_filter_without_reasons_is_reported_by_its_name():
     (report,) = run_filters([Passes()], HOSTS, SPEC).reports
-    assert report.rejected == (Rejected("cn1", "cn1", "refused by Passes"),)
+    assert report.rejected == (Rejected("cn1", "cn1", "rejected by Passes"),)
 
 
 def test_later_filters_do_not_run_once_no_host_is_left():
@@ -88,7 +88,7 @@ def test_filter_all_may_return_any_iterable():
 
     run = run_filters([Lazy()], HOSTS, SPEC)
     assert names(run) == ["cn1", "cn2"]
-    assert run.reports[0].rejected[0].reason == "refused by Lazy"
+    assert run.reports[0].rejected[0].reason == "rejected by Lazy"
 
 
 def test_filter_one_may_be_overridden():
@@ -108,7 +108,7 @@ def test_stricter_subclass_of_a_reasoning_filter_decides_by_its_own_host_passes(
     assert names(run) == ["cn1"]
     assert [each.reason for each in run.reports[0].rejected] == [
         "cn2 is not liked",
-        "refused by Stricter",
+        "rejected by Stricter",
     ]
 
 
@@ -241,8 +241,8 @@ def test_filter_sees_the_options_of_its_request_in_conf():
 @pytest.mark.parametrize(
     ("returned", "told"),
     [
-        (lambda hosts: [*hosts, a_host("cn9")], "it returned a host that it was not asked about"),
-        (lambda _hosts: [object()], "it returned a host that it was not asked about"),
+        (lambda hosts: [*hosts, a_host("cn9")], "it returned a host that it was not given"),
+        (lambda _hosts: [object()], "it returned a host that it was not given"),
     ],
 )
 def test_a_filter_that_returns_what_it_was_not_given_is_named(returned, told):

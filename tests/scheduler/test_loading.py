@@ -170,8 +170,8 @@ def test_novas_filter_works_with_its_import_line_changed():
     spec = a_spec(scheduler_hints={"rack": "r2"})
     run = run_filters(plugins.filters, hosts, spec)
     assert [(each.host, each.reason) for each in run.reports[1].rejected] == [
-        ("cn3", "refused by AcmeFilter"),
-        ("cn4", "refused by AcmeFilter"),
+        ("cn3", "rejected by AcmeFilter"),
+        ("cn4", "rejected by AcmeFilter"),
     ]
     weighed = run_weighers(plugins.weighers, run.hosts, spec)
     # 2 and 1 instances of at most 2, times -2

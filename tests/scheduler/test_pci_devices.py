@@ -64,7 +64,9 @@ def test_too_few_devices_are_logged_and_the_instance_counts(caplog):
     state = a_host("cn7", pci_stats=PciPools.of([pool(1)]))
     state.consume_from_request(wanting(2))
     assert (state.pci_stats.free, state.num_instances) == (1, 1)
-    warning = "host cn7 was chosen without enough PCI devices: 2 devices for PCI alias nic asked"
+    warning = (
+        "host cn7 was chosen without enough PCI devices: 2 devices for PCI alias nic requested"
+    )
     assert warning in caplog.text
 
 
@@ -188,7 +190,7 @@ def test_refusal_has_the_numbers(cloud):
     (refused,) = report_of_filter["rejected"]
     assert (report_of_filter["name"], refused["host"]) == ("PciPassthroughFilter", "cn1")
     assert "none of 2 allocation candidates fits" in refused["reason"]
-    assert "1 device for PCI alias nic asked; 0 free" in refused["reason"]
+    assert "1 device for PCI alias nic requested; 0 free" in refused["reason"]
 
 
 def test_device_that_an_earlier_request_was_given_is_gone_while_reports_are_kept(cloud):

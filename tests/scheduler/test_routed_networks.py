@@ -139,7 +139,7 @@ def test_segment_in_no_aggregate_finds_no_host_and_says_why(cloud):
     assert filter_report(told, "routed_networks_filter")["refusal"] == words
     (error,) = select(cloud, {"network_id": NET}, status=409)["errors"]
     name = "routed_networks_filter"
-    assert error["detail"] == f"No valid host was found: {name} refused the request: {words}"
+    assert error["detail"] == f"No valid host was found: {name} rejected the request: {words}"
 
 
 def test_filter_may_be_switched_by_overrides(cloud, fake):

@@ -9,7 +9,7 @@ from placement_sched.scheduler.host_state import HostState
 
 
 class NightShiftFilter(BaseHostFilter):
-    """Refuses hosts in aggregates with metadata ``sleeps=night`` during the night.
+    """Rejects hosts in aggregates with metadata ``sleeps=night`` during the night.
 
     The night begins at the hour (UTC) ``[filter_scheduler] night_begins`` and ends at 6.
     """

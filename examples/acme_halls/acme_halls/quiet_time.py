@@ -14,7 +14,7 @@ LOG = log.getLogger(__name__)
 
 
 class QuietTimeFilter(BaseHostFilter):
-    """Refuses hosts of halls that are maintained soon, unless the flavor bears it.
+    """Rejects hosts of halls that are maintained soon, unless the flavor bears it.
 
     A hall says by its metadata ``acme:maintenance``, a time (UTC) such as ``2026-05-01T22:00``.
     Soon is within ``[acme_halls] quiet_hours``. A flavor bears it whose extra spec

@@ -74,7 +74,7 @@ def memory_shortage(
     free = host.memory * ratio - host.memory_usage
     if host.memory_usage + asked.memory <= host.memory * ratio:
         return None
-    return f"{asked.memory} MB asked, {free:.12g} MB free of {host.memory} x {ratio:.12g}"
+    return f"{asked.memory} MB requested, {free:.12g} MB free of {host.memory} x {ratio:.12g}"
 
 
 def plain_shortage(host: NUMACell, asked: InstanceNUMACell) -> str | None:
@@ -91,7 +91,7 @@ def plain_shortage(host: NUMACell, asked: InstanceNUMACell) -> str | None:
     else:
         fits = host.can_fit_pagesize(size, asked.memory * 1024, use_free=pins)
         has = _number_of_pages(host, size, free=pins)
-    return None if fits else f"{asked.memory} MB asked, {has} {'free' if pins else 'in all'}"
+    return None if fits else f"{asked.memory} MB requested, {has} {'free' if pins else 'in all'}"
 
 
 def chosen_pages(host: NUMACell, asked: InstanceNUMACell) -> int | str:
@@ -106,12 +106,12 @@ def chosen_pages(host: NUMACell, asked: InstanceNUMACell) -> int | str:
     by_word = {numa.PAGES_SMALL: every[-1:], numa.PAGES_LARGE: every[:-1], numa.PAGES_ANY: every}
     sizes = by_word.get(asked.pagesize or 0, [size for size in every if size == asked.pagesize])
     if not sizes:
-        return f"{wanted} asked, the node has none"
+        return f"{wanted} requested, the node has none"
     for size in sizes:
         if host.can_fit_pagesize(size, asked.memory * 1024):
             return size
     free = ", ".join(_number_of_pages(host, size, free=True) for size in sizes)
-    return f"{asked.memory} MB in {wanted} asked, {free} free"
+    return f"{asked.memory} MB in {wanted} requested, {free} free"
 
 
 def smallest_page(host: NUMACell) -> int | None:
@@ -125,7 +125,7 @@ def shared_shortage(
     """Return what shared CPUs are missing; an instance never gets more than there really are."""
     wanted, there = len(asked.cpuset), len(host.cpuset)
     if wanted > there:
-        return f"{wanted} shared CPUs asked, {there} in all"
+        return f"{wanted} shared CPUs requested, {there} in all"
     if limits is None:
         return None
     ratio = limits.cpu_allocation_ratio
@@ -133,7 +133,7 @@ def shared_shortage(
     if host.cpu_usage + wanted <= limit:
         return None
     free = limit - host.cpu_usage
-    return f"{wanted} shared CPUs asked, {free:.12g} free of {there} x {ratio:.12g}"
+    return f"{wanted} shared CPUs requested, {free:.12g} free of {there} x {ratio:.12g}"
 
 
 def pinned(host: NUMACell, asked: InstanceNUMACell, reserved: int) -> PinnedCPUs | str:
@@ -144,11 +144,11 @@ def pinned(host: NUMACell, asked: InstanceNUMACell, reserved: int) -> PinnedCPUs
     """
     wanted, free = len(asked.pcpuset), host.avail_pcpus
     if not wanted and (reserved or asked.cpu_thread_policy == ISOLATE or not asked.cpuset):
-        return "CPU policies require pinned CPUs, none asked"
+        return "CPU policies require pinned CPUs, none requested"
     if wanted + reserved > free:
         extra = f" and {reserved} for the emulator" if reserved else ""
         there = f"{free} of {len(host.pcpuset)} dedicated CPUs free"
-        return f"{wanted} dedicated CPUs{extra} asked, {there}"
+        return f"{wanted} dedicated CPUs{extra} requested, {there}"
     cores = host.free_cores
     if asked.cpu_thread_policy == ISOLATE and host.has_threads:
         return _isolated(host, asked, cores, reserved)
@@ -157,7 +157,7 @@ def pinned(host: NUMACell, asked: InstanceNUMACell, reserved: int) -> PinnedCPUs
     if chosen is None:
         what, least = ("sibling threads", 2) if required else ("reported cores", 1)
         threads = sum(len(core) for core in cores if len(core) >= least)
-        return f"{wanted} dedicated CPUs on {what} asked, {threads} free"
+        return f"{wanted} dedicated CPUs on {what} requested, {threads} free"
     return _with_reserved(asked, chosen, chain(*cores), reserved)
 
 
@@ -176,11 +176,11 @@ def _isolated(
     before Train: others with several threads must not be asked for this policy.
     """
     if host.cpuset != host.pcpuset:
-        return "thread policy isolate asked, cores have several threads"
+        return "thread policy isolate requested, cores have several threads"
     wanted, width = len(asked.pcpuset), max(map(len, host.siblings))
     chosen = [core[0] for core in cores if len(core) == width]
     if len(chosen) < wanted:
-        return f"{wanted} dedicated CPUs on cores of their own asked, {len(chosen)} cores free"
+        return f"{wanted} dedicated CPUs on separate cores requested, {len(chosen)} cores free"
     return _with_reserved(asked, chosen[:wanted], (core[0] for core in cores), reserved)
 
 
@@ -190,7 +190,7 @@ def _with_reserved(
     taken = frozenset(chosen)
     left = [cpu for cpu in free if cpu not in taken]
     if len(left) < reserved:
-        return f"{reserved} dedicated CPU for the emulator asked, {len(left)} left"
+        return f"{reserved} dedicated CPU for the emulator requested, {len(left)} left"
     pins = dict(zip(sorted(asked.pcpuset), chosen, strict=True))
     return PinnedCPUs(pins, frozenset(left[:reserved]))
 

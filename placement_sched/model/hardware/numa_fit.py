@@ -275,7 +275,7 @@ def too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology) -> Re
     """Return that the host has fewer NUMA nodes than the instance, or reports none."""
     asked, there = len(instance), len(host)
     has = f"the host has {there}" if there else "the host reports no NUMA topology"
-    return Refusal(f"{asked} NUMA node{'s' * (asked != 1)} asked, {has}", asked, there)
+    return Refusal(f"{asked} NUMA node{'s' * (asked != 1)} requested, {has}", asked, there)
 
 
 def devices_elsewhere(devices: Mapping[int, int], asked: int) -> Refusal:
@@ -295,7 +295,7 @@ def _networks_elsewhere(host: Iterable[NUMACell], asked: numa.NetworkMetadata) -
     if asked.tunneled:
         tunneled = _nodes(cell.id for cell in host if cell.network_metadata.tunneled)
         there.append(f"tunnels at {tunneled}")
-    return Refusal(f"the NUMA nodes with room lack networks asked: {', '.join(there)}")
+    return Refusal(f"the NUMA nodes with room lack requested networks: {', '.join(there)}")
 
 
 def _nodes(ids: Iterable[int]) -> str:

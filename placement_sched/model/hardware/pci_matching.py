@@ -137,7 +137,7 @@ def _refusal(demand: Demand, steps: Iterable[str], has: int) -> Refusal:
     alias, port = demand.request.alias_name, demand.request.requester_id
     asker = f"port {port}" if alias is None else f"PCI alias {alias}"
     devices = f"{demand.count} device{'s' * (demand.count != 1)}"
-    return Refusal(f"{devices} for {asker} asked; {', '.join(steps)}", demand.count, has)
+    return Refusal(f"{devices} for {asker} requested; {', '.join(steps)}", demand.count, has)
 
 
 def _emptied(pools: Pools, count: int) -> Iterator[tuple[int, int]]:
@@ -236,8 +236,8 @@ def _providers_of(demand: Demand) -> str:
 _STEPS: tuple[tuple[Callable[[Demand], str], Callable[[Pools, Demand], Pools]], ...] = (
     (_spec_of, _as_specified),
     (_cells_of, _near_enough),
-    (lambda _: "besides physical functions and vdpa devices not asked for", _of_types_asked),
-    (lambda _: "besides remote managed ones not asked for", _managed_here),
+    (lambda _: "besides physical functions and vdpa devices not requested", _of_types_asked),
+    (lambda _: "besides remote managed ones not requested", _managed_here),
     (_providers_of, _of_providers),
     (lambda _: "live migratable", _migratable),
 )

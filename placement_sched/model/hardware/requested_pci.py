@@ -206,8 +206,8 @@ def placement_terms(request: InstancePCIRequest) -> tuple[str, frozenset[str]]:
     """
     if len(request.spec) != 1:
         raise Invalid(
-            f"PCI request {request.alias_name!r} has {len(request.spec)} specs; placement can be "
-            "asked for one only"
+            f"PCI request {request.alias_name!r} has {len(request.spec)} specs; a query to "
+            "placement can have one only"
         )
     named, vendor, product, traits = (
         _text(request, key) for key in ("resource_class", "vendor_id", "product_id", "traits")

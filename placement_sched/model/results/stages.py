@@ -25,7 +25,7 @@ class View:
     """How much of a report an answer shows.
 
     ``hosts`` restricts its lists to hosts or nodes of these names (None: all); ``max_rejected``
-    bounds each list of refused hosts (0: no bound).
+    bounds each list of rejected hosts (0: no bound).
     """
 
     hosts: Collection[str] | None = None
@@ -41,7 +41,7 @@ EVERYTHING = View(max_rejected=0)
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """One host that a stage refused, and why."""
+    """One host that a stage rejected, and why."""
 
     host: str
     node: str
@@ -68,7 +68,7 @@ class RequestFilterReport:
     @property
     def words(self) -> str:
         """Return in one sentence that it refused the request."""
-        return f"{self.name} refused the request: {self.refusal}"
+        return f"{self.name} rejected the request: {self.refusal}"
 
     def as_json(self) -> Json:
         """Return the entry as the contract shows it; a refusing one has ``refusal`` as well."""

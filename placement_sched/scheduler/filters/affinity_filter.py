@@ -66,7 +66,7 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
         if subnet is None or (address and ip_address(address) in subnet):
             return None
         found = f"{address} found" if address else "the host reports none"
-        return Refusal(f"an address in {subnet} asked, {found}", str(subnet), address or None)
+        return Refusal(f"an address in {subnet} requested, {found}", str(subnet), address or None)
 
 
 def _asked(spec_obj: RequestSpec) -> IPv4Network | IPv6Network | None:
@@ -124,7 +124,7 @@ class GroupAffinityFilter(ServerGroupAffinityFilter):
 
 
 class ServerGroupAntiAffinityFilter(BaseHostFilter):
-    """Refuses hosts that have as many members of the request's server group as one host may have.
+    """Rejects hosts that have as many members of the request's server group as one host may have.
 
     For groups of policy ``anti-affinity``; a host may have ``max_server_per_host`` members (a rule
     of the group), one where the group has no such rule. The host that an instance is on already,

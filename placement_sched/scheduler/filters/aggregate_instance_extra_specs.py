@@ -30,10 +30,12 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
         for key, name, wanted in asked:
             values = sorted(metadata.get(name, ()))
             if not values:
-                return Refusal(f"{key}: {wanted!r} asked, no aggregate of the host has it", wanted)
+                return Refusal(
+                    f"{key}: {wanted!r} requested, no aggregate of the host has it", wanted
+                )
             if not any_matches(values, wanted):
                 found = ", ".join(values)
-                return Refusal(f"{key}: {wanted!r} asked, {found} found", wanted, values)
+                return Refusal(f"{key}: {wanted!r} requested, {found} found", wanted, values)
         return None
 
 

@@ -28,5 +28,5 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
         if not allowed or spec_obj.project_id in allowed:
             return None
         asked, names = spec_obj.project_id, sorted(allowed)
-        reason = f"project {asked} asked, the host is for {in_short(names, _SHOWN)}"
+        reason = f"requested by project {asked}, the host is for {in_short(names, _SHOWN)}"
         return Refusal(reason, asked, names)

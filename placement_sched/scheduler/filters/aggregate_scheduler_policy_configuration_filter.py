@@ -27,6 +27,6 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
             if asked in (has or [DEFAULT_POLICY]):
                 return None
             found = ", ".join(has) or DEFAULT_POLICY
-            return Refusal(f"policy {asked} asked, the host is under {found}", asked, has)
+            return Refusal(f"policy {asked} requested, the host has {found}", asked, has)
 
         return refusal

@@ -1,4 +1,4 @@
-"""AllHostsFilter: refuses no host."""
+"""AllHostsFilter: rejects no host."""
 
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
 

@@ -26,5 +26,5 @@ class AvailabilityZoneFilter(BaseHostFilter):
         if wanted & has:
             return None
         asked, found = sorted(wanted), sorted(has)
-        reason = f"zone {' or '.join(asked)} asked, the host is in {', '.join(found)}"
+        reason = f"zone {' or '.join(asked)} requested, the host is in {', '.join(found)}"
         return Refusal(reason, asked, found)

@@ -47,9 +47,9 @@ def _refusal(asked: Iterable[_Asked], host_state: HostState) -> Refusal | None:
             continue
         value = value_at(host_state, path or [key])
         if value is None:
-            return Refusal(f"{key}: {wanted!r} asked, the host has none", asked=wanted)
+            return Refusal(f"{key}: {wanted!r} requested, the host has none", asked=wanted)
         if not extra_specs_ops.match(str(value), wanted):
-            return Refusal(f"{key}: {wanted!r} asked, {value} found", wanted, value)
+            return Refusal(f"{key}: {wanted!r} requested, {value} found", wanted, value)
     return None
 
 

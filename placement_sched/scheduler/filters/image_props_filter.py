@@ -46,7 +46,7 @@ class ImagePropertiesFilter(BaseHostFilter):
             if not any(_fits(wanted, combination) for combination in supported):
                 has = [tuple(combination) for combination in supported]
                 found = ", ".join(map(_shown, has)) or "nothing"
-                return Refusal(f"{_shown(wanted)} asked, {found} supported", wanted, has)
+                return Refusal(f"{_shown(wanted)} requested, {found} supported", wanted, has)
             refused = _version_refusal(version, host_state) if version else None
             return refused or (_address_refusal(bits, host_state) if bits else None)
 
@@ -66,14 +66,14 @@ def _version_refusal(predicate: str, host_state: HostState) -> Refusal | None:
     version = convert_version_to_str(host_state.hypervisor_version)
     if VersionPredicate(predicate).satisfied_by(version):
         return None
-    return Refusal(f"hypervisor version {predicate} asked, {version} found", predicate, version)
+    return Refusal(f"hypervisor version {predicate} requested, {version} found", predicate, version)
 
 
 def _address_refusal(bits: int, host_state: HostState) -> Refusal | None:
     found = value_at(host_state, ADDRESS_BITS)
     if not isinstance(found, int) or found >= bits:
         return None
-    return Refusal(f"{bits} bits of physical addresses asked, {found} found", bits, found)
+    return Refusal(f"{bits} bits of physical addresses requested, {found} found", bits, found)
 
 
 def _shown(combination: tuple[str | None, ...]) -> str:

@@ -13,7 +13,7 @@ class IoOpsFilter(BaseHostFilter):
     Those are instances that are being built, resized, rescued, migrated, snapshotted or unshelved,
     as the host reports them (``io_workload`` of its ``stats``); earlier instances of the same
     request count as well. The maximum is ``[filter_scheduler] max_io_ops_per_host``; a host that
-    has reached it is refused.
+    has reached it is rejected.
     """
 
     options = in_group(

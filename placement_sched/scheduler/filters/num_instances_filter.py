@@ -12,7 +12,7 @@ class NumInstancesFilter(BaseHostFilter):
 
     What counts is what the host reports (``num_instances`` of its ``stats``), and earlier
     instances of the same request. The maximum is ``[filter_scheduler] max_instances_per_host``; a
-    host that has reached it is refused.
+    host that has reached it is rejected.
     """
 
     options = in_group(

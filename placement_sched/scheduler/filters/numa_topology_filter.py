@@ -52,7 +52,7 @@ class NUMATopologyFilter(BaseHostFilter):
         def verdict(host_state: HostState) -> Verdict:
             host = host_state.numa_topology
             if needs_threads and host and not host.has_threads:
-                why = "thread policy require asked, no core of the host has several threads"
+                why = "thread policy require requested, no core of the host has several threads"
                 return Refusal(why)
             if not asked:
                 return None

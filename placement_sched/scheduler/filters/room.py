@@ -58,11 +58,11 @@ class HostRoom:
         """
         total, free = self.total, self.limit - self.used
         if asked > total:
-            return Refusal(f"{asked} {unit} asked, the host has {total} in all", asked, total)
+            return Refusal(f"{asked} {unit} requested, the host has {total} in all", asked, total)
         if free >= asked:
             return None
         # Without what floating point adds.
-        reason = f"{asked} {unit} asked, {free:.12g} free of {total} x {self.ratio:.12g}"
+        reason = f"{asked} {unit} requested, {free:.12g} free of {total} x {self.ratio:.12g}"
         return Refusal(reason, asked, free)
 
 

@@ -59,7 +59,7 @@ class TrustedFilter(BaseHostFilter):
             trust, why = known.level.trust, _reason(known)
         if trust == wanted:
             return None
-        return Refusal(f"{wanted} is asked, the host is {trust}{why}", wanted, trust)
+        return Refusal(f"{wanted} requested, the host is {trust}{why}", wanted, trust)
 
 
 def _reason(known: Attested) -> str:

@@ -6,7 +6,7 @@ from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 
 
 class TypeAffinityFilter(BaseHostFilter):
-    """Refuses hosts that have instances of another flavor than the request's.
+    """Rejects hosts that have instances of another flavor than the request's.
 
     So each host has instances of one flavor alone. Flavors are the same by id, or by name where
     one of them has none; an instance whose flavor is not known is of another one. As it was until
@@ -20,7 +20,7 @@ class TypeAffinityFilter(BaseHostFilter):
         found = sorted({one.name if one else "unknown" for one in flavors if not _same(one, asked)})
         if not found:
             return None
-        reason = f"flavor {asked.name} asked, instances of {', '.join(found)} are here"
+        reason = f"flavor {asked.name} requested, the host has instances of {', '.join(found)}"
         return Refusal(reason, asked.name, found)
 
 
@@ -47,5 +47,5 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
         asked = spec_obj.flavor.name
         if not names or asked in names:
             return None
-        reason = f"flavor {asked} asked, the host is for {', '.join(names)}"
+        reason = f"flavor {asked} requested, the host is for {', '.join(names)}"
         return Refusal(reason, asked, names)

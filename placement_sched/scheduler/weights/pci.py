@@ -16,7 +16,7 @@ class PCIWeigher(BaseHostWeigher):
     So requests without PCI devices stay off hosts that have some, while there are others, and
     requests with them fill one host after the other, which leaves whole hosts for requests that
     need many. Hosts with 99 devices or more are all alike. Combine it with PciPassthroughFilter,
-    which refuses hosts that have too few. The multiplier ``[filter_scheduler]
+    which rejects hosts that have too few. The multiplier ``[filter_scheduler]
     pci_weight_multiplier`` may not be negative. Aggregate metadata ``pci_weight_multiplier``
     override it for the hosts in the aggregate; of several the smallest counts.
     """

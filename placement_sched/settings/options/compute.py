@@ -50,6 +50,5 @@ PCI = described(
 
 WORKAROUNDS = described(
     cfg.BoolOpt("disable_fallback_pcpu_query", default=False, mutable=True),
-    "Do not ask again for VCPU where pinned CPUs were asked for as PCPU, which hosts that report "
-    "none need.",
+    "Do not query again for VCPU where PCPU was requested, which hosts that report no PCPU need.",
 )

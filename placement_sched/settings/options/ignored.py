@@ -16,14 +16,14 @@ _RETRIES = (
 )
 _PROFILER = "this service is not traced by osprofiler; /metrics shows where time goes"
 
-_BUS = "the scheduler is asked over HTTP, there is no message bus"
+_BUS = "the scheduler is called over HTTP, there is no message bus"
 _HOST_MANAGER = "host states are made of what hosts report, in one way for all kinds of hosts"
 _TRACKING = (
     "the instances of a host are read from the database when a request needs them, so that filters "
     "always see those that were recorded"
 )
 _BARE_METAL = (
-    "bare metal nodes are asked for by their resource class, and the filters that run are those of "
+    "bare metal nodes are requested by their resource class, and the filters that run are those of "
     "[filter_scheduler] enabled_filters"
 )
 _KEYSTONE = (
@@ -108,7 +108,7 @@ OF_NOVA: Mapping[tuple[str, str], str] = MappingProxyType(
             "a host is known as soon as it reports, there is nothing to discover"
         ),
         ("scheduler", "query_placement_for_availability_zone"): (
-            "always on, as in nova since 2023.2: the zone asked for narrows the candidates"
+            "always on, as in nova since 2023.2: the requested zone narrows the candidates"
         ),
         ("keystone_authtoken", "auth_uri"): (
             "it is www_authenticate_uri, as in keystonemiddleware since Queens"

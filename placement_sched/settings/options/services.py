@@ -14,8 +14,8 @@ TIMEOUT = 10
 
 NEUTRON = described(
     cfg.IntOpt("http_retries", default=3, min=0),
-    "How often neutron is asked again when it does not answer, or a proxy says so, where "
-    "connect_retries and status_code_retries do not say.",
+    "How often a request to neutron is retried if it, or a proxy for it, does not answer, where "
+    "connect_retries and status_code_retries are unset.",
     cfg.IntOpt("extension_sync_interval", default=600, min=0),
     "Seconds for which it is remembered whether neutron has the segment extension.",
 )

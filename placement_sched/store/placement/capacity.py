@@ -138,7 +138,7 @@ def check(
         if not obeys_units(inventory, want.amount):
             raise _exceeded(
                 want,
-                f"violate inventory constraints: {want.amount} asked, min_unit "
+                f"violate inventory constraints: {want.amount} requested, min_unit "
                 f"{inventory.min_unit}, max_unit {inventory.max_unit}, "
                 f"step_size {inventory.step_size}.",
             )
@@ -149,7 +149,7 @@ def check(
             raise _exceeded(
                 want,
                 f"exceed the capacity of {room.inventory.capacity}, of which others use "
-                f"{room.used - own}: {asked[want.place]} asked.",
+                f"{room.used - own}: {asked[want.place]} requested.",
             )
 
 

@@ -134,7 +134,7 @@ UNSENDABLE = {"endpoint": "http://127.0.0.1:1", "token": "ü€"}
         (yaml.safe_dump({"clouds": {"here": {"auth": AT_NOBODY}}}), "compute: Connection refused"),
         (
             yaml.safe_dump({"clouds": {"here": {"auth_type": "admin_token", "auth": UNSENDABLE}}}),
-            "http://127.0.0.1:1 cannot be asked: 'latin-1' codec can't encode",
+            "http://127.0.0.1:1 cannot be reached: 'latin-1' codec can't encode",
         ),
     ],
     ids=["no clouds", "no cloud", "no auth", "no plugin", "no YAML", "nobody", "token"],

@@ -216,7 +216,7 @@ EXPLANATIONS = (
     Explanation(
         "a comparison that cannot be made is 400",
         "This is an extra spec that compares a word as a number, or with nothing; the error "
-        "names it. nova refuses hosts that have nothing to compare, and fails on the first host "
+        "names it. nova rejects hosts that have nothing to compare, and fails on the first host "
         "that has.",
         _of(
             ("filter", "AggregateInstanceExtraSpecsFilter"),

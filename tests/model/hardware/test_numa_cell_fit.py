@@ -44,12 +44,12 @@ def test_nothing_is_said_of_pages_where_nothing_is_asked(pagesize):
 @pytest.mark.parametrize(
     ("node", "reason"),
     [
-        (asked(memory=1025), "1025 MB asked, 1024 MB free of 1024 x 1"),
-        (asked(pinned=[0], memory=1025), "1025 MB asked, 262144 of 262144 pages of 4 KiB free"),
-        (asked(pagesize=8), "pages of 8 KiB asked, the node has none"),
-        (asked(shared=range(3)), "3 shared CPUs asked, 2 in all"),
-        (asked(shared=range(3), pinned=[9]), "3 shared CPUs asked, 2 in all"),
-        (asked(pinned=range(5)), "5 dedicated CPUs asked, 4 of 4 dedicated CPUs free"),
+        (asked(memory=1025), "1025 MB requested, 1024 MB free of 1024 x 1"),
+        (asked(pinned=[0], memory=1025), "1025 MB requested, 262144 of 262144 pages of 4 KiB free"),
+        (asked(pagesize=8), "pages of 8 KiB requested, the node has none"),
+        (asked(shared=range(3)), "3 shared CPUs requested, 2 in all"),
+        (asked(shared=range(3), pinned=[9]), "3 shared CPUs requested, 2 in all"),
+        (asked(pinned=range(5)), "5 dedicated CPUs requested, 4 of 4 dedicated CPUs free"),
     ],
     ids=["memory", "memory beside pinned", "pages", "shared", "mixed", "dedicated"],
 )
@@ -80,10 +80,10 @@ FULL = pages((SMALL, 262144), (BIG, 512), (HUGE, 1))
         (0, 1.0, 1024, None),
         (0, 1.5, 1536, None),
         (512, 1.0, 512, None),
-        (512, 1.0, 513, "513 MB asked, 512 MB free of 1024 x 1"),
+        (512, 1.0, 513, "513 MB requested, 512 MB free of 1024 x 1"),
         (512, 1.5, 1024, None),
-        (512, 1.5, 1025, "1025 MB asked, 1024 MB free of 1024 x 1.5"),
-        (0, 0.5, 513, "513 MB asked, 512 MB free of 1024 x 0.5"),
+        (512, 1.5, 1025, "1025 MB requested, 1024 MB free of 1024 x 1.5"),
+        (0, 0.5, 513, "513 MB requested, 512 MB free of 1024 x 0.5"),
     ],
 )
 def test_memory_is_given_away_by_the_ratio(used, ratio, memory, short):
@@ -105,22 +105,22 @@ def test_beside_dedicated_cpus_the_ratio_does_not_count():
         (
             {},
             1025,
-            "1025 MB asked, 1024 of 1024 MB in all",
-            "1025 MB asked, 1024 of 1024 MB free",
+            "1025 MB requested, 1024 of 1024 MB in all",
+            "1025 MB requested, 1024 of 1024 MB free",
         ),
-        ({"memory_usage": 600}, 512, None, "512 MB asked, 424 of 1024 MB free"),
+        ({"memory_usage": 600}, 512, None, "512 MB requested, 424 of 1024 MB free"),
         ({"mempages": pages((SMALL, 262144))}, 1024, None, None),
         (
             {"mempages": pages((SMALL, 131072, 0, 1))},
             512,
             None,
-            "512 MB asked, 131071 of 131072 pages of 4 KiB free",
+            "512 MB requested, 131071 of 131072 pages of 4 KiB free",
         ),
         (
             {"mempages": pages((BIG, 512), (SMALL, 131071))},
             512,
-            "512 MB asked, 131071 of 131071 pages of 4 KiB in all",
-            "512 MB asked, 131071 of 131071 pages of 4 KiB free",
+            "512 MB requested, 131071 of 131071 pages of 4 KiB in all",
+            "512 MB requested, 131071 of 131071 pages of 4 KiB free",
         ),
         # Only the node's pages count, not the memory that it has in all.
         ({"memory": 256, "mempages": pages((SMALL, 262144))}, 1024, None, None),
@@ -146,23 +146,23 @@ def test_memory_without_a_page_size_is_of_the_smallest_pages(host, memory, float
         (PAGES_ANY, pages((SMALL, 262144), (BIG, 512, 512)), SMALL),
         (PAGES_SMALL, pages((BIG, 512)), BIG),
         (PAGES_ANY, pages((BIG, 512)), BIG),
-        (PAGES_LARGE, pages((BIG, 512)), "large pages asked, the node has none"),
-        (8, FULL, "pages of 8 KiB asked, the node has none"),
-        (BIG, (), "pages of 2048 KiB asked, the node has none"),
+        (PAGES_LARGE, pages((BIG, 512)), "large pages requested, the node has none"),
+        (8, FULL, "pages of 8 KiB requested, the node has none"),
+        (BIG, (), "pages of 2048 KiB requested, the node has none"),
         (
             BIG,
             pages((BIG, 512, 200, 57)),
-            "512 MB in pages of 2048 KiB asked, 255 of 512 pages of 2048 KiB free",
+            "512 MB in pages of 2048 KiB requested, 255 of 512 pages of 2048 KiB free",
         ),
         (
             PAGES_LARGE,
             pages((SMALL, 262144), (BIG, 9, 9)),
-            "512 MB in large pages asked, 0 of 9 pages of 2048 KiB free",
+            "512 MB in large pages requested, 0 of 9 pages of 2048 KiB free",
         ),
         (
             PAGES_SMALL,
             pages((SMALL, 100), (BIG, 512)),
-            "512 MB in small pages asked, 100 of 100 pages of 4 KiB free",
+            "512 MB in small pages requested, 100 of 100 pages of 4 KiB free",
         ),
     ],
 )  # fmt: skip
@@ -224,9 +224,9 @@ def test_full_cores_are_preferred(taken, wanted, cpus, policy):
         ([], 3, ([0, 4, 1], [])),
         ([0], 1, ([1], [])),
         ([0, 1], 4, ([2, 6, 3, 7], [])),
-        ([0, 1], 5, "5 dedicated CPUs on sibling threads asked, 4 free"),
-        ([0, 1, 2, 3], 1, "1 dedicated CPUs on sibling threads asked, 0 free"),
-        ([0], 8, f"8 dedicated CPUs asked, 7 {FEW}"),
+        ([0, 1], 5, "5 dedicated CPUs on sibling threads requested, 4 free"),
+        ([0, 1, 2, 3], 1, "1 dedicated CPUs on sibling threads requested, 0 free"),
+        ([0], 8, f"8 dedicated CPUs requested, 7 {FEW}"),
     ],
 )
 def test_required_siblings_are_of_full_cores(taken, wanted, found):
@@ -237,16 +237,19 @@ def test_required_siblings_are_of_full_cores(taken, wanted, found):
 def test_cores_of_one_thread_are_taken_in_order(policy):
     host = a_cell(pinned=range(4), siblings=CORES, pinned_cpus=[1])
     assert on(host, 3, policy) == ([0, 2, 3], [])
-    assert on(host, 4, policy) == "4 dedicated CPUs asked, 3 of 4 dedicated CPUs free"
+    assert on(host, 4, policy) == "4 dedicated CPUs requested, 3 of 4 dedicated CPUs free"
 
 
 def test_siblings_cannot_be_had_of_cores_of_one_thread():
     host = a_cell(pinned=range(4), siblings=CORES)
-    assert on(host, 1, "require") == "1 dedicated CPUs on sibling threads asked, 0 free"
+    assert on(host, 1, "require") == "1 dedicated CPUs on sibling threads requested, 0 free"
 
 
 def test_isolation_is_not_for_cores_of_several_threads():
-    assert on(threaded(), 1, "isolate") == "thread policy isolate asked, cores have several threads"
+    assert (
+        on(threaded(), 1, "isolate")
+        == "thread policy isolate requested, cores have several threads"
+    )
 
 
 @pytest.mark.parametrize(
@@ -254,11 +257,11 @@ def test_isolation_is_not_for_cores_of_several_threads():
     [
         ([], 2, 0, ([0, 1], [])),
         ([0], 2, 0, ([1, 2], [])),
-        ([0, 1], 3, 0, "3 dedicated CPUs on cores of their own asked, 2 cores free"),
+        ([0, 1], 3, 0, "3 dedicated CPUs on separate cores requested, 2 cores free"),
         ([], 1, 1, ([0], [1])),
         ([0], 1, 1, ([1], [4])),
-        ([], 4, 1, "1 dedicated CPU for the emulator asked, 0 left"),
-        ([0, 4], 3, 1, "1 dedicated CPU for the emulator asked, 0 left"),
+        ([], 4, 1, "1 dedicated CPU for the emulator requested, 0 left"),
+        ([0, 4], 3, 1, "1 dedicated CPU for the emulator requested, 0 left"),
     ],
 )
 def test_hosts_of_former_days_isolate_by_leaving_threads_idle(taken, wanted, reserved, found):
@@ -273,7 +276,7 @@ def test_hosts_of_former_days_isolate_by_leaving_threads_idle(taken, wanted, res
         ([0], 2, ([1, 5], [4])),
         ([0, 1], 4, ([2, 6, 3, 7], [4])),
         ([], 7, ([0, 4, 1, 5, 2, 6, 3], [7])),
-        ([], 8, f"8 dedicated CPUs and 1 for the emulator asked, 8 {FEW}"),
+        ([], 8, f"8 dedicated CPUs and 1 for the emulator requested, 8 {FEW}"),
     ],
 )
 def test_emulator_gets_a_cpu_that_is_left(taken, wanted, found):
@@ -283,8 +286,8 @@ def test_emulator_gets_a_cpu_that_is_left(taken, wanted, found):
 def test_cpus_of_no_core_are_not_taken():
     host = a_cell(pinned=range(4), siblings=CORES[:2])
     assert on(host, 2) == ([0, 1], [])
-    assert on(host, 3) == "3 dedicated CPUs on reported cores asked, 2 free"
-    assert on(host, 2, reserved=1) == "1 dedicated CPU for the emulator asked, 0 left"
+    assert on(host, 3) == "3 dedicated CPUs on reported cores requested, 2 free"
+    assert on(host, 2, reserved=1) == "1 dedicated CPU for the emulator requested, 0 left"
 
 
 def test_where_no_cores_are_reported_each_cpu_is_one():
@@ -307,20 +310,20 @@ def test_node_without_pinned_cpus_may_be_beside_others(policy, reserved, fits):
     found = pinned(threaded(), node, reserved)
     assert (found == PinnedCPUs({}, frozenset())) is fits
     empty = asked(cpu_policy="dedicated")
-    assert pinned(threaded(), empty, 0) == ("CPU policies require pinned CPUs, none asked")
+    assert pinned(threaded(), empty, 0) == ("CPU policies require pinned CPUs, none requested")
 
 
 @pytest.mark.parametrize(
     ("used", "ratio", "wanted", "short"),
     [
         (0, 1.0, 4, None),
-        (0, 16.0, 5, "5 shared CPUs asked, 4 in all"),
-        (0, 0.5, 3, "3 shared CPUs asked, 2 free of 4 x 0.5"),
-        (4, 1.0, 1, "1 shared CPUs asked, 0 free of 4 x 1"),
+        (0, 16.0, 5, "5 shared CPUs requested, 4 in all"),
+        (0, 0.5, 3, "3 shared CPUs requested, 2 free of 4 x 0.5"),
+        (4, 1.0, 1, "1 shared CPUs requested, 0 free of 4 x 1"),
         (4, 2.0, 4, None),
-        (5, 2.0, 4, "4 shared CPUs asked, 3 free of 4 x 2"),
+        (5, 2.0, 4, "4 shared CPUs requested, 3 free of 4 x 2"),
         (5, 1.3, 0, None),
-        (6, 1.3, 0, "0 shared CPUs asked, -0.8 free of 4 x 1.3"),
+        (6, 1.3, 0, "0 shared CPUs requested, -0.8 free of 4 x 1.3"),
     ],
 )
 def test_shared_cpus_are_given_away_by_the_ratio(used, ratio, wanted, short):

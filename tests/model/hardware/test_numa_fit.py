@@ -57,13 +57,14 @@ def amounts(*memory):
         (sizes(512, 1024), amounts(1024, 512), [1, 0]),
         (sizes(512, 512, 1024), amounts(512, 1024), [0, 2]),
         (sizes(1024, 256, 1024, 1024), amounts(512, 512, 512), [0, 2, 3]),
-        (sizes(512), amounts(512, 512), "2 NUMA nodes asked, the host has 1"),
+        (sizes(512), amounts(512, 512), "2 NUMA nodes requested, the host has 1"),
         (
             sizes(512, 512, 256),
             amounts(512, 1024),
             (
                 "NUMA node 1 of the instance fits on none of the host: NUMA nodes 0, 1: 1024 MB "
-                "asked, 512 of 512 MB in all; NUMA node 2: 1024 MB asked, 256 of 256 MB in all"
+                "requested, 512 of 512 MB in all; NUMA node 2: 1024 MB requested, 256 of 256 MB in "
+                "all"
             ),
         ),
         (
@@ -106,7 +107,7 @@ def test_emulator_gets_its_cpu_on_the_first_node_only():
     other = an_instance(asked(0, pinned=range(4)), asked(1, pinned=range(4, 7)), emulator="isolate")
     assert nodes(fit_to_host(host, other, limits())) == (
         "NUMA node 0 of the instance fits on none of the host: NUMA nodes 0, 1: 4 dedicated CPUs "
-        "and 1 for the emulator asked, 4 of 4 dedicated CPUs free"
+        "and 1 for the emulator requested, 4 of 4 dedicated CPUs free"
     )
 
 
@@ -140,8 +141,8 @@ def test_chosen_nodes_are_near_devices(near, found):
             "ab",
             True,
             (
-                "the NUMA nodes with room lack networks asked: a at NUMA node 0, b at NUMA node 1, "
-                "tunnels at NUMA node 1"
+                "the NUMA nodes with room lack requested networks: a at NUMA node 0, b at NUMA "
+                "node 1, tunnels at NUMA node 1"
             ),
         ),
     ],

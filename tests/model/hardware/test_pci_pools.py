@@ -42,9 +42,9 @@ def left(pools, requests, mappings=None, numa_cells=None, host=None):
     assert here.support_requests(requests, mappings, numa_cells) is (why is None)
     assert here.free == sum(one["count"] for one in pools)
     if why is not None:
-        with pytest.raises(Conflict, match="asked"):
+        with pytest.raises(Conflict, match="requested"):
             here.apply_requests(requests, mappings, numa_cells)
-        return why.reason.partition("asked; ")[2]
+        return why.reason.partition("requested; ")[2]
     here.apply_requests(requests, mappings, numa_cells)
     assert here.free == sum(one["count"] for one in here.pools)
     return [(one.get("name"), one["count"]) for one in here.pools]
@@ -244,7 +244,7 @@ def test_requests_are_met_together_one_after_the_other():
 
 def test_what_earlier_requests_took_stays_taken_where_a_later_one_fails():
     pools = PciPools.of([pool(3)])
-    with pytest.raises(Conflict, match="2 devices for PCI alias nic asked; 1 free"):
+    with pytest.raises(Conflict, match="2 devices for PCI alias nic requested; 1 free"):
         pools.apply_requests([request(2), request(2)])
     assert pools.free == 1
 
@@ -258,20 +258,20 @@ def test_request_for_no_device_wants_a_pool_of_its_kind_as_in_nova():
 @pytest.mark.parametrize(
     ("pools", "asked", "has", "reason"),
     [
-        ([], request(), 0, "1 device for PCI alias nic asked; 0 free"),
+        ([], request(), 0, "1 device for PCI alias nic requested; 0 free"),
         ([pool(1, product_id="1"), pool(2)], request(3, {"product_id": "1520"}), 2,
-         "3 devices for PCI alias nic asked; 3 free, 2 with product_id 1520"),
+         "3 devices for PCI alias nic requested; 3 free, 2 with product_id 1520"),
         ([pool(2)], request(1, {"a": "b"}, {"c": "d"}), 0,
-         "1 device for PCI alias nic asked; 2 free, 0 with a b or c d"),
+         "1 device for PCI alias nic requested; 2 free, 0 with a b or c d"),
         ([pool(2, dev_type="type-PF")], request(), 0,
-         ("1 device for PCI alias nic asked; 2 free, 0 besides physical functions and vdpa "
-          "devices not asked for")),
+         ("1 device for PCI alias nic requested; 2 free, 0 besides physical functions and vdpa "
+          "devices not requested")),
         ([pool(2, remote_managed="true")], port(), 0,
-         "1 device for port port-1 asked; 2 free, 0 besides remote managed ones not asked for"),
+         "1 device for port port-1 requested; 2 free, 0 besides remote managed ones not requested"),
         ([pool(2, live_migratable="True")], request(1, {"live_migratable": "true"}), 0,
-         "1 device for PCI alias nic asked; 2 free, 0 live migratable"),
+         "1 device for PCI alias nic requested; 2 free, 0 live migratable"),
         ([pool(2, 3)], request(numa_policy="required"), 0,
-         ("1 device for PCI alias nic asked; 2 free, 0 near enough to NUMA nodes 0, 1 (policy "
+         ("1 device for PCI alias nic requested; 2 free, 0 near enough to NUMA nodes 0, 1 (policy "
           "required)")),
     ],
 )  # fmt: skip

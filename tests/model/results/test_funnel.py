@@ -177,7 +177,7 @@ TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
             funnel(request_filters=(REFUSING,), steps=(step("required", "A", 0, 0),)),
             "request_filters",
             "zones",
-            "zones refused the request: no zone 'x'",
+            "zones rejected the request: no zone 'x'",
         ),
         (
             funnel(steps=(step("required", "A", 3, 0),), misses=[NearMiss("required", "A", 3)]),

@@ -102,22 +102,22 @@ def test_host_in_the_subnet_passes_and_any_without_the_hint(host_ip, hints):
         (
             "10.8.2.1",
             {"build_near_host_ip": "10.8.1.100"},
-            "an address in 10.8.1.0/24 asked, 10.8.2.1 found",
+            "an address in 10.8.1.0/24 requested, 10.8.2.1 found",
         ),
         (
             "10.8.1.1",
             {"build_near_host_ip": "10.8.1.100", "cidr": "/30"},
-            "an address in 10.8.1.100/30 asked, 10.8.1.1 found",
+            "an address in 10.8.1.100/30 requested, 10.8.1.1 found",
         ),
         (
             "10.8.1.1",
             {"build_near_host_ip": "2001:db8::1", "cidr": "/64"},
-            "an address in 2001:db8::/64 asked, 10.8.1.1 found",
+            "an address in 2001:db8::/64 requested, 10.8.1.1 found",
         ),
         (
             None,
             {"build_near_host_ip": "10.8.1.1"},
-            "an address in 10.8.1.0/24 asked, the host reports none",
+            "an address in 10.8.1.0/24 requested, the host reports none",
         ),
     ],
     ids=str,

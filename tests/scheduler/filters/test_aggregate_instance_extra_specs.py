@@ -47,22 +47,22 @@ def test_host_whose_aggregates_say_what_is_asked_passes(metadata, extra_specs):
 @pytest.mark.parametrize(
     ("metadata", "extra_specs", "reason"),
     [
-        ([], {"a": "1"}, "a: '1' asked, no aggregate of the host has it"),
-        ([{"b": "1"}], {"a": ">= 3"}, "a: '>= 3' asked, no aggregate of the host has it"),
+        ([], {"a": "1"}, "a: '1' requested, no aggregate of the host has it"),
+        ([{"b": "1"}], {"a": ">= 3"}, "a: '>= 3' requested, no aggregate of the host has it"),
         (
             [{"a": "1"}],
             {f"{SCOPED}b": "1"},
-            f"{SCOPED}b: '1' asked, no aggregate of the host has it",
+            f"{SCOPED}b: '1' requested, no aggregate of the host has it",
         ),
         (
             [{"a": "1"}],
             {f"{SCOPED}a:b": "1"},
-            f"{SCOPED}a:b: '1' asked, no aggregate of the host has it",
+            f"{SCOPED}a:b: '1' requested, no aggregate of the host has it",
         ),
-        ([{"a": "1"}], {SCOPED: "1"}, f"{SCOPED}: '1' asked, no aggregate of the host has it"),
-        ([{"a": "2"}, {"a": "1"}], {"a": "3"}, "a: '3' asked, 1, 2 found"),
-        ([{"a": "1"}], {"a": "!= 1"}, "a: '!= 1' asked, 1 found"),
-        ([{"a": "SSD"}], {"a": "ssd"}, "a: 'ssd' asked, SSD found"),
+        ([{"a": "1"}], {SCOPED: "1"}, f"{SCOPED}: '1' requested, no aggregate of the host has it"),
+        ([{"a": "2"}, {"a": "1"}], {"a": "3"}, "a: '3' requested, 1, 2 found"),
+        ([{"a": "1"}], {"a": "!= 1"}, "a: '!= 1' requested, 1 found"),
+        ([{"a": "SSD"}], {"a": "ssd"}, "a: 'ssd' requested, SSD found"),
     ],
 )
 def test_host_whose_aggregates_say_otherwise_is_refused(metadata, extra_specs, reason):

@@ -38,12 +38,12 @@ def test_host_that_is_for_the_project_or_for_all_passes(project, metadata):
 @pytest.mark.parametrize(
     ("project", "metadata", "reason"),
     [
-        ("p1", [{KEY: "p2"}], "project p1 asked, the host is for p2"),
-        ("p1", [{KEY: "p3,p2"}, {"a": "p1"}], "project p1 asked, the host is for p2, p3"),
-        ("p1", [{f"{KEY}2": "p2"}], "project p1 asked, the host is for p2"),
-        (None, [{KEY: "p2"}], "project None asked, the host is for p2"),
-        ("p", [{KEY: "1,2,3,4,5"}], "project p asked, the host is for 1, 2, 3 and 2 more"),
-        ("P1", [{KEY: "p1"}], "project P1 asked, the host is for p1"),
+        ("p1", [{KEY: "p2"}], "requested by project p1, the host is for p2"),
+        ("p1", [{KEY: "p3,p2"}, {"a": "p1"}], "requested by project p1, the host is for p2, p3"),
+        ("p1", [{f"{KEY}2": "p2"}], "requested by project p1, the host is for p2"),
+        (None, [{KEY: "p2"}], "requested by project None, the host is for p2"),
+        ("p", [{KEY: "1,2,3,4,5"}], "requested by project p, the host is for 1, 2, 3 and 2 more"),
+        ("P1", [{KEY: "p1"}], "requested by project P1, the host is for p1"),
     ],
 )
 def test_host_that_is_for_others_is_refused_with_them(project, metadata, reason):

@@ -22,16 +22,16 @@ ROOMY = {"sched_policy": "low_cpu_density"}
         (
             "high_cpu_density",
             [ROOMY],
-            "policy high_cpu_density asked, the host is under low_cpu_density",
+            "policy high_cpu_density requested, the host has low_cpu_density",
         ),
-        ("high_cpu_density", [], "policy high_cpu_density asked, the host is under default"),
+        ("high_cpu_density", [], "policy high_cpu_density requested, the host has default"),
         (
             "high_cpu_density",
             [{"ssd": "true"}],
-            "policy high_cpu_density asked, the host is under default",
+            "policy high_cpu_density requested, the host has default",
         ),
         ("default", [], None),
-        ("default", [DENSE], "policy default asked, the host is under high_cpu_density"),
+        ("default", [DENSE], "policy default requested, the host has high_cpu_density"),
     ],
 )
 def test_only_hosts_under_the_policy_of_the_hint_pass(hint, metadata, reason):

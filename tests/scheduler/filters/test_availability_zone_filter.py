@@ -43,11 +43,11 @@ def test_host_in_any_zone_that_is_asked_for_passes(zone, metadata):
 @pytest.mark.parametrize(
     ("zone", "metadata", "reason"),
     [
-        ("az1", of("az2"), "zone az1 asked, the host is in az2"),
-        ("az1", [], "zone az1 asked, the host is in nova"),
-        ("nova", of("az1"), "zone nova asked, the host is in az1"),
-        ("AZ1", of("az1"), "zone AZ1 asked, the host is in az1"),
-        ("az3,az1", of("az4,az2"), "zone az1 or az3 asked, the host is in az2, az4"),
+        ("az1", of("az2"), "zone az1 requested, the host is in az2"),
+        ("az1", [], "zone az1 requested, the host is in nova"),
+        ("nova", of("az1"), "zone nova requested, the host is in az1"),
+        ("AZ1", of("az1"), "zone AZ1 requested, the host is in az1"),
+        ("az3,az1", of("az4,az2"), "zone az1 or az3 requested, the host is in az2, az4"),
     ],
 )
 def test_host_in_other_zones_is_refused_with_them(zone, metadata, reason):
@@ -57,7 +57,7 @@ def test_host_in_other_zones_is_refused_with_them(zone, metadata, reason):
 def test_default_zone_is_an_option():
     option = {"DEFAULT__default_availability_zone": "home"}
     assert refusal("home", **option) is None
-    assert refusal("nova", **option) == "zone nova asked, the host is in home"
+    assert refusal("nova", **option) == "zone nova requested, the host is in home"
 
 
 def test_filter_runs_once_per_request():

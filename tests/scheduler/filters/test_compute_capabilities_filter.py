@@ -71,21 +71,25 @@ def test_host_that_has_what_is_asked_passes(key, wanted):
 @pytest.mark.parametrize(
     ("key", "wanted", "reason"),
     [
-        ("foo", "8", "foo: '8' asked, 7 found"),
-        ("capabilities:foo", ">= 8", "capabilities:foo: '>= 8' asked, 7 found"),
-        ("free_ram_mb", ">= 901", "free_ram_mb: '>= 901' asked, 900 found"),
-        ("free_ram_mb", "", "free_ram_mb: '' asked, 900 found"),
-        ("capabilities:nope", "1", "capabilities:nope: '1' asked, the host has none"),
+        ("foo", "8", "foo: '8' requested, 7 found"),
+        ("capabilities:foo", ">= 8", "capabilities:foo: '>= 8' requested, 7 found"),
+        ("free_ram_mb", ">= 901", "free_ram_mb: '>= 901' requested, 900 found"),
+        ("free_ram_mb", "", "free_ram_mb: '' requested, 900 found"),
+        ("capabilities:nope", "1", "capabilities:nope: '1' requested, the host has none"),
         (
             "capabilities:cpu_info:features",
             "aes",
-            "capabilities:cpu_info:features: 'aes' asked, ['aes', 'mmx'] found",
+            "capabilities:cpu_info:features: 'aes' requested, ['aes', 'mmx'] found",
         ),
-        ("capabilities:cpu_info:b", "true", "capabilities:cpu_info:b: 'true' asked, True found"),
+        (
+            "capabilities:cpu_info:b",
+            "true",
+            "capabilities:cpu_info:b: 'true' requested, True found",
+        ),
         (
             "capabilities:numa_topology",
             "None",
-            "capabilities:numa_topology: 'None' asked, the host has none",
+            "capabilities:numa_topology: 'None' requested, the host has none",
         ),
     ],
 )
@@ -127,9 +131,9 @@ def test_cpu_info_without_the_key_refuses_the_host(cpu_info):
     [
         ({"maxphysaddr": {"mode": "emulate", "bits": 42}}, "42", None),
         ({"maxphysaddr": {"mode": "emulate", "bits": 46}}, "42", None),
-        ({"maxphysaddr": {"bits": 40}}, "42", "hw:maxphysaddr_bits: '>= 42' asked, 40 found"),
-        ({"maxphysaddr": {}}, "42", "hw:maxphysaddr_bits: '>= 42' asked, the host has none"),
-        ({"arch": "x86_64"}, "1", "hw:maxphysaddr_bits: '>= 1' asked, the host has none"),
+        ({"maxphysaddr": {"bits": 40}}, "42", "hw:maxphysaddr_bits: '>= 42' requested, 40 found"),
+        ({"maxphysaddr": {}}, "42", "hw:maxphysaddr_bits: '>= 42' requested, the host has none"),
+        ({"arch": "x86_64"}, "1", "hw:maxphysaddr_bits: '>= 1' requested, the host has none"),
     ],
     ids=["as many", "more", "fewer", "no bits", "not told"],
 )
@@ -144,7 +148,7 @@ def test_bits_of_addresses_that_are_no_number_are_refused_before_any_host():
 
 
 def test_all_extra_specs_must_be_satisfied():
-    assert refusal(foo="7", num_io_ops="<= 1") == "num_io_ops: '<= 1' asked, 2 found"
+    assert refusal(foo="7", num_io_ops="<= 1") == "num_io_ops: '<= 1' requested, 2 found"
 
 
 def test_host_text_that_cannot_be_compared_as_a_number_is_an_error():

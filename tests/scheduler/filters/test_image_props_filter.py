@@ -43,18 +43,18 @@ def test_host_that_can_run_the_image_passes(properties):
     ],
 )
 def test_host_without_the_combination_is_refused_with_what_it_supports(properties, asked):
-    assert refusal(properties) == f"{asked} asked, x86_64/kvm/hvm, i686/qemu/hvm supported"
+    assert refusal(properties) == f"{asked} requested, x86_64/kvm/hvm, i686/qemu/hvm supported"
 
 
 def test_host_that_tells_nothing_of_itself_supports_nothing():
     host = a_host(supported_instances=None)
-    assert refusal({"vm_mode": "hvm"}, host) == "any/any/hvm asked, nothing supported"
+    assert refusal({"vm_mode": "hvm"}, host) == "any/any/hvm requested, nothing supported"
     assert refusal({}, host) is None
 
 
 def test_hypervisor_version_is_compared_where_the_host_tells_it():
     wanted = {"hypervisor_type": "kvm", "img_hv_requested_version": ">=6"}
-    assert refusal(wanted) == "hypervisor version >=6 asked, 1.5.3 found"
+    assert refusal(wanted) == "hypervisor version >=6 requested, 1.5.3 found"
     assert refusal(wanted, a_host(hypervisor_version=6000000)) is None
     assert refusal(wanted, a_host(hypervisor_version=0)) is None
     assert refusal(wanted, a_host(hypervisor_version=None)) is None
@@ -64,7 +64,7 @@ def test_hypervisor_version_is_compared_where_the_host_tells_it():
     ("cpu_info", "reason"),
     [
         ('{"maxphysaddr": {"bits": 42}}', None),
-        ('{"maxphysaddr": {"bits": 40}}', "42 bits of physical addresses asked, 40 found"),
+        ('{"maxphysaddr": {"bits": 40}}', "42 bits of physical addresses requested, 40 found"),
         ("{}", None),
         (None, None),
     ],
@@ -78,7 +78,7 @@ def test_bits_of_addresses_are_compared_where_the_host_tells_them(cpu_info, reas
 
 def test_default_architecture_is_that_of_images_that_name_none():
     option = {"filter_scheduler__image_properties_default_architecture": "aarch64"}
-    assert refusal({}, **option).startswith("aarch64/any/any asked")
+    assert refusal({}, **option).startswith("aarch64/any/any requested")
     assert refusal({"architecture": "x86_64"}, **option) is None
 
 

@@ -36,16 +36,16 @@ def refusal(host, spec, **options):
         (None, None, None),
         ([], None, None),
         ([a_cell(shared=[0])], None, None),
-        (None, ONE, "1 NUMA node asked, the host reports no NUMA topology"),
-        ([], TWO, "2 NUMA nodes asked, the host reports no NUMA topology"),
+        (None, ONE, "1 NUMA node requested, the host reports no NUMA topology"),
+        ([], TWO, "2 NUMA nodes requested, the host reports no NUMA topology"),
         ([a_cell(shared=[0])], ONE, None),
-        ([a_cell(shared=[0])], TWO, "2 NUMA nodes asked, the host has 1"),
+        ([a_cell(shared=[0])], TWO, "2 NUMA nodes requested, the host has 1"),
         ([a_cell(0, shared=[0]), a_cell(1, shared=[1])], TWO, None),
         (
             [a_cell(shared=[])],
             ONE,
             ("NUMA node 0 of the instance fits on none of the host: NUMA node 0: 1 shared CPUs "
-            "asked, 0 in all"),
+            "requested, 0 in all"),
         ),
     ],
 )  # fmt: skip
@@ -86,7 +86,7 @@ def test_host_that_tells_no_ratio_has_that_of_the_options():
 def test_threads_are_required_of_any_node(extra_specs, properties, asks):
     spec = a_spec(extra_specs, properties, numa_topology=None)
     plain = on(a_cell(siblings=CORES))
-    reason = "thread policy require asked, no core of the host has several threads"
+    reason = "thread policy require requested, no core of the host has several threads"
     assert refusal(plain, spec) == (reason if asks else None)
     assert refusal(on(a_cell(0, siblings=CORES), a_cell(1, siblings=THREADS)), spec) is None
     assert refusal(a_host(), spec) is None
@@ -181,8 +181,8 @@ def test_instances_of_one_request_do_not_share_cpus():
         assert sorted(host.numa_topology.cells[0].pinned_cpus) == taken
     assert refusal(host, spec) == (
         "NUMA node 0 of the instance fits on none of the host: NUMA node 1: 2 dedicated CPUs "
-        "asked, 1 of 1 dedicated CPUs free; NUMA node 0: 2 dedicated CPUs asked, 0 of 4 dedicated "
-        "CPUs free"
+        "requested, 1 of 1 dedicated CPUs free; NUMA node 0: 2 dedicated CPUs requested, 0 of 4 "
+        "dedicated CPUs free"
     )
     assert NUMATopologyFilter().run_filter_for_index(1)
 

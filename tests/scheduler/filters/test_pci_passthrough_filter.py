@@ -51,12 +51,12 @@ def test_request_without_devices_may_go_anywhere(asked):
     [
         ([pool(2)], (2,), None),
         ([pool(1), pool(1, parent_ifname="eth0")], (1, 1), None),
-        ([pool(1)], (2,), "2 devices for PCI alias nic-0 asked; 1 free"),
+        ([pool(1)], (2,), "2 devices for PCI alias nic-0 requested; 1 free"),
         ([pool(1), pool(3, "9")], (2,),
-         "2 devices for PCI alias nic-0 asked; 4 free, 1 with product_id 1520"),
+         "2 devices for PCI alias nic-0 requested; 4 free, 1 with product_id 1520"),
         # The second alias finds what the first has left.
-        ([pool(3)], (2, 2), "2 devices for PCI alias nic-1 asked; 1 free"),
-        ([], (1,), "1 device for PCI alias nic-0 asked; 0 free"),
+        ([pool(3)], (2, 2), "2 devices for PCI alias nic-1 requested; 1 free"),
+        ([], (1,), "1 device for PCI alias nic-0 requested; 0 free"),
         (None, (1, 2), "3 PCI devices requested, the host reports none"),
     ],
 )  # fmt: skip
@@ -87,7 +87,7 @@ def test_host_is_refused_when_no_candidate_is_left():
     candidates = [{"mappings": {"r0-0": [uuid]}} for uuid in (A, B)]
     state = host([pool(2, rp_uuid="c")], *candidates)
     reason = (
-        "none of 2 allocation candidates fits, the first: 1 device for PCI alias nic-0 asked; "
+        "none of 2 allocation candidates fits, the first: 1 device for PCI alias nic-0 requested; "
         "2 free, 0 where the allocation candidate takes them (1 of provider-a)"
     )
     assert refusal(state, spec(1)) == reason
@@ -101,7 +101,7 @@ def test_earlier_instances_of_the_request_have_taken_their_devices():
     for _ in range(2):
         assert refusal(state, spec(1)) is None
         state.consume_from_request(spec(1))
-    assert refusal(state, spec(1)) == "1 device for PCI alias nic-0 asked; 0 free"
+    assert refusal(state, spec(1)) == "1 device for PCI alias nic-0 requested; 0 free"
     assert PciPassthroughFilter().run_filter_for_index(1)
 
 

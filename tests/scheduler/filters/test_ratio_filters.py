@@ -76,19 +76,33 @@ def test_host_with_enough_left_passes_and_is_given_its_limit(kind, amounts, tota
 @pytest.mark.parametrize(
     ("kind", "amounts", "total", "left", "ratio", "reason"),
     [
-        (CoreFilter, (5,), 8, 4, 1.0, "5 VCPU asked, 4 free of 8 x 1"),
-        (CoreFilter, (2,), 4, 63, 16.0, "2 VCPU asked, 1 free of 4 x 16"),
-        (CoreFilter, (1,), 4, 7, 1.5, "1 VCPU asked, -1 free of 4 x 1.5"),
-        (CoreFilter, (9,), 8, 0, 16.0, "9 VCPU asked, the host has 8 in all"),
-        (DiskFilter, (11,), 20, 10240, 1.0, "11264 MB of disk asked, 10240 free of 20480 x 1"),
-        (DiskFilter, (10, 0, 1), 20, 10240, 1, "10241 MB of disk asked, 10240 free of 20480 x 1"),
-        (DiskFilter, (9, 2), 20, 10240, 1.0, "11264 MB of disk asked, 10240 free of 20480 x 1"),
-        (DiskFilter, (2,), 20, -9216, 1.5, "2048 MB of disk asked, 1024 free of 20480 x 1.5"),
-        (DiskFilter, (21,), 20, 20480, 2.0, "21504 MB of disk asked, the host has 20480 in all"),
-        (RamFilter, (8192,), 131072, -61440, 1.5, "8192 MB asked, 4096 free of 131072 x 1.5"),
-        (RamFilter, (513,), 1024, 512, 1.0, "513 MB asked, 512 free of 1024 x 1"),
-        (RamFilter, (1,), 1024, -1, 1.0, "1 MB asked, -1 free of 1024 x 1"),
-        (RamFilter, (1025,), 1024, 1024, 2.0, "1025 MB asked, the host has 1024 in all"),
+        (CoreFilter, (5,), 8, 4, 1.0, "5 VCPU requested, 4 free of 8 x 1"),
+        (CoreFilter, (2,), 4, 63, 16.0, "2 VCPU requested, 1 free of 4 x 16"),
+        (CoreFilter, (1,), 4, 7, 1.5, "1 VCPU requested, -1 free of 4 x 1.5"),
+        (CoreFilter, (9,), 8, 0, 16.0, "9 VCPU requested, the host has 8 in all"),
+        (DiskFilter, (11,), 20, 10240, 1.0, "11264 MB of disk requested, 10240 free of 20480 x 1"),
+        (
+            DiskFilter,
+            (10, 0, 1),
+            20,
+            10240,
+            1,
+            "10241 MB of disk requested, 10240 free of 20480 x 1",
+        ),
+        (DiskFilter, (9, 2), 20, 10240, 1.0, "11264 MB of disk requested, 10240 free of 20480 x 1"),
+        (DiskFilter, (2,), 20, -9216, 1.5, "2048 MB of disk requested, 1024 free of 20480 x 1.5"),
+        (
+            DiskFilter,
+            (21,),
+            20,
+            20480,
+            2.0,
+            "21504 MB of disk requested, the host has 20480 in all",
+        ),
+        (RamFilter, (8192,), 131072, -61440, 1.5, "8192 MB requested, 4096 free of 131072 x 1.5"),
+        (RamFilter, (513,), 1024, 512, 1.0, "513 MB requested, 512 free of 1024 x 1"),
+        (RamFilter, (1,), 1024, -1, 1.0, "1 MB requested, -1 free of 1024 x 1"),
+        (RamFilter, (1025,), 1024, 1024, 2.0, "1025 MB requested, the host has 1024 in all"),
     ],
 )
 def test_host_without_enough_left_is_refused_with_the_numbers(
@@ -103,9 +117,9 @@ def test_host_without_enough_left_is_refused_with_the_numbers(
 @pytest.mark.parametrize(
     ("kind", "total", "left", "asked", "reason"),
     [
-        (CoreFilter, 8, 8, 8, "8 VCPU asked, 4 free of 8 x 1.5"),
-        (DiskFilter, 20, 0, 11, "11264 MB of disk asked, 10240 free of 20480 x 1.5"),
-        (RamFilter, 1024, 0, 513, "513 MB asked, 512 free of 1024 x 1.5"),
+        (CoreFilter, 8, 8, 8, "8 VCPU requested, 4 free of 8 x 1.5"),
+        (DiskFilter, 20, 0, 11, "11264 MB of disk requested, 10240 free of 20480 x 1.5"),
+        (RamFilter, 1024, 0, 513, "513 MB requested, 512 free of 1024 x 1.5"),
     ],
 )
 def test_host_without_a_ratio_has_that_of_the_options(kind, total, left, asked, reason, told):
@@ -125,8 +139,8 @@ def test_host_that_does_not_tell_its_cpus_passes_and_is_logged(caplog):
 @pytest.mark.parametrize(
     ("kind", "asked", "reason"),
     [
-        (DiskFilter, 1, "1024 MB of disk asked, the host has 0 in all"),
-        (RamFilter, 512, "512 MB asked, the host has 0 in all"),
+        (DiskFilter, 1, "1024 MB of disk requested, the host has 0 in all"),
+        (RamFilter, 512, "512 MB requested, the host has 0 in all"),
     ],
 )
 def test_host_of_which_nothing_is_known_is_refused(kind, asked, reason):
@@ -142,9 +156,9 @@ def test_filter_runs_for_each_instance_but_not_on_rebuild(kind):
 @pytest.mark.parametrize(
     ("kind", "total", "left", "asked", "reason"),
     [
-        (CoreFilter, 8, 4, 3, "3 VCPU asked, 1 free of 8 x 1"),
-        (DiskFilter, 20, 20480, 11, "11264 MB of disk asked, 9216 free of 20480 x 1"),
-        (RamFilter, 1024, 1024, 600, "600 MB asked, 424 free of 1024 x 1"),
+        (CoreFilter, 8, 4, 3, "3 VCPU requested, 1 free of 8 x 1"),
+        (DiskFilter, 20, 20480, 11, "11264 MB of disk requested, 9216 free of 20480 x 1"),
+        (RamFilter, 1024, 1024, 600, "600 MB requested, 424 free of 1024 x 1"),
     ],
 )
 def test_instances_of_one_request_count_against_each_other(kind, total, left, asked, reason):
@@ -160,9 +174,9 @@ FULL = {
     AggregateDiskFilter: (2, 0, 1.0),
     AggregateRamFilter: (1024, 0, 1.0),
 }
-NO_CPU = "1 VCPU asked, 0 free of 8 x 2"
-NO_DISK = "1024 MB of disk asked, 0 free of 2048 x 1"
-NO_RAM = "512 MB asked, 0 free of 1024 x 1"
+NO_CPU = "1 VCPU requested, 0 free of 8 x 2"
+NO_DISK = "1024 MB of disk requested, 0 free of 2048 x 1"
+NO_RAM = "512 MB requested, 0 free of 1024 x 1"
 
 
 @pytest.mark.parametrize(
@@ -188,19 +202,23 @@ def test_smallest_ratio_of_the_aggregates_counts(kind, metadata, limit):
     [
         (AggregateCoreFilter, [], NO_CPU),
         (AggregateCoreFilter, [{"other": "4"}], NO_CPU),
-        (AggregateCoreFilter, [{CPU: "1.5"}, {CPU: "16"}], "1 VCPU asked, -4 free of 8 x 1.5"),
-        (AggregateCoreFilter, [{CPU: "0"}], "1 VCPU asked, -16 free of 8 x 0"),
+        (AggregateCoreFilter, [{CPU: "1.5"}, {CPU: "16"}], "1 VCPU requested, -4 free of 8 x 1.5"),
+        (AggregateCoreFilter, [{CPU: "0"}], "1 VCPU requested, -16 free of 8 x 0"),
         (AggregateCoreFilter, [{CPU: "4,5"}], NO_CPU),
         (AggregateDiskFilter, [], NO_DISK),
         (AggregateDiskFilter, [{RAM: "4"}], NO_DISK),
         (
             AggregateDiskFilter,
             [{DISK: "1.25"}, {DISK: "2"}],
-            "1024 MB of disk asked, 512 free of 2048 x 1.25",
+            "1024 MB of disk requested, 512 free of 2048 x 1.25",
         ),
         (AggregateRamFilter, [], NO_RAM),
         (AggregateRamFilter, [{CPU: "4"}], NO_RAM),
-        (AggregateRamFilter, [{RAM: "1.25"}, {RAM: "2"}], "512 MB asked, 256 free of 1024 x 1.25"),
+        (
+            AggregateRamFilter,
+            [{RAM: "1.25"}, {RAM: "2"}],
+            "512 MB requested, 256 free of 1024 x 1.25",
+        ),
     ],
 )
 def test_host_without_enough_left_is_refused_with_the_ratio(kind, metadata, reason):
@@ -229,5 +247,5 @@ def test_value_that_is_no_number_makes_the_host_fall_back_and_is_logged(
 def test_host_without_any_ratio_by_aggregates_has_that_of_the_options():
     host = host_with(AggregateCoreFilter, 8, 16, None)
     assert refusal(AggregateCoreFilter, host) is None
-    reason = "1 VCPU asked, -8 free of 8 x 1"
+    reason = "1 VCPU requested, -8 free of 8 x 1"
     assert refusal(AggregateCoreFilter, host, DEFAULT__cpu_allocation_ratio=1.0) == reason

@@ -43,14 +43,14 @@ KEY = "cpu_allocation_ratio"
         (HostRoom(8, 0, 1.0), 8, None),
         (HostRoom(8, 8, 2.0), 8, None),
         (HostRoom(8, 0, 0.5), 4, None),
-        (HostRoom(8, 9, 1.0), 0, "0 GB asked, -1 free of 8 x 1"),
-        (HostRoom(8, 1, 1.0), 8, "8 GB asked, 7 free of 8 x 1"),
-        (HostRoom(131072, 192512, 1.5), 8192, "8192 GB asked, 4096 free of 131072 x 1.5"),
+        (HostRoom(8, 9, 1.0), 0, "0 GB requested, -1 free of 8 x 1"),
+        (HostRoom(8, 1, 1.0), 8, "8 GB requested, 7 free of 8 x 1"),
+        (HostRoom(131072, 192512, 1.5), 8192, "8192 GB requested, 4096 free of 131072 x 1.5"),
         # Eleven tenths of ten are a little more than eleven, in floating point.
         (HostRoom(10, 1, 1.1), 10, None),
-        (HostRoom(10, 2, 1.1), 10, "10 GB asked, 9 free of 10 x 1.1"),
-        (HostRoom(8, 0, 16.0), 9, "9 GB asked, the host has 8 in all"),
-        (HostRoom(0, 0, 16.0), 1, "1 GB asked, the host has 0 in all"),
+        (HostRoom(10, 2, 1.1), 10, "10 GB requested, 9 free of 10 x 1.1"),
+        (HostRoom(8, 0, 16.0), 9, "9 GB requested, the host has 8 in all"),
+        (HostRoom(0, 0, 16.0), 1, "1 GB requested, the host has 0 in all"),
     ],
 )
 def test_what_fits_is_what_the_ratio_leaves(room, asked, reason):

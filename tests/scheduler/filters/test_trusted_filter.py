@@ -73,12 +73,12 @@ def test_hosts_pass_that_are_as_far_trusted_as_is_asked(service, wanted, passes)
 @pytest.mark.parametrize(
     ("wanted", "node", "reason"),
     [
-        ("trusted", "bad", f"trusted is asked, the host is untrusted since {TIME}"),
-        ("unknown", "good", f"unknown is asked, the host is trusted since {TIME}"),
+        ("trusted", "bad", f"trusted requested, the host is untrusted since {TIME}"),
+        ("unknown", "good", f"unknown requested, the host is trusted since {TIME}"),
         (
             "trusted",
             "new",
-            "trusted is asked, the host is unknown: the attestation service does not know it",
+            "trusted requested, the host is unknown: the attestation service does not know it",
         ),
     ],
 )
@@ -109,7 +109,7 @@ def test_service_that_fails_makes_every_host_unknown_and_is_asked_once(service, 
     assert len(service.seen) == 1
     if level != "unknown":
         assert plugin.refusal(a_host("any", "cn0"), asking(level)).reason == (
-            f"{level} is asked, the host is unknown: {service.url} answered 500 Internal Server "
+            f"{level} requested, the host is unknown: {service.url} answered 500 Internal Server "
             "Error to POST /PollHosts"
         )
 
@@ -119,7 +119,7 @@ def test_without_a_server_every_host_is_unknown():
     assert passing(plugin, "trusted", "good") == []
     assert passing(plugin, "unknown", "good") == ["good"]
     assert plugin.refusal(a_host("any", "good"), asking("trusted")).reason == (
-        "trusted is asked, the host is unknown: [trusted_computing] attestation_server is not set"
+        "trusted requested, the host is unknown: [trusted_computing] attestation_server is not set"
     )
 
 
@@ -178,8 +178,8 @@ def test_run_asks_once_and_tells_why(service, cloud):
     (told,) = [one for one in explained["funnel"]["filters"] if one["name"] == "TrustedFilter"]
     assert (told["before"], told["after"]) == (3, 1)
     assert {one["host"]: one["reason"] for one in told["rejected"]} == {
-        "bad": f"trusted is asked, the host is untrusted since {TIME}",
-        "new": ("trusted is asked, the host is unknown: the attestation service does not know it"),
+        "bad": f"trusted requested, the host is untrusted since {TIME}",
+        "new": ("trusted requested, the host is unknown: the attestation service does not know it"),
     }
     answer = cloud.post_json("/scheduler/v1/select_destinations", body).json
     assert hosts_of(answer) == ["good", "good"]

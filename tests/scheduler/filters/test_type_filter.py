@@ -48,7 +48,7 @@ def test_host_of_instances_of_the_flavor_alone_passes(flavors, asked):
     ids=str,
 )
 def test_host_of_instances_of_other_flavors_is_refused_with_them(flavors, asked, named):
-    reason = f"flavor m1.tiny asked, instances of {named} are here"
+    reason = f"flavor m1.tiny requested, the host has instances of {named}"
     assert beside(*flavors, **asked) == reason
 
 
@@ -74,7 +74,7 @@ def test_host_that_is_for_the_flavor_or_for_all_passes(values):
     ],
 )
 def test_host_that_is_for_other_flavors_is_refused_with_them(values, names):
-    assert among(*values) == f"flavor m1.tiny asked, the host is for {names}"
+    assert among(*values) == f"flavor m1.tiny requested, the host is for {names}"
 
 
 def test_aggregates_are_looked_at_once_per_request():

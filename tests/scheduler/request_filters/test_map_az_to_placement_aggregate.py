@@ -164,5 +164,5 @@ def test_zone_that_is_nowhere_is_told_in_the_funnel(cloud, asked, meant):
     assert told.answer["funnel"]["obstacle"] == {
         "stage": "request_filters",
         "name": "map_az_to_placement_aggregate",
-        "reason": f"map_az_to_placement_aggregate refused the request: {told_by['refusal']}",
+        "reason": f"map_az_to_placement_aggregate rejected the request: {told_by['refusal']}",
     }

@@ -152,12 +152,12 @@ def test_consumer_that_another_service_left_without_allocations_is_as_good_as_ne
         (
             {"VCPU": 9},
             CapacityExceeded,
-            "'VCPU' on .* would exceed the capacity of 8, .*: 10 asked",
+            "'VCPU' on .* would exceed the capacity of 8, .*: 10 requested",
         ),
         (
             {"MEMORY_MB": 32},
             CapacityExceeded,
-            "violate inventory constraints: 32 asked, min_unit 64",
+            "violate inventory constraints: 32 requested, min_unit 64",
         ),
         ({"MEMORY_MB": 576}, CapacityExceeded, "max_unit 512"),
         ({"MEMORY_MB": 65}, CapacityExceeded, "step_size 64"),
@@ -186,7 +186,7 @@ def test_unknown_provider_is_named(sqlite_database):
 
 def test_claims_of_one_write_are_counted_together(database):
     provider = make_provider(database, VCPU=8)
-    with pytest.raises(CapacityExceeded, match="10 asked"):
+    with pytest.raises(CapacityExceeded, match="10 requested"):
         replace(database, claim(on={provider: {"VCPU": 5}}), claim(on={provider: {"VCPU": 5}}))
     first = claim(on={provider: {"VCPU": 8}})
     replace(database, first)
