@@ -84,7 +84,7 @@ class Budget:
         """
         if monotonic() > self._until:
             raise Unavailable(
-                "the search needed longer than [placement_database] read_timeout; ask for less"
+                "the search took longer than [placement_database] read_timeout; ask for less"
             )
         self._left -= steps
         if self._left < 0:

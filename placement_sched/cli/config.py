@@ -40,7 +40,7 @@ def register(commands: Commands) -> None:
         "--database",
         action="store_true",
         help="also check that the database answers, and that the policies of its host aggregates "
-        "are there, no two of them on one host",
+        "exist, at most one for each host",
     )
     add_format(parser)
 

@@ -244,7 +244,7 @@ def _sentence(failure: DBAPIError) -> str | None:
     if code in _LOCKED or "database is locked" in text:
         return LOCKED
     if code in _LATE:
-        return "the database needed longer than [placement_database] read_timeout; ask for less"
+        return "the query took longer than [placement_database] read_timeout; ask for less"
     if code in _CONCURRENT:
         return "the transaction conflicted with concurrent writers; try again"
     return None

@@ -65,7 +65,7 @@ class Announcer:
                 sender = self._senders.setdefault(pid, Sender(lambda: Bus(settings)))
             sender.put(event)
         except Exception:
-            LOG.exception("a notification is not sent")
+            LOG.exception("a notification was not sent")
 
 
 #: Sends nothing.

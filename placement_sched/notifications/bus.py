@@ -14,7 +14,7 @@ from placement_sched.errors import ConfigurationError
 from placement_sched.model.document import Json
 from placement_sched.notifications import payloads
 from placement_sched.notifications.event import END, ERROR, START, Event
-from placement_sched.remote.service import one_voice
+from placement_sched.remote.service import library_logs_silenced
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 from placement_sched.settings.options.notifications import (
@@ -68,7 +68,7 @@ class Bus:
         # registers many options, some under names that are options of this service as well.
         conf = read_files(Conf(), settings.conf.config_file)
         try:
-            with one_voice():
+            with library_logs_silenced():
                 transport = library.get_notification_transport(conf, options.transport_url)
         except library.MessagingException as wrong:
             text = " ".join(str(wrong).split())
@@ -189,6 +189,6 @@ class Sender:
                 bus.send(item)
             except Exception:
                 # Whatever it is, it is not the fault of the request, which was answered already.
-                LOG.exception("a notification is not sent")
+                LOG.exception("a notification was not sent")
         if bus is not None:
             bus.close()

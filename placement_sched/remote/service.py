@@ -198,7 +198,7 @@ _SHAPELESS = (TypeError, AttributeError, ValueError, LookupError)
 
 
 @contextmanager
-def one_voice() -> Iterator[None]:
+def library_logs_silenced() -> Iterator[None]:
     """Keep the libraries below from logging what our one line of error says."""
     loggers = [logging.getLogger(name) for name in _SPEAKING]
     before = [logger.propagate for logger in loggers]

@@ -38,7 +38,9 @@ _SPEC = a_request(
         "scheduler_hints": {"same_host": ["00000000-1111-4222-8333-444444444444"]},
     }
 )
-_REASON = Reason.of(NoValidHost("No valid host was found: RamFilter refused the last 3"))
+_REASON = Reason.of(
+    NoValidHost("No valid host was found: RamFilter rejected the last remaining host")
+)
 _EVENTS = (Event(START, _SPEC), Event(ERROR, _SPEC, _REASON))
 
 

@@ -77,7 +77,7 @@ def test_bus_that_fails_is_logged_and_asked_again(bus, caplog):
     sender = Sender(lambda: bus)
     sender.put(EVENT)
     assert sender.flush(60)
-    assert [one.getMessage() for one in caplog.records] == ["a notification is not sent"]
+    assert [one.getMessage() for one in caplog.records] == ["a notification was not sent"]
     bus.broken = False
     sender.put(EVENT)
     sender.close()

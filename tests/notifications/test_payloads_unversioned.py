@@ -86,7 +86,9 @@ BARE_TOLD = {
         "pci_requests": None,
     },
 }
-REASON = Reason.of(NoValidHost("No valid host was found: RamFilter refused the last 3"))
+REASON = Reason.of(
+    NoValidHost("No valid host was found: RamFilter rejected the last remaining host")
+)
 
 
 @pytest.mark.parametrize(("document", "told"), [(WHOLE, WHOLE_TOLD), (BARE, BARE_TOLD)])
@@ -99,7 +101,7 @@ def test_error_is_told_with_its_reason():
     assert unversioned(Event(ERROR, a_request(BARE), REASON)) == {
         "request_spec": BARE_TOLD,
         "code": "scheduler.no_valid_host",
-        "reason": "No valid host was found: RamFilter refused the last 3",
+        "reason": "No valid host was found: RamFilter rejected the last remaining host",
     }
 
 

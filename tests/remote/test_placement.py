@@ -243,7 +243,7 @@ def test_one_that_never_rests_is_told_and_the_others_are_changed(sqlite_app, sql
     assert [(each.code, each.about) for each in synced.problems] == [
         (SyncCode.UPDATE_FAILED, "busy")
     ]
-    assert f"{TRIES} times" in synced.problems[0].detail
+    assert f"{TRIES} attempts" in synced.problems[0].detail
     assert members(sqlite_database, "a") == {idle}
 
 

@@ -58,7 +58,7 @@ def register(group: shared.Commands) -> None:
             "  1    an unexpected error occurred\n"
             "  3    orphaned allocations were found\n"
             "  4    all orphaned allocations that were found have been deleted\n"
-            "  5    an aggregate names an unknown policy, or a host is under several;\n"
+            "  5    an aggregate names an unknown policy, or a host has several;\n"
             "       orphaned allocations are reported and deleted all the same\n"
             "  6    some consumers could not be judged, because the instances of their hosts are\n"
             "       not recorded here; their allocations were not deleted\n"

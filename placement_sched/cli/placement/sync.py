@@ -29,7 +29,7 @@ from placement_sched.remote import directory as compute_api
 from placement_sched.remote import placement as placement_api
 from placement_sched.remote.directory import RemoteDirectory
 from placement_sched.remote.placement import RemotePlacement
-from placement_sched.remote.service import Cloud, RemoteService, by_token, one_voice
+from placement_sched.remote.service import Cloud, RemoteService, by_token, library_logs_silenced
 from placement_sched.remote.trait_file import opened
 from placement_sched.scheduler.loading import read_settings
 
@@ -64,7 +64,7 @@ def _opened_places(arguments: argparse.Namespace) -> Iterator[tuple[Directory, P
     """Give where to read aggregates, and where to change providers, as the arguments say."""
     state: Path | None = getattr(arguments, "state", None)
     with ExitStack() as stack:
-        stack.enter_context(one_voice())
+        stack.enter_context(library_logs_silenced())
         adapters = _adapters(arguments)
         if state is not None and "placement" not in adapters:
             raise Invalid("--state is only valid with a remote placement (--url, --os-cloud)")

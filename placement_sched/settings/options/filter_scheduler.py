@@ -40,7 +40,7 @@ FILTER_SCHEDULER = described(
     cfg.IntOpt(
         "host_subset_size", default=1, min=1, mutable=True, **older("scheduler_host_subset_size")
     ),
-    "Take a random one among this many best hosts, to spread racing schedulers.",
+    "Choose at random among this many best hosts, to spread concurrent requests.",
     cfg.BoolOpt("shuffle_best_same_weighed_hosts", default=False, mutable=True),
     "Shuffle hosts of equal best weight instead of ordering them by name.",
     cfg.BoolOpt("pci_in_placement", default=False, mutable=True),

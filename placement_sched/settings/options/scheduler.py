@@ -51,7 +51,7 @@ SCHEDULER = described(
     ),
     "What a request's scheduling policy is chosen by, in this order: hint, availability_zone, "
     "tenant, extra_specs, or dotted paths of classes. The first that finds aggregates of one "
-    "policy, and of no other, chooses it; where none does, the default policy holds.",
+    "policy, and of no other, chooses it; where none does, the default policy applies.",
     cfg.BoolOpt("default_policy_avoids_policy_aggregates", default=False, mutable=True),
     "Keep requests under the default policy off the hosts of aggregates that have a policy. "
     "Otherwise the enabled filters alone decide.",
