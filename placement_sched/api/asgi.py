@@ -188,6 +188,5 @@ def _answer(application: WSGI, environ: dict[str, Any]) -> WsgiResponse:
         return WsgiResponse(int(status[:3]), encoded, b"".join(pieces))
     except Exception:
         LOG.exception("%s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
-        return WsgiResponse(
-            500, [(b"content-type", b"text/plain")], b"The server failed; see its log."
-        )
+        why = b"The server failed; see its log."
+        return WsgiResponse(500, [(b"content-type", b"text/plain")], why)

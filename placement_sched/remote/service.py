@@ -117,9 +117,8 @@ class RemoteService:
                 f"{place} answered {_message(response)} to {method} {path}{_hint(response)}"
             )
         modified = response.headers.get("Last-Modified", "")
-        return ServiceResponse(
-            response.status_code, _document(response), _message(response), modified
-        )
+        document, text = _document(response), _message(response)
+        return ServiceResponse(response.status_code, document, text, modified)
 
     def listed(self, path: str, key: str, read: Callable[[Any], T], **params: str | int) -> list[T]:
         """Return what ``read`` makes of each item of a list; raises :class:`ServiceFailed`."""

@@ -20,6 +20,7 @@ from placement_sched.scheduler.request_filters import (
     kept_out,
     requiring,
 )
+from placement_sched.schemas.formats import DocumentError
 from tests.scheduler.states import a_spec, aggregates
 
 AGGREGATES = [str(UUID(int=number)) for number in (1, 2)]
@@ -91,7 +92,7 @@ def test_narrower_request_refusal_and_none_are_outcomes(outcome):
     ids=range(23),
 )
 def test_anything_else_is_the_filters_fault(outcome, told):
-    with pytest.raises((TypeError, ValueError), match=told):
+    with pytest.raises((TypeError, ValueError, DocumentError), match=told):
         check_outcome(SPEC, outcome)
 
 
