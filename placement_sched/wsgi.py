@@ -1,11 +1,10 @@
 """WSGI entry points for gunicorn, uwsgi, granian and mod_wsgi.
 
 ``application`` has all faces; ``placement`` is the Placement API alone, at the root.
-``flask --app placement_sched.wsgi routes`` lists all routes.
+``flask --app placement_sched.wsgi routes`` lists all routes, however callers authenticate.
 Configuration comes from ``PLACEMENT_SCHED_CONFIG`` (files, colon-separated) and the
 ``OS_<GROUP>__<OPTION>`` environment. It is checked when this module is loaded: a process whose
-configuration is wrong ends with one line on stderr, and, unless it only lists the routes, one whose
-configuration does not say how callers authenticate.
+configuration is wrong, or does not say how callers authenticate, ends with one line on stderr.
 """
 
 import os
@@ -41,7 +40,9 @@ def _configured() -> FollowedSettings:
     """
     try:
         settings = read_settings(files_named())
-        if not _lists_routes():
+        context = click.get_current_context(silent=True)
+        # Every command but ``flask routes`` may serve.
+        if context is None or context.command is not routes_command:
             refuse_unwritten_noauth2(settings)
         app.check_parts(settings)
         followed = FollowedSettings(settings)
@@ -51,12 +52,6 @@ def _configured() -> FollowedSettings:
         sys.stderr.flush()
         raise SystemExit(UNUSABLE) from None
     return followed
-
-
-def _lists_routes() -> bool:
-    """Return whether ``flask routes`` loads this module; every other command may serve."""
-    context = click.get_current_context(silent=True)
-    return context is not None and context.command is routes_command
 
 
 def refuse_unwritten_noauth2(settings: Settings) -> None:

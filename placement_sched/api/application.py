@@ -243,14 +243,12 @@ class Application(flask.Flask):
             return super().make_response(rv)
         request = _current()
         face, version = request.face, request.version
-        stamps: Mapping[str, str] = {}
-        if face is not None and version is not None:
-            stamps = face.dialect.stamps(version)
-        response = Response(rv, stamps)
-        if face is not None:
-            route = request.matched
-            asked = Asked(face.name, "" if route is None else route.path, request.sent_method)
-            note(request.environ, asked, str(version) if version else "")
+        if face is None:
+            return Response(rv, {})
+        response = Response(rv, {} if version is None else face.dialect.stamps(version))
+        route = request.matched
+        asked = Asked(face.name, "" if route is None else route.path, request.sent_method)
+        note(request.environ, asked, str(version) if version else "")
         return response
 
     def _http_error(self, failure: exceptions.HTTPException) -> Any:
@@ -292,8 +290,7 @@ class Application(flask.Flask):
                 detail = f"Nothing is served at this path; APIs: {apis}"
             answer = Answer(status=status, body=plain_error(request.environ, status, detail))
         else:
-            accept = request.sent_headers.get("Accept") or ""
-            seen = Seen(request.ids, request.version, accept)
+            seen = Seen(request.ids, request.version, request.sent_headers.get("Accept") or "")
             answer = request.face.dialect.error(error, int(status), status.phrase, seen)
         headers = dict(answer.headers)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
