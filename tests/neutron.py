@@ -17,6 +17,10 @@ from tests.loopback import served
 Json = dict[str, Any]
 
 
+#: Where no service is: no program is given port 1 as a free one.
+NOWHERE = "http://127.0.0.1:1"
+
+
 class FakeNeutron:
     """Networking API v2.0, as far as request filters need it (its API reference)."""
 
@@ -112,9 +116,3 @@ def asking(
         status_code_retries=retries,
     )
     return Neutron(adapter, remembered=600, clock=clock)
-
-
-def nowhere() -> str:
-    """Return the address of a service that was shut down."""
-    with served(FakeNeutron()) as url:
-        return url

@@ -99,11 +99,10 @@ def test_file_of_certificates_that_is_not_there_is_told(fake):
     assert "/no/such/file" in told
 
 
-def test_service_that_is_down_is_told(tmp_path):
-    with running(tmp_path) as service:
-        pass
-    told = failure(Attestation(service.url, verify=service.ca_file))
-    assert told == f"{service.url} does not answer: Connection refused"
+def test_service_that_is_down_is_told(fake):
+    url = "https://127.0.0.1:1"  # no program is given port 1 as a free one
+    told = failure(Attestation(url, verify=fake.ca_file))
+    assert told == f"{url} does not answer: Connection refused"
 
 
 def test_service_that_is_slow_is_not_waited_for_longer_than_told(fake):

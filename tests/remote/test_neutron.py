@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.requested import Port
-from tests.neutron import asking, nowhere, running
+from tests.neutron import NOWHERE, asking, running
 
 SOME = "aaaaaaaa-0000-4000-8000-00000000000"
 NET, OTHER_NET, FLAT, PORT, SUBNET, SUBNET_2, SUBNET_6, SEGMENT, SEGMENT_2 = (
@@ -101,9 +101,8 @@ def failure(work) -> str:
 
 
 def test_neutron_that_is_down_is_told():
-    url = nowhere()
-    told = failure(lambda: asking(url).port(PORT))
-    assert told == f"{url} does not answer: Connection refused"
+    told = failure(lambda: asking(NOWHERE).port(PORT))
+    assert told == f"{NOWHERE} does not answer: Connection refused"
 
 
 def test_neutron_that_is_slow_is_not_waited_for_longer_than_told(fake):

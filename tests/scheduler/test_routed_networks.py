@@ -8,7 +8,7 @@ from placement_sched.scheduler.loading import full_conf
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 from tests.clouds import uuid_of
-from tests.neutron import nowhere, running
+from tests.neutron import NOWHERE, running
 from tests.placing import instance, report, spec
 from tests.statements import counted
 from tests.versions import LATEST_HEADERS
@@ -166,11 +166,10 @@ def test_port_that_is_not_there_is_told_with_its_place(cloud):
 
 
 def test_neutron_that_is_down_is_503(make_cloud):
-    url = nowhere()
-    cloud = make_cloud(url)
+    cloud = make_cloud(NOWHERE)
     for ask in (explain, select):
         (error,) = ask(cloud, {"port_id": PORT}, status=503)["errors"]
-        assert error["detail"] == f"{url} does not answer: Connection refused"
+        assert error["detail"] == f"{NOWHERE} does not answer: Connection refused"
         assert error["code"] == "scheduler.unavailable"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.errors import Invalid, ServiceFailed
 from placement_sched.scheduler.requests.networks import neutron_of, with_facts
-from tests.neutron import asking, nowhere, running
+from tests.neutron import NOWHERE, asking, running
 from tests.scheduler.states import a_spec, settings_with
 
 SOME = "aaaaaaaa-0000-4000-8000-00000000000"
@@ -158,6 +158,5 @@ def test_what_is_not_there_is_a_fault_of_the_request(fake, network, words):
 
 
 def test_neutron_that_does_not_answer_is_told():
-    url = nowhere()
-    with pytest.raises(ServiceFailed, match=f"{url} does not answer"):
-        completed(url, {"port_id": PORT})
+    with pytest.raises(ServiceFailed, match=f"{NOWHERE} does not answer"):
+        completed(NOWHERE, {"port_id": PORT})
