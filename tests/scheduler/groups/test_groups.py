@@ -251,10 +251,10 @@ def test_class_that_a_port_asks_for_is_not_asked_for_of_the_flavor():
     [
         ([PORT | {"requester_id": None}], "requested_resources[0].requester_id"),
         ([PORT | {"requester_id": ""}], "requested_resources[0].requester_id"),
-        ([PORT | {"requester_id": "a b"}], "got 'a b'"),
+        ([PORT | {"requester_id": "a b"}], "not 'a b'"),
         ([PORT | {"requester_id": "a" * 65}], "1 to 64"),
         ([PORT, PORT], "requested_resources[1].requester_id"),
-        ([{"requester_id": "a", "resources": {}}], "group 'a' asks for nothing"),
+        ([{"requester_id": "a", "resources": {}}], "request group 'a' is empty"),
         (
             [PORT | {"required_traits": ["CUSTOM_A"], "forbidden_traits": ["CUSTOM_A"]}],
             "[0].forbidden_traits and required by $.request_spec.requested_resources[0].required_",
@@ -270,7 +270,7 @@ def test_requested_group_that_cannot_be_is_refused_by_its_place(groups, told):
 
 def test_group_of_a_port_must_not_be_one_of_the_flavor():
     spec = a_spec({"resources1:CUSTOM_A": "1"}, requested_resources=[PORT | {"requester_id": "1"}])
-    with pytest.raises(Invalid, match="a group '1' already, of flavor extra spec 'resources1"):
+    with pytest.raises(Invalid, match="duplicate request group '1', also from flavor extra spec"):
         groups_of(spec)
 
 
