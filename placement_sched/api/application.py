@@ -18,7 +18,7 @@ On every face, as ``api-ref`` has it word for word:
     exist).
 
 Only then the handler is called. A path that needs no token skips steps 2, 5 and 9. Step 1 is
-``api/body_reading.py``'s. What fails is reported by the face's own dialect. Extensions of Flask may
+``api/body_reading.py``'s. What fails is reported by the face's own style. Extensions of Flask may
 be added as to any application: their ``before_request`` functions run after step 5.
 """
 
@@ -142,7 +142,7 @@ class Application(flask.Flask):
         needs_no_token = address in self._public
         if not needs_no_token:
             request.identity = self._authenticate(request.sent_headers)
-        request.version = face.dialect.negotiate(request.sent_headers)
+        request.version = face.style.negotiate(request.sent_headers)
         request.check_length_and_label()  # before 404 and 405
         if not needs_no_token:  # version documents show nothing that a database knows
             self.services.ready()
@@ -187,7 +187,7 @@ class Application(flask.Flask):
             policy.check(route.policy, request.identity, target)
         if any("\0" in argument for argument in arguments.values()):
             raise NotFound("The URL contains a NUL character.")
-        most, every_value = self._longest_query, face.dialect.checks_every_value
+        most, every_value = self._longest_query, face.style.checks_every_value
         request.check_query(route, version, most=most, every_value=every_value)
         try:
             body = request.body_of(route, version)
@@ -223,7 +223,7 @@ class Application(flask.Flask):
         request.check_content_type(route)
         # As OpenStack placement has it, only what has a document is refused.
         shows = route.method == "GET" and not route.public and HTTPStatus.OK in route.success
-        if face.dialect.refuses_other_types and shows:
+        if face.style.refuses_other_types and shows:
             accept = request.sent_headers.get("Accept") or JSON
             # WebOb reads it as OpenStack placement does: an invalid header is ignored.
             fits = accept in _TAKES_JSON or create_accept_header(accept).acceptable_offers([JSON])
@@ -245,7 +245,7 @@ class Application(flask.Flask):
         face, version = request.face, request.version
         if face is None:
             return Response(rv, {})
-        response = Response(rv, {} if version is None else face.dialect.stamps(version))
+        response = Response(rv, {} if version is None else face.style.version_headers(version))
         route = request.matched
         asked = Asked(face.name, "" if route is None else route.path, request.sent_method)
         note(request.environ, asked, str(version) if version else "")
@@ -271,7 +271,7 @@ class Application(flask.Flask):
         return self._error(error)
 
     def _error(self, failure: Exception) -> flask.Response:
-        """Report a failure in the face's dialect; a defect goes to the log as well."""
+        """Report a failure in the face's style; a defect goes to the log as well."""
         request = _current()
         error = failure if isinstance(failure, Error) else Error(_DEFECT)
         status = status_of(error)
@@ -291,7 +291,7 @@ class Application(flask.Flask):
             answer = Answer(status=status, body=plain_error(request.environ, status, detail))
         else:
             seen = Seen(request.ids, request.version, request.sent_headers.get("Accept") or "")
-            answer = request.face.dialect.error(error, int(status), status.phrase, seen)
+            answer = request.face.style.error(error, int(status), status.phrase, seen)
         headers = dict(answer.headers)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             headers["Retry-After"] = str(RETRY_AFTER)

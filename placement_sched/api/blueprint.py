@@ -158,7 +158,7 @@ class Seen:
     accept: str = ""
 
 
-class Dialect(Protocol):
+class ApiStyle(Protocol):
     """Where faces differ: how a version is requested and shown, and the shape of an error."""
 
     #: Whether a client that does not accept JSON is refused, rather than given JSON all the same.
@@ -169,7 +169,7 @@ class Dialect(Protocol):
     def negotiate(self, headers: Headers) -> Version:
         """Return the version that the headers ask for."""
 
-    def stamps(self, version: Version) -> Mapping[str, str]:
+    def version_headers(self, version: Version) -> Mapping[str, str]:
         """Return the headers that show which version answered."""
 
     def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
@@ -177,11 +177,11 @@ class Dialect(Protocol):
 
 
 class Face(flask.Blueprint):
-    """One API: the blueprints of its nouns, and its dialect."""
+    """One API: the blueprints of its nouns, and its style."""
 
-    def __init__(self, name: str, dialect: Dialect, nouns: Iterable[Blueprint]) -> None:
+    def __init__(self, name: str, style: ApiStyle, nouns: Iterable[Blueprint]) -> None:
         super().__init__(name, __name__)
-        self.dialect = dialect
+        self.style = style
         nouns = tuple(nouns)
         for noun in nouns:
             self.register_blueprint(noun)

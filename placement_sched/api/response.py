@@ -33,8 +33,8 @@ class Response(flask.Response):
 
     default_mimetype = None
 
-    def __init__(self, answer: Answer, stamps: Mapping[str, str]) -> None:
-        """Encode ``answer``; ``stamps`` are headers of every answer of its face."""
+    def __init__(self, answer: Answer, version_headers: Mapping[str, str]) -> None:
+        """Encode ``answer``; ``version_headers`` are headers of every answer of its face."""
         body = answer.body
         headers: dict[str, str] = {}
         if body is not None:
@@ -43,7 +43,7 @@ class Response(flask.Response):
             headers["Last-Modified"] = _date(answer.last_modified.replace(microsecond=0))
             headers["Cache-Control"] = "no-cache"
         headers.update(answer.headers)
-        headers.update(stamps)
+        headers.update(version_headers)
         if "Location" in headers:
             headers["Location"] = quote(headers["Location"], safe=_OF_URLS)
         content: bytes | None = None

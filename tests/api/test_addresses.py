@@ -11,8 +11,8 @@ from placement_sched.api.application import Application
 from placement_sched.api.blueprint import Blueprint, Face
 from placement_sched.api.call import Answer
 from placement_sched.api.microversion import Version
-from placement_sched.api.placement.dialect import PlacementDialect
 from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.placement.style import PlacementStyle
 from placement_sched.api.root import blueprint_of
 from placement_sched.app import make_services, placement_app
 from tests.versions import LATEST
@@ -46,7 +46,7 @@ def root(_call):
     return Answer(body={"answered": "root"})
 
 
-FACE = Face("a", PlacementDialect(VERSIONING), [things])
+FACE = Face("a", PlacementStyle(VERSIONING), [things])
 
 
 @pytest.fixture(scope="module")

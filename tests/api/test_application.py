@@ -11,8 +11,8 @@ from werkzeug.test import run_wsgi_app
 
 from placement_sched.api.application import Application
 from placement_sched.api.blueprint import Blueprint, Face
-from placement_sched.api.placement.dialect import PlacementDialect
 from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.placement.style import PlacementStyle
 from placement_sched.api.request_context import identified
 from placement_sched.api.root import blueprint_of
 from placement_sched.app import create_app, make_services
@@ -182,7 +182,7 @@ def test_defect_is_told_with_its_traceback_and_hidden_from_the_caller(sqlite_set
         raise ZeroDivisionError("geheim")
 
     services = make_services(sqlite_settings)
-    face = Face("broken", PlacementDialect(VERSIONING), [noun])
+    face = Face("broken", PlacementStyle(VERSIONING), [noun])
     application = Application(services, {"": face}, blueprint_of(services))
     answer = TestApp(identified(application)).get("/", status=500)
     services.database.dispose()

@@ -14,8 +14,8 @@ from placement_sched.api.blueprint import Blueprint, Face
 from placement_sched.api.body_reading import FULL, REFUSED, SLOW, BodyFirst, Whole
 from placement_sched.api.call import Answer
 from placement_sched.api.microversion import Version
-from placement_sched.api.placement.dialect import PlacementDialect
 from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.placement.style import PlacementStyle
 from placement_sched.api.root import blueprint_of
 from placement_sched.api.schema import Schemas
 from placement_sched.app import make_services
@@ -51,7 +51,7 @@ def mend(_call, name):
     return Answer(body={"mended": name})
 
 
-FACE = Face("a", PlacementDialect(VERSIONING), [thing])
+FACE = Face("a", PlacementStyle(VERSIONING), [thing])
 
 
 class Faulty:

@@ -9,9 +9,11 @@ from placement_sched.api.call import Answer
 from placement_sched.api.response import Response
 
 
-def sent(answer, method="GET", **stamps):
+def sent(answer, method="GET", **version_headers):
     """Return status line, headers and body of an answer."""
-    body, status, headers = run_wsgi_app(Response(answer, stamps), create_environ(method=method))
+    body, status, headers = run_wsgi_app(
+        Response(answer, version_headers), create_environ(method=method)
+    )
     assert len(headers) == len(dict(headers))
     return status, dict(headers), b"".join(body)
 

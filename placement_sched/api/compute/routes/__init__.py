@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from placement_sched.api.blueprint import Dialect, Face, Seen
+from placement_sched.api.blueprint import ApiStyle, Face, Seen
 from placement_sched.api.call import Answer
 from placement_sched.api.compute.microversions import VERSIONING
 from placement_sched.api.compute.routes import (
@@ -37,7 +37,7 @@ FAULTS: Mapping[int, str] = {
 }
 
 
-class ComputeDialect(Dialect):
+class ComputeStyle(ApiStyle):
     """nova's shape: ``{"itemNotFound": {"code": 404, "message": ...}}``."""
 
     def negotiate(self, headers: Headers) -> Version:
@@ -59,7 +59,7 @@ class ComputeDialect(Dialect):
                 "Must be of format MajorNum.MinorNum."
             ) from None
 
-    def stamps(self, version: Version) -> Mapping[str, str]:
+    def version_headers(self, version: Version) -> Mapping[str, str]:
         """Return the version headers of an answer, new and old."""
         return {
             HEADER: f"{VERSIONING.service} {version}",
@@ -93,4 +93,4 @@ _NOUNS = (
     servers,
 )
 
-FACE = Face("compute", ComputeDialect(), [noun.blueprint for noun in _NOUNS])
+FACE = Face("compute", ComputeStyle(), [noun.blueprint for noun in _NOUNS])

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from placement_sched.api.blueprint import Dialect, Face, Seen
+from placement_sched.api.blueprint import ApiStyle, Face, Seen
 from placement_sched.api.call import Answer
 from placement_sched.api.identity.routes import versions
 from placement_sched.api.microversion import Headers, Version
 from placement_sched.errors import Error
 
 
-class IdentityDialect(Dialect):
+class IdentityStyle(ApiStyle):
     """keystone's shape: ``{"error": {"code": 403, "message": ..., "title": "Forbidden"}}``."""
 
     refuses_other_types = True
@@ -18,7 +18,7 @@ class IdentityDialect(Dialect):
         """Return the one version there is."""
         return versions.NEWEST
 
-    def stamps(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
+    def version_headers(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
         """Return the Vary header of keystone."""
         return {"Vary": "X-Auth-Token"}
 
@@ -28,4 +28,4 @@ class IdentityDialect(Dialect):
         return Answer(status=status, body={"error": shown})
 
 
-FACE = Face("identity", IdentityDialect(), (versions.blueprint,))
+FACE = Face("identity", IdentityStyle(), (versions.blueprint,))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
-from placement_sched.api.blueprint import Dialect, Face, Seen
+from placement_sched.api.blueprint import ApiStyle, Face, Seen
 from placement_sched.api.call import Answer
 from placement_sched.api.image.routes import (
     image_data,
@@ -21,7 +21,7 @@ from placement_sched.errors import Error
 _JSON = "application/json"
 
 
-class ImageDialect(Dialect):
+class ImageStyle(ApiStyle):
     """glance's shape: ``{"message": ..., "code": "404 Not Found", "title": "Not Found"}``.
 
     That is for clients that ask for JSON. As in glance, the answer to ``*/*`` is HTML: glance's own
@@ -32,7 +32,7 @@ class ImageDialect(Dialect):
         """Return the one version there is."""
         return versions.NEWEST
 
-    def stamps(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
+    def version_headers(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
         """Return no headers: the image API's answers have no version."""
         return {}
 
@@ -48,4 +48,4 @@ class ImageDialect(Dialect):
 
 _NOUNS = (versions, images, image_data, image_members, image_schemas)
 
-FACE = Face("image", ImageDialect(), [noun.blueprint for noun in _NOUNS])
+FACE = Face("image", ImageStyle(), [noun.blueprint for noun in _NOUNS])

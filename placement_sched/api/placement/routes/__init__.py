@@ -1,7 +1,6 @@
 """The Placement API: the routes of its nouns, and how it negotiates versions and reports errors."""
 
 from placement_sched.api.blueprint import Face
-from placement_sched.api.placement.dialect import PlacementDialect
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.routes import (
     aggregates,
@@ -16,10 +15,11 @@ from placement_sched.api.placement.routes import (
     traits,
     usages,
 )
+from placement_sched.api.placement.style import PlacementStyle
 
 FACE = Face(
     "placement",
-    PlacementDialect(VERSIONING),
+    PlacementStyle(VERSIONING),
     (
         root.blueprint,
         resource_providers.blueprint,

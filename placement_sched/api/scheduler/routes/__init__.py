@@ -6,7 +6,7 @@ from http import HTTPStatus
 from placement_sched.api.blueprint import Face, Seen
 from placement_sched.api.call import Answer
 from placement_sched.api.microversion import Version, Versioning
-from placement_sched.api.placement.dialect import PlacementDialect
+from placement_sched.api.placement.style import PlacementStyle
 from placement_sched.api.scheduler.routes import (
     compute_nodes,
     decisions,
@@ -41,7 +41,7 @@ ALSO_HERE: Mapping[str, str] = {
 }
 
 
-class SchedulerDialect(PlacementDialect):
+class SchedulerStyle(PlacementStyle):
     """Placement's shape, one version, and ``scheduler.*`` codes always."""
 
     checks_every_value = True
@@ -59,4 +59,4 @@ class SchedulerDialect(PlacementDialect):
 
 _NOUNS = (root, compute_nodes, decisions, instances, select_destinations)
 
-FACE = Face("scheduler", SchedulerDialect(), [noun.blueprint for noun in _NOUNS])
+FACE = Face("scheduler", SchedulerStyle(), [noun.blueprint for noun in _NOUNS])

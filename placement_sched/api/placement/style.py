@@ -15,7 +15,7 @@ from placement_sched.api.response import HTML, JSON, TEXT, page
 from placement_sched.errors import Error
 
 
-class PlacementDialect:
+class PlacementStyle:
     """Placement's shape: ``{"errors": [{status, title, detail, code, request_id}]}``.
 
     That is for every client that accepts JSON. One that does not is given HTML or, if it does not
@@ -34,7 +34,7 @@ class PlacementDialect:
         """Return the version that ``OpenStack-API-Version`` asks for."""
         return self._versioning.negotiate(headers)
 
-    def stamps(self, version: Version) -> Mapping[str, str]:
+    def version_headers(self, version: Version) -> Mapping[str, str]:
         """Return the version headers of an answer."""
         return {
             "OpenStack-API-Version": f"{self._versioning.service} {version}",
