@@ -1,7 +1,7 @@
 """A server group: instances that belong near to each other, or apart."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from placement_sched.model.document import NovaObject
@@ -61,9 +61,3 @@ class ServerGroup(NovaObject):
     def is_strict(self) -> bool:
         """Return whether the policy rejects hosts, rather than lowers their weight."""
         return not self.policy.startswith("soft-")
-
-    def joined_by(self, instance: str | None, host: str) -> Self:
-        """Return the group with one more member on a host; ``instance`` may be None."""
-        members = self.members if instance is None else (*self.members, instance)
-        hosts = tuple(dict.fromkeys((*self.hosts, host)))
-        return replace(self, members=tuple(dict.fromkeys(members)), hosts=hosts)

@@ -126,10 +126,13 @@ class RequestSpec(SizedByFlavor):
 
     def in_group_on(self, host: str) -> Self:
         """Return this request with the current instance in its group, if any, on ``host``."""
-        if self.instance_group is None:
+        group = self.instance_group
+        if group is None:
             return self
-        joined = self.instance_group.joined_by(self.instance_uuid, host)
-        return replace(self, instance_group=joined)
+        new = () if self.instance_uuid is None else (self.instance_uuid,)
+        members = tuple(dict.fromkeys((*group.members, *new)))
+        hosts = tuple(dict.fromkeys((*group.hosts, host)))
+        return replace(self, instance_group=replace(group, members=members, hosts=hosts))
 
     def for_instance(self, uuid: str | None) -> Self:
         """Return this request with another current instance."""

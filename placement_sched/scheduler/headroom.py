@@ -35,6 +35,8 @@ class Headroom:
         self._touched: set[str] = set()
         # Of each provider, the root providers of the hosts that have a candidate on it.
         self._roots: dict[str, list[str]] = defaultdict(list)
+        # The candidates of hosts whose first was found to fit since they were last taken from.
+        self._known: dict[str | None, tuple[Sequence[Any] | None, int]] = {}
 
     @classmethod
     def of(cls, connection: Connection, spec: RequestSpec, candidates: Candidates) -> Self:
@@ -67,10 +69,17 @@ class Headroom:
     def _in_order(self, host: HostState) -> Sequence[Any]:
         """Return the candidates of a host that was taken from, or none where no instance fits."""
         candidates = host.allocation_candidates
+        known, number = self._known.get(host.uuid, (None, 0))
+        # A filter may have dropped candidates since.
+        if known is candidates and number == len(candidates):
+            return candidates
         at = next((at for at, one in enumerate(candidates) if self._is_free(one)), None)
         if at is None:
             return ()
-        return [candidates[at], *candidates[:at], *candidates[at + 1 :]] if at else candidates
+        if at:
+            return [candidates[at], *candidates[:at], *candidates[at + 1 :]]
+        self._known[host.uuid] = candidates, len(candidates)
+        return candidates
 
     def _is_free(self, candidate: Mapping[str, Any]) -> bool:
         """Return whether an instance can still take what it takes by this allocation request."""
@@ -136,6 +145,8 @@ class Headroom:
                     self._roots[uuid].append(request.root_uuid)
         for uuid in {uuid for uuid, _ in amounts}:
             self._touched.update(self._roots[uuid])
+            for root in self._roots[uuid]:
+                self._known.pop(root, None)
 
     def _read(self, connection: Connection, hosts: Iterable[HostState]) -> None:
         """Learn what is free now of all that the hosts' candidates use, in two statements."""
