@@ -6,6 +6,7 @@ Prints the CPU milliseconds of a request, best and median of the rounds: without
 SQLite database of 400 providers, so that what differs is the way of a request to its handler.
 """
 
+import argparse
 import io
 import json
 import os
@@ -27,8 +28,11 @@ HEADERS = {"HTTP_X_AUTH_TOKEN": "admin", "HTTP_OPENSTACK_API_VERSION": f"placeme
 
 def main() -> None:
     """Run the rounds and print a table."""
-    trees = [Path(tree).resolve() for tree in sys.argv[1:3]]
-    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 9
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("trees", nargs=2, type=Path, metavar="TREE", help="a checkout")
+    parser.add_argument("rounds", nargs="?", type=int, default=9)
+    asked = parser.parse_args()
+    trees, rounds = [tree.resolve(strict=True) for tree in asked.trees], asked.rounds
     found: dict[tuple[str, Path], list[float]] = {}
     for _ in range(rounds):
         for tree in trees:

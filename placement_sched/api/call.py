@@ -106,7 +106,7 @@ class Call:
         return self.services.database.write(lambda connection: operation(connection, *args, **more))
 
     def policies(self) -> Policies:
-        """Return the scheduler policies of the configuration."""
+        """Return the scheduling policies of the configuration."""
         return policies_for(self.settings, self.services.clock)
 
     @property

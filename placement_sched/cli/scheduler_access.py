@@ -143,12 +143,12 @@ class SchedulerClient:
         return self._post("select_destinations", body)
 
     def policies(self) -> list[Json]:
-        """Return every scheduler policy; raise :class:`Error` with the server's message."""
+        """Return every scheduling policy; raise :class:`Error` with the server's message."""
         found: list[Json] = self._ask("/scheduler/v1/policies", {})["policies"]
         return found
 
     def policy(self, name: str) -> Json:
-        """Return one scheduler policy; raise :class:`Error` with the server's message."""
+        """Return one scheduling policy; raise :class:`Error` with the server's message."""
         return self._ask(f"/scheduler/v1/policies/{quote(name, safe='')}", {})
 
     def aggregate_names(self) -> dict[str, str]:
