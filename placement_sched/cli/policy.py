@@ -1,4 +1,4 @@
-"""``policy list`` and ``policy show``: the scheduling policies, and where their options are from."""
+"""``policy list`` and ``policy show``: the scheduling policies, and what set their options."""
 
 import argparse
 
