@@ -92,7 +92,7 @@ def refusals(answer, name):
 
 def test_core_filter_agrees_with_the_inventory(api):
     answer = explained(api, flavor=flavor(vcpus=4))
-    assert refusals(answer, "CoreFilter") == {"low": "4 VCPU asked, 2 free of 8 x 1"}
+    assert refusals(answer, "CoreFilter") == {"low": "4 VCPU requested, 2 free of 8 x 1"}
     assert {one["host"] for one in answer["hosts"]} == {"high", "plain"}
     limits = {one[0]["service_host"]: one[0]["limits"] for one in answer["selections"]}
     ratio = inventories_of(api, "high")["VCPU"]["allocation_ratio"]
@@ -108,7 +108,7 @@ def test_weigher_sees_the_ratio_of_the_policy(api):
 def test_ratio_is_the_hosts_whichever_policy_the_request_is_under(api):
     body = {"request_spec": spec(flavor=flavor(vcpus=4)), "policy": LOW}
     answer = api.app.post_json("/scheduler/v1/explain", body).json
-    assert refusals(answer, "CoreFilter") == {"low": "4 VCPU asked, 2 free of 8 x 1"}
+    assert refusals(answer, "CoreFilter") == {"low": "4 VCPU requested, 2 free of 8 x 1"}
 
 
 def test_host_that_is_untagged_has_its_own_ratio_at_once(api):
