@@ -53,6 +53,19 @@ def test_a_dry_run_shows_a_diff_and_changes_nothing(fleet, tmp_path, sqlite_url)
         assert printed.endswith("would change\n")
 
 
+def test_changed_service_is_shown_by_its_fields(fleet, tmp_path, sqlite_url):
+    fleet("load", "f.yaml")
+    (tmp_path / "g.yaml").write_text(
+        "services: [{host: cn1, status: disabled, disabled_reason: a faulty DIMM}]\n"
+    )
+    message = [
+        "~ service nova-compute of cn1",
+        "    disabled: False -> True",
+        "    disabled_reason: none -> a faulty DIMM",
+    ]
+    assert fleet("load", "g.yaml")[1].splitlines()[:3] == message
+
+
 def test_load_in_json_lists_every_change(fleet):
     status, printed, _ = fleet("load", "f.yaml", "--format", "json", "--dry-run")
     document = json.loads(printed)

@@ -111,7 +111,7 @@ def test_its_options_are_checked_whether_or_not_the_filter_is_enabled(run, packa
         assert wrong.startswith("a.conf:2: error: [acme_halls] quiet_hours has a wrong value")
         assert unknown.startswith("a.conf:3: ")
         assert "there is no option [acme_halls] cool_weight" in unknown
-    assert "no filter 'QuietTimeFilter' among the available" in validate(CONF)
+    assert "unknown filter 'QuietTimeFilter'" in validate(CONF)
     misspelt = CONF.replace("QuietTimeFilter", "QuiteTimeFilter")
     assert "did you mean 'QuietTimeFilter'?" in validate(misspelt, PYTHONPATH=package)
 

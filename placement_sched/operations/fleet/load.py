@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
-from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode
+from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode, Service
 from placement_sched.model.retrying import retrying
 from placement_sched.operations.fleet.apply import StepProgress, apply
 from placement_sched.operations.fleet.apply_providers import EntryError
@@ -104,6 +104,8 @@ def _things(
 def _details(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
     if old == new:
         return
+    if isinstance(old, Service):
+        old, new = old._asdict(), new._asdict()
     if is_dataclass(old) and is_dataclass(new):
         for field in fields(old):
             if field.name not in _HIDDEN or not place:
