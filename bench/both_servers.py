@@ -19,11 +19,10 @@ import databases
 import orjson
 import plain_http
 from databases import OUT
+from plain_http import PEER_LATEST
 from sqlalchemy.engine import URL
 
 PEER = ("openstack-placement==16.0.0", "uwsgi", "psycopg2-binary", "PyMySQL")
-#: The newest version of that release: both sides are asked the same, whatever ours adds later.
-PEER_LATEST = "1.39"
 _START, _STOP = 60.0, 10.0
 
 

@@ -12,7 +12,8 @@ from typing import Any, Protocol, cast
 from uuid import UUID
 
 import orjson
-from both_servers import PEER_LATEST, Reply, Request, Server, WrongAnswer
+from both_servers import Reply, Request, Server, WrongAnswer
+from plain_http import PEER_LATEST
 from worlds.flat import FlatWorld
 from worlds.hardware import CUSTOM_TRAITS
 from worlds.rows import PROJECTS, USERS, uuid_of

@@ -20,7 +20,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from both_servers import PEER_LATEST
+from plain_http import PEER_LATEST
 
 PROVIDERS = 400
 HEADERS = {"HTTP_X_AUTH_TOKEN": "admin", "HTTP_OPENSTACK_API_VERSION": f"placement {PEER_LATEST}"}

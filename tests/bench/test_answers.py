@@ -5,7 +5,8 @@ from copy import deepcopy
 import orjson
 import pytest
 from answers import Expected
-from both_servers import PEER_LATEST, WrongAnswer
+from both_servers import WrongAnswer
+from plain_http import PEER_LATEST
 
 from tests import versions
 
