@@ -20,8 +20,9 @@ from worlds.shared import SharedWorld
 from placement_sched.db import tables
 from placement_sched.db.transaction import Database
 from placement_sched.operations.prepare import sync
+from placement_sched.scheduler.loading import full_conf
 from placement_sched.settings import Settings
-from placement_sched.settings.conf import new_conf, read_files
+from placement_sched.settings.conf import read_files
 
 WORLDS: dict[str, Callable[[int, int], World]] = {
     "flat": FlatWorld,
@@ -58,7 +59,7 @@ def _write(connection: Connection, rows: Rows) -> None:
 
 def open_database(url: str) -> Database:
     """Return the database at ``url`` as the service opens it."""
-    conf = read_files(new_conf())
+    conf = read_files(full_conf())
     conf.set_override("connection", url, "placement_database")
     return Database(Settings.from_conf(conf))
 
