@@ -1,0 +1,23 @@
+"""The race of allocation candidates runs to its end against ours alone: servers, clouds, tables."""
+
+import shutil
+
+import pytest
+
+from tests.bench.test_prerequisites import run
+from tests.house.tree import ROOT
+
+
+@pytest.mark.parametrize("scenario", ["flat", "nested", "shared", "equal"])
+def test_candidates_of_each_kind_of_cloud_are_measured(scenario, tmp_path):
+    shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("out"))
+    measured = run(
+        ["bench/candidates.py", "--only", scenario, "--hosts", "60", "--rounds", "1", "--no-peer"],
+        *("--database", "sqlite", "--server", f"sqlite:///{tmp_path}/"),
+        folder=tmp_path,
+    )
+    assert measured.returncode == 0, measured.stderr
+    heading, _rule, *rows = [line for line in measured.stdout.splitlines() if line[:2] == "| "]
+    assert heading.startswith("| query |")
+    assert rows
+    assert (tmp_path / "bench" / "out" / "report.md").exists()
