@@ -79,8 +79,7 @@ def texts(places: Iterable[str] = PLACES) -> Iterator[Path]:
         path = ROOT / place
         every = sorted(path.rglob("*")) if path.is_dir() else [path]
         for one in every:
-            built = {"build", "__pycache__"} & set(one.relative_to(ROOT).parts)
-            if one.is_file() and one.suffix in SUFFIXES and not built:
+            if one.is_file() and one.suffix in SUFFIXES and not _is_built(one):
                 yield one
 
 
@@ -89,9 +88,13 @@ def names() -> Iterator[Path]:
     for place in NAMED:
         path = ROOT / place
         for one in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            relative = one.relative_to(ROOT)
-            if one.is_file() and not {"build", "out", "__pycache__"} & set(relative.parts):
-                yield relative
+            if one.is_file() and not _is_built(one):
+                yield one.relative_to(ROOT)
+
+
+def _is_built(file: Path) -> bool:
+    """Return whether a file is the product of a build, of a benchmark or of Python."""
+    return bool({"build", "out", "__pycache__"} & set(file.relative_to(ROOT).parts))
 
 
 def main() -> int:
