@@ -5,11 +5,17 @@ from threading import Thread
 import pytest
 from oslo_config import cfg
 
-from placement_sched.settings.conf import CONF
+from placement_sched.settings.conf import CONF, read_files
 from placement_sched.settings.in_effect import in_effect, settings_in_effect
 from tests.scheduler.states import settings_with
 
 OPTIONS = {"DEFAULT__service_down_time": 7, "scheduler__max_attempts": 9}
+
+
+@pytest.fixture(autouse=True)
+def _no_files() -> None:
+    """Have the process's CONF as without files: a command of another test may have read some."""
+    read_files(CONF)
 
 
 def test_conf_shows_the_settings_in_effect_and_then_its_own_again():
