@@ -121,7 +121,7 @@ class Chooser:
         """
         hosts = [weighed.obj for weighed in look.ordered]
         number = spec.num_instances
-        if number * len(hosts) < _MANY or number <= len(hosts):
+        if number * len(hosts) < _MANY or number <= len(hosts) or not headroom.is_kept:
             return None
         most, group = headroom.most(hosts), spec.instance_group
         kept = any(vars(type(one)).get("caps_group_members") for one in self._filters(spec))

@@ -23,7 +23,7 @@ InventoryName = tuple[str, str]
 class Headroom:
     """Free units of what instances of this request took something of.
 
-    ``connection`` is None for a request that needs no accounts: of a single instance.
+    ``connection`` is None for a request that needs no accounts: of one instance, or a rebuild.
     """
 
     def __init__(self, connection: Connection | None, candidates: Candidates) -> None:

@@ -161,7 +161,7 @@ def make(
 
 
 def offer(state: HostState, requests: Sequence[Any]) -> None:
-    """Give a host the ways to allocate on it: a tuple of those that the candidates search found."""
+    """Give a host the ways to allocate on it: what the candidates search found, or JSON of it."""
     state._candidates = requests  # noqa: SLF001 - a public method would be one of nova's
 
 

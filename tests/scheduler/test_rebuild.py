@@ -2,6 +2,7 @@
 
 import pytest
 
+from placement_sched.scheduler import choose
 from tests.placing import flavor, instance, report, spec
 from tests.versions import LATEST_HEADERS
 
@@ -46,6 +47,13 @@ def test_instance_stays_and_keeps_what_it_holds(cloud, there):
     assert best["service_host"] == "cn1"
     assert (best["allocation_request"], best["allocation_request_version"]) == (None, None)
     assert held(cloud) == before != {}
+
+
+def test_rebuild_of_many_instances_needs_no_room(cloud, monkeypatch):
+    monkeypatch.setattr(choose, "_MANY", 1)
+    many = [instance(number) for number in (1, 2, 3)]
+    selections = select(cloud, instance_uuids=many, num_instances=3)["selections"]
+    assert len(selections) == 3
 
 
 def test_host_that_cannot_run_the_new_image_is_refused(cloud):

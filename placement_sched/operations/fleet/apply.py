@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from placement_sched.db.transaction import Connection
+from placement_sched.model.compute_node import Service
 from placement_sched.model.host_aggregate import POLICY_KEY, ZONE_KEY, HostAggregate
 from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.operations import host_aggregates, reports
@@ -94,6 +95,10 @@ def _write_images(connection: Connection, before: State, after: State, now: date
     images.replace_members(connection, members, now)
 
 
+#: The number and the time of its change are the row's.
+_KEPT_OF_SERVICES = set(Service._fields) - {"id", "updated_at"}
+
+
 def _write_nodes(connection: Connection, before: State, after: State, now: datetime) -> None:
     differing = changed(before.nodes, after.nodes).values()
     # What their providers have is written with the providers.
@@ -102,7 +107,7 @@ def _write_nodes(connection: Connection, before: State, after: State, now: datet
     hosts = {node.host for node in differing}
     rows = [
         {
-            **{name: value for name, value in one._asdict().items() if name != "id"},
+            **{name: value for name, value in one._asdict().items() if name in _KEPT_OF_SERVICES},
             "disabled": int(one.disabled),
             "forced_down": int(one.forced_down),
         }
