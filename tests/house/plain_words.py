@@ -1,7 +1,8 @@
 """``python -m tests.house.plain_words``: words that make a text hard to read, and plain ones.
 
 Part of ``make lint``. It reads everything that a user or a newcomer reads: messages, help,
-docstrings, comments and names of the package, the guide, the API reference, release notes, README.
+docstrings, comments and names of the package, the guide, the API reference with its samples,
+release notes, README, and the files that configure and build the project.
 A text that has to have such a word, because a peer's message has it or because it is a documented
 name, stands in :data:`QUOTED` with its reason.
 """
@@ -23,10 +24,18 @@ PLACES = (
     "README.md",
     "CONTRIBUTING.md",
     "Makefile",
+    "setup.cfg",
+    "pyproject.toml",
+    "ruff.toml",
+    ".ci",
 )
 #: Where names of files are read, beside those of the files that are read themselves.
 NAMED = (*PLACES, "tests")
-SUFFIXES = {".py", ".rst", ".md", ".yaml", ".svg", ""}
+SUFFIXES = {
+    *(".py", ".rst", ".md", ".yaml", ".svg", ".html", ".mako", ".json", ".css", ".toml", ".cfg"),
+    # Makefile and .ci/run.
+    "",
+}
 
 #: What stands, as a regular expression, and what to write.
 PLAIN = {

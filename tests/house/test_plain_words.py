@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.house.plain_words import PLACES, PLAIN, QUOTED, ROOT, found_in, names, texts
+from tests.house.plain_words import PLACES, PLAIN, QUOTED, ROOT, SUFFIXES, found_in, names, texts
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_messages_guide_reference_and_notes_are_all_read():
     assert [
         place for place in PLACES if not any(path.is_relative_to(ROOT / place) for path in read)
     ] == []
-    assert {".py", ".rst", ".md", ".yaml"} <= {path.suffix for path in read}
+    assert {path.suffix for path in read} == SUFFIXES
 
 
 def test_names_of_tests_and_of_notes_are_read():
