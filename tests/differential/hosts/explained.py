@@ -231,7 +231,7 @@ EXPLANATIONS = (
     ),
     Explanation(
         "a host without an address is near no address",
-        "It is refused for a request that asks for a host near an address; nova fails on it.",
+        "It is rejected for a request that asks for a host near an address; nova fails on it.",
         _of(("filter", "SimpleCIDRAffinityFilter"), tell=_no_address),
     ),
     Explanation(
@@ -241,7 +241,7 @@ EXPLANATIONS = (
     ),
     Explanation(
         "hw_maxphysaddr_bits of an image is compared",
-        "A host that reports fewer bits is refused; nova fails on images with this property.",
+        "A host that reports fewer bits is rejected; nova fails on images with this property.",
         _of(("filter", "ImagePropertiesFilter"), tell=_bits_of_an_image),
     ),
     Explanation(

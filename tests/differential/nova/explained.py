@@ -214,7 +214,7 @@ def _but_for(seen: Seen) -> set[str]:
 
 EXPLANATIONS = (
     Explanation(
-        "what no flavor can say is refused",
+        "an extra spec that nova's API rejects is 400",
         "An extra spec that nova's API refuses and nova's scheduler does not ignore, such as "
         "trait:low, is 400 and named where a request brings it along. nova asks placement for it, "
         "which refuses or, where no host is found before it looks at that group, does not.",
@@ -234,7 +234,7 @@ EXPLANATIONS = (
         _unknown_name,
     ),
     Explanation(
-        "a host that is not there is asked for all the same",
+        "a request for an unreported host still shows its query",
         "A request for a host or node that has not been reported shows the query that it would "
         "have; nova ends before it makes one.",
         _no_such_node,
@@ -271,14 +271,14 @@ EXPLANATIONS = (
         _unknown_zone,
     ),
     Explanation(
-        "the default zone is what is in no other",
+        "default_availability_zone means hosts that are in no other zone",
         "A request for default_availability_zone is kept out of the aggregates of other zones. "
         "nova has no host filter for zones any more: such a request may get a host of any zone "
         "there.",
         _default_zone,
     ),
     Explanation(
-        "an aggregate is whose its tag says",
+        "an aggregate belongs to the project that filter_tenant_id names",
         "With limit_tenants_to_placement_aggregate only aggregates whose filter_tenant_id, or a "
         "key that begins so, has the project as its value are the project's; nova also takes "
         "those that have such a key for another project and this one under any other key.",
