@@ -70,7 +70,7 @@ peer: $(PEER)/.ready ## dev: install OpenStack's placement and nova, so that the
 peer-gabbi: $(VENV)/.develop $(PEER)/.ready ## dev: run the gabbi files of OpenStack's placement against placement-sched serve
 	PLACEMENT_SCHED_REQUIRE_PEER=1 $(BIN)/pytest tests/coexistence/test_peer_gabbi.py $(PYTEST_ARGS)
 
-differential: $(VENV)/.develop $(PEER)/.ready ## dev: ask OpenStack's placement and nova, and ours, the same at random (COMPARISONS="nova pci" SEEDS="1 2" MANY=2000)
+differential: $(VENV)/.develop $(PEER)/.ready ## dev: send the same random requests to OpenStack's services and ours, and compare (COMPARISONS="nova pci" SEEDS="1 2" MANY=2000)
 	$(BIN)/python -m tests.differential $(COMPARISONS) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MANY),--many $(MANY))
 
 race: $(VENV)/.develop ## dev: claim whole providers from several processes at once, RACE_ROUNDS times
@@ -79,7 +79,7 @@ race: $(VENV)/.develop ## dev: claim whole providers from several processes at o
 explore: $(VENV)/.develop ## dev: search with random examples for what the suite does not find (MINUTES=30 SEED=1)
 	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PYTEST_ARGS)
 
-lint: $(VENV)/.develop ## dev: check style, types and floors
+lint: $(VENV)/.develop ## dev: check style, types, floors and words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -93,13 +93,13 @@ format: $(VENV)/.develop ## dev: let ruff mend what it can
 bench: $(VENV)/.bench ## dev: race openstack-placement (from PyPI) on the local PostgreSQL (QUICK=1, BENCH_ARGS="--only flat")
 	$(BIN)/python bench/candidates.py $(if $(QUICK),--quick) $(BENCH_ARGS)
 
-bench-writes: $(VENV)/.develop ## dev: race its writes, and the reads beside them
+bench-writes: $(VENV)/.develop ## dev: compare the speed of writes with openstack-placement
 	$(BIN)/python bench/writes.py
 
 bench-scheduler: $(VENV)/.bench $(PEER)/.ready ## dev: race the choice of a host against openstack-placement and nova's filters and weighers
 	$(BIN)/python bench/selecting.py $(if $(QUICK),--quick)
 
-bench-race: $(VENV)/.develop $(PEER)/.ready ## dev: let its claims and ours race among themselves, and count the over-allocated
+bench-race: $(VENV)/.develop $(PEER)/.ready ## dev: count over-allocations by concurrent claims of each service
 	$(BIN)/python -m bench.race --rounds $(RACE_ROUNDS)
 
 docs: $(VENV)/.develop ## build the API reference and the operator's guide

@@ -28,7 +28,7 @@ def register(commands: Commands) -> None:
     add_format(parser)
     summary = "show the options of a policy, and where each value comes from"
     parser = add_command(group, "show", summary, run_show)
-    parser.add_argument("name", metavar="NAME", help="the policy; default is one, too")
+    parser.add_argument("name", metavar="NAME", help="name of a policy, such as 'default'")
     add_server_arguments(parser)
     add_format(parser)
     parser = add_command(

@@ -91,7 +91,7 @@ def _spec_of_flags(arguments: argparse.Namespace) -> Json:
     spec: Json = {"num_instances": 1 if arguments.count is None else arguments.count}
     spec["flavor"] = _flavor(arguments)
     if arguments.image is not None and arguments.image_property:
-        raise Invalid("--image names an image; --image-property cannot describe another as well")
+        raise Invalid("--image excludes --image-property")
     if arguments.image is not None:
         spec["image"] = arguments.image
     if arguments.image_property:
@@ -110,12 +110,12 @@ def _flavor(arguments: argparse.Namespace) -> Json | str:
     if arguments.flavor is not None:
         others = (arguments.flavor_json, *sizes)
         if arguments.property or any(other is not None for other in others):
-            raise Invalid("--flavor names a flavor; other flags cannot describe one as well")
+            raise Invalid("--flavor excludes --flavor-json, --vcpus, --ram, --disk and --property")
         return str(arguments.flavor)
     extra_specs = pairs(arguments.property, "--property")
     if arguments.flavor_json is not None:
         if any(size is not None for size in sizes):
-            raise Invalid("--flavor-json gives the sizes; --vcpus, --ram, --disk cannot as well")
+            raise Invalid("--flavor-json excludes --vcpus, --ram and --disk")
         flavor = _read_object(arguments.flavor_json)
         return {**flavor, "extra_specs": {**flavor.get("extra_specs", {}), **extra_specs}}
     vcpus, ram, disk = sizes

@@ -60,7 +60,7 @@ class Bus:
         known = sorted(entry_points(group=_DRIVERS).names)
         for name in drivers:
             if name not in known:
-                text = f"there is no driver {name!r}; there are {', '.join(known)}"
+                text = f"unknown driver {name!r}; there are {', '.join(known)}"
                 raise ConfigurationError(f"[{GROUP}] driver: {text}")
         library = oslo_messaging()
         set_exchange()

@@ -88,7 +88,7 @@ class FollowedSettings:
             with database.read() as connection:
                 found = host_aggregates.snapshot(connection)
         except Exception as failure:  # noqa: BLE001 - of a database of whatever state
-            LOG.info("which policies are in use cannot be read: %s", failure)
+            LOG.info("cannot read which policies are in use: %s", failure)
             return frozenset()
         finally:
             database.dispose()

@@ -190,8 +190,8 @@ def _check_zone_of_added(
         raise Conflict(f"{prefix}: {what} {in_short(sorted(others))}: {in_short(sorted(there))}.")
     if busy := store.hosts_with_instances(connection, set(hosts) - set(zones)):
         raise Conflict(
-            f"{prefix}: {in_short(sorted(busy))} would come into availability zone {mine} with the "
-            "instances that are on it; move them first."
+            f"{prefix}: hosts with instances would change to availability zone {mine}: "
+            f"{in_short(sorted(busy))}; move the instances first."
         )
 
 
@@ -201,9 +201,8 @@ def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, hos
         return  # another aggregate keeps it in the zone: a host is never in two of them
     if store.hosts_with_instances(connection, [host]):
         raise Conflict(
-            f"Cannot remove host from aggregate {aggregate.id}: {host} would leave availability "
-            f"zone {aggregate.availability_zone} with the instances that are on it; "
-            "move them first."
+            f"Cannot remove host from aggregate {aggregate.id}: {host} has instances and would "
+            f"leave availability zone {aggregate.availability_zone}; move the instances first."
         )
 
 

@@ -296,9 +296,8 @@ class Cloud:
             lines = [record.getMessage() for record in said.buffer]
             raise self._wrong(" ".join([str(failure), *lines])) from None
         except _SHAPELESS as failure:
-            raise self._wrong(
-                f"openstacksdk cannot read clouds.yaml, or what it says of this cloud: {failure}"
-            ) from None
+            text = f"openstacksdk cannot use this cloud of clouds.yaml: {failure}"
+            raise self._wrong(text) from None
         finally:
             logger.removeHandler(said)
 

@@ -46,7 +46,7 @@ class Headroom:
 
     @classmethod
     def unbounded(cls) -> Self:
-        """Return what needs no accounts."""
+        """Return a headroom that limits nothing."""
         return cls(None, Candidates())
 
     @property

@@ -139,14 +139,14 @@ def read_again(
 def _with_files(running: Settings) -> Settings:
     """Return ``running`` with what its files say now of options that may vary while it runs.
 
-    What else has changed takes a restart, which is logged.
+    What else has changed is logged: it applies after a restart only.
     """
     # A directory of files is listed again, as at the start.
     fresh = loading.read_settings(running.conf.config_file or (), loading.full_conf())
     fixed = restart_options()
     changed = running.unlike(fresh)
     for group, name in sorted(changed & fixed):
-        LOG.warning("[%s] %s has changed, which takes a restart", group, name)
+        LOG.warning("[%s] %s has changed; restart the server to apply it", group, name)
     return running.with_values_of(fresh, changed - fixed)
 
 

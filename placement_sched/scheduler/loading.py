@@ -351,7 +351,7 @@ def _listed(family: _Family[Listed], names: Iterable[str], noun: str) -> list[ty
             listed += family.named([name])
         else:
             hint = suggestion(name, by_name)
-            raise ConfigurationError(f"{family.option}: there is no {noun} {name!r}{hint}")
+            raise ConfigurationError(f"{family.option}: unknown {noun} {name!r}{hint}")
     return list(dict.fromkeys(listed))
 
 
@@ -387,9 +387,8 @@ def _driver_class(settings: Settings) -> type[BaseDriver]:
         return by_name[name]
     if "." in given and name == given:
         return _DRIVERS.named([given])[0]
-    raise ConfigurationError(
-        f"[scheduler] driver: there is no driver {given!r}{suggestion(name, by_name)}"
-    )
+    hint = suggestion(name, by_name)
+    raise ConfigurationError(f"[scheduler] driver: unknown driver {given!r}{hint}")
 
 
 def all_announced() -> list[type[SchedulerPlugin]]:

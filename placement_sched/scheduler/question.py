@@ -227,4 +227,4 @@ def _check(
             )
     if not any(group.resources for group in frozen):
         sources = ", ".join(groups.declining)
-        raise Invalid(f"the request requests no resources ({sources})")
+        raise Invalid(f"no resources are requested ({sources})")

@@ -62,7 +62,7 @@ def described(*options_and_help: Any) -> tuple[cfg.Opt, ...]:
 
 
 def older(name: str | None = None) -> dict[str, Any]:
-    """Return what an option is declared with that Icehouse has in ``[DEFAULT]``, by this name."""
+    """Return the arguments of an option's former name in ``[DEFAULT]``."""
     return {"deprecated_name": name, "deprecated_group": "DEFAULT"}
 
 

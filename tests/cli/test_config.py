@@ -311,7 +311,7 @@ _BUS = "[oslo_messaging_notifications]\n"
         (
             f"{_BUS}driver = mesagingv2\n",
             1,
-            "error: [oslo_messaging_notifications] driver: there is no driver 'mesagingv2'; there",
+            "error: [oslo_messaging_notifications] driver: unknown driver 'mesagingv2'; there",
         ),
         (
             f"{_BUS}driver = messagingv2\ntransport_url = rabit://bus/\n",

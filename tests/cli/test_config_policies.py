@@ -122,7 +122,7 @@ WRONG = [
     (
         "[scheduler]\npolicy_selection = hint, tennant\n",
         (
-            "error: [scheduler] policy_selection: there is no selector 'tennant'; did you mean "
+            "error: [scheduler] policy_selection: unknown selector 'tennant'; did you mean "
             "'tenant'?\n"
         ),
     ),

@@ -15,7 +15,7 @@ from tests.placing import report, spec
 from tests.servers import rewrite, wait_until
 
 KEPT = "keeping the previous settings"
-RESTART = "[api] max_request_body_size has changed, which takes a restart"
+RESTART = "[api] max_request_body_size has changed; restart the server to apply it"
 #: Seconds: a worker that dies younger is taken for one that cannot start.
 OLD = 6
 

@@ -76,7 +76,7 @@ def test_several_drivers_each_send_every_message():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"driver": ["rabbit"]}, "driver: there is no driver 'rabbit'; there are log, messaging,"),
+        ({"driver": ["rabbit"]}, "driver: unknown driver 'rabbit'; there are log, messaging,"),
         ({"transport_url": "rabit://h"}, "transport_url: Failed to load transport driver"),
         ({"transport_url": "nonsense"}, "transport_url: No scheme specified"),
     ],

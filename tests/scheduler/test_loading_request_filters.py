@@ -150,11 +150,11 @@ def test_announced_one_is_ordered_by_any_of_its_names(installed, name):
     [
         (
             "isolate_agregates",
-            "there is no request filter 'isolate_agregates'; did you mean 'isolate_aggregates'?",
+            "unknown request filter 'isolate_agregates'; did you mean 'isolate_aggregates'?",
         ),
         ("ForbidenAggregates", "did you mean 'ForbiddenAggregates'?"),
-        ("zzz", "there is no request filter 'zzz'"),
-        ("acme_trait", "there is no request filter 'acme_trait'"),
+        ("zzz", "unknown request filter 'zzz'"),
+        ("acme_trait", "unknown request filter 'acme_trait'"),
         (
             f"{OURS}.forbidden_aggregates.ForbidenAggregates",
             f"did you mean '{OURS}.forbidden_aggregates.ForbiddenAggregates'?",

@@ -69,7 +69,7 @@ class DecisionsWanted:
 
 
 def digest_of(request: Mapping[str, Any]) -> str:
-    """Return what two requests share only if they ask the same, whatever the order of keys."""
+    """Return a digest that is equal for equal requests only, whatever the order of their keys."""
     return sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

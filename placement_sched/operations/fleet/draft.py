@@ -1,4 +1,4 @@
-"""The cloud while a file's entries are read: what none names stays, what one gives replaces."""
+"""The cloud while a file is merged into it: an entry replaces what it names, the rest stays."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace

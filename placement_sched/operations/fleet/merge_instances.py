@@ -129,9 +129,9 @@ class InstanceMerger:
                 if uuid is None:
                     raise DocumentError(f"there is no provider {text}")
                 if uuid in found:
-                    raise DocumentError("the provider is there twice")
+                    raise DocumentError("the provider is listed twice")
                 if not amounts:
-                    raise DocumentError("nothing is allocated here")
+                    raise DocumentError("no resources are given")
                 draft.add_classes(amounts)
                 found[uuid] = amounts
         return found

@@ -33,7 +33,7 @@ class Doubt(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """A consumer that cannot be judged, why, and the providers (by name) or hosts of which."""
+    """A consumer that cannot be judged, the reason, and its hosts or providers (by name)."""
 
     consumer: str
     doubt: Doubt

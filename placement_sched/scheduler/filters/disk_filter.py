@@ -22,7 +22,7 @@ class DiskFilter(BaseHostFilter):
         return reported_ratio(host_state, "disk_allocation_ratio", self.settings)
 
     def for_request(self, spec_obj: RequestSpec) -> Question:
-        """Return what compares the disk that is asked for with what is free, in MB."""
+        """Return a check that compares requested with free disk, in MB."""
         # Swap is in MB already.
         asked = (spec_obj.root_gb + spec_obj.ephemeral_gb) * 1024 + spec_obj.swap
 

@@ -45,7 +45,7 @@ class NUMATopologyFilter(BaseHostFilter):
     )
 
     def for_request(self, spec_obj: RequestSpec) -> Question:
-        """Return what looks for room at the NUMA nodes of a host."""
+        """Return a check that looks for room at the NUMA nodes of a host."""
         needs_threads = spec_obj.hardware.cpus.needs_sibling_threads
         asked = spec_obj.numa_topology
 

@@ -18,7 +18,7 @@ class PciPassthroughFilter(BaseHostFilter):
     """
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what compares the devices that are asked for with those of a host."""
+        """Return a check that compares the requested devices with those of a host."""
         requests = spec_obj.pci_requests.requests if spec_obj.pci_requests else ()
         if not requests:
             return None

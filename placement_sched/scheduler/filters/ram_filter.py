@@ -22,7 +22,7 @@ class RamFilter(BaseHostFilter):
         return reported_ratio(host_state, "ram_allocation_ratio", self.settings)
 
     def for_request(self, spec_obj: RequestSpec) -> Question:
-        """Return what compares the memory that is asked for with what is free."""
+        """Return a check that compares requested with free memory."""
 
         def verdict(host_state: HostState) -> Verdict:
             total, ratio = host_state.total_usable_ram_mb, self.allocation_ratio(host_state)

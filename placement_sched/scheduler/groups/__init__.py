@@ -307,7 +307,7 @@ def _add_requested(groups: Groups, one: RequestedGroup, path: str) -> None:
 
 
 def _add_amounts(groups: Groups, spec: RequestSpec) -> None:
-    """Ask for what the flavor says of each class that no group names yet, be it none of it."""
+    """Request the flavor's amount, which may be 0, of each class that no group names yet."""
     flavor, plain = spec.flavor, groups.plain
     named = {name for group in groups for name in group.resources}
     if "VCPU" not in named and "PCPU" not in named:

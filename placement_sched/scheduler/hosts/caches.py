@@ -79,7 +79,7 @@ class AggregateCache:
             with database.read() as connection:
                 self.current(connection)
         except Exception as failure:  # noqa: BLE001 - of a database of whatever state
-            LOG.info("which policies are in use cannot be read: %s", failure)
+            LOG.info("cannot read which policies are in use: %s", failure)
         seen = self._seen
         return frozenset(one.policy or "" for one in seen[1].of_policies) if seen else frozenset()
 

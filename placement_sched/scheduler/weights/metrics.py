@@ -44,7 +44,7 @@ class MetricsWeigher(BaseHostWeigher):
         if lacking and self.settings.metrics.required:
             raise LookupError(
                 f"host {host.host}, node {host.nodename} does not report {', '.join(lacking)}, "
-                "which [metrics] weight_setting names; MetricsFilter would leave it out"
+                "which [metrics] weight_setting names; enable MetricsFilter to reject such hosts"
             )
         total = 0.0
         for name, ratio in self._ratios:

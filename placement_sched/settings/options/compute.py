@@ -50,5 +50,6 @@ PCI = described(
 
 WORKAROUNDS = described(
     cfg.BoolOpt("disable_fallback_pcpu_query", default=False, mutable=True),
-    "Do not query again for VCPU where PCPU was requested, which hosts that report no PCPU need.",
+    "Do not send the second query, for VCPU in place of PCPU. Hosts that report only VCPU then get "
+    "no pinned instances.",
 )

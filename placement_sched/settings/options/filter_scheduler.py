@@ -44,8 +44,8 @@ FILTER_SCHEDULER = described(
     cfg.BoolOpt("shuffle_best_same_weighed_hosts", default=False, mutable=True),
     "Shuffle hosts of equal best weight instead of ordering them by name.",
     cfg.BoolOpt("pci_in_placement", default=False, mutable=True),
-    "Ask placement for the PCI devices of flavors, which needs hosts that report them there. An "
-    "alias then is one line, and may name a resource_class instead of ids.",
+    "Request the PCI devices of flavors from placement. Hosts must report their devices there. "
+    "Each alias may then have one line only, which may name a resource_class instead of ids.",
 )
 
 METRICS = described(
@@ -65,8 +65,9 @@ METRICS = described(
     "The metrics that count and by how much, as name=ratio, such as "
     "cpu.percent=-1.0,numa.membw.current=0.5.",
     cfg.BoolOpt("required", default=True, mutable=True),
-    "Whether a host that lacks one of these metrics fails the request when it is weighed, so that "
-    "MetricsFilter should leave it out before. Otherwise weight_of_unavailable is its weight.",
+    "If true, a host that reaches MetricsWeigher without one of these metrics fails the whole "
+    "request; enable MetricsFilter to reject such hosts first. If false, the host weighs "
+    "weight_of_unavailable.",
     cfg.FloatOpt("weight_of_unavailable", default=-10000.0, mutable=True),
     "The weight of a host that lacks one of these metrics, where they are not required.",
 )

@@ -44,7 +44,7 @@ OF_PLACEMENT: Mapping[tuple[str, str], str] = MappingProxyType(
         ("DEFAULT", "bindir"): _PATHS,
         ("DEFAULT", "state_path"): _PATHS,
         ("placement_database", "slave_connection"): (
-            "everything is read where it is written, so that a client sees its own writes"
+            "reads also use [placement_database] connection, so that a client sees its own writes"
         ),
         ("placement_database", "max_retries"): _RETRIES,
         ("placement_database", "retry_interval"): _RETRIES,
@@ -59,7 +59,7 @@ OF_PLACEMENT: Mapping[tuple[str, str], str] = MappingProxyType(
             "its own shape"
         ),
         ("oslo_policy", "enforce_scope"): (
-            "always on, as in oslo.policy itself since it has no option"
+            "always on, as in releases of oslo.policy without this option"
         ),
         **{
             ("profiler", name): _PROFILER

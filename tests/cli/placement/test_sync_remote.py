@@ -126,9 +126,12 @@ UNSENDABLE = {"endpoint": "http://127.0.0.1:1", "token": "ü€"}
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("clouds: 5", "--os-cloud here: openstacksdk cannot read clouds.yaml, or what"),
-        ("clouds: {here: 5}", "--os-cloud here: openstacksdk cannot read clouds.yaml, or what"),
-        ("clouds: {here: {auth: 5}}", "--os-cloud here: openstacksdk cannot read clouds.yaml"),
+        ("clouds: 5", "--os-cloud here: openstacksdk cannot use this cloud of clouds.yaml"),
+        ("clouds: {here: 5}", "--os-cloud here: openstacksdk cannot use this cloud of clouds.yaml"),
+        (
+            "clouds: {here: {auth: 5}}",
+            "--os-cloud here: openstacksdk cannot use this cloud of clouds.yaml",
+        ),
         ("clouds: {here: {auth_type: none such}}", "--os-cloud here: The plugin none such could"),
         ("clouds: [", "was not found. Skipping config file {}: while parsing a flow node"),
         (yaml.safe_dump({"clouds": {"here": {"auth": AT_NOBODY}}}), "compute: Connection refused"),

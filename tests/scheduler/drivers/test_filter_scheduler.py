@@ -44,7 +44,7 @@ def test_driver_is_named_as_in_every_era(name, kind):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("filter_schedular", "there is no driver 'filter_schedular'; did you mean"),
+        ("filter_schedular", "unknown driver 'filter_schedular'; did you mean"),
         ("nova.scheduler.chance.ChanceSchedule", "did you mean 'ChanceScheduler'"),
         ("no.such.Driver", "'no.such.Driver' cannot be imported"),
         (f"{__name__}.report", "returns no classes|is not a BaseDriver"),

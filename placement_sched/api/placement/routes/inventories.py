@@ -171,7 +171,8 @@ def clear(call: Call, connection: Connection, uuid: str) -> Answer:
 )
 def not_yet(_call: Call, uuid: str) -> Answer:
     """Refuse to delete all inventories at once, which came with 1.5."""
-    raise MethodNotAllowed(f"The inventories of {uuid} can be deleted at once since 1.5 only.")
+    what = f"Deleting all inventories of {uuid}"
+    raise MethodNotAllowed(f"{what} requires microversion 1.5 or later.")
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
