@@ -122,7 +122,7 @@ class YamlFile:
                 self._refuse("a key is a plain text", _start(key))
             name = self._text(key)
             if name in own:
-                self._refuse(f"the key {name!r} is there twice", _start(key))
+                self._refuse(f"the key {name!r} is given twice", _start(key))
             own[name] = self._value(value)
         return merged | own
 

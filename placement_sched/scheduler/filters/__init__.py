@@ -75,7 +75,7 @@ class BaseHostFilter(SchedulerPlugin):
         raise NotImplementedError(f"{type(self).__name__} has neither host_passes nor refusal")
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what to ask of each host for this request; None where every host passes.
+        """Return the check of each host for this request; None where every host passes.
 
         It is called once per instance.
         """

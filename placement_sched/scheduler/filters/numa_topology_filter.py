@@ -69,7 +69,7 @@ class NUMATopologyFilter(BaseHostFilter):
         return verdict
 
     def _limits(self, host_state: HostState, spec_obj: RequestSpec) -> NUMATopologyLimits:
-        """Return what the nodes of a host may give away, and the networks that they must have."""
+        """Return the limits of the host's NUMA nodes, and the networks that the instance needs."""
         networks, settings = spec_obj.network_metadata, self.settings
         if isinstance(networks, Mapping):
             networks = NetworkMetadata.from_document(networks)

@@ -63,7 +63,7 @@ class TrustedFilter(BaseHostFilter):
 
 
 def _reason(known: Attested) -> str:
-    """Return what an operator may want to know of a level."""
+    """Return why the host has this trust level, or since when."""
     if known.failure is not None:
         return f": {known.failure}"
     if known.level.since is None:
