@@ -15,12 +15,12 @@ from placement_sched.errors import Invalid
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.hardware.requested_hardware import RequestedHardware
 from placement_sched.model.image import Image
+from placement_sched.model.naming import read_uuid
 from placement_sched.model.placement.provider import MAX_INT
 from placement_sched.model.placement.query import AggregateTerms, RequestGroup, TraitTerms
 from placement_sched.model.requested import RequestedGroup
 from placement_sched.model.results.funnel import FLAVOR, IMAGE, Ignored
 from placement_sched.model.spec import RequestSpec
-from placement_sched.schemas import formats
 
 #: A line feed at the end of a key is not part of the name, as in nova; elsewhere nothing matches.
 _KEY = re.compile("(?P<prefix>resources|trait)(?P<suffix>[a-zA-Z0-9_-]{1,64})?:(?P<name>.*)\n?")
@@ -45,11 +45,19 @@ def checked_name(source: str, name: str) -> str:
     return name
 
 
+def _uuid(text: str) -> str:
+    """Return a UUID in its usual form; raises :class:`ValueError` where it is none."""
+    found = read_uuid(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a uuid")
+    return found
+
+
 def aggregate_terms(member_of: Iterable[Iterable[str]], forbidden: Iterable[str]) -> AggregateTerms:
     """Return which aggregates are wanted: one of each of ``member_of``, none of ``forbidden``."""
     return AggregateTerms(
-        tuple(frozenset(map(formats.uuid, any_of)) for any_of in member_of),
-        frozenset(map(formats.uuid, forbidden)),
+        tuple(frozenset(map(_uuid, any_of)) for any_of in member_of),
+        frozenset(map(_uuid, forbidden)),
     )
 
 
@@ -303,7 +311,7 @@ def _add_requested(groups: Groups, one: RequestedGroup, path: str) -> None:
     for name in sorted(one.forbidden_traits):
         group.require(name, place("forbidden_traits"), forbidden=True)
     group.aggregates = aggregate_terms(one.aggregates, one.forbidden_aggregates)
-    group.in_tree = one.in_tree and formats.uuid(one.in_tree)
+    group.in_tree = one.in_tree and _uuid(one.in_tree)
 
 
 def _add_amounts(groups: Groups, spec: RequestSpec) -> None:
