@@ -46,7 +46,7 @@ def checked_name(source: str, name: str) -> str:
 
 
 def _uuid(text: str) -> str:
-    """Return a UUID in its usual form; raises :class:`ValueError` where it is none."""
+    """Return a UUID in its usual form; raises :class:`ValueError` where it is not one."""
     found = read_uuid(text)
     if found is None:
         raise ValueError(f"{text!r} is not a uuid")
