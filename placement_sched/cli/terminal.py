@@ -10,7 +10,7 @@ from rich import box, progress
 from rich.console import Console
 from rich.table import Table
 
-from placement_sched.operations.progress import Progress
+from placement_sched.operations import Progress
 
 
 def print_json(document: object) -> None:

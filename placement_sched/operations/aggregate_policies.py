@@ -26,7 +26,7 @@ from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import RATIOS, ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate, Tag
 from placement_sched.model.naming import in_short
-from placement_sched.operations.progress import Progress
+from placement_sched.operations import Progress
 from placement_sched.scheduler.policies.registry import (
     NO_RATIOS,
     Policies,

@@ -7,7 +7,7 @@ from typing import Protocol
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.placement import sync
-from placement_sched.operations.progress import Progress
+from placement_sched.operations import Progress
 
 #: Called with a line about each change.
 Note = Callable[[str], None]

@@ -23,7 +23,7 @@ from placement_sched.model.placement.sync import (
     SyncProblem,
     gravest,
 )
-from placement_sched.operations.progress import Progress
+from placement_sched.operations import Progress
 from placement_sched.operations.sync import ports
 
 #: Placement API reference, "Traits": what a trait of an operator's own is named.
