@@ -2,7 +2,10 @@
 
 from uuid import UUID, uuid4
 
+from webtest import TestApp
+
 from tests.clouds import uuid_of
+from tests.versions import LATEST_HEADERS
 
 FLAVOR = {"name": "m1", "vcpus": 1, "memory_mb": 1024, "root_gb": 10}
 
@@ -47,3 +50,14 @@ def flavor(**changes: object) -> dict[str, object]:
 def instance(number: int) -> str:
     """Return the uuid of an instance, the same for the same number."""
     return str(UUID(int=number))
+
+
+def with_licensed_host(app: TestApp) -> TestApp:
+    """Report two hosts and return the application; cn2 has the trait CUSTOM_LICENSED."""
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=98304), report("cn2")])
+    app.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)
+    licensed = f"/placement/resource_providers/{report('cn2')['uuid']}"
+    generation = app.get(licensed, headers=LATEST_HEADERS).json["generation"]
+    body = {"resource_provider_generation": generation, "traits": ["CUSTOM_LICENSED"]}
+    app.put_json(f"{licensed}/traits", body, headers=LATEST_HEADERS)
+    return app

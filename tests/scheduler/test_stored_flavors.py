@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.placing import hosts_of, instance, report, spec
+from tests.placing import hosts_of, instance, spec, with_licensed_host
 from tests.statements import counted
-from tests.versions import LATEST_HEADERS
 
 SELECT = "/scheduler/v1/select_destinations"
 FLAVORS = "/compute/v2.1/flavors"
@@ -12,14 +11,7 @@ FLAVORS = "/compute/v2.1/flavors"
 
 @pytest.fixture
 def cloud(app):
-    """Two hosts, of which cn2 has the trait CUSTOM_LICENSED."""
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=98304), report("cn2")])
-    app.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)
-    licensed = f"/placement/resource_providers/{report('cn2')['uuid']}"
-    generation = app.get(licensed, headers=LATEST_HEADERS).json["generation"]
-    body = {"resource_provider_generation": generation, "traits": ["CUSTOM_LICENSED"]}
-    app.put_json(f"{licensed}/traits", body, headers=LATEST_HEADERS)
-    return app
+    return with_licensed_host(app)
 
 
 def make(app, flavorid, name, extra_specs=None, **fields):

@@ -2,21 +2,13 @@
 
 import pytest
 
-from tests.placing import hosts_of, instance, report, spec
+from tests.placing import hosts_of, instance, spec, with_licensed_host
 from tests.statements import counted
-from tests.versions import LATEST_HEADERS
 
 
 @pytest.fixture
 def cloud(app):
-    """Two hosts, of which cn2 has the trait CUSTOM_LICENSED."""
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=98304), report("cn2")])
-    app.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)
-    licensed = f"/placement/resource_providers/{report('cn2')['uuid']}"
-    generation = app.get(licensed, headers=LATEST_HEADERS).json["generation"]
-    body = {"resource_provider_generation": generation, "traits": ["CUSTOM_LICENSED"]}
-    app.put_json(f"{licensed}/traits", body, headers=LATEST_HEADERS)
-    return app
+    return with_licensed_host(app)
 
 
 @pytest.fixture
