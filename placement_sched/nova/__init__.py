@@ -1,0 +1,1 @@
+"""What makes this service part of a nova: RPC, databases, and running beside nova-scheduler."""

@@ -1,0 +1,316 @@
+"""The processes of ``placement-sched nova-scheduler``.
+
+Any number of workers answer nova's requests. One more process keeps what is recorded here in step
+with nova's databases, and writes the heartbeat of the service. Announcements of nova reach every
+worker; the first records them, for all.
+"""
+
+import ctypes
+import gc
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+from threading import Event, Thread
+from typing import Any
+
+import cotyledon
+from cotyledon.types import WorkerId
+from oslo_log import log
+
+from placement_sched.db.engine import database_url
+from placement_sched.db.transaction import Database
+from placement_sched.errors import ConfigurationError, Error, one_line, sentence
+from placement_sched.model.clock import utcnow
+from placement_sched.notifications.announcer import announcer_of
+from placement_sched.nova import messaging
+from placement_sched.nova.databases.connections import NovaAway
+from placement_sched.nova.heartbeat import Heartbeat
+from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
+from placement_sched.nova.sync.follower import Follower
+from placement_sched.operations.followed_settings import FollowedSettings
+from placement_sched.operations.prepare import Preparation
+from placement_sched.scheduler import live_settings
+from placement_sched.scheduler.extra_specs import all_validators
+from placement_sched.scheduler.hosts.caches import Memory
+from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
+from placement_sched.scheduler.requests.networks import neutron_of
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import CONF
+from placement_sched.settings.opts import is_explicit
+
+LOG = log.getLogger(__name__)
+
+#: Seconds between two attempts at what a database prevented.
+AGAIN = 1.0
+#: So many objects more than were freed start a collection of the young ones (Python: 700).
+_YOUNG = 10_000
+
+
+def check(settings: Settings) -> None:
+    """Raise :class:`ConfigurationError` for what the service lacks, or cannot be as configured."""
+    for group, what in (("api_database", "nova's API"), ("placement_database", "this service's")):
+        if not is_explicit(settings.conf, group, "connection"):
+            raise ConfigurationError(f"[{group}] connection is not set: it is {what} database")
+    database_url(settings)
+    checked_plugins(settings)
+    all_validators()
+    neutron_of(settings)
+    policies_for(live_settings.with_options_file(settings).settings).check()
+    announcer_of(settings)
+    messaging.transport_of(messaging.bus_options(settings)).cleanup()
+    database = Database(settings)
+    Follower(database, settings).close()
+    Heartbeat(database, settings, utcnow)
+    database.dispose()
+
+
+def workers_of(settings: Settings, asked: int | None) -> int:
+    """Return how many workers there are: as many as were ``asked`` for, else as configured."""
+    configured: int | None = settings.scheduler.workers
+    return asked or configured or len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the processes share: the settings at their start, and how far they are.
+
+    A process that is killed holds no lock: these are plain bytes of shared memory.
+    """
+
+    followed: FollowedSettings
+    #: Of each worker, whether it has listened.
+    listening: Any
+    #: Whether nova's databases have been read once.
+    read: Any = field(default_factory=lambda: multiprocessing.RawValue(ctypes.c_bool, False))
+
+    @property
+    def is_listening(self) -> bool:
+        """Return whether every worker has listened."""
+        return all(self.listening)
+
+
+def run(settings: Settings, workers: int, announcement: str) -> None:
+    """Run until SIGTERM or SIGINT; print the ``announcement`` once requests are answered.
+
+    SIGTERM lets requests that are being answered finish. SIGINT ends at once: RabbitMQ hands what
+    is not answered to another scheduler. Raises :class:`SystemExit`.
+    """
+    _quiet()
+    listening = multiprocessing.RawArray(ctypes.c_bool, workers)
+    shared = Shared(FollowedSettings(settings), listening)
+    grace: int = settings.DEFAULT.graceful_shutdown_timeout
+    manager = cotyledon.ServiceManager(
+        graceful_shutdown_timeout=grace, mp_context=multiprocessing.get_context("fork")
+    )
+    manager.add(Keeper, args=(shared,))
+    served = manager.add(Worker, workers=workers, args=(shared,))
+
+    def died(service: Any, worker: int, status: int) -> None:
+        name = f"worker {worker + 1}" if service == served else "the process that follows nova"
+        how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+        LOG.warning("%s ended (%s); starting another", name, how)
+
+    manager.register_hooks(
+        on_reload=shared.followed.check,
+        on_dead_worker=died,
+        on_terminate=lambda: LOG.info("stopping: SIGTERM"),
+    )
+    _regularly(shared.followed.follow, live_settings.PAUSE)
+    Thread(target=_announce, args=(shared, announcement), daemon=True).start()
+    try:
+        manager.run()
+    finally:
+        LOG.info("stopped")
+
+
+def _announce(shared: Shared, announcement: str) -> None:
+    while not shared.is_listening:
+        time.sleep(0.05)
+    sys.stdout.write(f"{announcement}\n")
+    sys.stdout.flush()
+
+
+def _quiet() -> None:
+    """Let only one line of each event come to the log, which is ours."""
+    if not CONF.debug:
+        logging.getLogger("cotyledon").setLevel(logging.WARNING)
+        # What a connection still receives while it is closed.
+        logging.getLogger("amqp").setLevel(logging.ERROR)
+
+
+def _regularly(work: Callable[[], object], pause: float) -> None:
+    """Do something every ``pause`` seconds, beside all else."""
+
+    def do() -> None:
+        while True:
+            time.sleep(pause)
+            try:
+                work()
+            except Exception as failure:  # noqa: BLE001 - it is tried again later
+                LOG.debug("%s", failure)
+
+    Thread(target=do, daemon=True).start()
+
+
+class Keeper(cotyledon.Service):
+    """Follows nova's databases, and writes the heartbeat."""
+
+    name = "keeper"
+
+    def __init__(self, worker_id: WorkerId, shared: Shared) -> None:
+        super().__init__(worker_id)
+        settings = _settings_of_process(shared)
+        self._shared = shared
+        self._stopping, self._full = Event(), Event()
+        self._database = Database(settings)
+        self._ready = Preparation(self._database, settings, utcnow)
+        self._follower = Follower(self._database, settings, utcnow)
+        self._heartbeat = Heartbeat(self._database, settings, utcnow)
+
+    def run(self) -> None:
+        """Read everything, and then what changes, until :meth:`terminate`."""
+        if not _until_done([self._ready, self._follower.read_all], self._stopping):
+            return
+        self._shared.read.value = True
+        beating = False
+        while not self._stopping.is_set():
+            if self._shared.is_listening and not beating:
+                # Not before: until there is a queue, RabbitMQ drops what nova asks.
+                self._heartbeat.start()
+                beating = True
+            if self._full.is_set():
+                self._full.clear()
+                _until_done([self._follower.read_all], self._stopping)
+            self._follower.keep_up()
+            self._stopping.wait(AGAIN)
+
+    def reload(self) -> None:
+        """Read everything again, as nova-scheduler reads its cells again at SIGHUP."""
+        self._full.set()
+
+    def terminate(self) -> None:
+        """Stop following."""
+        self._stopping.set()
+        self._heartbeat.stop()
+        self._follower.close()
+        self._database.dispose()
+
+
+class Worker(cotyledon.Service):
+    """Answers nova's requests."""
+
+    name = "worker"
+
+    def __init__(self, worker_id: WorkerId, shared: Shared) -> None:
+        super().__init__(worker_id)
+        settings = _settings_of_process(shared)
+        self._shared, self._settings = shared, settings
+        self._stopping, self._listening, self._known = Event(), Event(), Event()
+        self._database = Database(settings)
+        self._ready = Preparation(self._database, settings, utcnow)
+        self._follower = Follower(self._database, settings, utcnow)
+        self._announcer = announcer_of(settings)
+        scheduler = Scheduler(
+            database=self._database,
+            settings=settings,
+            clock=utcnow,
+            random=Random(),  # noqa: S311 - chooses hosts, guards nothing
+            memory=Memory(),
+            neutron=neutron_of(settings),
+            announcer=self._announcer,
+        )
+        first = worker_id == 0
+        self._away = messaging.AwayOnce(messaging.bus_of(settings), reporting=first)
+        self._away.install()
+        self._transport = messaging.transport_of(messaging.bus_options(settings))
+        rpc = SchedulerRpc(
+            scheduler, self._follower, announced=first, until_known=self._until_known
+        )
+        endpoints = [rpc, BaseRpc()]
+        host: str = settings.DEFAULT.host
+        self._server = messaging.server_of(self._transport, TOPIC, host, endpoints)
+
+    def run(self) -> None:
+        """Listen, and answer once the cloud is known.
+
+        The queue is there at once, as RabbitMQ drops what nova asks where there is none.
+        """
+        self._server.start()
+        self._away.note_back()
+        self._listening.set()
+        while not self._shared.read.value:
+            if self._stopping.wait(0.05):
+                return
+        # The first look of a process compares everything: no request is to wait for it.
+        if not _until_done([self._ready, self._follower.refresh], self._stopping):
+            return
+        # What is loaded by now stays for good, so the garbage collector need not walk it again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_YOUNG)
+        self._known.set()
+        self._shared.listening[self.worker_id] = True
+
+    def _until_known(self) -> None:
+        """Return once requests can be answered; raise :class:`Unanswered` where that never is."""
+        while not self._known.wait(0.1):
+            if self._stopping.is_set():
+                raise messaging.Unanswered
+
+    def reload(self) -> None:
+        """Do nothing: the files are looked at before each request anyway."""
+
+    def terminate(self) -> None:
+        """Answer what was taken, and close all connections."""
+        self._stopping.set()
+        if self._listening.is_set():
+            self._server.stop()
+            self._server.wait()
+        self._transport.cleanup()
+        self._announcer.close()
+        self._follower.close()
+        self._database.dispose()
+
+
+def _settings_of_process(shared: Shared) -> Settings:
+    """Return the settings that a new process begins with: those that could last be used."""
+    if not CONF.debug:
+        # The first process follows the files, and says for all what has become of them.
+        logging.getLogger(live_settings.__name__).setLevel(logging.CRITICAL)
+    return shared.followed.as_now()
+
+
+def _until_done(steps: Iterable[Callable[[], object]], stopping: Event) -> bool:
+    """Do each step, again until a database answers; return False where it is time to stop.
+
+    Only the first of equal failures is logged.
+    """
+    said = ""
+    for step in steps:
+        while not stopping.is_set():
+            failed = _failure_of(step)
+            if not failed:
+                break
+            if failed != said:  # logged after the failure, or the log shows it again
+                LOG.warning("requests wait: %s", failed)
+            said = failed
+            stopping.wait(AGAIN)
+    return not stopping.is_set()
+
+
+def _failure_of(step: Callable[[], object]) -> str:
+    """Do a step; return why it could not be done, or nothing."""
+    try:
+        step()
+    except NovaAway as away:
+        return f"nova's databases cannot be read: {one_line(away)}"
+    except Error as failure:
+        return sentence(failure)
+    return ""

@@ -1,0 +1,241 @@
+"""Nova's RequestSpec as the request spec's document that the scheduler reads (contract §4).
+
+What is set is taken as it is. What is absent, as in the objects of older releases, is absent from
+the document too: a topology of NUMA nodes and PCI requests are then derived from flavor and image.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from placement_sched.errors import Invalid
+from placement_sched.model.document import Json
+from placement_sched.nova.wire.image_properties import IMAGE
+from placement_sched.nova.wire.objects import (
+    ObjectType,
+    UnreadableObject,
+    a_dict,
+    a_list,
+    a_list_object,
+    a_set,
+    anything,
+    boolean,
+    integer,
+    number,
+    text,
+)
+from placement_sched.schemas import formats
+
+#: Where an error says that something is: the argument of ``select_destinations``.
+PLACE = "spec_obj"
+
+FLAVOR = ObjectType(
+    "Flavor",
+    {
+        **dict.fromkeys(("id", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"), integer),
+        **dict.fromkeys(("flavorid", "name", "description"), text),
+        "extra_specs": a_dict(text),
+        "rxtx_factor": number,
+        "vcpu_weight": integer,
+        **dict.fromkeys(("disabled", "is_public"), boolean),
+    },
+    needed=("vcpus", "memory_mb"),
+)
+_CELL = ObjectType("CellMapping", {"uuid": text}, needed=("uuid",))
+_NETWORK_METADATA = ObjectType("NetworkMetadata", {"physnets": a_set(text), "tunneled": boolean})
+_NUMA_CELL = ObjectType(
+    "InstanceNUMACell",
+    {
+        **dict.fromkeys(("id", "memory", "pagesize"), integer),
+        **dict.fromkeys(("cpuset", "pcpuset"), a_set(integer)),
+        **dict.fromkeys(("cpu_policy", "cpu_thread_policy"), text),
+    },
+    needed=("memory",),
+)
+_COMPUTE_NODE = ObjectType("ComputeNode", dict.fromkeys(("host", "hypervisor_hostname"), text))
+_SECURITY_GROUP = ObjectType("SecurityGroup", dict.fromkeys(("uuid", "name"), text))
+
+
+def _cell_uuid(primitive: Any, place: str) -> str | None:
+    """Return the uuid of a CellMapping, and nothing else of it: it has the cell's passwords."""
+    cell = _CELL(primitive, place)
+    return None if cell is None else cell["uuid"]
+
+
+def _numa_cell(primitive: Any, place: str) -> Json:
+    """Return a NUMA node; before version 1.5 pinned CPUs were among the others."""
+    cell = _NUMA_CELL.read(primitive, place)
+    if "pcpuset" not in cell and cell.get("cpu_policy") == "dedicated":
+        return {**cell, "pcpuset": cell.get("cpuset"), "cpuset": []}
+    return cell if cell.get("cpuset") is not None else {**cell, "cpuset": []}
+
+
+def _hosts_tried(primitive: Any, place: str) -> list[list[str | None]] | None:
+    nodes = _NODES(primitive, place)
+    if nodes is None:
+        return None
+    return [[node.get("host"), node.get("hypervisor_hostname")] for node in nodes]
+
+
+def _security_groups(primitive: Any, place: str) -> list[str] | None:
+    """Return the groups by uuid, or by name where nova has no uuid of them."""
+    groups = _GROUPS(primitive, place)
+    if groups is None:
+        return None
+    named = (group.get("uuid") or group.get("name") for group in groups)
+    return [name for name in named if name]
+
+
+_NODES = a_list_object("ComputeNodeList", _COMPUTE_NODE)
+_GROUPS = a_list_object("SecurityGroupList", _SECURITY_GROUP)
+_NUMA_LIMITS = ObjectType(
+    "NUMATopologyLimits",
+    {
+        **dict.fromkeys(("cpu_allocation_ratio", "ram_allocation_ratio"), number),
+        "network_metadata": _NETWORK_METADATA,
+    },
+)
+_LIMITS = ObjectType(
+    "SchedulerLimits",
+    {**dict.fromkeys(("vcpu", "memory_mb", "disk_gb"), number), "numa_topology": _NUMA_LIMITS},
+)
+_RETRY = ObjectType("SchedulerRetries", {"num_attempts": integer, "hosts": _hosts_tried})
+_SERVER_GROUP = ObjectType(
+    "InstanceGroup",
+    {
+        **dict.fromkeys(("uuid", "name", "project_id", "user_id", "policy"), text),
+        **dict.fromkeys(("policies", "members", "hosts"), a_list(text)),
+        "_rules": a_dict(text),
+    },
+)
+_DESTINATION = ObjectType(
+    "Destination",
+    {
+        **dict.fromkeys(("host", "node"), text),
+        "cell": _cell_uuid,
+        "aggregates": a_list(text),
+        "forbidden_aggregates": a_set(text),
+        "allow_cross_cell_move": boolean,
+    },
+)
+_REQUEST_GROUP = ObjectType(
+    "RequestGroup",
+    {
+        **dict.fromkeys(("requester_id", "in_tree"), text),
+        "resources": a_dict(integer),
+        **dict.fromkeys(("required_traits", "forbidden_traits"), a_set(text)),
+        "aggregates": a_list(a_list(text)),
+        "forbidden_aggregates": a_set(text),
+        "use_same_provider": boolean,
+    },
+)
+_LEVEL_PARAMS = ObjectType(
+    "RequestLevelParams",
+    {
+        **dict.fromkeys(("root_required", "root_forbidden"), a_set(text)),
+        "same_subtree": a_list(a_list(text)),
+    },
+)
+_NETWORK = ObjectType(
+    "NetworkRequest",
+    dict.fromkeys(
+        ("network_id", "address", "port_id", "pci_request_id", "tag", "arq_uuid", "device_profile"),
+        text,
+    ),
+)
+_NUMA_TOPOLOGY = ObjectType(
+    "InstanceNUMATopology",
+    {"cells": a_list(_numa_cell), "emulator_threads_policy": text},
+    needed=("cells",),
+)
+_PCI_REQUEST = ObjectType(
+    "InstancePCIRequest",
+    {
+        "count": integer,
+        "spec": a_list(a_dict(anything, nulls=True)),
+        **dict.fromkeys(("alias_name", "request_id", "requester_id", "numa_policy"), text),
+    },
+    needed=("count",),
+)
+_PCI_REQUESTS = ObjectType(
+    "InstancePCIRequests", {"requests": a_list(_PCI_REQUEST.read)}, needed=("requests",)
+)
+
+
+def _server_group(primitive: Any, place: str) -> Json | None:
+    """Return the server group.
+
+    Before version 1.11 it had a list of policies, and no rules. ``_rules`` are texts.
+    """
+    group = _SERVER_GROUP(primitive, place)
+    if group is None:
+        return None
+    policies = group.pop("policies", None)
+    policy = group.get("policy") or (policies[0] if policies else None)
+    if policy is None:
+        raise UnreadableObject(f"{place}: InstanceGroup has no policy")
+    try:
+        rules = {name: int(value) for name, value in (group.pop("_rules", None) or {}).items()}
+    except (TypeError, ValueError):
+        raise UnreadableObject(f"{place}._rules: a rule is not an integer") from None
+    return {**group, "policy": policy, "rules": rules}
+
+
+_SPEC = ObjectType(
+    "RequestSpec",
+    {
+        "flavor": FLAVOR,
+        "image": IMAGE,
+        **dict.fromkeys(("project_id", "user_id", "availability_zone", "instance_uuid"), text),
+        "num_instances": integer,
+        "is_bfv": boolean,
+        **dict.fromkeys(("ignore_hosts", "force_hosts", "force_nodes"), a_list(text)),
+        "requested_destination": _DESTINATION,
+        "retry": _RETRY,
+        "limits": _LIMITS,
+        "instance_group": _server_group,
+        "scheduler_hints": a_dict(a_list(text)),
+        "requested_resources": a_list(_REQUEST_GROUP.read),
+        "request_level_params": _LEVEL_PARAMS,
+        "requested_networks": a_list_object("NetworkRequestList", _NETWORK),
+        "security_groups": _security_groups,
+        "network_metadata": _NETWORK_METADATA,
+        "numa_topology": _NUMA_TOPOLOGY,
+        "pci_requests": _PCI_REQUESTS,
+    },
+    needed=("flavor",),
+)
+
+
+def _uuids(sent: Any) -> list[str]:
+    """Return the uuids of instances; they become consumers of placement."""
+    if not isinstance(sent, list | tuple):
+        raise UnreadableObject("instance_uuids is not a list")
+    try:
+        return [formats.read(formats.uuid, uuid) for uuid in sent]
+    except Invalid:
+        raise UnreadableObject("instance_uuids has what is not a uuid") from None
+
+
+def document_of(primitive: Any, instance_uuids: Sequence[str] | None = None) -> Json:
+    """Return the request spec's document of a RequestSpec.
+
+    The instances are those of the call; else, as calls before 4.4 have none, the one that the spec
+    is of. Raises :class:`~placement_sched.nova.wire.objects.UnreadableObject` for what is not a
+    RequestSpec, naming the place.
+    """
+    if primitive is None:
+        # Calls of 4.0 to 4.2, the dictionaries of Liberty, lack the instances to claim for.
+        raise UnreadableObject(
+            "select_destinations has no spec_obj: calls of versions 4.0 to 4.2 are not supported; "
+            "set [upgrade_levels] scheduler of nova-conductor to nothing, or to 4.5"
+        )
+    document = _SPEC.read(primitive, PLACE)
+    if document.get("instance_group") is None:
+        # Conductor found no such group: it was deleted, and has no effect on the request.
+        (document.get("scheduler_hints") or {}).pop("group", None)
+    uuid = document.pop("instance_uuid", None)
+    if instance_uuids:
+        document["instance_uuids"] = _uuids(instance_uuids)
+    elif uuid and (document.get("num_instances") or 1) == 1:
+        document["instance_uuids"] = [uuid]
+    return document

@@ -1,0 +1,188 @@
+"""oslo.messaging as nova's requests are served with it, over the library's own bus in memory."""
+
+import json
+import logging
+import re
+import sys
+
+import pytest
+
+from placement_sched.errors import ConfigurationError
+from placement_sched.nova import messaging
+from placement_sched.nova.messaging import AwayOnce, Expected, Unanswered, exposed, target_of
+from placement_sched.scheduler.loading import full_conf, read_settings
+from placement_sched.settings.options.notifications import oslo_messaging
+
+LIBRARY = oslo_messaging()
+
+
+def options(folder, *lines):
+    """Return oslo.messaging's options as a nova.conf with these lines in [DEFAULT] has them."""
+    file = folder / "nova.conf"
+    file.write_text("\n".join(("[DEFAULT]", *lines)))
+    return messaging.bus_options(read_settings([str(file)], full_conf()))
+
+
+@pytest.fixture(autouse=True)
+def options_of_the_library():
+    """Leave oslo.messaging's oslo.config object as it was."""
+    yield
+    LIBRARY.LoggingNotificationHandler.CONF.clear()
+
+
+class Greeting:
+    """An endpoint of the tests' own."""
+
+    target = target_of("4.5")
+
+    @exposed
+    def greet(self, context, name):
+        return {"hello": name, "request": context["request_id"]}
+
+    @exposed
+    def fail(self, _context, reason):
+        raise KeyError(reason)
+
+    @exposed
+    def refuse(self, _context):
+        raise Expected(ValueError("as is expected"))
+
+    @exposed
+    def answer_later(self, _context):
+        self.calls = getattr(self, "calls", 0) + 1
+        if self.calls == 1:
+            raise Unanswered
+        return self.calls
+
+    def hidden(self, _context):
+        raise AssertionError("is not to be called")
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """A client of an endpoint that is served."""
+    conf = options(tmp_path_factory.mktemp("bus"), "transport_url = fake:/")
+    transport = messaging.transport_of(conf)
+    server = messaging.server_of(transport, "scheduler", "ctl1", [Greeting()])
+    server.start()
+    yield LIBRARY.get_rpc_client(
+        LIBRARY.get_rpc_transport(conf, allowed_remote_exmods=["oslo_messaging.exceptions"]),
+        LIBRARY.Target(topic="scheduler", version="4.0"),
+    )
+    server.stop()
+    server.wait(timeout=60)
+    transport.cleanup()
+
+
+def test_message_is_answered_with_its_context(client):
+    called = client.prepare(version="4.5", timeout=30)
+    answer = called.call({"request_id": "req-1"}, "greet", name="nova")
+    assert answer == {"hello": "nova", "request": "req-1"}
+
+
+@pytest.mark.parametrize(
+    ("version", "method", "sent", "told"),
+    [
+        ("4.5", "greet", {"nom": "nova"}, "unexpected keyword argument 'nom'"),
+        ("4.5", "fail", {"reason": "no such key"}, "'no such key'"),
+        ("4.5", "reboot", {}, "Endpoint does not support RPC method reboot"),
+        ("4.5", "hidden", {}, "Endpoint does not support RPC method hidden"),
+        ("4.6", "greet", {}, "Endpoint does not support RPC version 4.6"),
+        ("5.0", "greet", {}, "Endpoint does not support RPC version 5.0"),
+    ],
+)
+def test_call_that_cannot_be_served_is_answered_and_logged_in_one_line(
+    client, caplog, version, method, sent, told
+):
+    called = client.prepare(version=version, timeout=30)
+    with pytest.raises(Exception, match=re.escape(told)):
+        called.call({"request_id": "req-1"}, method, **sent)
+    (line,) = [one for one in caplog.records if one.levelno > logging.INFO]
+    assert line.getMessage().startswith(
+        f"nova's call {method} {version} (request req-1) is refused"
+    )
+    assert told in line.getMessage()
+    assert line.exc_info is None
+
+
+def test_what_is_expected_is_answered_and_not_logged(client, caplog):
+    with pytest.raises(ValueError, match="as is expected"):
+        client.prepare(version="4.5", timeout=30).call({}, "refuse")
+    assert [one for one in caplog.records if one.levelno > logging.INFO] == []
+
+
+def test_worker_has_few_threads_and_takes_no_more_messages(tmp_path):
+    conf = options(tmp_path, "transport_url = fake:/")
+    assert conf.executor_thread_pool_size == messaging.THREADS
+    assert conf.oslo_messaging_rabbit.rabbit_qos_prefetch_count == messaging.THREADS
+    assert conf.control_exchange == "nova"
+
+
+def test_operator_sets_number_of_threads(tmp_path):
+    conf = options(tmp_path, "transport_url = fake:/", "executor_thread_pool_size = 9")
+    assert conf.executor_thread_pool_size == 9
+    assert conf.oslo_messaging_rabbit.rabbit_qos_prefetch_count == 9
+
+
+def test_bus_has_to_be_named(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"^\[DEFAULT\] transport_url is not set: "):
+        options(tmp_path, "host = ctl1")
+
+
+@pytest.mark.parametrize("url", ["rabit://bus/", "nonsense", "rabbit://nova:secret@bus:port/"])
+def test_bus_that_cannot_be_is_refused_without_its_password(tmp_path, url):
+    with pytest.raises(ConfigurationError, match=r"^\[DEFAULT\] transport_url: ") as wrong:
+        messaging.transport_of(options(tmp_path, f"transport_url = {url}"))
+    assert "secret" not in wrong.value.detail
+
+
+def test_where_the_bus_is_said_without_its_password(tmp_path):
+    file = tmp_path / "nova.conf"
+    file.write_text("[DEFAULT]\ntransport_url = rabbit://nova:secret@bus1:5671,nova:s@bus2/cloud\n")
+    settings = read_settings([str(file)], full_conf())
+    assert messaging.bus_of(settings) == "rabbit://bus1:5671,bus2:5672/cloud"
+
+
+def noted(away, message, *arguments):
+    """Return whether oslo.messaging's own line is logged."""
+    return away.filter(logging.LogRecord("x", logging.ERROR, "x", 1, message, arguments, None))
+
+
+def test_call_that_is_not_answered_here_is_delivered_again(client):
+    assert client.prepare(version="4.5", timeout=30).call({}, "answer_later") == 2
+
+
+def test_message_that_cannot_be_read_is_one_line():
+    try:
+        json.loads("{")
+    except ValueError:
+        given = ("x", logging.ERROR, "x", 1, "Failed to process message ... skipping it.", ())
+        record = logging.LogRecord(*given, sys.exc_info())
+    assert AwayOnce("rabbit://bus:5672/").filter(record)
+    line = logging.Formatter().format(record)
+    assert line.startswith("a message that cannot be read is dropped: Expecting property name")
+    assert "\n" not in line
+
+
+def test_bus_that_is_away_is_reported_once_and_once_when_it_is_back(caplog):
+    caplog.set_level(logging.INFO)
+    away = AwayOnce("rabbit://bus:5672/")
+    for _ in range(2):
+        assert not noted(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
+        assert not noted(away, "AMQP server is unreachable: %(err_str)s.", {"err_str": "refused"})
+    assert not noted(away, "Reconnected to AMQP server on %(hostname)s", {"hostname": "bus"})
+    away.note_back()
+    assert noted(away, "something else")
+    assert [one.getMessage() for one in caplog.records] == [
+        "the message bus rabbit://bus:5672/ does not answer: refused; waiting for it",
+        "the message bus rabbit://bus:5672/ answers again",
+    ]
+    noted(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
+    assert len(caplog.records) == 3
+
+
+def test_one_of_several_processes_reports_that_the_bus_is_away(caplog):
+    away = AwayOnce("rabbit://bus:5672/", reporting=False)
+    assert not noted(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
+    assert not noted(away, "Reconnected to AMQP server on %(hostname)s", {"hostname": "bus"})
+    assert caplog.records == []

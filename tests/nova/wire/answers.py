@@ -1,0 +1,51 @@
+"""Answers of ``select_destinations`` as the contract has them."""
+
+from typing import Any
+
+NODES = (
+    "50a5c1de-0000-4000-8000-000000000001",
+    "50a5c1de-0000-4000-8000-000000000002",
+    "50a5c1de-0000-4000-8000-000000000003",
+)
+CELL = "8eac3f00-0000-4000-8000-0000000000ce"
+PORT = "90271c00-0000-4000-8000-000000000001"
+NUMA_LIMITS = {
+    "cpu_allocation_ratio": 4.0,
+    "ram_allocation_ratio": 1.5,
+    "network_metadata": {"physnets": ["physnet0"], "tunneled": True},
+}
+
+
+def selection(number: int, **changed: Any) -> dict[str, Any]:
+    """Return one selection; ``changed`` are other values of its fields."""
+    uuid = NODES[number]
+    return {
+        "service_host": f"cn{number + 1}",
+        "nodename": f"node{number + 1}",
+        "compute_node_uuid": uuid,
+        "cell_uuid": CELL,
+        "availability_zone": "nova",
+        "limits": {},
+        "weight": 1.0,
+        "allocation_request": {
+            "allocations": {uuid: {"resources": {"VCPU": 1, "MEMORY_MB": 512}}},
+            "mappings": {"": [uuid], PORT: [uuid]},
+        },
+        "allocation_request_version": "1.39",
+        **changed,
+    }
+
+
+def answer(*selections: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return an answer with these selections, one list for each instance."""
+    return {"decision": NODES[0], "policy": "default", "selections": list(selections)}
+
+
+WHOLE = answer(
+    [
+        selection(0, limits={"numa_topology": NUMA_LIMITS, "vcpu": 8.0, "of_the_house": "x"}),
+        selection(1, limits={"memory_mb": 4096, "disk_gb": 10.5}),
+    ],
+    [selection(2, limits={"numa_topology": {**NUMA_LIMITS, "network_metadata": None}})],
+)
+REBUILD = answer([selection(0, allocation_request=None, allocation_request_version=None)])

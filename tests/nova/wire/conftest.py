@@ -1,0 +1,30 @@
+"""Nova's objects and serializer, in nova's own environment."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.differential.duel import PEER_PYTHON, needs_peer
+from tests.differential.lines import Lines
+
+#: What is tested of nova's objects is tested with this release, and with whichever is older.
+NEWEST_RELEASE = 34
+SERVE = Path(__file__).parent / "peer" / "serve.py"
+
+
+@pytest.fixture(scope="module")
+def nova():
+    """A function of ``peer/serve.py`` by its name, and what it returns."""
+    needs_peer()
+    peer = Lines(PEER_PYTHON, SERVE)
+    yield lambda name, *arguments: peer.ask([name, arguments])
+    peer.close()
+
+
+@pytest.fixture
+def newest_nova(nova):
+    """Nova as it is known here: a test of what an older release does not have yet is skipped."""
+    release = nova("release")
+    if release < NEWEST_RELEASE:
+        pytest.skip(f"this is nova {release}")
+    return nova

@@ -1,0 +1,380 @@
+"""Random objects of nova's own, as its API and conductor make them; run in nova's environment."""
+
+import uuid
+from datetime import UTC, datetime
+
+from nova import objects, utils
+
+_HOSTS = ["cn1", "cn2", "cn3"]
+_TRAITS = ["HW_CPU_X86_AVX2", "CUSTOM_A", "CUSTOM_B", "COMPUTE_STATUS_DISABLED"]
+_CLASSES = ["VCPU", "NET_BW_EGR_KILOBIT_PER_SEC", "CUSTOM_FPGA", "PGPU"]
+_FLAGS = ["true", "False", "yes", "0", True, False, "perhaps"]
+#: Raw properties of images, as glance has them, and what they may be.
+PROPERTIES = {
+    "hw_architecture": ["x86_64", "aarch64", "AMD64", "i386"],
+    "architecture": ["ppc64le"],
+    "hw_vm_mode": ["hvm", "pv", "HV", "xen"],
+    "vm_mode": ["exe"],
+    "img_hv_type": ["kvm", "QEMU", "xapi"],
+    "hypervisor_type": ["lxc"],
+    "img_hv_requested_version": [">=2.6", ">=1.0,<4"],
+    "hypervisor_version_requires": [">3"],
+    "hw_cpu_policy": ["dedicated", "shared", "mixed"],
+    "hw_cpu_thread_policy": ["prefer", "isolate", "require"],
+    "hw_cpu_sockets": ["1", 2],
+    "hw_cpu_cores": ["4"],
+    "hw_cpu_threads": ["2"],
+    "hw_cpu_realtime_mask": ["^0-1", "2-3"],
+    "hw_mem_page_size": ["large", "2048", "any"],
+    "hw_numa_nodes": ["2", 3],
+    "hw_pci_numa_affinity_policy": ["required", "socket"],
+    "hw_disk_bus": ["virtio", "scsi"],
+    "vmware_adaptertype": ["ide", "lsiLogic", "paraVirtual"],
+    "vmware_ostype": ["ubuntu64Guest"],
+    "hw_scsi_model": ["virtio-scsi", "LsiLogicSAS"],
+    "hw_vif_model": ["virtio", "VirtualE1000", "igb"],
+    "hw_video_model": ["qxl", "bochs", "none"],
+    "hw_video_ram": ["64"],
+    "hw_tpm_version": ["2.0"],
+    "hw_tpm_model": ["tpm-crb"],
+    "hw_firmware_type": ["uefi", "bios"],
+    "hw_mem_encryption": _FLAGS,
+    "hw_mem_encryption_model": ["amd-sev", "intel-tdx"],
+    "hw_vif_multiqueue_enabled": _FLAGS,
+    "hw_qemu_guest_agent": _FLAGS,
+    "hw_pmu": _FLAGS,
+    "hw_ipxe_boot": _FLAGS,
+    "img_bdm_v2": _FLAGS,
+    "bdm_v2": ["true"],
+    "img_root_device_name": ["/dev/vda"],
+    "root_device_name": ["/dev/sda"],
+    "img_block_device_mapping": [[], [{"source_type": "image", "boot_index": "0"}]],
+    "mappings": [[{"virtual": "ephemeral0", "device": "sdb"}]],
+    "img_config_drive": ["optional", "mandatory"],
+    "img_signature_hash_method": ["SHA-256"],
+    "img_version": ["1"],
+    "os_type": ["linux", "Windows"],
+    "os_distro": ["fedora"],
+    "os_require_quiesce": _FLAGS,
+    "os_secure_boot": ["required"],
+    "hw_rescue_bus": ["usb"],
+    "hw_watchdog_action": ["reset", "disabled"],
+    "hw_machine_type": ["q35"],
+    "hw_ephemeral_encryption_format": ["luks"],
+    "hw_maxphysaddr_bits": ["42"],
+    "hw_maxphysaddr_mode": ["emulate"],
+    "hw_sound_model": ["ich9"],
+    "hw_usb_model": ["qemu-xhci"],
+    "hw_viommu_model": ["auto"],
+    "hw_virtio_packed_ring": _FLAGS,
+    "hw_locked_memory": _FLAGS,
+    "trait:HW_CPU_X86_AVX2": ["required", "maybe"],
+    "trait:CUSTOM_LICENSED": ["required"],
+    "of_the_user": ["whatever"],
+}
+
+
+def known_properties():
+    """Return PROPERTIES without what this release of nova refuses, or has no field for yet."""
+    known = {
+        name: [one for one in values if _taken(name, one)] for name, values in PROPERTIES.items()
+    }
+    fields = objects.ImageMetaProps.fields
+    newer = {name for name in known if name.startswith("hw_") and name not in fields}
+    return {name: values for name, values in known.items() if values and name not in newer}
+
+
+def _taken(name, value):
+    try:
+        objects.ImageMeta.from_dict({"properties": {name: value}})
+    except ValueError:
+        return False
+    return True
+
+
+class Drawing:
+    """Draws objects; ``random`` decides."""
+
+    def __init__(self, random):
+        self.random = random
+        self.properties = known_properties()
+
+    def uuid(self):
+        return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
+
+    def some(self, values, most=3):
+        return self.random.sample(values, self.random.randint(0, min(most, len(values))))
+
+    def one(self, *values):
+        return self.random.choice(values)
+
+    def raw_image(self):
+        """Return an image as glance's client gives it to nova."""
+        number = self.one(0, 2, 5, len(self.properties))
+        named = self.random.sample(sorted(self.properties), number)
+        properties = {name: self.one(*self.properties[name]) for name in named}
+        for node in range(self.one(0, 0, 1, 3)):
+            properties[f"hw_numa_cpus.{node}"] = self.one(
+                "0-1", f"{2 * node},{2 * node + 1}", "0-3,^2"
+            )
+            properties[f"hw_numa_mem.{node}"] = self.one("512", 1024)
+        image = {
+            "name": self.one("cirros", None),
+            "status": "active",
+            "disk_format": self.one("qcow2", "raw", None),
+            "container_format": self.one("bare", None),
+            "min_ram": self.one(0, 512),
+            "min_disk": self.one(0, 1),
+            "size": self.one(None, 4096),
+            "properties": properties,
+        }
+        if self.one(True, False):
+            image |= {
+                "id": self.uuid(),
+                "visibility": "public",
+                "owner": "admin",
+                "tags": ["a", "b"],
+            }
+        return image
+
+    def flavor(self):
+        return objects.Flavor(
+            id=self.one(1, 77),
+            name=self.one("m1.tiny", "gpu"),
+            flavorid=self.one("1", "gpu-large"),
+            vcpus=self.one(1, 8),
+            memory_mb=self.one(512, 8192),
+            root_gb=self.one(0, 20),
+            ephemeral_gb=self.one(0, 5),
+            swap=self.one(0, 512),
+            rxtx_factor=self.one(1.0, 2.5),
+            vcpu_weight=self.one(None, 0, 10),
+            disabled=False,
+            is_public=self.one(True, False),
+            description=self.one(None, "small"),
+            extra_specs=self.one(
+                {}, {"hw:cpu_policy": "dedicated"}, {"trait:CUSTOM_A": "required", "a": "b"}
+            ),
+        )
+
+    def numa_topology(self):
+        cells = []
+        for number in range(self.one(1, 2)):
+            policy = self.one(None, "shared", "dedicated", "mixed")
+            cpus = {2 * number, 2 * number + 1}
+            pinned = {"dedicated": cpus, "mixed": {2 * number}}.get(policy, set())
+            cells.append(
+                objects.InstanceNUMACell(
+                    id=number,
+                    cpuset=cpus - pinned,
+                    pcpuset=pinned,
+                    memory=self.one(512, 1024),
+                    pagesize=self.one(None, 4, 2048, -1),
+                    cpu_policy=policy,
+                    cpu_thread_policy=self.one(None, "prefer", "isolate"),
+                )
+            )
+        topology = objects.InstanceNUMATopology(cells=cells)
+        if self.one(True, False):
+            topology.emulator_threads_policy = self.one(None, "isolate", "share")
+        return topology
+
+    def pci_requests(self):
+        requests = []
+        for _ in range(self.one(0, 1, 2)):
+            request = objects.InstancePCIRequest(
+                count=self.one(1, 2),
+                spec=self.one(
+                    [{"vendor_id": "8086", "product_id": "1572", "dev_type": "type-VF"}],
+                    [{"resource_class": "CUSTOM_GPU", "traits": None}, {"vendor_id": "10de"}],
+                ),
+                alias_name=self.one("gpu", None),
+                request_id=self.one(self.uuid(), None),
+                requester_id=self.one(self.uuid(), None),
+            )
+            if self.one(True, False):
+                request.numa_policy = self.one(None, "legacy", "socket")
+            requests.append(request)
+        return objects.InstancePCIRequests(instance_uuid=self.uuid(), requests=requests)
+
+    def limits(self):
+        limits = objects.SchedulerLimits(
+            vcpu=self.one(None, 8), memory_mb=self.one(None, 4096), disk_gb=None
+        )
+        limits.numa_topology = self.one(None, self.numa_limits())
+        return limits
+
+    def numa_limits(self):
+        limits = objects.NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.5)
+        if self.one(True, False):
+            limits.network_metadata = self.network_metadata()
+        return limits
+
+    def network_metadata(self):
+        physnets = set(self.some(["physnet0", "physnet1", "physnet2"]))
+        return objects.NetworkMetadata(physnets=physnets, tunneled=self.one(True, False))
+
+    def instance_group(self):
+        group = objects.InstanceGroup(
+            policy=self.one("affinity", "anti-affinity", "soft-affinity"),
+            members=self.one(None, [self.uuid(), self.uuid()]),
+            hosts=self.one(None, self.some(_HOSTS)),
+        )
+        if self.one(True, True, False):
+            group.uuid, group.name, group.project_id = self.uuid(), "together", "p"
+            group._rules = self.one({}, {"max_server_per_host": "2"})
+        return group
+
+    def destination(self):
+        destination = objects.Destination(
+            aggregates=self.one(None, [f"{self.uuid()},{self.uuid()}", self.uuid()]),
+            forbidden_aggregates=self.one(None, {self.uuid(), self.uuid()}),
+            allow_cross_cell_move=self.one(True, False),
+        )
+        if self.one(True, False):
+            destination.host, destination.node = "cn1", self.one(None, "node1")
+        if self.one(True, False):
+            destination.cell = objects.CellMapping(
+                uuid=self.uuid(),
+                name="cell1",
+                database_connection="mysql+pymysql://root:SECRET@db/nova_cell1",
+                transport_url="rabbit://guest:SECRET@mq/",
+            )
+        return destination
+
+    def request_group(self):
+        return objects.RequestGroup(
+            requester_id=self.one(None, self.uuid(), "gpu1"),
+            resources={name: self.one(1, 1000) for name in self.some(_CLASSES)},
+            required_traits=set(self.some(_TRAITS)),
+            forbidden_traits=set(self.some(_TRAITS)),
+            aggregates=self.one([], [[self.uuid()], [self.uuid(), self.uuid()]]),
+            forbidden_aggregates=self.one(set(), {self.uuid()}),
+            in_tree=self.one(None, self.uuid()),
+            use_same_provider=self.one(True, False),
+        )
+
+    def level_params(self):
+        required = set(self.some(_TRAITS, 2))
+        return objects.RequestLevelParams(
+            root_required=required,
+            root_forbidden=set(self.some(_TRAITS)) - required,
+            same_subtree=self.one([], [["a", "b"], ["c", "d"]]),
+        )
+
+    def network(self):
+        return objects.NetworkRequest(
+            network_id=self.one(None, self.uuid()),
+            port_id=self.one(None, self.uuid()),
+            address=self.one(None, "10.0.0.5"),
+            tag=self.one(None, "nic1"),
+            device_profile=self.one(None, "fpga"),
+            arq_uuid=self.one(None, self.uuid()),
+            pci_request_id=self.one(None, self.uuid()),
+        )
+
+    def retry(self):
+        tried = [
+            objects.ComputeNode(host=host, hypervisor_hostname=f"{host}.local")
+            for host in self.some(_HOSTS)
+        ]
+        return objects.SchedulerRetries(
+            num_attempts=self.one(1, 2), hosts=objects.ComputeNodeList(objects=tried)
+        )
+
+    def spec(self):
+        """Return a request of which each optional field is set, null or absent."""
+        image = objects.ImageMeta.from_dict(self.raw_image())
+        spec = objects.RequestSpec(
+            flavor=self.flavor(), num_instances=self.one(1, 1, 3), instance_uuid=self.uuid()
+        )
+        hints = {
+            "group": [self.uuid()],
+            "different_host": [self.uuid(), self.uuid()],
+            "query": ["[]"],
+        }
+        groups = objects.SecurityGroupList(
+            objects=[objects.SecurityGroup(name="default"), objects.SecurityGroup(uuid=self.uuid())]
+        )
+        drawn = {
+            "image": self.one(None, image, image),
+            "project_id": self.one(None, "p"),
+            "user_id": self.one(None, "u"),
+            "availability_zone": self.one(None, "az1"),
+            "is_bfv": self.one(True, False),
+            **{
+                name: self.one(None, [], self.some(_HOSTS))
+                for name in ("ignore_hosts", "force_hosts", "force_nodes")
+            },
+            "requested_destination": self.one(None, self.destination()),
+            "retry": self.one(None, self.retry()),
+            "limits": self.one(None, self.limits()),
+            "instance_group": self.one(None, self.instance_group()),
+            "scheduler_hints": self.one(
+                None, {}, {name: hints[name] for name in self.some(sorted(hints))}
+            ),
+            "requested_resources": self.one(None, [], [self.request_group(), self.request_group()]),
+            "request_level_params": self.level_params(),
+            "requested_networks": objects.NetworkRequestList(
+                objects=[self.network(), self.network()]
+            ),
+            "security_groups": groups,
+            "network_metadata": self.network_metadata(),
+            "numa_topology": self.one(None, self.numa_topology()),
+            "pci_requests": self.one(None, self.pci_requests()),
+        }
+        for name, value in drawn.items():
+            if self.random.random() < 0.8:
+                setattr(spec, name, value)
+        return spec
+
+    def instance(self):
+        """Return an instance as a compute has it after a boot, some fields never loaded."""
+        raw = self.raw_image()
+        instance = objects.Instance(
+            uuid=self.uuid(), host="cn1", node="node1", vm_state=self.one("active", "stopped")
+        )
+        drawn = {
+            "id": 12,
+            "project_id": "p",
+            "user_id": self.one("u", None),
+            "display_name": self.one("vm", None),
+            "task_state": self.one(None, "migrating"),
+            "image_ref": self.one(self.uuid(), ""),
+            "flavor": self.flavor(),
+            "old_flavor": None,
+            "new_flavor": self.flavor(),
+            "instance_type_id": 3,
+            "vcpus": 2,
+            "memory_mb": 1024,
+            "root_gb": 20,
+            "ephemeral_gb": 0,
+            "system_metadata": {
+                **utils.get_system_metadata_from_image(raw),
+                "boot_roles": "admin",
+                "owner_project_name": "demo",
+            },
+            "metadata": {"of": "user"},
+            "created_at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+            "updated_at": self.one(None, datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)),
+            "deleted": False,
+            "numa_topology": self.one(None, self.numa_topology()),
+            "pci_requests": self.pci_requests(),
+            "info_cache": objects.InstanceInfoCache(instance_uuid=self.uuid()),
+            "security_groups": objects.SecurityGroupList(objects=[]),
+            "access_ip_v4": "10.0.0.1",
+            "power_state": 1,
+        }
+        for name, value in drawn.items():
+            if self.random.random() < 0.8:
+                setattr(instance, name, value)
+        return instance
+
+    def aggregate(self):
+        return objects.Aggregate(
+            id=self.one(1, 12),
+            uuid=self.uuid(),
+            name="gpus",
+            hosts=self.some(_HOSTS),
+            metadata=self.one({}, {"availability_zone": "az1", "trait:CUSTOM_A": "required"}),
+        )

@@ -1,0 +1,172 @@
+"""What nova's objects hold, as plain JSON, read by their attributes; run in nova's environment."""
+
+from nova import objects
+
+
+def spec(one):
+    """Return what a RequestSpec holds; what is not set is absent."""
+    found = _set(one, ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances"))
+    found |= _set(one, ("ignore_hosts", "force_hosts", "force_nodes", "scheduler_hints"))
+    found["flavor"] = _set(one.flavor, FLAVOR)
+    for name, describe in _PARTS.items():
+        if one.obj_attr_is_set(name):
+            value = getattr(one, name)
+            found[name] = None if value is None else describe(value)
+    if found.get("instance_group") is None and found.get("scheduler_hints"):
+        # The conductor found no such group, and the scheduler looks for none.
+        hints = found["scheduler_hints"].items()
+        found["scheduler_hints"] = {name: value for name, value in hints if name != "group"}
+    return found
+
+
+FLAVOR = [
+    "id",
+    "name",
+    "flavorid",
+    "vcpus",
+    "memory_mb",
+    "root_gb",
+    "ephemeral_gb",
+    "swap",
+    "rxtx_factor",
+    "vcpu_weight",
+    "disabled",
+    "is_public",
+    "description",
+    "extra_specs",
+]
+_IMAGE = [
+    "id",
+    "name",
+    "status",
+    "visibility",
+    "owner",
+    "size",
+    "virtual_size",
+    "disk_format",
+    "container_format",
+    "min_ram",
+    "min_disk",
+    "tags",
+]
+_GROUP = ("requester_id", "resources", "aggregates", "in_tree", "use_same_provider")
+_SETS = ("required_traits", "forbidden_traits", "forbidden_aggregates")
+_PCI = ("count", "spec", "alias_name", "request_id", "requester_id", "numa_policy")
+_NETWORK = [
+    "network_id",
+    "address",
+    "port_id",
+    "pci_request_id",
+    "tag",
+    "arq_uuid",
+    "device_profile",
+]
+
+
+def _set(one, names):
+    return {name: getattr(one, name) for name in names if one.obj_attr_is_set(name)}
+
+
+def instance(one):
+    """Return what an Instance holds of what is recorded of instances."""
+    names = ("uuid", "host", "node", "project_id", "user_id", "display_name", "vm_state")
+    found = _set(one, (*names, "task_state"))
+    for name in ("created_at", "updated_at"):
+        if one.obj_attr_is_set(name):
+            time = getattr(one, name)
+            found[name] = time and time.replace(tzinfo=None).isoformat()
+    found["flavor"] = _set(one.flavor, FLAVOR) if one.obj_attr_is_set("flavor") else None
+    if "flavor" not in one and one.obj_attr_is_set("memory_mb"):
+        found["flavor"] = _set(one, ("vcpus", "memory_mb", "root_gb", "ephemeral_gb"))
+    if one.obj_attr_is_set("image_ref") and one.obj_attr_is_set("system_metadata"):
+        found["image"] = image(objects.ImageMeta.from_instance(one))
+    return found
+
+
+def image(one):
+    properties = {
+        name: getattr(one.properties, name)
+        for name in one.properties.fields
+        if one.properties.obj_attr_is_set(name)
+    }
+    if "hw_numa_cpus" in properties:
+        properties["hw_numa_cpus"] = [sorted(cpus) for cpus in properties["hw_numa_cpus"]]
+    return {**_set(one, _IMAGE), "properties": properties}
+
+
+def _destination(one):
+    found = _set(
+        one, ("host", "node", "aggregates", "forbidden_aggregates", "allow_cross_cell_move")
+    )
+    if found.get("forbidden_aggregates") is not None:
+        found["forbidden_aggregates"] = sorted(found["forbidden_aggregates"])
+    if one.obj_attr_is_set("cell"):
+        found["cell"] = one.cell and one.cell.uuid
+    return found
+
+
+def _networks(one):
+    return {"physnets": sorted(one.physnets), "tunneled": one.tunneled}
+
+
+def _limits(one):
+    found = _set(one, ("vcpu", "memory_mb", "disk_gb"))
+    if one.numa_topology is not None:
+        found["numa_topology"] = numa_limits(one.numa_topology)
+    return found
+
+
+def numa_limits(one):
+    found = _set(one, ("cpu_allocation_ratio", "ram_allocation_ratio"))
+    if one.obj_attr_is_set("network_metadata"):
+        found["network_metadata"] = _networks(one.network_metadata)
+    return found
+
+
+def _group(one):
+    found = _set(one, ("policy", "members", "hosts", "uuid", "name", "project_id"))
+    return {**found, "rules": one.rules if one.obj_attr_is_set("_rules") else {}}
+
+
+def _request_group(one):
+    return {**_set(one, _GROUP), **{name: sorted(getattr(one, name)) for name in _SETS}}
+
+
+def _level(one):
+    sets = {name: sorted(getattr(one, name)) for name in ("root_required", "root_forbidden")}
+    return {**sets, "same_subtree": one.same_subtree}
+
+
+def _cpus(cell):
+    """Return the CPUs of a cell; before version 1.5 those that are pinned were among the others."""
+    if cell.obj_attr_is_set("pcpuset"):
+        return {"cpuset": sorted(cell.cpuset), "pcpuset": sorted(cell.pcpuset)}
+    pinned = "cpu_policy" in cell and cell.cpu_policy == "dedicated"
+    return {"pcpuset" if pinned else "cpuset": sorted(cell.cpuset)}
+
+
+def _topology(one):
+    cells = [
+        {
+            **_set(cell, ("id", "memory", "pagesize", "cpu_policy", "cpu_thread_policy")),
+            **_cpus(cell),
+        }
+        for cell in one.cells
+    ]
+    return {"cells": cells, **_set(one, ("emulator_threads_policy",))}
+
+
+_PARTS = {
+    "image": image,
+    "requested_destination": _destination,
+    "retry": lambda one: one.to_dict(),
+    "limits": _limits,
+    "instance_group": _group,
+    "requested_resources": lambda some: [_request_group(one) for one in some],
+    "request_level_params": _level,
+    "requested_networks": lambda some: [_set(one, _NETWORK) for one in some],
+    "security_groups": lambda some: [one.uuid if "uuid" in one else one.name for one in some],
+    "network_metadata": _networks,
+    "numa_topology": _topology,
+    "pci_requests": lambda one: [_set(request, _PCI) for request in one.requests],
+}

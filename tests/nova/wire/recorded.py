@@ -1,0 +1,58 @@
+"""Objects as nova 34 sends them, each field with a value; ``peer/serve.py`` made them."""
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+_RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
+#: Steps to a place in a primitive.
+Path_ = tuple[str | int, ...]
+
+
+def recorded(name: str) -> Any:
+    """Return a copy of one of them."""
+    return deepcopy(_RECORDED[name])
+
+
+def places(value: Any, path: Path_ = ()) -> Iterator[Path_]:
+    """Yield every place in a primitive, the whole included."""
+    yield path
+    if isinstance(value, dict):
+        for key, one in value.items():
+            if not key.endswith(".changes"):
+                yield from places(one, (*path, key))
+    elif isinstance(value, list):
+        for position, one in enumerate(value):
+            yield from places(one, (*path, position))
+
+
+def changed(value: Any, path: Path_, new: Any) -> Any:
+    """Return a copy with another value at a place."""
+    if not path:
+        return new
+    copy = deepcopy(value)
+    within = copy
+    for step in path[:-1]:
+        within = within[step]
+    within[path[-1]] = new
+    return copy
+
+
+def without(value: Any, path: Path_) -> Any:
+    """Return a copy that lacks the place."""
+    copy = deepcopy(value)
+    within = copy
+    for step in path[:-1]:
+        within = within[step]
+    del within[path[-1]]
+    return copy
+
+
+def object_at(spec: Any, *fields: str | int) -> Path_:
+    """Return the path to an object, by the fields that lead to it."""
+    path: Path_ = ()
+    for name in fields:
+        path += (name,) if isinstance(name, int) else ("nova_object.data", name)
+    return path

@@ -1,0 +1,76 @@
+"""Errors of ours as exceptions that nova's clients know."""
+
+import pytest
+
+from placement_sched import errors
+from placement_sched.nova.wire.errors import (
+    NO_VALID_HOST,
+    RemoteFailure,
+    no_valid_host,
+    over_rpc,
+    reason_of,
+)
+from placement_sched.nova.wire.objects import UnknownObject, UnknownVersion, UnreadableObject
+
+SEARCHED = {"query": "resources=VCPU:1", "hosts": 3}
+NOT_ENOUGH = "There are not enough hosts available."
+
+
+def kind(failure: Exception) -> str:
+    return f"{type(failure).__module__}.{type(failure).__name__}"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (errors.NoValidHost("none"), "nova.exception.NoValidHost"),
+        (errors.Invalid("no such trait"), "nova.exception.NoValidHost"),
+        (errors.NotFound("gone"), "nova.exception.NoValidHost"),
+        (errors.ConcurrentUpdate("taken"), "nova.exception.NoValidHost"),
+        (errors.Conflict("placed"), "nova.exception.AllocationUpdateFailed"),
+        (errors.PluginFailed("raised"), "nova.exception.NovaException"),
+        (errors.Unavailable("locked"), "nova.exception.NovaException"),
+        (
+            UnknownVersion("Flavor", "2.0", "spec_obj.flavor"),
+            "oslo_versionedobjects.exception.IncompatibleObjectVersion",
+        ),
+        (UnknownObject("strange"), "oslo_versionedobjects.exception.UnsupportedObjectError"),
+        (UnreadableObject("wrong"), "builtins.ValueError"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_errors_have_the_classes_that_nova_knows(error, expected):
+    failure = over_rpc(error, ["i1"])
+    assert kind(failure) == expected
+    if not isinstance(error, errors.NoValidHost):
+        assert error.detail in str(failure)
+
+
+def test_no_valid_host_has_its_reason_beside_its_message():
+    failure = no_valid_host("None.")
+    assert isinstance(failure, NO_VALID_HOST)
+    assert isinstance(failure, RemoteFailure)
+    assert (str(failure), failure.kwargs) == ("No valid host was found. None.", {"reason": "None."})
+
+
+def test_a_conflict_names_the_instances():
+    failure = over_rpc(errors.Conflict("it is placed"), ["i1", "i2"])
+    assert failure.kwargs == {"consumer_uuid": "i1, i2", "error": "it is placed"}
+
+
+@pytest.mark.parametrize(
+    ("funnel", "reason"),
+    [
+        ({"allocation_candidates": SEARCHED}, NOT_ENOUGH),
+        ({"allocation_candidates": {**SEARCHED, "hosts": 0}}, ""),
+        # A rebuild asks placement nothing.
+        ({"allocation_candidates": {"query": "", "hosts": 0}}, NOT_ENOUGH),
+        (
+            {"request_filters": [{"name": "a"}, {"name": "z", "refusal": "there is no zone z"}]},
+            "Scheduling failed: there is no zone z",
+        ),
+        ({}, NOT_ENOUGH),
+    ],
+)
+def test_the_reason_is_as_short_as_novas(funnel, reason):
+    assert reason_of(funnel) == reason

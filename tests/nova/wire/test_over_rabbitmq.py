@@ -1,0 +1,124 @@
+"""Nova's own client of the scheduler, and a server of ours, on a real RabbitMQ."""
+
+from importlib import import_module
+from queue import Queue
+from uuid import uuid4
+
+import pytest
+from oslo_config import cfg
+
+from placement_sched.errors import Invalid
+from placement_sched.nova.wire.aggregates import aggregate_of, aggregates_of
+from placement_sched.nova.wire.errors import no_valid_host, over_rpc
+from placement_sched.nova.wire.instances import instances_of
+from placement_sched.nova.wire.request_spec import document_of
+from placement_sched.nova.wire.selections import dictionaries_of, primitives_of
+from placement_sched.settings.options.notifications import oslo_messaging
+from tests.nova.wire.alike import alike
+from tests.nova.wire.answers import answer, selection
+
+pytestmark = pytest.mark.system
+
+
+#: By this seed a request of a project is drawn.
+OF_A_PROJECT = 2
+
+
+class Endpoint:
+    """Answers select_destinations with a host for each request, but for those of no project."""
+
+    def __init__(self, target):
+        self.target = target
+        self.documents = []
+        self.announced = Queue()
+
+    def select_destinations(
+        self, _context, spec_obj=None, instance_uuids=None, return_objects=False, **_more
+    ):
+        try:
+            document = document_of(spec_obj, instance_uuids)
+        except Invalid as wrong:
+            raise over_rpc(wrong) from None
+        self.documents.append(document)
+        if document.get("project_id") is None:
+            raise no_valid_host("It is of no project.")
+        chosen = answer([selection(0), selection(1)])
+        return primitives_of(chosen) if return_objects else dictionaries_of(chosen)
+
+    def update_aggregates(self, _context, aggregates):
+        self.announced.put([one.uuid for one in aggregates_of(aggregates)])
+
+    def delete_aggregate(self, _context, aggregate):
+        self.announced.put(aggregate_of(aggregate).uuid)
+
+    def update_instance_info(self, _context, host_name, instance_info):
+        self.announced.put((host_name, [one.uuid for one in instances_of(instance_info)]))
+
+
+@pytest.fixture(scope="module")
+def serving(broker):
+    """A server of ours on an exchange of its own: the exchange, and what it was asked."""
+    library, exchange = oslo_messaging(), f"nova-{uuid4().hex}"
+    endpoint = Endpoint(library.Target(version="4.5"))
+    conf = cfg.ConfigOpts()
+    conf(args=[], default_config_files=[], default_config_dirs=[])
+    # Of any other ConfigOpts than the process's the library forgets these.
+    tracing = import_module("oslo_messaging._tracing.client").oslo_messaging_tracing
+    conf.register_opts(tracing, "oslo_messaging_tracing")
+    transport = library.get_rpc_transport(conf, broker)
+    target = library.Target(topic="scheduler", server="ours", exchange=exchange)
+    server = library.get_rpc_server(transport, target, [endpoint])
+    server.start()
+    yield exchange, endpoint
+    server.stop()
+    server.wait(timeout=60)
+    transport.cleanup()
+
+
+@pytest.fixture
+def call(nova, broker, serving):
+    """Nova's client calls: returns the document that we made of it, and what the client has."""
+    exchange, endpoint = serving
+
+    def call(seed, *cap):
+        endpoint.documents.clear()
+        told = nova("call", broker, exchange, seed, *cap)
+        return next(iter(endpoint.documents), None), told
+
+    return call
+
+
+def test_novas_client_is_answered(call):
+    for seed in range(20):
+        document, told = call(seed)
+        flavor = told["held"]["flavor"]
+        assert alike(document["flavor"], flavor) == flavor
+        if document.get("project_id") is None:
+            assert "nova.exception.NoValidHost" in told["classes"]
+            assert told["words"] == "No valid host was found. It is of no project."
+            assert told["kwargs"]["reason"] == "It is of no project."
+        else:
+            assert told["hosts"] == [["cn1", "cn2"]]
+
+
+@pytest.mark.parametrize("cap", ["pike", "ocata"])
+def test_clients_of_older_releases_are_answered_with_dictionaries(call, cap):
+    document, told = call(OF_A_PROJECT, cap)
+    assert told["legacy"] == [{"host": "cn1", "nodename": "node1", "limits": {}}]
+    assert document["flavor"]["memory_mb"] == told["held"]["flavor"]["memory_mb"]
+
+
+def test_clients_that_send_dictionaries_are_told_of_the_option(call):
+    document, told = call(OF_A_PROJECT, "liberty")
+    assert document is None
+    assert "builtins.ValueError" in told["classes"]
+    assert "[upgrade_levels] scheduler" in told["text"]
+
+
+def test_announcements_are_read(nova, broker, serving):
+    exchange, endpoint = serving
+    told = nova("announce", broker, exchange, 3)
+    heard = [endpoint.announced.get(timeout=60) for _ in range(3)]
+    assert [told["aggregate"]] in heard
+    assert told["aggregate"] in heard
+    assert ("cn1", [told["instance"]]) in heard

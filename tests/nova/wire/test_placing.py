@@ -1,0 +1,115 @@
+"""Requests as nova sends them, placed by the scheduler."""
+
+import json
+
+import jsonschema
+import pytest
+
+from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
+from placement_sched.errors import NoValidHost
+from placement_sched.nova.wire.objects import primitive_of
+from placement_sched.nova.wire.request_spec import document_of
+from placement_sched.nova.wire.selections import primitives_of
+from tests.conftest import make_settings
+from tests.nova.wire.recorded import recorded
+from tests.placing import instance, report
+
+GROUP = "99999999-0000-4000-8000-000000000001"
+REQUEST = "99999999-0000-4000-8000-000000000002"
+ALIAS = json.dumps({"name": "nic", "vendor_id": "8086", "product_id": "1520"})
+
+
+def a_request(**fields):
+    """Return a RequestSpec primitive of a small flavor, as nova makes one without extras."""
+    flavor = {
+        "id": 1,
+        "flavorid": "1",
+        "name": "m1.tiny",
+        "vcpus": 1,
+        "memory_mb": 512,
+        "root_gb": 1,
+        "ephemeral_gb": 0,
+        "swap": 0,
+        "extra_specs": {},
+    }
+    nulls = ("image", "instance_group", "requested_destination", "retry", "ignore_hosts")
+    data = {
+        **dict.fromkeys((*nulls, "force_hosts", "force_nodes", "scheduler_hints", "limits")),
+        "project_id": "p",
+        "user_id": "u",
+        "num_instances": 1,
+        "flavor": primitive_of("Flavor", flavor),
+        "numa_topology": None,
+        "pci_requests": primitive_of("InstancePCIRequests", {"requests": []}),
+        "requested_resources": [],
+        **fields,
+    }
+    return primitive_of("RequestSpec", data)
+
+
+def test_a_request_of_nova_has_the_form_that_the_http_api_takes():
+    """So that an operator may explain the request that a decision shows."""
+    whole = document_of(recorded("spec"), [instance(1)])
+    assert {"instance_group", "security_groups", "requested_networks", "limits"} <= whole.keys()
+    jsonschema.validate(whole, REQUEST_SPEC)
+
+
+@pytest.fixture
+def scheduler(sqlite_url, make_app):
+    settings = make_settings(
+        sqlite_url,
+        filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"],
+        filter_scheduler__pci_in_placement=True,
+        pci__alias=[ALIAS],
+    )
+    app = make_app(settings)
+    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2, 3)])
+    return app.app.services.scheduler
+
+
+def hosts_of(scheduler, number, **fields):
+    """Return the hosts that the instance of this number is answered."""
+    document = document_of(a_request(**fields), [instance(number)])
+    (some,) = primitives_of(scheduler.select_destinations(document, alternates=True))
+    return [one["nova_object.data"]["service_host"] for one in some]
+
+
+def test_a_request_of_nova_is_placed_with_alternates(scheduler):
+    assert hosts_of(scheduler, 1) == ["cn1", "cn2", "cn3"]
+
+
+def test_a_request_sent_again_is_answered_again(scheduler):
+    assert hosts_of(scheduler, 1) == hosts_of(scheduler, 1)
+
+
+def test_a_group_that_only_nova_keeps_is_heeded_as_nova_describes_it(scheduler):
+    group = {"uuid": GROUP, "policy": "anti-affinity", "_rules": {}, "members": [instance(9)]}
+    for number, held, free in ((1, ["cn1"], ["cn2", "cn3"]), (2, ["cn1", "cn2"], ["cn3"])):
+        told = primitive_of("InstanceGroup", {**group, "hosts": held})
+        assert hosts_of(scheduler, number, instance_group=told) == free
+    full = primitive_of("InstanceGroup", {**group, "hosts": ["cn1", "cn2", "cn3"]})
+    with pytest.raises(NoValidHost):
+        hosts_of(scheduler, 3, instance_group=full)
+
+
+def test_the_hint_of_a_group_that_was_deleted_has_no_effect(scheduler):
+    assert hosts_of(scheduler, 1, scheduler_hints={"group": [GROUP]})[0] == "cn1"
+
+
+def test_groups_of_devices_that_nova_has_made_are_not_made_again(scheduler):
+    device = {"vendor_id": "8086", "product_id": "1520"}
+    request = primitive_of(
+        "InstancePCIRequest",
+        {"count": 2, "spec": [device], "alias_name": "nic", "request_id": REQUEST},
+    )
+    made = {"resources": {"CUSTOM_PCI_8086_1520": 1}, "use_same_provider": True}
+    groups = [
+        primitive_of("RequestGroup", {**made, "requester_id": f"{REQUEST}-{number}"})
+        for number in range(2)
+    ]
+    requests = primitive_of("InstancePCIRequests", {"requests": [request]})
+    for there in ([], groups[:1], groups):
+        primitive = a_request(pci_requests=requests, requested_resources=there)
+        spec = scheduler.reader.read(document_of(primitive, [instance(1)])).spec
+        names = [group.requester_id for group in spec.requested_resources]
+        assert sorted(names) == [f"{REQUEST}-0", f"{REQUEST}-1"]

@@ -1,0 +1,100 @@
+"""Aggregates and instances, as nova-api and nova-compute announce them."""
+
+from datetime import datetime
+
+import pytest
+
+from placement_sched.model.instance import HostInstance
+from placement_sched.nova.wire.aggregates import aggregate_of, aggregates_of
+from placement_sched.nova.wire.instances import image_of, instances_of
+from placement_sched.nova.wire.objects import UnknownVersion, UnreadableObject, primitive_of
+from tests.nova.wire.recorded import changed, places, recorded
+
+UUID = "AAAAAAAA-0000-4000-8000-000000000001"
+INSTANCES, AGGREGATE = recorded("instances"), recorded("aggregate")
+
+
+def instance(**data):
+    listed = primitive_of("InstanceList", {"objects": [primitive_of("Instance", data)]})
+    (one,) = instances_of(listed)
+    return one
+
+
+def test_an_aggregate_keeps_novas_id_and_uuid():
+    data = AGGREGATE["nova_object.data"]
+    one = aggregate_of(AGGREGATE)
+    assert (one.id, one.uuid, one.name) == (data["id"], data["uuid"], data["name"])
+    assert (one.hosts, one.metadata) == (frozenset(data["hosts"]), data["metadata"])
+
+
+def test_aggregates_come_in_a_list_or_alone():
+    assert aggregates_of([AGGREGATE]) == aggregates_of(AGGREGATE) == [aggregate_of(AGGREGATE)]
+
+
+def test_an_aggregate_without_hosts_metadata_and_times_is_empty():
+    one = aggregate_of(primitive_of("Aggregate", {"id": 1, "uuid": UUID, "name": "a"}))
+    assert (one.uuid, one.hosts, one.metadata, one.created_at) == (UUID.lower(), set(), {}, None)
+
+
+def test_an_aggregate_without_its_uuid_is_refused():
+    with pytest.raises(UnreadableObject, match=r"^aggregates\[0\]: Aggregate has no uuid$"):
+        aggregates_of([primitive_of("Aggregate", {"id": 1, "name": "a"})])
+
+
+def test_times_are_naive_utc():
+    data = {"id": 1, "uuid": UUID, "name": "a", "created_at": "2026-01-02T03:04:05Z"}
+    assert aggregate_of(primitive_of("Aggregate", data)).created_at == datetime(2026, 1, 2, 3, 4, 5)
+
+
+def test_instances_of_a_compute_are_recorded():
+    one, other = instances_of(INSTANCES)
+    assert {one.host, other.host} == {"cn1"}
+    assert HostInstance.recorded(one).node == "node1"
+
+
+def test_an_instance_of_its_uuid_alone_is_recorded():
+    one = instance(uuid=UUID)
+    assert (one.uuid, one.display_name) == (UUID.lower(), UUID.lower())
+    assert (one.flavor, one.image, one.host) == (None, None, None)
+
+
+def test_an_instance_without_its_flavor_has_its_own_sizes():
+    one = instance(uuid=UUID, instance_type_id=3, vcpus=2, memory_mb=512, root_gb=1)
+    assert HostInstance.recorded(one).flavor.memory_mb == 512
+    assert HostInstance.recorded(one).flavor.ephemeral_gb == 0
+
+
+def test_deleted_instances_are_left_out():
+    deleted = primitive_of("Instance", {"uuid": UUID, "deleted": True})
+    assert instances_of(primitive_of("InstanceList", {"objects": [deleted]})) == []
+
+
+def test_an_instance_of_an_unknown_major_version_is_refused_with_its_place():
+    old = changed(INSTANCES, ("nova_object.data", "objects", 1, "nova_object.version"), "1.23")
+    with pytest.raises(UnknownVersion, match=r"^instance_info\.objects\[1\]: version 1\.23 of Ins"):
+        instances_of(old)
+
+
+def test_the_image_is_that_of_the_boot():
+    kept = {"image_hw_disk_bus": "virtio", "image_min_ram": "512", "image_disk_format": "raw"}
+    assert image_of("i", {**kept, "owner_project_name": "p", "image_none": None}) == {
+        "id": "i",
+        "min_ram": 512,
+        "disk_format": "raw",
+        "properties": {"hw_disk_bus": "virtio"},
+    }
+    assert image_of("", {}) is None
+
+
+@pytest.mark.parametrize("wrong", [None, 7, "x", [None, "x"], {"x": 1}])
+def test_wrong_values_anywhere_are_read_or_refused(wrong):
+    for path in places(INSTANCES):
+        try:
+            instances_of(changed(INSTANCES, path, wrong))
+        except UnreadableObject:
+            continue
+    for path in places(AGGREGATE):
+        try:
+            aggregate_of(changed(AGGREGATE, path, wrong))
+        except UnreadableObject:
+            continue

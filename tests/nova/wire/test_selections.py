@@ -1,0 +1,82 @@
+"""Answers as Selection primitives, and as what callers had before there were any."""
+
+import json
+
+from placement_sched.nova.wire.selections import dictionaries_of, primitives_of
+from tests.nova.wire.answers import CELL, NODES, REBUILD, WHOLE, answer, selection
+
+DATA = "nova_object.data"
+
+
+def test_each_instance_has_its_host_and_then_alternates():
+    hosts = [[one[DATA]["service_host"] for one in some] for some in primitives_of(WHOLE)]
+    assert hosts == [["cn1", "cn2"], ["cn3"]]
+
+
+def test_a_selection_has_every_field_of_novas():
+    ((first, _), _) = primitives_of(WHOLE)
+    assert first["nova_object.name"] == "Selection"
+    assert first["nova_object.version"] == "1.1"
+    assert first["nova_object.changes"] == sorted(first[DATA])
+    assert first[DATA] == {
+        **first[DATA],
+        "compute_node_uuid": NODES[0],
+        "service_host": "cn1",
+        "nodename": "node1",
+        "cell_uuid": CELL,
+        "availability_zone": "nova",
+    }
+
+
+def test_an_allocation_request_is_json_at_a_version_that_nova_can_send():
+    ((first, _), _) = primitives_of(WHOLE)
+    request = WHOLE["selections"][0][0]["allocation_request"]
+    assert json.loads(first[DATA]["allocation_request"]) == request
+    assert first[DATA]["allocation_request_version"] == "1.36"
+
+
+def test_a_rebuild_has_an_allocation_request_of_null():
+    ((one,),) = primitives_of(REBUILD)
+    assert one[DATA]["allocation_request"] == "null"
+    assert one[DATA]["allocation_request_version"] is None
+
+
+def test_limits_are_whole_numbers_and_objects():
+    ((first, second), _) = primitives_of(WHOLE)
+    limits = first[DATA]["limits"][DATA]
+    assert {name: limits[name] for name in ("vcpu", "memory_mb", "disk_gb")} == {
+        "vcpu": 8,
+        "memory_mb": None,
+        "disk_gb": None,
+    }
+    numa = limits["numa_topology"]
+    assert (numa["nova_object.name"], numa[DATA]["ram_allocation_ratio"]) == (
+        "NUMATopologyLimits",
+        1.5,
+    )
+    assert numa[DATA]["network_metadata"][DATA] == {"physnets": ["physnet0"], "tunneled": True}
+    assert second[DATA]["limits"][DATA]["disk_gb"] == 10
+
+
+def test_a_limit_that_is_endless_or_a_text_is_none():
+    limits = {"vcpu": float("inf"), "memory_mb": "much", "disk_gb": 1}
+    ((one,),) = primitives_of(answer([selection(0, limits=limits)]))
+    told = one[DATA]["limits"][DATA]
+    assert (told["vcpu"], told["memory_mb"], told["disk_gb"]) == (None, None, 1)
+
+
+def test_an_unknown_cell_is_not_set_rather_than_null():
+    ((one,),) = primitives_of(answer([selection(0, cell_uuid=None)]))
+    assert "cell_uuid" not in one[DATA]
+
+
+def test_callers_that_ask_for_no_objects_have_one_host_for_each_instance():
+    first, third = dictionaries_of(WHOLE)
+    assert (first["host"], first["nodename"], third["host"]) == ("cn1", "node1", "cn3")
+    assert first["limits"].keys() == {"vcpu", "numa_topology"}
+    assert dictionaries_of(REBUILD) == [{"host": "cn1", "nodename": "node1", "limits": {}}]
+
+
+def test_an_answer_is_json():
+    for told in (primitives_of(WHOLE), dictionaries_of(WHOLE)):
+        assert json.loads(json.dumps(told)) == told

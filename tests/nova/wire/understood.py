@@ -1,0 +1,149 @@
+"""What we understood of a RequestSpec, as plain JSON under the names of nova's fields."""
+
+from typing import Any
+
+from placement_sched.model.image import Image
+from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.nova.wire.request_spec import document_of
+
+_LISTS = ("ignore_hosts", "force_hosts", "force_nodes", "security_groups")
+_PLAIN = ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances")
+
+
+def understood(primitive: Any) -> dict[str, Any]:
+    """Return what our request spec holds of a primitive, of those fields that the document has."""
+    document = document_of(primitive)
+    spec = request_spec_from(document)
+    found = {name: getattr(spec, name) for name in _PLAIN}
+    found |= {name: list(getattr(spec, name)) for name in _LISTS}
+    found["scheduler_hints"] = dict(spec.scheduler_hints)
+    found["flavor"] = spec.flavor.as_document()
+    for name, describe in _PARTS.items():
+        found[name] = describe(spec)
+    return found
+
+
+def image(one: Image) -> dict[str, Any]:
+    """Return what our image holds."""
+    properties = one.properties.to_dict()
+    if "hw_numa_cpus" in properties:
+        properties["hw_numa_cpus"] = [sorted(cpus) for cpus in properties["hw_numa_cpus"]]
+    return {**_of(one, _IMAGE), "tags": list(one.tags), "properties": properties}
+
+
+_IMAGE = [
+    "id",
+    "name",
+    "status",
+    "visibility",
+    "owner",
+    "size",
+    "virtual_size",
+    "disk_format",
+    "container_format",
+    "min_ram",
+    "min_disk",
+]
+_NETWORK = [
+    "network_id",
+    "address",
+    "port_id",
+    "pci_request_id",
+    "tag",
+    "arq_uuid",
+    "device_profile",
+]
+_PCI = ("count", "alias_name", "request_id", "requester_id", "numa_policy")
+
+
+def _of(one: Any, names: Any) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in names}
+
+
+def _destination(spec: RequestSpec) -> Any:
+    one = spec.requested_destination
+    return one and {
+        **_of(one, ("host", "node", "cell", "allow_cross_cell_move")),
+        "aggregates": list(one.aggregates),
+        "forbidden_aggregates": list(one.forbidden_aggregates),
+    }
+
+
+def _retry(spec: RequestSpec) -> Any:
+    return spec.to_legacy_filter_properties_dict().get("retry")
+
+
+def _limits(spec: RequestSpec) -> Any:
+    return spec.limits and _of(spec.limits, ("vcpu", "memory_mb", "disk_gb", "numa_topology"))
+
+
+def _group(spec: RequestSpec) -> Any:
+    one = spec.instance_group
+    return one and {
+        **_of(one, ("policy", "uuid", "name", "project_id")),
+        "rules": dict(one.rules),
+        "members": list(one.members),
+        "hosts": list(one.hosts),
+    }
+
+
+def _requested_resources(spec: RequestSpec) -> Any:
+    return [
+        {
+            **_of(one, ("requester_id", "in_tree", "use_same_provider")),
+            "resources": dict(one.resources),
+            "required_traits": sorted(one.required_traits),
+            "forbidden_traits": sorted(one.forbidden_traits),
+            "aggregates": [list(some) for some in one.aggregates],
+            "forbidden_aggregates": sorted(one.forbidden_aggregates),
+        }
+        for one in spec.requested_resources
+    ]
+
+
+def _level(spec: RequestSpec) -> Any:
+    return {
+        "root_required": sorted(spec.root_required),
+        "root_forbidden": sorted(spec.root_forbidden),
+        "same_subtree": [list(some) for some in spec.same_subtree],
+    }
+
+
+def _topology(spec: RequestSpec) -> Any:
+    one = spec.numa_topology
+    return one and {
+        "emulator_threads_policy": one.emulator_threads_policy,
+        "cells": [
+            {
+                **_of(cell, ("id", "memory", "pagesize", "cpu_policy", "cpu_thread_policy")),
+                "cpuset": sorted(cell.cpuset),
+                "pcpuset": sorted(cell.pcpuset),
+            }
+            for cell in one.cells
+        ],
+    }
+
+
+def _pci(spec: RequestSpec) -> Any:
+    if spec.pci_requests is None:
+        return None
+    return [
+        {**_of(one, _PCI), "spec": [dict(some) for some in one.spec]}
+        for one in spec.pci_requests.requests
+    ]
+
+
+_PARTS = {
+    # Without an image a request has one without properties (contract).
+    "image": lambda spec: None if spec.image == Image() else image(spec.image),
+    "requested_destination": _destination,
+    "retry": _retry,
+    "limits": _limits,
+    "instance_group": _group,
+    "requested_resources": _requested_resources,
+    "request_level_params": _level,
+    "requested_networks": lambda spec: [_of(one, _NETWORK) for one in spec.requested_networks],
+    "network_metadata": lambda spec: spec.network_metadata,
+    "numa_topology": _topology,
+    "pci_requests": _pci,
+}
