@@ -1,0 +1,1 @@
+"""Nova's API database and the databases of its cells, read with SQLAlchemy Core."""

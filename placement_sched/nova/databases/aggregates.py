@@ -1,0 +1,56 @@
+"""Host aggregates as nova's API database has them, with nova's numbers and uuids."""
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Connection, Select, Table, func, literal, select, union_all
+
+from placement_sched.db import sql
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.nova.databases.tables import aggregate_hosts, aggregate_metadata, aggregates
+
+_AGGREGATES = aggregates.c
+_TABLES = (aggregates, aggregate_hosts, aggregate_metadata)
+
+#: Moves whenever a row of some tables comes, goes or changes: how many rows each has, its newest
+#: number, and when a row last changed.
+TablesFingerprint = tuple[Any, ...]
+
+
+def fingerprint(connection: Connection, tables: Collection[Table] = _TABLES) -> TablesFingerprint:
+    """Return the fingerprint of tables, of the aggregates' by default, in one statement."""
+    every = (
+        select(literal(number), func.count(), func.max(table.c.id), func.max(table.c.updated_at))
+        for number, table in enumerate(tables)
+    )
+    return tuple(sorted(map(tuple, connection.execute(union_all(*every)).all())))
+
+
+def host_aggregates(
+    connection: Connection, numbers: Collection[int] | None = None
+) -> tuple[HostAggregate, ...]:
+    """Return aggregates of these numbers, those that are there, or all, by number."""
+
+    def rows(query: Select[Any], key: Any) -> list[Any]:
+        query = query.order_by(key)
+        if numbers is None:
+            return list(connection.execute(query).all())
+        return list(sql.rows_among(connection, query, key, numbers))
+
+    names = ("id", "uuid", "name", "created_at", "updated_at")
+    hosts, tags = aggregate_hosts.c, aggregate_metadata.c
+    members = sql.grouped(rows(select(hosts.aggregate_id, hosts.host), hosts.aggregate_id))
+    values = sql.nested(rows(select(tags.aggregate_id, tags.key, tags.value), tags.aggregate_id))
+    found = rows(select(*(_AGGREGATES[name] for name in names)), _AGGREGATES.id)
+    return tuple(
+        HostAggregate(
+            id=row.id,
+            uuid=row.uuid,
+            name=row.name,
+            hosts=frozenset(members.get(row.id, ())),
+            metadata=dict(sorted(values.get(row.id, {}).items())),
+            created_at=None if row.created_at is None else row.created_at.replace(microsecond=0),
+            updated_at=None if row.updated_at is None else row.updated_at.replace(microsecond=0),
+        )
+        for row in found
+    )

@@ -1,0 +1,46 @@
+"""Cells as nova's API database maps them, and the hosts that it maps to them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, select
+
+from placement_sched.model.cell import CELL0
+from placement_sched.nova.databases.tables import cell_mappings, host_mappings
+
+_CELLS = cell_mappings.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedCell:
+    """One row of ``cell_mappings``; what it says of the message bus is not read.
+
+    ``database_connection`` is a URL with a password, or a template of one.
+    """
+
+    id: int
+    uuid: str
+    name: str | None
+    disabled: bool
+    database_connection: str | None = field(repr=False)
+
+    @property
+    def is_cell0(self) -> bool:
+        """Return whether it is the cell of instances that were never placed."""
+        return self.uuid == CELL0
+
+
+def mapped_cells(connection: Connection) -> tuple[MappedCell, ...]:
+    """Return every cell, the oldest first."""
+    columns = (_CELLS.id, _CELLS.uuid, _CELLS.name, _CELLS.disabled, _CELLS.database_connection)
+    return tuple(
+        MappedCell(**{**row._asdict(), "disabled": bool(row.disabled)})
+        for row in connection.execute(select(*columns).order_by(_CELLS.id))
+    )
+
+
+def cells_of_hosts(connection: Connection) -> Mapping[str, str]:
+    """Return the uuid of the cell that each host is mapped to, by host."""
+    query = select(host_mappings.c.host, _CELLS.uuid)
+    query = query.join(cell_mappings, _CELLS.id == host_mappings.c.cell_id)
+    return dict(map(tuple, connection.execute(query)))

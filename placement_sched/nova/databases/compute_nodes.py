@@ -1,0 +1,116 @@
+"""The compute nodes of a cell, whole as reports that this service reads, or by what moves."""
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, Select, select
+
+from placement_sched.db import sql
+from placement_sched.model.document import Json
+from placement_sched.nova.databases.tables import compute_nodes
+from placement_sched.schemas.formats import DocumentError, located
+
+_COLUMNS = compute_nodes.c
+_LIVING = _COLUMNS.deleted == 0
+#: What moves when nova-compute writes a node. ``updated_at`` alone would not do: it has whole
+#: seconds on MariaDB, and two claims may come within one.
+_MOVING = (
+    *(_COLUMNS.updated_at, _COLUMNS.vcpus_used, _COLUMNS.memory_mb_used, _COLUMNS.local_gb_used),
+    *(_COLUMNS.free_ram_mb, _COLUMNS.free_disk_gb, _COLUMNS.disk_available_least),
+)
+#: The columns that a report has under the same name.
+_SAME = (
+    *("uuid", "host", "hypervisor_hostname", "hypervisor_type", "hypervisor_version"),
+    *("vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "local_gb", "local_gb_used"),
+    *("free_ram_mb", "free_disk_gb", "disk_available_least", "cpu_info", "numa_topology"),
+    *("metrics", "cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio"),
+)
+_OTHERS = ("host_ip", "stats", "supported_instances", "pci_stats")
+_TIMES = ("updated_at", "created_at")
+#: A row with all that a report has.
+NodeRow = Row[Any]
+_WHOLE: Select[Any] = select(*(_COLUMNS[name] for name in (*_SAME, *_OTHERS, *_TIMES))).where(
+    _LIVING
+)
+#: Where a serialised nova object, or list of objects, keeps its parts.
+_DATA, _OBJECTS = "nova_object.data", "objects"
+
+
+def all_uuids(connection: Connection) -> frozenset[str]:
+    """Return the uuids of all nodes."""
+    query = select(_COLUMNS.uuid).where(_LIVING, _COLUMNS.uuid.is_not(None))
+    return frozenset(connection.scalars(query))
+
+
+def moved(connection: Connection, *, since: datetime | None = None) -> dict[str, tuple[Any, ...]]:
+    """Return by uuid what moves of the nodes written since then; of all where it is None."""
+    query = select(sql.json_row(connection, (_COLUMNS.uuid, *_MOVING)))
+    query = query.where(_LIVING, _COLUMNS.uuid.is_not(None))
+    if since is not None:
+        query = query.where(_COLUMNS.updated_at >= since)
+    rows = map(orjson.loads, connection.scalars(query))
+    return {row[0]: tuple(row[1:]) for row in rows}
+
+
+def whole(connection: Connection, uuids: Collection[str]) -> Iterator[NodeRow]:
+    """Yield those of the nodes that are there, with all that a report has."""
+    return sql.rows_among(connection, _WHOLE, _COLUMNS.uuid, uuids)
+
+
+def said(row: NodeRow) -> tuple[Any, ...]:
+    """Return all that a row says but when."""
+    return tuple(row[: -len(_TIMES)])
+
+
+def report_of(row: NodeRow, cell_uuid: str) -> Json:
+    """Return the report, as ``PUT /compute_nodes`` takes it, that a row of nova's makes.
+
+    Raises :class:`DocumentError` where a column holds JSON that cannot be read.
+    """
+    report = {name: getattr(row, name) for name in _SAME}
+    specs = _json(row.supported_instances, "supported_hv_specs")
+    stats = _json(row.stats, "stats")
+    if isinstance(stats, dict):
+        # A value may be null for nova, which says as much as its absence.
+        stats = {key: value for key, value in stats.items() if value is not None}
+    return {
+        **report,
+        "cell_uuid": cell_uuid,
+        "hypervisor_type": row.hypervisor_type or "",
+        "host_ip": None if row.host_ip is None else str(row.host_ip),
+        "supported_hv_specs": specs,
+        "stats": stats,
+        "pci_device_pools": _pools(row.pci_stats),
+        "numa_topology": row.numa_topology or None,
+        "inventories": False,
+    }
+
+
+def _json(text: str | None, key: str) -> Any:
+    if not text:
+        return None
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        raise DocumentError("the string is not JSON", key) from None
+
+
+def _pools(text: str | None) -> Any:
+    """Return the pools of PCI devices: a list of nova's objects, or a plain one of old."""
+    found = _json(text, "pci_device_pools")
+    if not isinstance(found, Mapping):
+        return found
+    with located("pci_device_pools"):
+        inner = _data(found).get(_OBJECTS)
+        if not isinstance(inner, list):
+            raise DocumentError("it has no list of objects", _DATA, _OBJECTS)
+        return [_data(one) for one in inner]
+
+
+def _data(wrapped: Any) -> Json:
+    found = wrapped.get(_DATA) if isinstance(wrapped, Mapping) else None
+    if not isinstance(found, dict):
+        raise DocumentError("it is not an object of nova", _DATA)
+    return found

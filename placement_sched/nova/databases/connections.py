@@ -1,0 +1,171 @@
+"""Connections to nova's databases: small pools, read only, that give up after seconds."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from placement_sched.db.engine import replace_closed_connections, served_url
+from placement_sched.errors import ConfigurationError, Unavailable, one_line
+from placement_sched.settings import Settings
+
+#: Seconds to wait for a connection, and for the answer to one statement.
+CONNECT_SECONDS = 5
+READ_SECONDS = 15
+#: Connections that one process keeps to one database, and how many more it may open for a while.
+_KEPT, _MORE = 2, 6
+
+
+class NovaAway(Unavailable):
+    """A database of nova does not answer, or has not what nova keeps there."""
+
+
+class NovaDatabase:
+    """One of nova's databases, opened for reading when first asked.
+
+    ``title`` is what messages call it.
+    """
+
+    def __init__(self, title: str, url: URL | ConfigurationError) -> None:
+        """Take a URL, or what is wrong with it: the database is away then."""
+        self.title = title
+        self.url = url
+        self._engine: Engine | None = None
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Give a connection for reading; raises :class:`NovaAway`."""
+        if isinstance(self.url, ConfigurationError):
+            raise NovaAway(self.url.detail)
+        if self._engine is None:
+            self._engine = make_reader(self.url)
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except PoolTimeout as failure:
+            raise NovaAway("all connections to it are in use") from failure
+        except SQLAlchemyError as failure:
+            # What the driver says, without the statement and its values.
+            raise NovaAway(one_line(getattr(failure, "orig", None) or failure)) from failure
+
+    def close(self) -> None:
+        """Close its connections."""
+        if self._engine is not None:
+            self._engine.dispose()
+
+
+def api_database(settings: Settings) -> NovaDatabase:
+    """Return nova's API database; raises :class:`ConfigurationError` where it cannot be one."""
+    text = settings.api_database.connection
+    if not text:
+        raise ConfigurationError("[api_database] connection is not set: it is nova's API database")
+    return NovaDatabase("nova's API database", served_url(text, "[api_database] connection"))
+
+
+def cell_database(title: str, connection: str | None, settings: Settings) -> NovaDatabase:
+    """Return the database of a cell, of the URL or template that its mapping has."""
+    try:
+        url = served_url(
+            filled_in(connection or "", settings.database.connection), "database_connection"
+        )
+    except ConfigurationError as wrong:
+        return NovaDatabase(title, wrong)
+    return NovaDatabase(title, url)
+
+
+def filled_in(template: str, default: str | None) -> str:
+    """Return the URL that a cell mapping's template makes of ``[database] connection``.
+
+    Source: nova's guide, "Cells", "Template URLs in cell mappings". Raises
+    :class:`ConfigurationError` where the template names what that URL has not.
+    """
+    if "{" not in template:
+        return template
+    if not default:
+        raise ConfigurationError(
+            "database_connection is a template, but [database] connection is not set"
+        )
+    try:
+        return template.format(**_parts(default))
+    except (KeyError, IndexError, ValueError) as wrong:
+        raise ConfigurationError(
+            f"database_connection is a template that cannot be filled in: {one_line(wrong)}"
+        ) from None
+
+
+def _parts(url: str) -> Mapping[str, Any]:
+    """Return what a template may name; of several hosts, each with its number too."""
+    split = urlsplit(url)
+    parts: dict[str, Any] = {
+        "scheme": split.scheme,
+        "path": split.path.lstrip("/"),
+        "query": split.query,
+        "fragment": split.fragment,
+    }
+    hosts = split.netloc.split(",")
+    for number, host in enumerate(hosts, 1):
+        one = urlsplit(f"//{host}")
+        for name in ("username", "password", "hostname", "port"):
+            parts[f"{name}{number}"] = getattr(one, name)
+            parts.setdefault(name, getattr(one, name))
+    return parts
+
+
+def make_reader(url: URL) -> Engine:
+    """Return an engine whose sessions cannot write, wherever the database offers that."""
+    kind = url.get_backend_name()
+    if kind == "sqlite":
+        arguments: dict[str, Any] = {"timeout": READ_SECONDS}
+        begin = "PRAGMA query_only = ON"
+    elif kind == "postgresql":
+        given = url.query.get("options", "")
+        options = (
+            f"-c default_transaction_read_only=on -c statement_timeout={READ_SECONDS * 1000} "
+            f"-c jit=off {given if isinstance(given, str) else given[-1]}"
+        )
+        arguments = {
+            "options": options.rstrip(),
+            "tcp_user_timeout": READ_SECONDS * 1000,
+            # A host that has vanished says nothing: it is asked for a sign of life.
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+        }
+        begin = ""
+    else:
+        arguments = {"read_timeout": READ_SECONDS, "write_timeout": READ_SECONDS}
+        begin = "SET SESSION TRANSACTION READ ONLY"
+    if kind != "sqlite":
+        arguments = {"connect_timeout": CONNECT_SECONDS, **arguments}
+        arguments = {
+            key: value
+            for key, value in arguments.items()
+            if key not in url.query or key == "options"
+        }
+    engine = create_engine(
+        url,
+        isolation_level="AUTOCOMMIT",
+        skip_autocommit_rollback=True,
+        connect_args=arguments,
+        pool_size=_KEPT,
+        max_overflow=_MORE,
+        pool_timeout=CONNECT_SECONDS,
+        pool_recycle=3600,
+        pool_use_lifo=True,
+    )
+    if kind != "sqlite":
+        replace_closed_connections(engine)
+    if begin:
+
+        @event.listens_for(engine, "connect")
+        def prepare(connection: Any, _record: object) -> None:
+            cursor = connection.cursor()
+            cursor.execute(begin)
+            cursor.close()
+
+    return engine

@@ -1,0 +1,94 @@
+"""Server groups as nova's API database has them, and which instances are in which."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, select
+
+from placement_sched.db import sql
+from placement_sched.model.server_group import MOST_PER_HOST, ServerGroup
+from placement_sched.nova.databases import aggregates
+from placement_sched.nova.databases.aggregates import TablesFingerprint
+from placement_sched.nova.databases.tables import (
+    instance_group_member,
+    instance_group_policy,
+    instance_groups,
+)
+from placement_sched.schemas.formats import DocumentError
+
+_GROUPS = instance_groups.c
+_MEMBERS = instance_group_member.c
+_POLICIES = instance_group_policy.c
+_DIGITS = re.compile("[0-9]{1,9}")
+
+
+def fingerprint(connection: Connection) -> TablesFingerprint:
+    """Return what moves when a group, its policy or its rules do."""
+    return aggregates.fingerprint(connection, (instance_groups, instance_group_policy))
+
+
+def groups(connection: Connection) -> Mapping[str, ServerGroup | DocumentError]:
+    """Return every group by uuid, the oldest first, or what keeps it from being read."""
+    query = select(_POLICIES.group_id, _POLICIES.policy, _POLICIES.rules).order_by(_POLICIES.id)
+    policies: dict[int, tuple[str, str | None]] = {}
+    for group_id, policy, rules in connection.execute(query):
+        # Of several nova takes the first.
+        policies.setdefault(group_id, (policy, rules))
+    columns = (_GROUPS.id, _GROUPS.uuid, _GROUPS.name, _GROUPS.project_id, _GROUPS.user_id)
+    found: dict[str, ServerGroup | DocumentError] = {}
+    for row in connection.execute(select(*columns).order_by(_GROUPS.id)).all():
+        try:
+            found[row.uuid] = _group(row, *policies.get(row.id, (None, None)))
+        except DocumentError as wrong:
+            found[row.uuid] = wrong
+    return found
+
+
+def newest_member(connection: Connection) -> int:
+    """Return the newest number of a membership, 0 where there is none."""
+    newest = connection.scalar(select(_MEMBERS.id).order_by(_MEMBERS.id.desc()).limit(1))
+    return int(newest or 0)
+
+
+def members_since(connection: Connection, number: int) -> tuple[str, ...]:
+    """Return the uuids of the instances that joined a group after the membership of a number."""
+    query = select(_MEMBERS.instance_uuid).where(_MEMBERS.id > number)
+    return tuple(connection.scalars(query))
+
+
+def groups_of(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
+    """Return the uuids of the groups that these instances are in, of those that are in one."""
+    query = select(_MEMBERS.instance_uuid, _GROUPS.uuid).order_by(_MEMBERS.id)
+    query = query.join(instance_groups, _GROUPS.id == _MEMBERS.group_id)
+    return dict(map(tuple, sql.rows_among(connection, query, _MEMBERS.instance_uuid, uuids)))
+
+
+def _group(row: Any, policy: str | None, rules: str | None) -> ServerGroup:
+    if not policy:
+        raise DocumentError("it has no policy")
+    return ServerGroup(
+        uuid=row.uuid,
+        name=row.name or "",
+        project_id=row.project_id,
+        user_id=row.user_id,
+        policy=policy,
+        rules=_rules(rules),
+    )
+
+
+def _rules(text: str | None) -> dict[str, int]:
+    """Return the rules that are kept as JSON; their values are numbers, or texts of digits."""
+    if not text:
+        return {}
+    try:
+        found = orjson.loads(text)
+    except ValueError:
+        raise DocumentError("its rules are not JSON", "rules") from None
+    most = found.get(MOST_PER_HOST) if isinstance(found, dict) else None
+    if most is None:
+        return {}
+    if not _DIGITS.fullmatch(str(most)):
+        raise DocumentError(f"{most!r} is not a number of servers", "rules", MOST_PER_HOST)
+    return {MOST_PER_HOST: int(most)}

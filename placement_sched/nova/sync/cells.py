@@ -1,0 +1,253 @@
+"""Nova's cells as one process reads them: which there are, and which are away."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from time import monotonic
+
+from oslo_log import log
+
+from placement_sched.db.transaction import Connection, Database
+from placement_sched.model.cell import NovaCell
+from placement_sched.model.clock import Clock
+from placement_sched.nova.databases.cells import MappedCell, mapped_cells
+from placement_sched.nova.databases.connections import (
+    NovaAway,
+    NovaDatabase,
+    api_database,
+    cell_database,
+)
+from placement_sched.nova.databases.services import CellCensus
+from placement_sched.nova.sync.findings import Account
+from placement_sched.nova.sync.marks import Marks
+from placement_sched.settings import Settings
+from placement_sched.store.compute import cells
+
+LOG = log.getLogger(__name__)
+
+#: Seconds until a cell that is away is asked again, at the earliest.
+PAUSE = 5.0
+
+
+@dataclass(eq=False, slots=True)
+class FollowedCell:
+    """A cell, its database, and what this process remembers of its rows."""
+
+    mapped: MappedCell
+    database: NovaDatabase
+    nodes: Marks = field(default_factory=Marks)
+    instances: Marks = field(default_factory=Marks)
+    census: CellCensus | None = None
+    #: When each was last read for what changed: the time here as that reading began.
+    nodes_read: datetime | None = None
+    instances_read: datetime | None = None
+    #: The time, by the clock that only runs forward, from which a cell that is away is asked again.
+    away_until: float | None = None
+
+    @property
+    def uuid(self) -> str:
+        """Return nova's uuid of the cell."""
+        return self.mapped.uuid
+
+    @property
+    def title(self) -> str:
+        """Return how messages call the cell."""
+        return f"cell {self.mapped.name or self.mapped.uuid}"
+
+
+class NovaCells:
+    """All cells of one nova, and its API database."""
+
+    def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
+        """Raise :class:`ConfigurationError` where ``[api_database] connection`` cannot be used."""
+        self.api = api_database(settings)
+        self.database = database
+        self.settings = settings
+        self.clock = clock
+        self._known: dict[str, FollowedCell] = {}
+        self._cell0: FollowedCell | None = None
+        self._api_is_away = False
+        self._only_looking = False
+
+    @property
+    def every(self) -> tuple[FollowedCell, ...]:
+        """Return the cells that have hosts, the oldest first; :meth:`load` reads which."""
+        return tuple(self._known.values())
+
+    @property
+    def are_known(self) -> bool:
+        """Return whether cells were read from nova's API database yet."""
+        return self._cell0 is not None or bool(self._known)
+
+    @property
+    def cell0(self) -> FollowedCell | None:
+        """Return the cell of instances that were never placed."""
+        return self._cell0
+
+    @property
+    def away(self) -> tuple[FollowedCell, ...]:
+        """Return the cells that did not answer when last asked."""
+        return tuple(cell for cell in self.every if cell.away_until is not None)
+
+    @contextmanager
+    def read_api(self) -> Iterator[Connection]:
+        """Give a connection to nova's API database.
+
+        Raises :class:`NovaAway`; that it is away, and that it is back, is logged once.
+        """
+        away: NovaAway | None = None
+        try:
+            with self.api.read() as connection:
+                yield connection
+        except NovaAway as failure:
+            away = failure
+        if away is not None:  # logged after the failure, which the log would show once more
+            if not self._api_is_away:
+                self._api_is_away = True
+                LOG.warning("nova's API database cannot be read: %s", away.detail)
+            raise away
+        if self._api_is_away:
+            self._api_is_away = False
+            LOG.info("nova's API database answers again")
+
+    def load(self) -> None:
+        """Read which cells there are; raises :class:`NovaAway`.
+
+        A cell whose URL is as it was keeps its connections, and what is remembered of it.
+        """
+        with self.read_api() as connection:
+            found = mapped_cells(connection)
+        known: dict[str, FollowedCell] = {}
+        for mapped in found:
+            if mapped.is_cell0:
+                self._cell0 = self._followed(self._cell0, mapped)
+            else:
+                known[mapped.uuid] = self._followed(self._known.get(mapped.uuid), mapped)
+        for gone in self._known.keys() - known.keys():
+            self._known[gone].database.close()
+        self._known = known
+
+    def _followed(self, before: FollowedCell | None, mapped: MappedCell) -> FollowedCell:
+        title = f"cell {mapped.name or mapped.uuid}"
+        database = cell_database(title, mapped.database_connection, self.settings)
+        if before is not None and before.database.url == database.url:
+            before.mapped = mapped
+            return before
+        if before is not None:
+            before.database.close()
+        return FollowedCell(mapped, database)
+
+    def follow(self, account: Account, *, dry: bool = False) -> None:
+        """Record which cells there are, those that are new or gone as well."""
+        wanted = {
+            cell.uuid: NovaCell(
+                uuid=cell.uuid, name=cell.mapped.name, disabled=cell.mapped.disabled
+            )
+            for cell in self.every
+        }
+        with self.database.read() as connection:
+            before = {cell.uuid: cell for cell in cells.all_cells(connection)}
+        account.note_read("cells", len(wanted))
+        changed = {
+            uuid: cell
+            for uuid, cell in wanted.items()
+            if uuid not in before
+            or (cell.name, cell.disabled) != (before[uuid].name, before[uuid].disabled)
+        }
+        gone = before.keys() - wanted.keys()
+        for uuid, cell in changed.items():
+            account.differs("cells", cell.title, ("name", "disabled"), new=uuid not in before)
+        for uuid in gone:
+            account.gone("cells", before[uuid].title)
+        if dry or not (changed or gone):
+            return
+
+        def write(connection: Connection) -> None:
+            cells.remove(connection, gone)
+            cells.put(connection, list(changed.values()), self.clock())
+
+        self.database.write(write)
+
+    def each(
+        self,
+        work: Callable[[FollowedCell], None],
+        *,
+        patient: bool = True,
+        account: Account | None = None,
+    ) -> None:
+        """Do some work for each cell, and go on with the next where a cell is away.
+
+        ``patient`` work asks also cells that were away when last asked, from time to time.
+        """
+        for cell in sorted(self.every, key=lambda one: one.away_until is not None):
+            if cell.away_until is not None and not (patient and monotonic() >= cell.away_until):
+                self._note(account, cell)
+                continue
+            try:
+                work(cell)
+            except NovaAway as failure:
+                self._went(cell, failure)
+                self._note(account, cell)
+            else:
+                if cell.away_until is not None:
+                    self._came_back(cell)
+
+    @contextmanager
+    def only_looking(self) -> Iterator[None]:
+        """Do not record meanwhile which cells are away, for a comparison, which writes nothing."""
+        self._only_looking = True
+        try:
+            yield
+        finally:
+            self._only_looking = False
+
+    def _note(self, account: Account | None, cell: FollowedCell) -> None:
+        if account is not None and cell.title not in account.away:
+            account.away.append(cell.title)
+
+    def look_for_those_back(self) -> None:
+        """Ask again, next time, those cells that another process found to be back."""
+        if not self.away:
+            return
+        with self.database.read() as connection:
+            recorded = {cell.uuid: cell for cell in cells.all_cells(connection)}
+        for cell in self.away:
+            if cell.uuid in recorded and not recorded[cell.uuid].is_away:
+                cell.away_until = None
+
+    def note_read(self) -> None:
+        """Record that all cells that are not away have answered."""
+        answering = [cell.uuid for cell in self.every if cell.away_until is None]
+        self.database.write(partial(cells.note_read, uuids=answering, now=self.clock()))
+
+    def _went(self, cell: FollowedCell, failure: NovaAway) -> None:
+        if cell.away_until is None:
+            LOG.warning(
+                "%s: its database cannot be read, so that its hosts get no instances until it "
+                "can: %s",
+                cell.title,
+                failure.detail,
+            )
+            note = partial(cells.note_away, uuid=cell.uuid, failure=failure.detail)
+            if not self._only_looking:
+                self.database.write(partial(note, now=self.clock()))
+        cell.away_until = monotonic() + PAUSE
+
+    def _came_back(self, cell: FollowedCell) -> None:
+        cell.away_until = None
+        LOG.info("%s: its database answers again", cell.title)
+        if not self._only_looking:
+            self.database.write(partial(cells.note_read, uuids=[cell.uuid], now=self.clock()))
+
+    def titles(self) -> Mapping[str, str]:
+        """Return how messages call each cell, by uuid."""
+        return {cell.uuid: cell.title for cell in self.every}
+
+    def close(self) -> None:
+        """Close all connections."""
+        for database in (self.api, *(cell.database for cell in self.every)):
+            database.close()
+        if self._cell0 is not None:
+            self._cell0.database.close()

@@ -1,0 +1,215 @@
+"""Keeps the compute nodes recorded here as nova's cells have them."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from placement_sched.db.sql import batches
+from placement_sched.db.transaction import Connection
+from placement_sched.errors import Conflict
+from placement_sched.model.compute_node import ComputeNode
+from placement_sched.nova.databases import compute_nodes as nova_nodes
+from placement_sched.nova.databases.services import CellCensus
+from placement_sched.nova.sync.cells import FollowedCell, NovaCells
+from placement_sched.nova.sync.findings import Account
+from placement_sched.nova.sync.services import ServiceUpkeep
+from placement_sched.operations.reports import defaults
+from placement_sched.schemas.formats import DocumentError
+from placement_sched.schemas.node_report import Defaults, read_report
+from placement_sched.store.compute import compute_nodes
+
+_NOUN = "compute nodes"
+#: So many nodes are read and written at once.
+CHUNK = 500
+_TRIES = 3
+#: A round looks back so far beyond the last one: clocks differ, and what is written takes a while
+#: to be seen. Before a request it is less, for speed: the next round finds the rest.
+ROUND_OVERLAP = timedelta(seconds=60)
+REFRESH_OVERLAP = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class MovedNodes:
+    """What moves of the nodes that were written of late, and the uuids of all if any came or went.
+
+    ``at`` is the time here as the reading began.
+    """
+
+    at: datetime
+    moving: Mapping[str, tuple[object, ...]]
+    everyone: frozenset[str] | None
+
+
+class NodeUpkeep:
+    """Keeps compute nodes in step; one for each process."""
+
+    def __init__(self, cells: NovaCells, services: ServiceUpkeep) -> None:
+        self._cells = cells
+        self._database = cells.database
+        self._services = services
+        # By uuid, what a row of nova's said when it was last found to be recorded as it is, and the
+        # version of that record: most are read again and again, and reading JSON takes long.
+        self._same: dict[str, tuple[int, int]] = {}
+
+    def everything(
+        self, cell: FollowedCell, account: Account, done: Callable[[int], None], *, dry: bool
+    ) -> None:
+        """Compare all nodes of a cell, and record them as nova has them."""
+        with self._database.read() as connection:
+            recorded = compute_nodes.uuids_by_cell(connection).get(cell.uuid, ())
+        started = self._cells.clock()
+        with cell.database.read() as connection:
+            moving = nova_nodes.moved(connection)
+        account.note_read(_NOUN, len(moving))
+        for chunk in batches((*moving, *(set(recorded) - moving.keys())), CHUNK):
+            self.settle(cell, chunk, account, dry=dry)
+            if not dry:
+                cell.nodes.note(moving, moving.keys() & set(chunk), started)
+            done(len(chunk))
+        if not dry:
+            cell.nodes.keep(moving)
+            cell.nodes_read = started
+
+    def forget_other_cells(self, account: Account, *, dry: bool) -> None:
+        """Forget the nodes of cells that are none of nova's (any more)."""
+        with self._database.read() as connection:
+            recorded = compute_nodes.uuids_by_cell(connection)
+        known = {cell.uuid for cell in self._cells.every}
+        gone = [uuid for cell, uuids in recorded.items() if cell not in known for uuid in uuids]
+        for uuid in gone:
+            account.gone(_NOUN, uuid)
+        if gone and not dry:
+            self._database.write(lambda connection: compute_nodes.remove_many(connection, gone))
+
+    def moved(
+        self, cell: FollowedCell, connection: Connection, census: CellCensus, *, settling: bool
+    ) -> "MovedNodes":
+        """Return which nodes of a cell were written since the last time, came or went."""
+        now = self._cells.clock()
+        overlap = ROUND_OVERLAP if settling else REFRESH_OVERLAP
+        since = (cell.nodes_read or now - ROUND_OVERLAP) - overlap
+        moving = nova_nodes.moved(connection, since=since)
+        counted = cell.census is not None and cell.census[2:] == census[2:]
+        everyone = None if counted else nova_nodes.all_uuids(connection)
+        return MovedNodes(now, moving, everyone)
+
+    def follow(
+        self, cell: FollowedCell, moved: "MovedNodes", account: Account, *, settling: bool
+    ) -> None:
+        """Record those nodes that moved; with ``settling`` those of one second ago again."""
+        keys = dict.fromkeys(cell.nodes.to_read(moved.moving, settling=settling))
+        if moved.everyone is not None:
+            with self._database.read() as connection:
+                recorded = set(compute_nodes.uuids_by_cell(connection).get(cell.uuid, ()))
+            keys |= dict.fromkeys(recorded ^ moved.everyone)
+        for chunk in batches(keys, CHUNK):
+            self.settle(cell, chunk, account)
+            cell.nodes.note(moved.moving, moved.moving.keys() & set(chunk), moved.at)
+            account.note_read(_NOUN, len(chunk))
+        cell.nodes_read = moved.at
+
+    def settle(
+        self, cell: FollowedCell, uuids: Collection[str], account: Account, *, dry: bool = False
+    ) -> None:
+        """Compare nodes of a cell, and record those that differ as nova has them.
+
+        A node that cannot be read stays as it was recorded, and is a misfit.
+        """
+        for _ in range(_TRIES):
+            with self._database.read() as connection:
+                before = compute_nodes.versions(connection, uuids)
+            living, nodes = self._read(cell, uuids, before, account)
+            with self._database.read() as connection:
+                unlike = compute_nodes.unlike(connection, nodes)
+            for node in nodes:
+                if node.uuid in before and node.uuid not in unlike:
+                    self._same[node.uuid] = (living[node.uuid], before[node.uuid][0])
+            gone = [uuid for uuid in uuids if uuid in before and uuid not in living]
+            differing = [node for node in nodes if node.uuid in unlike]
+            if dry or self._write(cell, differing, gone, before, account):
+                break
+        for node in differing:
+            new, fields = node.uuid not in before, unlike[node.uuid]
+            account.differs(_NOUN, node.hypervisor_hostname, fields, new=new)
+        for uuid in gone:
+            account.gone(_NOUN, uuid)
+
+    def _read(
+        self,
+        cell: FollowedCell,
+        uuids: Collection[str],
+        before: Mapping[str, tuple[int, datetime]],
+        account: Account,
+    ) -> tuple[dict[str, int], list[ComputeNode]]:
+        """Return what the nodes that live say, by uuid, and of them those that may differ."""
+        with cell.database.read() as connection:
+            rows = list(nova_nodes.whole(connection, uuids))
+        silent = defaults(self._cells.settings, self._cells.clock())
+        ratios = (silent.cpu_allocation_ratio, silent.ram_allocation_ratio)
+        terms = (cell.uuid, *ratios, silent.disk_allocation_ratio)
+        living: dict[str, int] = {}
+        nodes: list[ComputeNode] = []
+        for row in rows:
+            said = living[row.uuid] = hash((terms, nova_nodes.said(row)))
+            if row.uuid in before and self._same.get(row.uuid) == (said, before[row.uuid][0]):
+                continue
+            try:
+                node = read_report(nova_nodes.report_of(row, cell.uuid), self._silent(row, silent))
+            except DocumentError as wrong:
+                place = f"compute node {row.hypervisor_hostname} ({row.uuid}) of {cell.title}"
+                reason = wrong.at_path().detail
+                account.misfit(place, f"it stays as it was recorded: {reason}")
+            else:
+                nodes.append(node.node)
+        return living, nodes
+
+    def _silent(self, row: nova_nodes.NodeRow, silent: Defaults) -> Defaults:
+        """Return what applies where a row is silent; the heartbeat is that of its host."""
+        seen = self._services.last_seen(row.host or "") or row.updated_at or row.created_at
+        return replace(silent, now=(seen or silent.now).replace(microsecond=0))
+
+    def _write(
+        self,
+        cell: FollowedCell,
+        nodes: Sequence[ComputeNode],
+        gone: Collection[str],
+        before: Mapping[str, tuple[int, datetime]],
+        account: Account,
+    ) -> bool:
+        """Write what differs; return whether all that was recorded still stood as it was read."""
+        if not nodes and not gone:
+            return True
+        now = self._cells.clock()
+        elsewhere = {one.uuid for one in self._cells.every} - {cell.uuid}
+
+        def write(connection: Connection) -> list[ComputeNode]:
+            names = compute_nodes.uuids_by_name(connection, {node.host for node in nodes})
+            holders = {uuid for node in nodes if (uuid := _holder(node, names))}
+            others = compute_nodes.by_uuids(connection, holders)
+            kept = {one.uuid for one in others if one.cell_uuid in elsewhere}
+            # A node may come back under another uuid, and two may swap their names.
+            replaced = holders - kept
+            compute_nodes.remove_many(connection, [*gone, *replaced])
+            fitting = [node for node in nodes if _holder(node, names) not in kept]
+            after = {
+                node.uuid: before[node.uuid][0]
+                for node in fitting
+                if node.uuid in before and node.uuid not in replaced
+            }
+            compute_nodes.write(connection, fitting, now, after=after)
+            return [node for node in nodes if _holder(node, names) in kept]
+
+        try:
+            unfit = self._database.write(write)
+        except Conflict:
+            return False
+        for node in unfit:
+            place = f"compute node {node.hypervisor_hostname} ({node.uuid}) of {cell.title}"
+            account.misfit(place, "another cell has a node of this host and name")
+        return True
+
+
+def _holder(node: ComputeNode, names: Mapping[tuple[str, str], str]) -> str | None:
+    """Return the uuid of another node that is recorded under the names of this one."""
+    uuid = names.get((node.host, node.hypervisor_hostname))
+    return None if uuid == node.uuid else uuid

@@ -1,0 +1,106 @@
+"""Keeps the host aggregates recorded here as nova's API database has them."""
+
+from collections.abc import Collection, Mapping
+
+from placement_sched.db.transaction import Connection
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.nova.databases import aggregates as nova_aggregates
+from placement_sched.nova.sync.cells import NovaCells
+from placement_sched.nova.sync.findings import Account
+from placement_sched.store.compute import host_aggregates
+
+_NOUN = "host aggregates"
+_FIELDS = ("uuid", "name", "hosts", "metadata")
+_TRIES = 3
+
+
+class AggregateUpkeep:
+    """Keeps aggregates in step; one for each process."""
+
+    def __init__(self, cells: NovaCells) -> None:
+        self._cells = cells
+        self._database = cells.database
+        self._seen: nova_aggregates.TablesFingerprint | None = None
+
+    def everything(self, account: Account, *, dry: bool = False) -> None:
+        """Compare all aggregates, and record them as nova has them; raises :class:`NovaAway`."""
+        with self._cells.read_api() as connection:
+            seen = nova_aggregates.fingerprint(connection)
+        self.settle(account, dry=dry)
+        if not dry:
+            self._seen = seen
+
+    def follow(self, account: Account) -> None:
+        """Do so where nova's tables of aggregates have changed; raises :class:`NovaAway`."""
+        with self._cells.read_api() as connection:
+            seen = nova_aggregates.fingerprint(connection)
+        if seen != self._seen:
+            self.settle(account)
+            self._seen = seen
+
+    def settle(
+        self, account: Account, numbers: Collection[int] | None = None, *, dry: bool = False
+    ) -> None:
+        """Compare aggregates of these numbers, or all, and record those that differ.
+
+        What is recorded is read before nova is, and written only where it still stands so. Raises
+        :class:`NovaAway`.
+        """
+        for _ in range(_TRIES):
+            with self._database.read() as connection:
+                before = _recorded(connection, numbers)
+            with self._cells.read_api() as connection:
+                found = nova_aggregates.host_aggregates(connection, numbers)
+            theirs = {one.id: one for one in found}
+            differing = {
+                number: one for number, one in theirs.items() if _unlike(before.get(number), one)
+            }
+            gone = before.keys() - theirs.keys()
+            if dry or not (differing or gone) or self._write(before, differing, gone):
+                break
+        account.note_read(_NOUN, len(theirs))
+        for number, one in differing.items():
+            fields = _unlike(before.get(number), one)
+            account.differs(_NOUN, one.name, fields, new=number not in before)
+        for number in gone:
+            account.gone(_NOUN, before[number].name)
+
+    def _write(
+        self,
+        before: Mapping[int, HostAggregate],
+        differing: Mapping[int, HostAggregate],
+        gone: Collection[int],
+    ) -> bool:
+        """Write what differs; return whether all of it still stood as it was read."""
+        now = self._cells.clock()
+
+        def write(connection: Connection) -> bool:
+            numbers = {*differing, *gone}
+            # From here on no other process changes an aggregate until this transaction ends.
+            host_aggregates.note_change(connection)
+            here = _recorded(connection, None)
+            if any(_moved(before.get(number), here.get(number)) for number in numbers):
+                return False
+            # Others may have names or uuids that these bring: they will be compared next.
+            host_aggregates.replace(connection, here, list(differing.values()), gone, now)
+            return True
+
+        return self._database.write(write)
+
+
+def _recorded(connection: Connection, numbers: Collection[int] | None) -> dict[int, HostAggregate]:
+    every = host_aggregates.snapshot(connection)
+    return {one.id: one for one in every if numbers is None or one.id in numbers}
+
+
+def _unlike(before: HostAggregate | None, one: HostAggregate) -> tuple[str, ...]:
+    """Return the fields in which an aggregate differs; all of them, of a new one."""
+    return tuple(
+        name for name in _FIELDS if before is None or getattr(before, name) != getattr(one, name)
+    )
+
+
+def _moved(before: HostAggregate | None, here: HostAggregate | None) -> bool:
+    if before is None or here is None:
+        return before is not here
+    return bool(_unlike(before, here))

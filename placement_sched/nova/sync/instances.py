@@ -1,0 +1,288 @@
+"""Keeps the instances recorded here as nova's cells have them."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from placement_sched.db.sql import batches, digest_of
+from placement_sched.db.transaction import Connection
+from placement_sched.model.instance import Instance
+from placement_sched.nova.databases import instances as nova_instances
+from placement_sched.nova.databases import server_groups as nova_groups
+from placement_sched.nova.databases.connections import NovaAway
+from placement_sched.nova.databases.instances import Flavors, NovaInstance
+from placement_sched.nova.sync.cells import FollowedCell, NovaCells
+from placement_sched.nova.sync.findings import Account
+from placement_sched.nova.sync.instance_records import NewRecord, moment, record_of, unlike
+from placement_sched.store.compute import instances, server_groups
+from placement_sched.store.compute.instances import Kept
+
+_NOUN = "instances"
+#: So many instances are read and written at once.
+CHUNK = 1000
+_TRIES = 3
+#: A round looks back so far beyond the last one, as clocks differ, and what is written takes a
+#: while to be seen.
+OVERLAP = timedelta(seconds=30)
+#: Nova makes the record of an instance in its cell only after it was scheduled: what was claimed
+#: here stays so long, even if no cell knows of it.
+GRACE = timedelta(seconds=600)
+
+
+@dataclass(slots=True)
+class _Looked:
+    """What nova's cells said of some instances."""
+
+    living: dict[str, NovaInstance] = field(default_factory=dict)
+    #: Those that a cell knows as deleted, or hidden.
+    ended: set[str] = field(default_factory=set)
+
+    def take(self, found: Iterable[NovaInstance]) -> None:
+        for one in found:
+            if one.lives:
+                self.living.setdefault(one.uuid, one)
+            else:
+                self.ended.add(one.uuid)
+
+
+class InstanceUpkeep:
+    """Keeps instances in step; one for each process."""
+
+    def __init__(self, cells: NovaCells) -> None:
+        self._cells = cells
+        self._database = cells.database
+        self._flavors = Flavors()
+
+    def count(self) -> int:
+        """Return how many instances live in all cells that answer."""
+        total = 0
+
+        def count(cell: FollowedCell) -> None:
+            nonlocal total
+            with cell.database.read() as connection:
+                total += nova_instances.count(connection)
+
+        self._cells.each(count)
+        return total
+
+    def everything(
+        self, account: Account, number: int, done: Callable[[int], None], *, dry: bool = False
+    ) -> None:
+        """Compare all instances, about so many, and record them as nova has them.
+
+        They are compared by ranges of uuids, so that no more are in memory at once.
+        """
+        started = self._cells.clock()
+        for first, last in nova_instances.ranges(number // CHUNK + 1):
+            with self._database.read() as connection:
+                before = {one.uuid: one for one in instances.between(connection, first, last)}
+            living = self._between(first, last, account)
+            groups = self._groups(living)
+            wanted = self._records(living.values(), before, groups)
+            account.note_read(_NOUN, len(wanted))
+            self._add([one for one in wanted if one.uuid not in before], account, dry=dry)
+            right = {one.uuid for one in wanted if not unlike(before.get(one.uuid), one)}
+            self.settle(before.keys() - right, account, dry=dry)
+            done(len(wanted))
+        if not dry:
+            for cell in self._cells.every:
+                cell.instances_read = started
+
+    def _add(self, records: Sequence[NewRecord], account: Account, *, dry: bool) -> None:
+        for one in records:
+            account.differs(_NOUN, one.uuid, (), new=True)
+        if records and not dry:
+            rows = [one.row() for one in records]
+            self._database.write(lambda connection: instances.add(connection, rows))
+
+    def follow(self, cell: FollowedCell, account: Account) -> None:
+        """Record those instances of a cell that were written since the last reading of it."""
+        now = self._cells.clock()
+        since = (cell.instances_read or now) - OVERLAP
+        with cell.database.read() as connection:
+            moving = nova_instances.moved(connection, since)
+        for chunk in batches(cell.instances.to_read(moving), CHUNK):
+            self.settle(chunk, account, home=cell)
+            cell.instances.note(moving, chunk, now)
+            if cell is not self._cells.cell0:
+                account.note_read(_NOUN, len(chunk))
+        cell.instances.keep(moving)
+        cell.instances_read = now
+
+    def follow_cell0(self, account: Account) -> None:
+        """Forget the instances that were buried in cell0 since the last reading of it."""
+        if self._cells.cell0 is not None:
+            with suppress(NovaAway):
+                self.follow(self._cells.cell0, account)
+
+    def settle(
+        self,
+        uuids: Collection[str],
+        account: Account,
+        *,
+        home: FollowedCell | None = None,
+        dry: bool = False,
+    ) -> frozenset[str]:
+        """Compare instances, and record those that differ as nova has them.
+
+        ``home`` is the cell that is asked first. Returns the uuids of those that live in a cell.
+        """
+        if not uuids:
+            return frozenset()
+        for _ in range(_TRIES):
+            with self._database.read() as connection:
+                before = {one.uuid: one for one in instances.kept(connection, uuids)}
+            looked = self._look(uuids, account, home)
+            wanted = self._records(looked.living.values(), before, self._groups(looked.living))
+            differing = [one for one in wanted if unlike(before.get(one.uuid), one)]
+            lost = [one for uuid, one in before.items() if uuid not in looked.living]
+            gone = self._gone(lost, looked)
+            if dry or self._write(before, differing, gone):
+                break
+        for one in differing:
+            known = before.get(one.uuid)
+            account.differs(_NOUN, one.uuid, unlike(known, one), new=known is None)
+        for uuid in gone:
+            account.gone(_NOUN, uuid)
+        return frozenset(looked.living)
+
+    def _look(self, uuids: Collection[str], account: Account, home: FollowedCell | None) -> _Looked:
+        """Ask cells for instances: the first, and the others for what does not live there."""
+        looked = _Looked()
+        asked: list[FollowedCell] = []
+
+        def read(cell: FollowedCell) -> None:
+            missing = [uuid for uuid in uuids if uuid not in looked.living]
+            if missing and cell not in asked:
+                asked.append(cell)
+                with cell.database.read() as connection:
+                    found = nova_instances.by_uuids(connection, missing)
+                    self._flavors.learn(connection, found)
+                looked.take(found)
+
+        if home is not None and home in self._cells.every:
+            read(home)
+        self._cells.each(read, account=account)
+        return looked
+
+    def _between(self, first: str, last: str | None, account: Account) -> dict[str, NovaInstance]:
+        """Return the instances that live in a range of uuids, whichever cell they are in."""
+        living: dict[str, NovaInstance] = {}
+
+        def read(cell: FollowedCell) -> None:
+            with cell.database.read() as connection:
+                found = nova_instances.between(connection, first, last)
+                self._flavors.learn(connection, found)
+            for row in found:
+                if row.uuid in living:
+                    reason = "another cell has it as well; only that one is read"
+                    account.misfit(f"instance {row.uuid} of {cell.title}", reason)
+                living.setdefault(row.uuid, row)
+
+        self._cells.each(read, account=account)
+        return living
+
+    def _groups(self, uuids: Collection[str]) -> Mapping[str, str] | None:
+        """Return the groups recorded here that instances are in; None where nova is away."""
+        if not uuids:
+            return {}
+        try:
+            with self._cells.read_api() as connection:
+                found = nova_groups.groups_of(connection, uuids)
+        except NovaAway:
+            return None
+        if not found:
+            return {}
+        with self._database.read() as connection:
+            known = server_groups.existing(connection, set(found.values()))
+        return {uuid: group for uuid, group in found.items() if group in known}
+
+    def _records(
+        self,
+        found: Iterable[NovaInstance],
+        before: Mapping[str, Kept],
+        groups: Mapping[str, str] | None,
+    ) -> list[NewRecord]:
+        """Return what is to be recorded of instances; ``groups`` are kept where it is None."""
+        now = self._cells.clock()
+        kind = self._database.url.get_backend_name()
+        records = []
+        for instance in found:
+            flavor = self._flavors.of(instance)
+            known = before.get(instance.uuid)
+            if groups is not None:
+                group = groups.get(instance.uuid)
+            else:
+                group = known.server_group if known else None
+            records.append(
+                record_of(
+                    instance,
+                    known,
+                    flavor=(flavor, digest_of(flavor.text, kind)),
+                    group=group,
+                    now=now,
+                    is_pending=self._is_pending,
+                )
+            )
+        return records
+
+    def _is_pending(self, before: Kept) -> bool:
+        """Return whether a record is of a claim that nova may not know yet."""
+        made = moment(before.created_at)
+        if before.decision_uuid is None or made is None:
+            return False
+        return made >= self._cells.clock() - GRACE
+
+    def _gone(self, records: Sequence[Kept], looked: _Looked) -> frozenset[str]:
+        """Return the instances to forget, of these records which no cell has as living."""
+        ended = {one.uuid for one in records if one.uuid in looked.ended}
+        if self._cells.away:
+            return frozenset(ended)
+        rest = [one for one in records if one.uuid not in ended]
+        pending = {one.uuid for one in rest if self._is_pending(one)}
+        if pending:
+            with suppress(NovaAway), self._cells.read_api() as connection:
+                pending -= nova_instances.given_up(connection, pending)
+        return frozenset(ended | {one.uuid for one in rest} - pending)
+
+    def _write(
+        self, before: Mapping[str, Kept], differing: Sequence[NewRecord], gone: Collection[str]
+    ) -> bool:
+        """Write what differs; return whether all of it still stood as it was read."""
+        uuids = [*(one.uuid for one in differing), *gone]
+        if not uuids:
+            return True
+        groups = {one.values[-1] for one in differing} - {None}
+
+        def write(connection: Connection) -> bool:
+            server_groups.lock_many(connection, groups)
+            locked = {one.uuid: one for one in instances.kept(connection, uuids, lock=True)}
+            if any(before.get(uuid) != locked.get(uuid) for uuid in uuids):
+                return False
+            if groups != server_groups.existing(connection, groups):
+                return False
+            instances.change(connection, [one.row() for one in differing])
+            instances.remove(connection, gone)
+            return True
+
+        return self._database.write(write)
+
+    def take(self, announced: Sequence[Instance]) -> None:
+        """Record instances as a host announced them, where no database says how they are."""
+        now = self._cells.clock()
+        self._database.write(lambda connection: instances.record(connection, announced, now))
+
+    def forget(self, host: str, uuid: str) -> None:
+        """Forget an instance that left a host, where no database says where it is."""
+
+        def write(connection: Connection) -> None:
+            found = instances.kept(connection, [uuid], lock=True)
+            instances.remove(connection, [one.uuid for one in found if one.host == host])
+
+        self._database.write(write)
+
+    def recorded_on(self, host: str) -> frozenset[str]:
+        """Return the uuids of the instances that are recorded on a host."""
+        with self._database.read() as connection:
+            return instances.uuids_on_host(connection, host)

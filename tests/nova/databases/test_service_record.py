@@ -1,0 +1,138 @@
+"""The record of this scheduler among nova's services."""
+
+from datetime import datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from placement_sched.errors import Unavailable
+from placement_sched.nova.databases.service_record import record_of
+from tests.conftest import make_settings
+
+NOW = datetime(2026, 5, 4, 12, 0, 0)
+#: nova's table, with the constraints that two processes may meet at.
+SERVICES = sa.Table(
+    "services",
+    sa.MetaData(),
+    *(sa.Column(name, sa.DateTime) for name in ("created_at", "updated_at", "deleted_at")),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uuid", sa.String(36), unique=True),
+    *(sa.Column(name, sa.String(255)) for name in ("host", "binary", "topic", "disabled_reason")),
+    sa.Column("report_count", sa.Integer, nullable=False),
+    *(sa.Column(name, sa.Boolean) for name in ("disabled", "forced_down")),
+    sa.Column("last_seen_up", sa.DateTime),
+    sa.Column("version", sa.Integer),
+    sa.Column("deleted", sa.Integer),
+    sa.UniqueConstraint("host", "topic", "deleted"),
+    sa.UniqueConstraint("host", "binary", "deleted"),
+)
+
+
+@pytest.fixture
+def nova(database_url):
+    """An engine of a database of nova's."""
+    engine = sa.create_engine(database_url)
+    SERVICES.create(engine)
+    yield engine
+    SERVICES.drop(engine)
+    engine.dispose()
+
+
+@pytest.fixture
+def records(nova, database_url):
+    """Give a function that returns the record of the scheduler on a host."""
+    made = []
+
+    def record(host):
+        options = {"DEFAULT__host": host, "DEFAULT__service_down_time": 60}
+        found = record_of(make_settings(database_url, database__connection=database_url, **options))
+        made.append(found)
+        return found
+
+    yield record
+    for one in made:
+        one.close()
+
+
+def rows(engine, *columns):
+    with engine.connect() as connection:
+        return list(
+            map(tuple, connection.execute(sa.select(*(SERVICES.c[one] for one in columns))))
+        )
+
+
+def add(engine, host, binary="nova-scheduler", **changes):
+    row = {"host": host, "binary": binary, "topic": binary.removeprefix("nova-"), "deleted": 0}
+    row |= {"report_count": 7, "disabled": False, "version": 70, "last_seen_up": NOW, **changes}
+    with engine.begin() as connection:
+        connection.execute(sa.insert(SERVICES).values(row))
+
+
+def test_first_heartbeat_makes_the_record(nova, records):
+    records("ctl1").beat(NOW)
+    columns = ("host", "binary", "topic", "report_count", "disabled", "last_seen_up", "deleted")
+    assert rows(nova, *columns) == [("ctl1", "nova-scheduler", "scheduler", 1, False, NOW, 0)]
+    ((uuid, created),) = rows(nova, "uuid", "created_at")
+    assert len(uuid) == 36
+    assert created == NOW
+
+
+def test_further_heartbeats_change_its_time_and_count(nova, records):
+    record = records("ctl1")
+    record.beat(NOW)
+    later = NOW + timedelta(seconds=10)
+    assert not record.beat(later).shared
+    assert rows(nova, "report_count", "last_seen_up", "updated_at") == [(2, later, later)]
+
+
+def test_record_of_nova_scheduler_on_the_host_is_taken_over(nova, records):
+    add(nova, "ctl1", disabled=True, disabled_reason="for now")
+    records("ctl1").beat(NOW)
+    assert rows(nova, "report_count", "disabled", "disabled_reason") == [(8, True, "for now")]
+
+
+def test_no_other_record_is_changed(nova, records):
+    add(nova, "ctl2")
+    add(nova, "ctl1", "nova-conductor")
+    add(nova, "ctl1", deleted=3)
+    before = rows(nova, *SERVICES.c.keys())
+    records("ctl1").beat(NOW + timedelta(seconds=10))
+    assert rows(nova, *SERVICES.c.keys())[:3] == before
+
+
+@pytest.mark.parametrize(
+    ("seen", "version"), [(NOW, 70), (NOW - timedelta(seconds=61), 0)], ids=["up", "down"]
+)
+def test_version_is_the_newest_of_services_that_are_up(nova, records, seen, version):
+    add(nova, "ctl1", "nova-conductor", version=69, last_seen_up=seen)
+    add(nova, "cn1", "nova-compute", version=70, last_seen_up=seen)
+    add(nova, "cn2", "nova-compute", version=71, deleted=4)
+    records("ctl1").beat(NOW)
+    assert rows(nova, "host", "version")[-1] == ("ctl1", version)
+
+
+def test_schedulers_that_are_up_elsewhere_are_found(nova, records):
+    add(nova, "ctl2")
+    add(nova, "ctl3", last_seen_up=NOW - timedelta(seconds=61))
+    add(nova, "ctl4", "nova-conductor")
+    add(nova, "ctl5", deleted=5)
+    assert records("ctl1").beat(NOW).others == {"ctl2"}
+
+
+def test_another_service_that_writes_the_same_record_is_noticed(nova, records):
+    mine, other = records("ctl1"), records("ctl1")
+    assert not mine.beat(NOW).shared
+    other.beat(NOW)
+    assert mine.beat(NOW).shared
+    assert not mine.beat(NOW).shared
+
+
+def test_database_that_does_not_answer_is_unavailable(tmp_path):
+    url = f"sqlite:///{tmp_path}/nowhere/nova.db"
+    record = record_of(make_settings("sqlite://", database__connection=url, DEFAULT__host="ctl1"))
+    with pytest.raises(Unavailable):
+        record.beat(NOW)
+
+
+def test_without_database_there_is_no_record():
+    assert record_of(make_settings("sqlite://")) is None

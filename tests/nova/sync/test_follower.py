@@ -1,0 +1,149 @@
+"""What is recorded here follows nova: everything at first, then what changes."""
+
+from placement_sched.store.compute import (
+    cells,
+    compute_nodes,
+    host_aggregates,
+    instances,
+    server_groups,
+    services,
+)
+
+
+def test_everything_is_recorded_as_nova_has_it(follower, nova, database):
+    node = nova.add_host("cn1")
+    nova.add_host("cn2", disabled=True, disabled_reason="mend it")
+    group = nova.add_group("pair", max_server_per_host=2)
+    uuid = nova.add_instance("cn1", group=group)
+    number = nova.add_aggregate("racks", ("cn1",), availability_zone="north")
+    findings = follower.full()
+    with database.read() as connection:
+        recorded = compute_nodes.by_uuid(connection, node)
+        barred = services.by_hosts(connection, ["cn2"])["cn2"]
+        instance = instances.by_uuid(connection, uuid)
+        aggregate = host_aggregates.by_id(connection, number)
+        (kept,) = server_groups.search(connection)
+        (cell,) = cells.all_cells(connection)
+    assert {noun: count.new for noun, count in findings.counts.items()} == {
+        "cells": 1,
+        "services": 2,
+        "compute nodes": 2,
+        "host aggregates": 1,
+        "server groups": 1,
+        "instances": 1,
+    }
+    assert (recorded.host, recorded.cell_uuid, recorded.vcpus) == ("cn1", cell.uuid, 32)
+    assert recorded.pci_device_pools[0]["physical_network"] == "physnet0"
+    assert len(recorded.numa_topology["cells"]) == 2
+    assert (barred.disabled, barred.disabled_reason) == (True, "mend it")
+    assert (instance.host, instance.server_group, instance.flavor["name"]) == (
+        "cn1",
+        group,
+        "m1.small",
+    )
+    assert (aggregate.hosts, aggregate.availability_zone) == ({"cn1"}, "north")
+    assert (kept.policy, kept.rules, kept.members) == (
+        "anti-affinity",
+        {"max_server_per_host": 2},
+        (uuid,),
+    )
+    assert cell.read_at is not None
+
+
+def test_what_was_read_differs_in_nothing_afterwards(follower, nova):
+    nova.add_host("cn1")
+    nova.add_instance("cn1")
+    assert follower.compare().differing > 0
+    follower.full()
+    assert follower.compare().differing == 0
+
+
+def test_a_round_records_what_changed_since(follower, nova, database):
+    nova.add_host("cn1")
+    nova.add_host("cn2")
+    uuid = nova.add_instance("cn1")
+    follower.full()
+    nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2", node="cn2")
+    new = nova.add_instance("cn1")
+    number = nova.add_aggregate("racks", ("cn1",), availability_zone="north")
+    follower.round()
+    with database.read() as connection:
+        places = {one.uuid: one.host for one in instances.search(connection)}
+        assert host_aggregates.by_id(connection, number).hosts == {"cn1"}
+    assert places == {uuid: "cn2", new: "cn1"}
+    assert follower.compare().differing == 0
+
+
+def test_before_a_request_services_and_nodes_are_as_nova_has_them(follower, nova, database):
+    node = nova.add_host("cn1")
+    nova.add_host("cn2", disabled=True)
+    follower.full()
+    nova.cells["one"].change("services", {"host": "cn2"}, disabled=False)
+    nova.cells["one"].change("services", {"host": "cn1"}, forced_down=True)
+    nova.cells["one"].change("compute_nodes", {"host": "cn1"}, vcpus_used=9)
+    follower.refresh()
+    with database.read() as connection:
+        states = services.by_hosts(connection, ["cn1", "cn2"])
+        assert compute_nodes.by_uuid(connection, node).vcpus_used == 9
+    assert {host: (one.disabled, one.forced_down) for host, one in states.items()} == {
+        "cn1": (False, True),
+        "cn2": (False, False),
+    }
+
+
+def test_nothing_is_written_to_nova(follower, nova):
+    nova.add_host("cn1")
+    nova.add_instance("cn1")
+    before = nova.rows()
+    follower.full()
+    follower.round()
+    follower.refresh()
+    assert nova.rows() == before
+
+
+def test_a_comparison_writes_nothing_and_names_each_difference(follower, nova, database):
+    nova.add_host("cn1")
+    uuid = nova.add_instance("cn1")
+    nova.add_aggregate("racks", ("cn1",))
+    first = follower.compare()
+    with database.read() as connection:
+        assert services.search(connection) == ()
+        assert instances.search(connection) == ()
+        assert cells.all_cells(connection) == ()
+    assert {(one.noun, one.kind, one.name) for one in first.unlike} == {
+        ("cells", "new", "one"),
+        ("services", "new", "cn1"),
+        ("compute nodes", "new", "cn1"),
+        ("host aggregates", "new", "racks"),
+        ("instances", "new", uuid),
+    }
+    follower.full()
+    nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2")
+    (unlike,) = follower.compare().unlike
+    assert (unlike.kind, unlike.name, unlike.fields) == ("changed", uuid, ("host",))
+
+
+def test_a_reading_shows_how_far_it_is(follower, nova):
+    nova.add_host("cn1")
+    nova.add_instance("cn1")
+    shown = []
+    follower.full(lambda done, total: shown.append((done, total)))
+    assert shown[-1] == (2, 2)
+    assert all(done <= total for done, total in shown)
+
+
+def test_the_background_work_reads_everything_at_first_and_rounds_then(follower, nova, database):
+    nova.add_host("cn1")
+    assert 0 < follower.keep_up() <= 5
+    with database.read() as connection:
+        assert len(compute_nodes.search(connection)) == 1
+    assert 0 < follower.keep_up() <= 5
+
+
+def test_the_background_work_never_raises(make_follower, nova):
+    nova.api.change("cell_mappings", {"name": "one"}, database_connection="x")
+    follower = make_follower(nova)
+    nova.api.engine.dispose()
+    with nova.api.engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE cell_mappings")
+    assert follower.keep_up() >= 0

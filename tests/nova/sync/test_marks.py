@@ -1,0 +1,36 @@
+"""A row is read whole when what moves of it has moved, and once more after its second."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from placement_sched.nova.sync.marks import Marks
+
+NOW = datetime(2026, 1, 1, 12, 0, 0)
+WHOLE, EXACT = "2026-01-01 12:00:00.000000", "2026-01-01T12:00:00.5"
+
+
+def test_a_row_that_is_new_or_moved_is_read():
+    marks = Marks()
+    rows = {"a": (EXACT, 1)}
+    assert marks.to_read(rows) == ("a",)
+    marks.note(rows, rows, NOW)
+    assert marks.to_read(rows) == ()
+    assert marks.to_read({"a": (EXACT, 2)}) == ("a",)
+
+
+@pytest.mark.parametrize("moment", [WHOLE, None])
+def test_a_row_of_whole_seconds_is_read_again_until_its_second_is_over(moment):
+    marks, rows = Marks(), {"a": (moment, 1)}
+    marks.note(rows, rows, NOW)
+    assert marks.to_read(rows) == ("a",)
+    assert marks.to_read(rows, settling=False) == ()
+    marks.note(rows, rows, NOW + timedelta(seconds=5))
+    assert marks.to_read(rows) == ()
+
+
+def test_rows_that_are_not_kept_are_forgotten():
+    marks, rows = Marks(), {"a": (EXACT,), "b": (EXACT,)}
+    marks.note(rows, rows, NOW)
+    marks.keep(["a"])
+    assert marks.to_read(rows) == ("b",)

@@ -1,0 +1,55 @@
+"""Callers that come at the same time share a reading, but none that began before they called."""
+
+import threading
+
+import pytest
+
+from placement_sched.nova.sync.follower import SharedReading
+
+
+def test_a_caller_alone_gets_a_reading_of_its_own():
+    read = []
+    shared = SharedReading(lambda: read.append(1))
+    shared.after_now()
+    shared.after_now()
+    assert len(read) == 2
+
+
+def test_callers_that_wait_for_a_reading_share_the_next():
+    begun, go_on, count = threading.Event(), threading.Event(), []
+
+    def read():
+        count.append(1)
+        begun.set()
+        assert go_on.wait(60)
+
+    shared = SharedReading(read)
+    first = threading.Thread(target=shared.after_now)
+    first.start()
+    assert begun.wait(60)
+    # These call while the first reading is under way: what it saw may be too old for them.
+    asked = [threading.Event() for _ in range(5)]
+
+    def call(called):
+        called.set()
+        shared.after_now()
+
+    others = [threading.Thread(target=call, args=(called,)) for called in asked]
+    for one in others:
+        one.start()
+    for called in asked:
+        assert called.wait(60)
+    go_on.set()
+    for one in (first, *others):
+        one.join(60)
+    assert 2 <= len(count) <= 6
+
+
+def test_a_reading_that_fails_is_not_shared():
+    def read():
+        raise ValueError("away")
+
+    shared = SharedReading(read)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="away"):
+            shared.after_now()
