@@ -1,0 +1,224 @@
+"""Evaluates each call of nova's at once, claims nothing, and records it as a decision."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from uuid import uuid4
+
+from oslo_log import log
+
+from placement_sched.db.transaction import Connection
+from placement_sched.errors import Error, Invalid, Unavailable
+from placement_sched.model.clock import Clock
+from placement_sched.model.document import Document
+from placement_sched.model.host_aggregate import DEFAULT_POLICY
+from placement_sched.model.results import shadow
+from placement_sched.model.results.decision import (
+    NO_VALID_HOST,
+    SHADOW,
+    Decision,
+    PlacedInstance,
+    Selection,
+    digest_of,
+)
+from placement_sched.model.results.shadow import ShadowResult
+from placement_sched.model.results.stages import View
+from placement_sched.nova.shadow.envelope import NovaCall
+from placement_sched.nova.shadow.holding import Before, held_by
+from placement_sched.nova.shadow.notes import (
+    MOST_BEST,
+    MOST_IN_ALL,
+    MOST_PASSED,
+    MOST_REFUSED,
+    HostName,
+    Notes,
+    Step,
+    refused_in,
+)
+from placement_sched.nova.wire.request_spec import document_of
+from placement_sched.scheduler.choose import Look, Run
+from placement_sched.scheduler.decisions import decided
+from placement_sched.scheduler.explain.funnel import funnel_of
+from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.store import decisions, shadow_results
+
+LOG = log.getLogger(__name__)
+
+#: No more characters are kept of what is wrong with a request.
+_DETAIL = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitedRequest:
+    """A request of nova's whose outcome is awaited.
+
+    ``since`` is when it came, naive UTC. ``before`` is where its instances were.
+    """
+
+    decision: str
+    instances: tuple[str, ...]
+    request_id: str | None
+    since: datetime
+    before: Before
+    is_rebuild: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """Evaluates requests with the scheduler of this process.
+
+    ``refresh`` brings what is recorded of the cloud up to date, see ``nova/sync/follower.py``.
+    """
+
+    scheduler: Scheduler
+    refresh: Callable[[], None]
+    clock: Clock
+
+    def evaluate(self, call: NovaCall) -> AwaitedRequest | None:
+        """Evaluate and record a call; return what is to be awaited.
+
+        None where it cannot be evaluated, which is recorded and logged as well. Raises
+        :class:`Unavailable` where this service's own database does not answer.
+        """
+        since = self.clock()
+        self.refresh()
+        try:
+            document = document_of(call.spec, call.instances)
+            try:
+                return self._evaluated(call, document, since)
+            except Invalid as refused:  # nova finds no host for what cannot be
+                return self._refused(call, document, refused, since)
+        except Unavailable:
+            raise
+        except Error as failure:
+            LOG.warning("%s could not be evaluated: %s", call.ids.request_id, failure.detail)
+            self._record_failure(call, failure, since)
+            return None
+
+    def _evaluated(self, call: NovaCall, document: Document, since: datetime) -> AwaitedRequest:
+        scheduler = self.scheduler
+        request = scheduler.reader.read(document, alternates=call.alternates)
+        request = scheduler.reader.checked(request)
+        uuids = request.spec.instance_uuids
+        watch = _Watch(request.settings.filter_scheduler.host_subset_size, len(uuids))
+        with scheduler.database.read() as connection:
+            before = Before.of(connection, uuids)
+        with scheduler.evaluated(request, watch) as (connection, run):
+            late = before.claimed_now(held_by(connection, uuids))
+            funnel = funnel_of(run, connection, View(max_rejected=MOST_REFUSED))
+        notes = Notes(
+            steps=tuple(watch.steps) if run.selections else (),
+            passed=_passed(run),
+            refused=refused_in(funnel),
+            late=late,
+            obstacle=None if funnel.obstacle is None else funnel.obstacle.reason,
+        )
+        decision = decided(run, funnel, SHADOW, call.ids)
+        results = _results(decision, uuids, notes, run.selections)
+        scheduler.database.write(partial(_record, decision=decision, results=results, now=since))
+        scheduler.claims.retention.made_one(self.clock())
+        return AwaitedRequest(
+            decision=decision.uuid,
+            instances=uuids,
+            request_id=call.ids.request_id,
+            since=since,
+            before=before,
+            is_rebuild=request.spec.is_rebuild,
+        )
+
+    def _refused(
+        self, call: NovaCall, document: Document, refused: Invalid, since: datetime
+    ) -> AwaitedRequest:
+        """Record a request that cannot be, as one without a host, and with what is wrong."""
+        uuids = tuple(document.get("instance_uuids") or ())
+        if not uuids:
+            raise refused
+        with self.scheduler.database.read() as connection:
+            before = Before.of(connection, uuids)
+        uuid = str(uuid4())
+        decision = Decision(
+            uuid=uuid,
+            outcome=NO_VALID_HOST,
+            project_id=document.get("project_id"),
+            digest=digest_of(document),
+            request=document,
+            answer={"decision": uuid, "policy": DEFAULT_POLICY, "selections": []},
+            places=tuple(map(PlacedInstance, uuids)),
+            policy=DEFAULT_POLICY,
+            kind=SHADOW,
+            request_ids=call.ids,
+        )
+        notes = Notes(obstacle=refused.detail[:_DETAIL])
+        results = _results(decision, uuids, notes, ())
+        work = partial(_record, decision=decision, results=results, now=since)
+        self.scheduler.database.write(work)
+        return AwaitedRequest(
+            decision=uuid,
+            instances=uuids,
+            request_id=call.ids.request_id,
+            since=since,
+            before=before,
+        )
+
+    def _record_failure(self, call: NovaCall, failure: Error, now: datetime) -> None:
+        """Record that a call could not be evaluated, with its instances; without a decision."""
+        detail = {"why": failure.detail[:_DETAIL], "request_id": call.ids.request_id}
+        uuid = str(uuid4())
+        results = [
+            ShadowResult(
+                decision=uuid,
+                position=position,
+                instance=instance,
+                verdict=shadow.FAILED,
+                detail=detail,
+            )
+            for position, instance in enumerate(call.instances or (str(uuid4()),))
+        ]
+        self.scheduler.database.write(partial(shadow_results.record, results=results, now=now))
+
+
+class _Watch:
+    """Notes how each instance of a request was placed, while it is."""
+
+    def __init__(self, subset: int, instances: int) -> None:
+        self._subset = max(subset, 1)
+        self._most = max(min(MOST_BEST, MOST_IN_ALL // max(instances, 1)), 1)
+        self.steps: list[Step] = []
+
+    def __call__(self, look: Look) -> None:
+        self.steps.append(Step.of(look.ordered, self._subset, self._most))
+
+
+def _passed(run: Run) -> dict[HostName, float]:
+    """Return the weight of each host that passed for the first instance, the heaviest first."""
+    ordered = run.choice.first.ordered if run.choice else ()
+    some = sorted(ordered, key=lambda host: -host.weight)[:MOST_PASSED]
+    return {HostName(host.obj.host, host.obj.nodename): host.weight for host in some}
+
+
+def _results(
+    decision: Decision,
+    uuids: tuple[str, ...],
+    notes: Notes,
+    selections: Sequence[Sequence[Selection]],
+) -> list[ShadowResult]:
+    """Return what is recorded of each instance: what was noted of all stands with the first."""
+    hosts = [best.service_host for best, *_ in selections]
+    results = [
+        ShadowResult(
+            decision=decision.uuid,
+            position=position,
+            instance=uuid,
+            our_host=hosts[position] if hosts else None,
+        )
+        for position, uuid in enumerate(uuids)
+    ]
+    return [replace(results[0], detail={"notes": notes.as_json()}), *results[1:]]
+
+
+def _record(
+    connection: Connection, decision: Decision, results: list[ShadowResult], now: datetime
+) -> None:
+    decisions.record(connection, decision, now)
+    shadow_results.record(connection, results, now)

@@ -1,0 +1,230 @@
+"""The process of ``placement-sched nova-shadow``.
+
+The main thread reads nova's calls and evaluates each; a second one follows nova's databases, a
+third waits for what nova does.
+"""
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from threading import Event, Thread
+from time import monotonic
+
+from oslo_log import log
+
+from placement_sched.db.engine import database_url
+from placement_sched.db.transaction import Database
+from placement_sched.errors import (
+    ConfigurationError,
+    Error,
+    Invalid,
+    Unavailable,
+    one_line,
+    sentence,
+)
+from placement_sched.model.clock import Clock, utcnow
+from placement_sched.nova.databases.placements import NovaRecords
+from placement_sched.nova.shadow.awaiting import PAUSE, Awaiting
+from placement_sched.nova.shadow.envelope import read_call
+from placement_sched.nova.shadow.evaluating import Evaluator
+from placement_sched.nova.shadow.tap import Tap
+from placement_sched.nova.shadow.transport import NovaBus, read_transport
+from placement_sched.nova.sync.follower import Follower
+from placement_sched.operations.prepare import Preparation
+from placement_sched.scheduler.extra_specs import all_validators
+from placement_sched.scheduler.hosts.caches import Memory
+from placement_sched.scheduler.live_settings import with_options_file
+from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
+from placement_sched.scheduler.requests.networks import neutron_of
+from placement_sched.settings import Settings
+from placement_sched.settings.opts import is_explicit
+
+LOG = log.getLogger(__name__)
+
+#: Seconds between two attempts at what a database prevented, and two lines of the log that say how
+#: often nova and this service agree.
+AGAIN, SUMMARY = 1.0, 300.0
+#: Seconds that the threads have to end.
+_GRACE = 10.0
+
+
+def check(settings: Settings) -> NovaBus:
+    """Return the message bus; raise :class:`ConfigurationError` for what is missing or wrong."""
+    needed = {
+        ("api_database", "connection"): "it names nova's API database, as in nova.conf",
+        ("placement_database", "connection"): "it names the database of the cloud's placement",
+    }
+    for (group, name), why in needed.items():
+        if not is_explicit(settings.conf, group, name):
+            raise ConfigurationError(f"[{group}] {name} is not set: {why}")
+    database_url(settings)
+    checked_plugins(settings, utcnow)
+    all_validators()
+    neutron_of(settings)
+    policies_for(with_options_file(settings).settings, utcnow).check()
+    return read_transport(settings.conf.config_file or ())
+
+
+@dataclass(eq=False, slots=True)
+class Shadow:
+    """The parts of the service on one set of settings; ``run`` ends once it is stopped."""
+
+    settings: Settings
+    transport: NovaBus
+    clock: Clock = utcnow
+    database: Database = field(init=False)
+    follower: Follower = field(init=False)
+    awaiting: Awaiting = field(init=False)
+    tap: Tap = field(init=False)
+    _evaluator: Evaluator = field(init=False)
+    _records: NovaRecords = field(init=False)
+    _stopped: Event = field(default_factory=Event)
+    _read_again: Event = field(default_factory=Event)
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.database = Database(settings)
+        self.follower = Follower(self.database, settings, self.clock)
+        self._records = NovaRecords(settings)
+        scheduler = Scheduler(
+            database=self.database,
+            settings=settings,
+            clock=self.clock,
+            random=Random(),  # noqa: S311 - chooses hosts, guards nothing
+            memory=Memory(),
+            neutron=neutron_of(settings),
+        )
+        self._evaluator = Evaluator(scheduler, self.follower.refresh, self.clock)
+        self.awaiting = Awaiting(
+            database=self.database,
+            records=self._records,
+            explain=scheduler.explain,
+            clock=self.clock,
+        )
+        self.tap = Tap(self.transport, settings.DEFAULT.host, self.handle)
+
+    def stop(self) -> None:
+        """Let :meth:`run` end; for any thread, and for signal handlers."""
+        self._stopped.set()
+        self.tap.stop()
+
+    def read_all_again(self) -> None:
+        """Compare everything with nova's databases soon, as nova-scheduler does at SIGHUP."""
+        self._read_again.set()
+
+    def run(self, started: Callable[[], None] = lambda: None) -> None:
+        """Read nova's databases, then its calls, until :meth:`stop`.
+
+        ``started`` is called once both can be read, from whichever thread.
+        """
+        ready = Preparation(self.database, self.settings, self.clock)
+        steps = (ready, self.follower.full, self.awaiting.resume)
+        with self._closing():
+            if not self._until_done(steps):
+                return
+            threads = [
+                Thread(target=self._follow, name="nova-follower"),
+                Thread(target=self._await, name="nova-outcomes"),
+                Thread(target=self._say_started, args=(started,), name="start", daemon=True),
+            ]
+            for thread in threads:
+                thread.start()
+            try:
+                self.tap.run()
+            finally:
+                self.stop()
+                for thread in threads[:2]:
+                    thread.join(_GRACE)
+                LOG.info("%s", self.awaiting.tally)
+
+    def handle(self, body: object) -> None:
+        """Evaluate a message that is a call of ``select_destinations``; others are ignored.
+
+        Raises :class:`Unavailable` where this service's own database does not answer.
+        """
+        try:
+            call = read_call(body)
+        except Invalid as unreadable:
+            LOG.warning("a message to nova's schedulers cannot be read: %s", unreadable.detail)
+            return
+        if call is None:
+            return
+        problem = ""
+        try:
+            if asked := self._evaluator.evaluate(call):
+                self.awaiting.add(asked)
+        except Unavailable:
+            raise
+        except Exception as failure:
+            # Of whatever plugin: the next call counts as well. Its text may have passwords.
+            problem = type(failure).__name__
+            LOG.debug("the call failed", exc_info=failure)
+        if problem:
+            LOG.error("%s could not be evaluated: unexpected %s", call.ids.request_id, problem)
+
+    def _follow(self) -> None:
+        while not self._stopped.is_set():
+            if self._read_again.is_set():
+                self._read_again.clear()
+                self._until_done([self.follower.full])
+            self._stopped.wait(min(self.follower.keep_up(), AGAIN))
+
+    def _await(self) -> None:
+        said = monotonic()
+        while not self._stopped.wait(PAUSE):
+            try:
+                self.awaiting.step()
+            except Exception:
+                LOG.exception("what nova did could not be compared")
+            if monotonic() - said >= SUMMARY:
+                said = monotonic()
+                LOG.info("%s", self.awaiting.tally)
+
+    def _say_started(self, started: Callable[[], None]) -> None:
+        self.tap.is_open.wait()
+        started()
+
+    def _until_done(self, steps: Sequence[Callable[[], object]]) -> bool:
+        """Do each step, again until a database answers; return False where it is time to stop."""
+        said = ""
+        for step in steps:
+            while not self._stopped.is_set():
+                try:
+                    step()
+                    break
+                except Error as failure:
+                    text = (
+                        sentence(failure) if isinstance(failure, Unavailable) else one_line(failure)
+                    )
+                if text != said:
+                    LOG.warning("requests are not evaluated yet: %s", text)
+                said = text
+                self._stopped.wait(AGAIN)
+        return not self._stopped.is_set()
+
+    @contextmanager
+    def _closing(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.follower.close()
+            self._records.close()
+            self.database.dispose()
+
+
+def serve(settings: Settings, transport: NovaBus, started: Callable[[str], None]) -> None:
+    """Run until SIGTERM or SIGINT; ``started`` is called with the queue once it is read from."""
+    shadow = Shadow(settings, transport)
+
+    def stop(number: int, _frame: object) -> None:
+        LOG.info("stopping: %s", signal.Signals(number).name)
+        shadow.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGHUP, lambda _number, _frame: shadow.read_all_again())
+    shadow.run(lambda: started(shadow.tap.name))
+    LOG.info("stopped")

@@ -1,0 +1,382 @@
+"""``python -m tests.nova.shadow.agreement --requests 500``: a nova-scheduler and its shadow.
+
+A real nova-scheduler (of the peer environment) places requests drawn at random on a cloud whose
+records are nova's own tables; placement is ``placement-sched serve``; ``placement-sched
+nova-shadow`` runs beside it. What conductor and the computes would do is done here: the calls, the
+burial of what found no host, the records of instances, and the figures of their hosts. It prints
+the shadow's report.
+"""
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from oslo_config import cfg
+from sqlalchemy import make_url, select
+
+from placement_sched.db.transaction import Connection, Database
+from placement_sched.model.clock import utcnow
+from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.results import shadow
+from placement_sched.nova.shadow.report import lines_of, report_of
+from placement_sched.settings.options.notifications import oslo_messaging
+from placement_sched.store import shadow_results
+from placement_sched.store.placement import (
+    aggregates,
+    allocations,
+    inventories,
+    resource_providers,
+    traits,
+)
+from placement_sched.store.placement.resource_providers import NewProvider
+from tests.conftest import make_settings
+from tests.differential.duel import PEER_PYTHON, needs_peer
+from tests.empty_databases import empty_database
+from tests.nova.cloud.processes import Program
+from tests.nova.cloud.rabbitmq import private_broker
+from tests.nova.shadow.drawing import GPU, SSD, Drawing
+from tests.nova_clouds import NovaCloud
+from tests.servers import BIN, serving_on, wait_until
+
+JOBS = Path(__file__).parent / "peer" / "jobs.py"
+FILTERS = (
+    *("ComputeFilter", "ComputeCapabilitiesFilter", "ImagePropertiesFilter"),
+    *("ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter"),
+    *("SameHostFilter", "DifferentHostFilter", "AggregateInstanceExtraSpecsFilter"),
+)
+#: The version of a nova-compute of nova 34, or later.
+_NEW_COMPUTE = 100
+#: So many descriptions are made RequestSpecs at once: later ones name what was placed before.
+BATCH = 25
+
+
+@dataclass(eq=False)
+class Stage:
+    """The running cloud, and what sends to it."""
+
+    nova: NovaCloud
+    database: Database
+    drawing: Drawing
+    caller: Any
+    nodes: dict[str, str] = field(default_factory=dict)
+    free: dict[str, dict[str, int]] = field(default_factory=dict)
+    flavors: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+
+    def add_hosts(self) -> None:
+        """Make the hosts known to nova, and to placement as nova-compute and nova-api do."""
+        zones: dict[str, list[str]] = {}
+        fast = []
+        stock: dict[str, dict[str, Any]] = {}
+        for name in self.drawing.hosts:
+            one = self.drawing.host(name)
+            vcpus, memory, disk = one["size"]
+            self.free[name] = {"vcpus": vcpus, "memory_mb": memory, "local_gb": disk}
+            self.nodes[name] = self.nova.add_host(
+                name,
+                **{**self.free[name], **self._figures(name, 0, 0, 0)},
+                pci_stats=None,
+                numa_topology=None,
+                cpu_allocation_ratio=4.0,
+                ram_allocation_ratio=1.0,
+                disk_allocation_ratio=1.0,
+            )
+            stock[name] = one
+            if one["zone"]:
+                zones.setdefault(one["zone"], []).append(name)
+            if one["fast"]:
+                fast.append(name)
+        # nova-scheduler refuses to start beside computes that are too old.
+        cell = self.nova.cells["one"]
+        cell.change("services", {"binary": "nova-compute"}, version=_NEW_COMPUTE)
+        members = {
+            self.nova.add_aggregate(zone, tuple(hosts), availability_zone=zone): hosts
+            for zone, hosts in zones.items()
+        }
+        members[self.nova.add_aggregate("fast", tuple(fast), fast="true")] = fast
+        known = self.nova.api.tables["aggregates"]
+        with self.nova.api.engine.connect() as connection:
+            uuids = dict(map(tuple, connection.execute(select(known.c.id, known.c.uuid))))
+        of_host = {
+            name: [uuids[number] for number, hosts in members.items() if name in hosts]
+            for name in stock
+        }
+        self.database.write(lambda connection: self._stock(connection, stock, of_host))
+
+    def _stock(
+        self, connection: Connection, hosts: Mapping[str, Any], of_host: Mapping[str, list[str]]
+    ) -> None:
+        """Make a provider of each host with inventories, traits and aggregates."""
+        rows = [NewProvider(self.nodes[name], name) for name in hosts]
+        ids = resource_providers.create_many(connection, rows, utcnow())
+        for name in (SSD, GPU):
+            traits.ensure(connection, name, utcnow())
+        by_id = {}
+        for name, one in hosts.items():
+            vcpus, memory, disk = one["size"]
+            by_id[ids[self.nodes[name]]] = [
+                Inventory(resource_class="VCPU", total=vcpus, allocation_ratio=4.0, max_unit=vcpus),
+                Inventory(resource_class="MEMORY_MB", total=memory, max_unit=memory),
+                Inventory(resource_class="DISK_GB", total=disk, max_unit=disk),
+            ]
+        inventories.replace_many(connection, by_id, utcnow())
+        for name, one in hosts.items():
+            key = ids[self.nodes[name]]
+            # nova-compute says of each of its hosts that it is nova's.
+            named = [*one["traits"], "OWNER_NOVA"]
+            wanted = [trait.id for trait in traits.by_names(connection, named)]
+            traits.replace(connection, key, (), wanted, utcnow())
+            aggregates.replace(connection, key, of_host[name], utcnow())
+
+    def _figures(self, host: str, vcpus: int, memory: int, disk: int) -> dict[str, Any]:
+        total = self.free[host]
+        return {
+            "vcpus_used": vcpus,
+            "memory_mb_used": memory,
+            "local_gb_used": disk,
+            "free_ram_mb": total["memory_mb"] - memory,
+            "free_disk_gb": total["local_gb"] - disk,
+            "disk_available_least": total["local_gb"] - disk,
+            "running_vms": 0,
+            "stats": "{}",
+        }
+
+    def place(self, described: dict[str, Any], primitive: dict[str, Any]) -> None:
+        """Ask nova-scheduler for hosts, and do what conductor and the computes do then."""
+        uuids, request = described["uuids"], f"req-{uuid4()}"
+        hosts = self.caller.select(primitive, uuids, request)
+        # Its computes take longer to record an instance than a shadow to evaluate the request.
+        assert wait_until(lambda: self._evaluated(uuids)), f"{request} was not evaluated"
+        if hosts is None:
+            for uuid in uuids:
+                self._bury(uuid)
+            return
+        for uuid, host in zip(uuids, hosts, strict=True):
+            self.nova.add_instance(host, uuid=uuid)
+            self.flavors[uuid] = host, described["flavor"]
+            self.drawing.note(uuid, host)
+        for host in set(hosts):
+            self._report(host)
+
+    def remove_one(self) -> None:
+        """Delete an instance, as a compute does."""
+        uuid = self.drawing.forget()
+        if uuid is None:
+            return
+        host, _ = self.flavors.pop(uuid)
+        self.nova.cells["one"].delete_softly("instances", uuid=uuid)
+        self.database.write(lambda connection: allocations.remove(connection, [uuid]))
+        self._report(host)
+
+    def settled(self) -> bool:
+        """Whether the shadow knows what nova did with every request."""
+        with self.database.read() as connection:
+            return not shadow_results.pending(connection)
+
+    def waiting(self) -> list[Any]:
+        """Return what the shadow waits for."""
+        with self.database.read() as connection:
+            return list(shadow_results.pending(connection))
+
+    def report(self) -> dict[str, Any]:
+        """Return the shadow's report."""
+        with self.database.read() as connection:
+            return report_of(shadow_results.since(connection, None))
+
+    def _evaluated(self, uuids: list[str]) -> bool:
+        with self.database.read() as connection:
+            found = {one.instance for one in shadow_results.since(connection, None)}
+        return found.issuperset(uuids)
+
+    def _bury(self, uuid: str) -> None:
+        self.nova.cell0.add(
+            "instances", uuid=uuid, vm_state="error", project_id="demo", user_id="ann"
+        )
+        first = {"instance_uuid": uuid, "cell_id": 1, "project_id": "demo"}
+        self.nova.api.add("instance_mappings", **first, queued_for_delete=False)
+
+    def _report(self, host: str) -> None:
+        """Record the figures of a host with the instances that it has now."""
+        here = [flavor for place, flavor in self.flavors.values() if place == host]
+        used = [sum(one[name] for one in here) for name in ("vcpus", "memory_mb", "root_gb")]
+        figures = {**self._figures(host, *used), "running_vms": len(here)}
+        stats = json.dumps({"num_instances": str(len(here)), "io_workload": "0"})
+        self.nova.cells["one"].change(
+            "compute_nodes", {"host": host}, **{**figures, "stats": stats}
+        )
+
+
+class Conductor:
+    """Calls nova's schedulers as conductor does."""
+
+    def __init__(self, url: str) -> None:
+        self._library = oslo_messaging()
+        conf = self._library.LoggingNotificationHandler.CONF
+        conf(args=[], default_config_files=[], default_config_dirs=[])
+        assert isinstance(conf, cfg.ConfigOpts)
+        self._transport = self._library.get_rpc_transport(conf, url)
+        target = self._library.Target(topic="scheduler", exchange="nova", version="4.0")
+        self._client = self._library.get_rpc_client(self._transport, target)
+
+    def select(self, primitive: dict[str, Any], uuids: list[str], request: str) -> list[str] | None:
+        """Return the host of each instance, None where there is no valid host."""
+        context = {"request_id": request, "user_id": "ann", "project_id": "demo", "is_admin": True}
+        try:
+            answer = self._client.prepare(version="4.5", timeout=60).call(
+                context,
+                "select_destinations",
+                spec_obj=primitive,
+                instance_uuids=uuids,
+                return_objects=True,
+                return_alternates=True,
+            )
+        except self._library.RemoteError as failure:
+            if failure.exc_type != "NoValidHost":
+                raise
+            return None
+        return [best["nova_object.data"]["service_host"] for best, *_ in answer]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.cleanup()
+
+
+@contextmanager
+def staged(folder: Path, *, hosts: int, seed: int) -> Iterator[Stage]:
+    """Give the cloud with nova-scheduler and its shadow; all is ended and removed at the end."""
+    needs_peer()
+    with ExitStack() as stack:
+        broker = stack.enter_context(private_broker(folder / "rabbitmq"))
+        urls = [stack.enter_context(empty_database("mysql", folder)) for _ in range(4)]
+        written = [make_url(url).render_as_string(hide_password=False) for url in urls]
+        peer_job("tables", *written[:3])
+        nova = NovaCloud(written[0], written[1])
+        stack.callback(nova.close)
+        nova.add_cell("one", written[2])
+        own = {"connection": written[3], "sync_on_startup": "true"}
+        server = stack.enter_context(serving_on(folder, written[3]))
+        database = Database(make_settings(written[3]))
+        stack.callback(database.dispose)
+        broker.until_ready()
+        caller = Conductor(broker.url)
+        stack.callback(caller.close)
+        stage = Stage(nova, database, Drawing(seed, hosts), caller)
+        stage.add_hosts()
+        nova_conf = folder / "nova.conf"
+        nova_conf.write_text(_nova_conf(folder, broker.url, written, server.url))
+        own_conf = folder / "own.conf"
+        own_conf.write_text("[placement_database]\n" + _lines(own))
+        theirs = Program(
+            "nova-scheduler",
+            [PEER_PYTHON.parent / "nova-scheduler", "--config-file", nova_conf],
+            folder,
+            {"HOME": str(folder)},
+        )
+        files = ("--config-file", nova_conf, "--config-file", own_conf)
+        ours = Program("nova-shadow", [BIN / "placement-sched", "nova-shadow", *files], folder)
+        for program in (theirs, ours):
+            stack.callback(program.kill)
+            program.start()
+        said = "placement-sched nova-shadow reads queue"
+        assert wait_until(lambda: said in ours.log.read_text(), 120), ours.last_lines(30)
+        try:
+            yield stage
+        except Exception:
+            sys.stderr.write(f"{theirs.last_lines(30)}\n{ours.last_lines(30)}\n")
+            raise
+        assert ours.stop() == 0, ours.last_lines(30)
+
+
+def peer_job(*arguments: str, given: Any = None) -> Any:
+    """Run a job in nova's environment; return what it prints."""
+    text = None if given is None else json.dumps(given)
+    done = subprocess.run(
+        [PEER_PYTHON, JOBS, *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout) if done.stdout else None
+
+
+def compared(stage: Stage, requests: int) -> dict[str, Any]:
+    """Place so many requests one after the other, and return the report."""
+    left = requests
+    while left:
+        described = [stage.drawing.request() for _ in range(min(BATCH, left))]
+        for one, primitive in zip(described, peer_job("specs", given=described), strict=True):
+            stage.place(one, primitive)
+        # What is removed before the shadow has seen where nova put it cannot be compared.
+        assert wait_until(stage.settled, 120), f"the shadow still waits: {stage.waiting()}"
+        # Between requests that are drawn: conductor names no instance that is deleted.
+        for _ in range(len(stage.flavors) - 2 * len(stage.drawing.hosts)):
+            stage.remove_one()
+        left -= len(described)
+    assert wait_until(stage.settled, 60), "the shadow still waits for some requests"
+    return stage.report()
+
+
+def _nova_conf(folder: Path, broker: str, urls: list[str], server: str) -> str:
+    groups = {
+        "DEFAULT": {
+            "host": "control",
+            "transport_url": broker,
+            "state_path": str(folder),
+            "service_down_time": "86400",
+            "use_stderr": "true",
+        },
+        "api_database": {"connection": urls[0]},
+        "database": {"connection": urls[2]},
+        "placement": {
+            "auth_type": "admin_token",
+            "token": "admin",
+            "endpoint": f"{server}/placement",
+            "endpoint_override": f"{server}/placement",
+        },
+        "scheduler": {"workers": "1", "nova_sync_interval": "1"},
+        "filter_scheduler": {"enabled_filters": ",".join(FILTERS)},
+        "oslo_concurrency": {"lock_path": str(folder / "locks")},
+    }
+    return "".join(f"[{group}]\n{_lines(options)}" for group, options in groups.items())
+
+
+def _lines(options: Mapping[str, str]) -> str:
+    return "".join(f"{name} = {value}\n" for name, value in options.items())
+
+
+def main() -> int:
+    """Run, and print the report; 1 where they disagree."""
+    parser = argparse.ArgumentParser(prog="python -m tests.nova.shadow.agreement")
+    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--hosts", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=20261122)
+    chosen = parser.parse_args()
+    # What is running is ended by leaving the blocks below, whichever signal comes.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with (
+        tempfile.TemporaryDirectory(prefix="shadow-") as folder,
+        staged(Path(folder), hosts=chosen.hosts, seed=chosen.seed) as stage,
+    ):
+        began = monotonic()
+        report = compared(stage, chosen.requests)
+        seconds = monotonic() - began
+    sys.stdout.writelines(f"{line}\n" for line in lines_of(report))
+    sys.stdout.write(f"\n{seconds:.0f} s, seed {chosen.seed}\n")
+    disagreeing = sum(report["verdicts"].get(one, 0) for one in shadow.DISAGREEING)
+    return 1 if disagreeing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""A nova in SQLite files with hosts that have resource providers, and a shadow beside it."""
+
+import json
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.model.placement.allocation import INSTANCE_TYPE, ConsumerClaim
+from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.results.shadow import ShadowResult
+from placement_sched.nova.databases.placements import NovaRecords
+from placement_sched.nova.shadow import awaiting
+from placement_sched.nova.shadow.awaiting import Awaiting
+from placement_sched.nova.shadow.envelope import read_call
+from placement_sched.nova.shadow.evaluating import AwaitedRequest, Evaluator
+from placement_sched.nova.sync.follower import Follower
+from placement_sched.scheduler.hosts.caches import Memory
+from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.settings import Settings
+from placement_sched.store import shadow_results
+from placement_sched.store.placement import allocations, inventories, resource_providers
+from placement_sched.store.placement.resource_providers import NewProvider
+from tests.nova_clouds import NovaCloud, flavor_text, wrapped
+
+ROOM = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 1000}
+REQUEST_ID = "req-00000000-0000-4000-8000-000000000001"
+
+
+def primitive(**changes: Any) -> dict[str, Any]:
+    """Return a RequestSpec as conductor sends it, for the flavor m1.small (2048 MB)."""
+    flavor = json.loads(flavor_text(extra_specs={}))["cur"]
+    return wrapped(
+        "RequestSpec",
+        "1.15",
+        {"project_id": "demo", "user_id": "ann", "num_instances": 1, "flavor": flavor, **changes},
+    )
+
+
+def message(*uuids: str, **changes: Any) -> dict[str, Any]:
+    """Return the message of a call for these instances."""
+    inside = {
+        "method": "select_destinations",
+        "version": "4.5",
+        "args": {"spec_obj": primitive(**changes), "instance_uuids": list(uuids)},
+        "_context_request_id": REQUEST_ID,
+        "_context_global_request_id": None,
+    }
+    return {"oslo.version": "2.0", "oslo.message": json.dumps(inside)}
+
+
+class Shadowed:
+    """A cloud with a shadow, whose parts a test calls one after the other."""
+
+    def __init__(
+        self, nova: NovaCloud, database: Database, settings: Settings, follower: Follower
+    ) -> None:
+        self.nova, self.database, self.settings, self.follower = nova, database, settings, follower
+        self.scheduler = Scheduler(
+            database=database, settings=settings, clock=utcnow, random=Random(1), memory=Memory()
+        )
+        self.records = NovaRecords(follower.settings)
+        self.evaluator = Evaluator(self.scheduler, follower.refresh, utcnow)
+        self.awaiting = Awaiting(
+            database=database, records=self.records, explain=self.scheduler.explain, clock=utcnow
+        )
+        self.nodes: dict[str, str] = {}
+
+    def add_host(self, name: str, *, free: int = 8192) -> None:
+        """Add a host to nova and to placement; ``free`` is what it weighs by."""
+        self.nodes[name] = uuid = self.nova.add_host(name, free_ram_mb=free)
+
+        def work(connection: Any) -> None:
+            ids = resource_providers.create_many(connection, [NewProvider(uuid, name)], utcnow())
+            stock = [Inventory(resource_class=key, total=total) for key, total in ROOM.items()]
+            inventories.replace_many(connection, {ids[uuid]: stock}, utcnow())
+
+        self.database.write(work)
+
+    def claim(self, uuid: str, *hosts: str, memory: int = 2048) -> None:
+        """Let an instance hold allocations on these hosts and nowhere else, as nova claims."""
+        amounts = {"VCPU": 1, "MEMORY_MB": memory, "DISK_GB": 20}
+        claim = ConsumerClaim(
+            consumer=uuid,
+            allocations={self.nodes[host]: amounts for host in hosts},
+            project_id="demo",
+            user_id="ann",
+            consumer_type=INSTANCE_TYPE,
+            generation=None,
+        )
+
+        def work(connection: Any) -> None:
+            allocations.remove(connection, [uuid])
+            allocations.replace(connection, [claim], utcnow())
+
+        self.database.write(work)
+
+    def hear(self, *uuids: str, **changes: Any) -> AwaitedRequest | None:
+        """Evaluate a call for these instances, and wait for what nova does."""
+        call = read_call(message(*uuids, **changes))
+        assert call is not None
+        asked = self.evaluator.evaluate(call)
+        if asked is not None:
+            self.awaiting.add(asked)
+        return asked
+
+    def look(self) -> list[ShadowResult]:
+        """Look once at what nova did, and return all results."""
+        self.awaiting.step()
+        return self.results()
+
+    def results(self) -> list[ShadowResult]:
+        """Return all results."""
+        with self.database.read() as connection:
+            return list(shadow_results.since(connection, None))
+
+    def act(self, cell: Any, uuid: str, *events: tuple[str, str | None, str | None, str]) -> None:
+        """Record the action of the request on an instance, with (event, host, result, trace)."""
+        action = cell.add(
+            "instance_actions", instance_uuid=uuid, request_id=REQUEST_ID, action="create"
+        )
+        for event, host, result, trace in events:
+            cell.add(
+                "instance_actions_events",
+                action_id=action,
+                event=event,
+                host=host,
+                result=result,
+                traceback=trace,
+            )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.records.close()
+
+
+@pytest.fixture
+def shadowed(
+    nova: NovaCloud,
+    database: Database,
+    settings: Settings,
+    make_follower: Callable[..., Follower],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Shadowed]:
+    """A cloud of the hosts cn1, which weighs the most, and cn2, with a shadow."""
+    # nova's databases are asked at each look, and at once.
+    monkeypatch.setattr(awaiting, "RECORDS_PAUSE", 0.0)
+    monkeypatch.setattr(awaiting, "_FIRST", 0.0)
+    one = Shadowed(nova, database, settings, make_follower(nova))
+    one.add_host("cn1", free=8192)
+    one.add_host("cn2", free=4096)
+    one.follower.full()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def uuid() -> str:
+    """The uuid of an instance."""
+    return str(uuid4())

@@ -1,0 +1,159 @@
+"""A cloud of unlike hosts, and requests of every common kind, drawn at random from one seed."""
+
+from random import Random
+from typing import Any
+from uuid import UUID
+
+#: Hosts by number of vCPUs, MB and GB: small, usual, large.
+SIZES = ((8, 16_384, 200), (16, 65_536, 1000), (32, 131_072, 2000))
+ZONES = ("north", "south")
+SSD, GPU = "CUSTOM_SSD", "CUSTOM_GPU"
+_FLAVORS = ((1, 512, 1), (1, 2048, 20), (2, 4096, 40), (4, 8192, 80), (8, 16_384, 160))
+#: No host has room for it.
+_TOO_LARGE = (64, 500_000, 10)
+
+
+class Drawing:
+    """Draws hosts and requests; ``hosts`` are the names of all hosts."""
+
+    def __init__(self, seed: int, hosts: int) -> None:
+        self._random = Random(seed)
+        self.hosts = [f"cn{number:02}" for number in range(1, hosts + 1)]
+        self._groups: list[dict[str, Any]] = []
+        self._placed: dict[str, str] = {}
+
+    def host(self, name: str) -> dict[str, Any]:
+        """Return what a host has: its size, traits, zone, and whether it is fast."""
+        number, draw = self.hosts.index(name), self._random
+        traits = [trait for trait in (SSD, GPU) if draw.random() < 0.3]
+        return {
+            "size": draw.choice(SIZES),
+            "traits": traits,
+            "zone": ZONES[number % 3] if number % 3 < 2 else None,
+            "fast": draw.random() < 0.4,
+        }
+
+    def uuid(self) -> str:
+        """Return a new uuid."""
+        return str(UUID(int=self._random.getrandbits(128), version=4))
+
+    def note(self, uuid: str, host: str) -> None:
+        """Let later requests name an instance that is on a host."""
+        self._placed[uuid] = host
+
+    def forget(self) -> str | None:
+        """Choose an instance that is deleted; None where there are few."""
+        if len(self._placed) < 10:
+            return None
+        uuid = self._random.choice(sorted(self._placed))
+        del self._placed[uuid]
+        return uuid
+
+    def request(self) -> dict[str, Any]:
+        """Return the description of a request."""
+        draw = self._random
+        number = draw.choice((1, 1, 1, 1, 2, 3))
+        described: dict[str, Any] = {
+            "uuids": [self.uuid() for _ in range(number)],
+            "flavor": self._flavor(),
+            "image": self._image(),
+        }
+        for part in draw.sample(_PARTS, draw.choice((0, 0, 1, 1, 2))):
+            described |= part(self)
+        if "group" in described:
+            # As nova-api, which makes instances members before they are scheduled.
+            described["group"]["members"] += described["uuids"]
+        return described
+
+    def _flavor(self) -> dict[str, Any]:
+        draw = self._random
+        size = _TOO_LARGE if draw.random() < 0.03 else draw.choice(_FLAVORS)
+        specs = {}
+        if draw.random() < 0.2:
+            specs[f"trait:{draw.choice((SSD, GPU))}"] = draw.choice(("required", "forbidden"))
+        if draw.random() < 0.15:
+            specs["aggregate_instance_extra_specs:fast"] = draw.choice(("true", "false"))
+        vcpus, memory, disk = size
+        return {
+            "id": 1,
+            "name": f"m{vcpus}.{memory}",
+            "flavorid": f"{vcpus}-{memory}",
+            "vcpus": vcpus,
+            "memory_mb": memory,
+            "root_gb": disk,
+            "ephemeral_gb": 0,
+            "swap": draw.choice((0, 0, 0, 1024)),
+            "rxtx_factor": 1.0,
+            "vcpu_weight": 0,
+            "disabled": False,
+            "is_public": True,
+            "extra_specs": specs,
+        }
+
+    def _image(self) -> dict[str, Any]:
+        draw = self._random
+        properties: dict[str, Any] = {}
+        if draw.random() < 0.2:
+            properties["hw_architecture"] = draw.choice(("x86_64", "aarch64"))
+        if draw.random() < 0.1:
+            properties["trait:CUSTOM_SSD"] = "required"
+        return {
+            "id": str(UUID(int=7)),
+            "name": "cirros",
+            "status": "active",
+            "disk_format": "raw",
+            "container_format": "bare",
+            "min_ram": 0,
+            "min_disk": 0,
+            "size": 1,
+            "owner": "demo",
+            "properties": properties,
+        }
+
+    def zone(self) -> dict[str, Any]:
+        """Name a zone. nova-api lets no zone through that has no hosts."""
+        return {"availability_zone": self._random.choice(ZONES)}
+
+    def ignored(self) -> dict[str, Any]:
+        """Name hosts that are not wanted."""
+        return {"ignore_hosts": self._random.sample(self.hosts, 3)}
+
+    def forced(self) -> dict[str, Any]:
+        """Name the host."""
+        return {"force_hosts": [self._random.choice(self.hosts)]}
+
+    def destination(self) -> dict[str, Any]:
+        """Name the host as a destination, where filters still have their say."""
+        return {"destination": self._random.choice(self.hosts)}
+
+    def hints(self) -> dict[str, Any]:
+        """Name an instance to be with, or not to be with."""
+        if not self._placed:
+            return {}
+        other = self._random.choice(sorted(self._placed))
+        name = self._random.choice(("same_host", "different_host"))
+        return {"scheduler_hints": {name: [other]}}
+
+    def group(self) -> dict[str, Any]:
+        """Name a server group with members that are placed."""
+        draw = self._random
+        policy = draw.choice(("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"))
+        members = draw.sample(sorted(self._placed), min(len(self._placed), draw.choice((0, 1, 3))))
+        if policy == "affinity":
+            members = members[:1]
+        group = {
+            "uuid": self.uuid(),
+            "name": "g",
+            "policy": policy,
+            "members": members,
+            "hosts": sorted({self._placed[one] for one in members}),
+            "user_id": "ann",
+            "project_id": "demo",
+        }
+        return {"group": group}
+
+
+_PARTS = (
+    *(Drawing.zone, Drawing.ignored, Drawing.forced, Drawing.destination),
+    *(Drawing.hints, Drawing.group),
+)

@@ -1,0 +1,116 @@
+"""nova's exchange on a real RabbitMQ, under a name of the test's own, and what sends to it."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from kombu import Connection
+
+from placement_sched.settings.options.notifications import oslo_messaging
+
+
+def amqp(url: str) -> str:
+    """Return a transport URL of oslo.messaging as kombu reads it."""
+    return url.replace("rabbit://", "amqp://")
+
+
+class Caller:
+    """Sends to nova's schedulers as conductor does, with oslo.messaging's own client."""
+
+    def __init__(self, url: str, exchange: str) -> None:
+        self._library = oslo_messaging()
+        # The object that the library finds when it is imported: it registers some options with
+        # no other.
+        conf = self._library.LoggingNotificationHandler.CONF
+        conf(args=[], default_config_files=[], default_config_dirs=[])
+        self._transport = self._library.get_rpc_transport(conf, url)
+        target = self._library.Target(topic="scheduler", exchange=exchange, version="4.0")
+        self._client = self._library.get_rpc_client(self._transport, target)
+
+    def send(self, method: str, context: dict[str, Any] | None = None, **arguments: Any) -> None:
+        """Send a message; nothing waits for its answer."""
+        self._client.prepare(version="4.5").cast(context or {}, method, **arguments)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.cleanup()
+
+
+@contextmanager
+def calling(url: str, exchange: str) -> Iterator[Caller]:
+    """Give a caller on this exchange, which is deleted at the end."""
+    caller = Caller(url, exchange)
+    try:
+        yield caller
+    finally:
+        caller.close()
+        with Connection(amqp(url)) as connection:
+            connection.default_channel.exchange_delete(exchange)
+
+
+def waiting_in(url: str, queue: str) -> int | None:
+    """Return how many messages wait in a queue; None where there is no such queue."""
+    with Connection(amqp(url)) as connection:
+        try:
+            return connection.default_channel.queue_declare(queue, passive=True).message_count
+        except connection.channel_errors:
+            return None
+
+
+class Line:
+    """A line to the broker that can be cut: a port of the test's own that leads there."""
+
+    def __init__(self, url: str) -> None:
+        address = urlsplit(amqp(url))
+        self._broker = (address.hostname or "127.0.0.1", address.port or 5672)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self._refusing = threading.Event()
+        port = self._listener.getsockname()[1]
+        self.url = f"rabbit://{address.username}:{address.password}@127.0.0.1:{port}/"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        """Close all connections, and close each new one at once until :meth:`mend`."""
+        self._refusing.set()
+        for one in self._open:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
+
+    def mend(self) -> None:
+        """Let new connections through again."""
+        self._refusing.clear()
+
+    def close(self) -> None:
+        """Close everything."""
+        self.cut()
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._refusing.is_set():
+                client.close()
+                continue
+            broker = socket.create_connection(self._broker)
+            self._open += [client, broker]
+            for ends in ((client, broker), (broker, client)):
+                threading.Thread(target=_forward, args=ends, daemon=True).start()
+
+
+def _forward(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_RDWR)
+    source.close()

@@ -1,0 +1,28 @@
+"""Notes and outcomes for tests of the comparison, by names of hosts."""
+
+from placement_sched.nova.shadow.comparing import NovaOutcome
+from placement_sched.nova.shadow.notes import HostName, Notes, Step
+
+
+def host(name: str) -> HostName:
+    """Return the host of this name, with one node of the same name."""
+    return HostName(name, name)
+
+
+def step(*best: str, weight: float = 1.0, more: int = 0) -> Step:
+    """Return a step that chose the first of the best hosts; none where there are none."""
+    if not best:
+        return Step(None)
+    return Step(host(best[0]), weight, frozenset(map(host, best)), more)
+
+
+def notes(*steps: Step, **facts: object) -> Notes:
+    """Return notes of these steps; hosts in ``passed`` and ``refused`` are given by name."""
+    for name in ("passed", "refused"):
+        facts[name] = {host(key): value for key, value in dict(facts.get(name, {})).items()}
+    return Notes(steps=steps, **facts)
+
+
+def on(name: str | None, **facts: object) -> NovaOutcome:
+    """Return that nova chose this host, or none."""
+    return NovaOutcome(None if name is None else host(name), **facts)

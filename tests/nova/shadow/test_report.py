@@ -1,0 +1,90 @@
+"""The report: counts of requests by verdict, and every disagreement."""
+
+from datetime import datetime
+
+import pytest
+
+from placement_sched.model.request_ids import RequestIds
+from placement_sched.model.results import shadow
+from placement_sched.model.results.shadow import ShadowResult
+from placement_sched.nova.shadow.report import WORDS, lines_of, report_of
+from tests.placing import instance
+
+AT = datetime(2026, 11, 22, 12, 0, 0)
+
+
+def result(number, verdict, position=0, **facts):
+    return ShadowResult(
+        decision=f"d{number}",
+        position=position,
+        instance=instance(number * 10 + position),
+        verdict=verdict,
+        request_ids=RequestIds(f"req-{number}"),
+        flavor="m1.tiny",
+        created_at=AT,
+        **facts,
+    )
+
+
+def test_every_verdict_has_words():
+    assert set(WORDS) == set(shadow.VERDICTS)
+
+
+def test_every_verdict_agrees_or_not_or_is_open():
+    three = (shadow.AGREEING, shadow.DISAGREEING, shadow.OPEN)
+    assert sorted(one for some in three for one in some) == sorted(shadow.VERDICTS)
+
+
+def test_agreement_is_of_the_requests_that_could_be_compared():
+    verdicts = [shadow.SAME_HOST, shadow.EQUAL_WEIGHT, shadow.BOTH_NO_HOST, shadow.OTHER_HOST]
+    verdicts += [shadow.PENDING, shadow.UNKNOWN]
+    report = report_of(result(number, one) for number, one in enumerate(verdicts))
+    assert (report["requests"], report["compared"], report["agreement"]) == (6, 4, 75.0)
+    assert report["verdicts"] == dict.fromkeys(verdicts, 1)
+
+
+def test_request_of_several_instances_counts_once():
+    report = report_of(
+        [result(1, shadow.SAME_HOST), result(1, shadow.ONLY_OURS, 1), result(2, shadow.SAME_HOST)]
+    )
+    assert (report["requests"], report["instances"]) == (2, 3)
+    assert report["verdicts"] == {shadow.SAME_HOST: 1, shadow.ONLY_OURS: 1}
+    assert [one["instance"] for one in report["disagreements"]] == [instance(11)]
+
+
+def test_disagreement_names_both_hosts_and_why():
+    facts = {"our_host": "cn1", "nova_host": "cn2"}
+    detail = {"our_weight": 2.0, "nova_weight": 1.25, "why": "cn2 weighs 1.25 here"}
+    report = report_of([result(1, shadow.OTHER_HOST, detail=detail, **facts)])
+    assert list(lines_of(report)) == [
+        "1 request for 1 instance",
+        "0 % of 1 compared request agree with nova's choice",
+        "",
+        "       1  100.0 %  another host",
+        "",
+        "req-1 at 2026-11-22T12:00:00: another host",
+        f"  instance {instance(10)}, flavor m1.tiny",
+        "  here: cn1 (weight 2); nova: cn2 (weight 1.25)",
+        "  cn2 weighs 1.25 here",
+        "  decision d1",
+    ]
+
+
+def test_request_that_could_not_be_evaluated_has_no_decision():
+    failed = ShadowResult(
+        decision="d",
+        position=0,
+        instance=instance(1),
+        verdict=shadow.FAILED,
+        detail={"why": "no such policy", "request_id": "req-9"},
+        created_at=AT,
+    )
+    (one,) = report_of([failed])["disagreements"]
+    assert (one["request_id"], one["decision"], one["why"]) == ("req-9", None, "no such policy")
+
+
+@pytest.mark.parametrize("since", [None, AT])
+def test_no_request_is_said_so(since):
+    (line,) = lines_of(report_of([], since))
+    assert line.startswith("no request was evaluated beside nova-scheduler")
+    assert report_of([], since)["agreement"] is None

@@ -1,0 +1,19 @@
+"""A real nova-scheduler and its shadow agree, and both stay as they are."""
+
+import pytest
+
+from placement_sched.model.results import shadow
+from tests.nova.shadow.agreement import compared, staged
+
+pytestmark = pytest.mark.system
+
+#: ``python -m tests.nova.shadow.agreement`` takes more: 500.
+REQUESTS = 50
+
+
+def test_requests_drawn_at_random_are_placed_alike(tmp_path):
+    with staged(tmp_path, hosts=20, seed=18) as stage:
+        report = compared(stage, REQUESTS)
+    assert report["disagreements"] == []
+    assert report["requests"] == report["compared"] == REQUESTS
+    assert report["verdicts"][shadow.SAME_HOST] > REQUESTS // 4
