@@ -19,6 +19,15 @@ class RequestIds:
     request_id: str | None = None
     global_request_id: str | None = None
 
+    def are_of_one(self, other: "RequestIds") -> bool:
+        """Return whether both are ids of one request, which may have been sent twice.
+
+        Who sends one again over HTTP is known by the global id alone: the own one is always new.
+        """
+        mine = (self.request_id, self.global_request_id)
+        theirs = (other.request_id, other.global_request_id)
+        return any(one is not None and one == same for one, same in zip(mine, theirs, strict=True))
+
     def as_json(self) -> dict[str, str]:
         """Return the keys of an error: the global id only where the caller sent one."""
         ids = {"request_id": self.request_id or ""}

@@ -20,7 +20,7 @@ class ServerGroup(NovaObject):
     """A group as kept, and as plugins see it: nova's InstanceGroup attribute names.
 
     ``members`` are the uuids of its instances, ``hosts`` the names of the hosts that these are on;
-    a list of groups leaves them out. A group that a request describes has no uuid.
+    a list of groups leaves them out. A group that a request describes need not have a uuid.
     """
 
     policy: str

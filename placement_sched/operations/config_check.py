@@ -299,13 +299,18 @@ def lines_without_effect(settings: Settings) -> list[Problem]:
     return sorted(found, key=lambda problem: not problem.fatal)
 
 
-def log_start(settings: Settings) -> None:
+def log_start(settings: Settings, *, of_nova: bool = False) -> None:
     """Start the log with a warning of each line that sets nothing, as ``config validate`` has it.
 
-    They are looked for before, as libraries that are loaded for it would log that.
+    They are looked for before, as libraries that are loaded for it would log that. Where the
+    configuration is ``of_nova``, most of its lines are for other services: then only those are
+    named that look like an option of this one, misspelled.
     """
-    found = lines_without_effect(settings)
+    every = lines_without_effect(settings)
     logs.setup(CONF)
+    found = [one for one in every if not of_nova or "did you mean" in one.text]
+    if len(found) < len(every):
+        LOG.info("%d lines of the configuration are for other services", len(every) - len(found))
     for problem in found[:MOST]:
         LOG.warning("%s: %s", problem.place, problem.text)
     if len(found) > MOST:

@@ -14,7 +14,7 @@ from functools import reduce
 from typing import Any
 
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Conflict, Forbidden, NotFound, TooMuch
+from placement_sched.errors import Conflict, Forbidden, Invalid, NotFound, TooMuch
 from placement_sched.model import image as image_model
 from placement_sched.model.image import ImageMember, StoredImage, Viewer
 from placement_sched.schemas import fields
@@ -167,6 +167,24 @@ def remove_tag(connection: Connection, uuid: str, viewer: Viewer, tag: str, now:
     if tag not in image.tags:
         raise NotFound(f"Image {uuid} has no tag {tag}.")
     store.change(connection, image, replace(image, tags=image.tags - {tag}, updated_at=now))
+
+
+def complete(connection: Connection, uuid: str, viewer: Viewer, now: datetime) -> None:
+    """Make a queued image active: all of its data, no byte, has been uploaded.
+
+    Raises :class:`Conflict` for an image that is not queued, and :class:`Invalid` where it has no
+    disk format or no container format.
+    """
+    image = own(connection, uuid, viewer)
+    if image.status != image_model.QUEUED:
+        raise Conflict(
+            f"Image {uuid} is {image.status}: data can be uploaded only to a queued image."
+        )
+    if missing := sorted(name for name in _OF_DATA if getattr(image, name) is None):
+        raise Invalid(f"Set {' and '.join(missing)} of image {uuid} before its data are uploaded.")
+    store.change(
+        connection, image, replace(image, status=image_model.ACTIVE, size=0, updated_at=now)
+    )
 
 
 def set_status(

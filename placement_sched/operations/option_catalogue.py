@@ -37,7 +37,12 @@ KEYSTONE_GROUPS = frozenset({"keystone_authtoken", "neutron"})
 #: Groups of oslo.messaging, of today or former days, that it does not use here. They are not
 #: misspelt names of those that it has.
 MESSAGING_GROUPS = frozenset(
-    {"oslo_messaging_amqp", "oslo_messaging_metrics", "oslo_messaging_zmq"}
+    {
+        "oslo_messaging_amqp",
+        "oslo_messaging_metrics",
+        "oslo_messaging_tracing",
+        "oslo_messaging_zmq",
+    }
 )
 
 

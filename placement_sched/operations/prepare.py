@@ -17,9 +17,10 @@ from placement_sched.db import openstack_schema
 from placement_sched.db.migrate import current_revision, newest_revision, sync_schema
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid, Unavailable
-from placement_sched.model.clock import Clock
+from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
 from placement_sched.operations.adopt import lacking, refuse_unadopted, sync_standards
+from placement_sched.operations.nova_cloud import is_novas, reading_of
 from placement_sched.settings import Settings
 from placement_sched.store import census
 
@@ -131,6 +132,11 @@ def rehearse(database: Database, summaries: Summaries, settings: Settings, rando
 _YAML_POLICY, _JSON_POLICY = "policy.yaml", "policy.json"
 
 
+_UNKNOWN = "Not checked, because the schema is not up to date."
+#: What was read of nova's cells so many seconds ago is old, if not earlier.
+_LATE = 60
+
+
 class CheckCode(IntEnum):
     """How a check ended; the worst of all is the command's exit status, as placement-status's."""
 
@@ -148,10 +154,13 @@ class Result:
     details: str | None = None
 
 
-def check_upgrade(database: Database, settings: Settings) -> tuple[Result, ...]:
+def check_upgrade(
+    database: Database, settings: Settings, clock: Clock = utcnow
+) -> tuple[Result, ...]:
     """Return what each check says. Raises :class:`Unavailable` for a database without answer."""
     schema = _schema(database)
-    return (schema, *_data(database, schema), _policy_file(settings))
+    read = [_reading(database, schema, settings, clock)] if is_novas(settings) else []
+    return (schema, *_data(database, schema), *read, _policy_file(settings))
 
 
 def worst(results: Iterable[Result]) -> CheckCode:
@@ -186,8 +195,7 @@ def _data(database: Database, schema: Result) -> Sequence[Result]:
         "Standard Traits and Resource Classes": CheckCode.WARNING,
     }
     if schema.code is CheckCode.FAILURE:
-        unknown = "Not checked, because the schema is not up to date."
-        return [Result(name, CheckCode.FAILURE, unknown) for name in checks]
+        return [Result(name, CheckCode.FAILURE, _UNKNOWN) for name in checks]
     with database.read() as connection:
         roots = census.without_root(connection)
         consumers = census.incomplete_consumers(connection)
@@ -210,6 +218,26 @@ def _data(database: Database, schema: Result) -> Sequence[Result]:
         Result(name, code, str(what)) if what else Result(name)
         for (name, code), what in zip(checks.items(), details, strict=True)
     ]
+
+
+def _reading(database: Database, schema: Result, settings: Settings, clock: Clock) -> Result:
+    name = "Reading of Nova"
+    if schema.code is CheckCode.FAILURE:
+        return Result(name, CheckCode.FAILURE, _UNKNOWN)
+    with database.read() as connection:
+        reading = reading_of(connection, clock())
+    if reading.oldest is None:
+        what = 'No cell of nova was read yet. Run the "placement-sched adopt nova" command.'
+    elif reading.away:
+        what = f"The databases of these cells do not answer: {', '.join(reading.away)}."
+    elif reading.oldest > max(_LATE, 3 * settings.scheduler.nova_sync_interval):
+        what = (
+            f"A cell of nova was last read {reading.oldest} seconds ago. See whether "
+            'placement-sched nova-scheduler runs, or run the "placement-sched nova sync" command.'
+        )
+    else:
+        return Result(name)
+    return Result(name, CheckCode.WARNING, what)
 
 
 def _policy_file(settings: Settings) -> Result:

@@ -1,6 +1,6 @@
 """From host states to chosen hosts: filter, weigh, take the best, once for each instance."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -13,6 +13,7 @@ from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.headroom import Headroom
 from placement_sched.scheduler.host_state import HostState, has_candidates, offer
+from placement_sched.scheduler.hosts.cells import ClosedAmong, none_closed
 from placement_sched.scheduler.hosts.states import CloudView
 from placement_sched.scheduler.loading import Plugins
 from placement_sched.scheduler.narrowing import RequestFilterRun
@@ -67,12 +68,18 @@ class _Progress:
 
 @dataclass(frozen=True, slots=True)
 class Chooser:
-    """Chooses among hosts under given settings; ``alternates`` is how many to add for each."""
+    """Chooses among hosts under given settings; ``alternates`` is how many to add for each.
+
+    ``closed_cells`` says of which cells the hosts are left out. ``watch``
+    is called with how the hosts look to each instance, before one is chosen for it.
+    """
 
     plugins: Plugins
     settings: Settings
     random: Random
     alternates: int = 0
+    closed_cells: ClosedAmong = none_closed
+    watch: Callable[[Look], None] | None = None
 
     def choose(self, hosts: Sequence[HostState], spec: RequestSpec, headroom: Headroom) -> Choice:
         """Return a host for every instance of the request, or for none if one finds no host.
@@ -90,6 +97,8 @@ class Chooser:
         for uuid in uuids:
             one = spec.for_instance(uuid)
             look, left = self._look(left, one, progress, len(chosen))
+            if self.watch is not None:
+                self.watch(look)
             if first is None:
                 first = look
                 room = self._room(look, spec, headroom)
@@ -137,7 +146,7 @@ class Chooser:
 
         The first instance is asked for. Raises :class:`PluginFailed` where a filter raises.
         """
-        closed = self.settings.scheduler.disabled_cells
+        closed = self.closed_cells([host], spec)
         return filtering.each_refusal(host, spec, self._filters(spec), closed)
 
     def _filters(self, spec: RequestSpec) -> Sequence[BaseHostFilter]:
@@ -154,7 +163,7 @@ class Chooser:
         if index:
             reports = _report_of_room(hosts, named)
         else:
-            closed = self.settings.scheduler.disabled_cells
+            closed = self.closed_cells(named, spec)
             named, reports = filtering.filter_by_name(named, spec, closed)
         filtered = filtering.run_filters(self._filters(spec), named, spec, index)
         # Once more: a filter may have dropped the candidate there was room for.

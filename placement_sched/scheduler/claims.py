@@ -1,20 +1,17 @@
 """Claim what was chosen, and record what was decided.
 
-What was chosen becomes allocations for all instances of a request or for none. Every answer of
-``select_destinations`` is a decision, one that names no host too; explanations are none. What is
-kept of one is bounded in size, and old ones are deleted.
+What was chosen becomes allocations for all instances of a request or for none.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import Enum
 from functools import partial
 from itertools import count
-from threading import Lock
 from typing import Any, TypeVar
-from uuid import uuid4
 
-import orjson
 from oslo_log import log
 
 from placement_sched import errors
@@ -22,17 +19,19 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Json
-from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.instance import Instance
-from placement_sched.model.placement.allocation import INSTANCE_TYPE, ConsumerClaim
-from placement_sched.model.request_ids import RequestIds
-from placement_sched.model.results import decision as results
+from placement_sched.model.placement.allocation import (
+    INSTANCE_TYPE,
+    Allocation,
+    Amounts,
+    ConsumerClaim,
+)
+from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.results.decision import Decision
-from placement_sched.model.results.funnel import Funnel
-from placement_sched.model.results.stages import View
 from placement_sched.model.retrying import retrying
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.choose import Run
+from placement_sched.scheduler.decisions import Retention, digest_of_request
 from placement_sched.scheduler.host_state import assigned
 from placement_sched.scheduler.hosts.caches import KeptNodes
 from placement_sched.settings.view import Settings
@@ -47,12 +46,18 @@ T = TypeVar("T")
 #: How often a request starts again because others took what it chose, before it gives up. Each
 #: new start sees what the others left, so there are at most as many as concurrent requests.
 MAX_STARTS = 100
-#: How many bytes of JSON a funnel may take that is kept.
-MOST_BYTES = 65_536
-#: How many characters of a name are kept to find decisions by.
-_NAME = 255
-#: How many rejected hosts of each stage are kept, tried in this order until the funnel is so small.
-_REJECTED = (100, 20, 3)
+
+
+class Claiming(Enum):
+    """What becomes of what was chosen.
+
+    ``NEW`` allocates it for instances that hold nothing; ``ADDED`` beside what they hold, as nova
+    does for an instance that is evacuated: it holds both until the move has ended.
+    """
+
+    NONE = "none"
+    NEW = "new"
+    ADDED = "added"
 
 
 def until_claimed(attempt: Callable[[int], T]) -> T:
@@ -68,47 +73,6 @@ def until_claimed(attempt: Callable[[int], T]) -> T:
         raise ConcurrentUpdate("concurrent requests took all selected hosts; try again") from None
 
 
-class Retention:
-    """Deletes decisions that are too old, some at a time, beside the work that makes new ones.
-
-    ``keeping`` is in seconds; 0 keeps them for ever. Any number of processes may do so at once.
-    """
-
-    #: How many decisions are made, or seconds go by, before a process looks for old ones again.
-    #: Each time it deletes more than were made meanwhile, so that it keeps up.
-    EVERY = 200
-    SECONDS = 60
-    MOST = 1000
-
-    def __init__(self, database: Database, keeping: int) -> None:
-        self._database = database
-        self._keeping = timedelta(seconds=keeping)
-        self._lock = Lock()
-        self._made = 0
-        self._looked: datetime | None = None
-
-    def made_one(self, now: datetime) -> None:
-        """Note that a decision was made, and delete old ones if it is time; never raises."""
-        if not self._keeping or not self._count(now):
-            return
-        try:
-            purge = partial(decisions.purge, before=now - self._keeping, most=self.MOST)
-            self._database.write(purge)
-        except errors.Unavailable as failure:
-            LOG.warning("expired decisions were not deleted: %s", failure.detail)
-
-    def _count(self, now: datetime) -> bool:
-        """Count a decision; return whether it is time to delete old ones, and then count again."""
-        with self._lock:
-            self._made += 1
-            self._looked = self._looked or now
-            waited = now - self._looked >= timedelta(seconds=self.SECONDS)
-            if not waited and self._made < self.EVERY:
-                return False
-            self._made, self._looked = 0, now
-            return True
-
-
 @dataclass(eq=False, slots=True)
 class Claims:
     """Claims what was chosen, and records what was decided."""
@@ -122,38 +86,50 @@ class Claims:
     def __post_init__(self) -> None:
         self.retention = Retention(self.database, self.settings.scheduler.decision_retention)
 
-    def answered(self, spec: RequestSpec, document: Mapping[str, Any]) -> Json | None:
+    def answered(
+        self,
+        spec: RequestSpec,
+        document: Mapping[str, Any],
+        claiming: Claiming,
+        ids: RequestIds = NO_REQUEST,
+    ) -> Json | None:
         """Return the answer that an earlier, equal request was given, while it still holds.
 
-        Raises :class:`Conflict` where an instance holds allocations by another request. A rebuild
-        is never claimed: its instance keeps what it holds.
+        Of one that adds to what the instances hold, that is the same request sent again: its ids
+        are equal, too. Raises :class:`Conflict` where new instances hold allocations by another
+        request. A rebuild is never claimed: its instance keeps what it holds.
         """
-        if spec.is_rebuild:
+        if spec.is_rebuild or claiming is Claiming.NONE:
             return None
-        uuids = spec.instance_uuids
         with self.database.read() as connection:
-            held = {one.consumer.uuid for one in allocations.of_consumers(connection, uuids)}
-            if not held:
-                return None
-            placed = decisions.of_instances(connection, uuids)
+            held = allocations.of_consumers(connection, spec.instance_uuids)
+            placed = decisions.of_instances(connection, spec.instance_uuids) if held else {}
+        if not held:
+            return None
+        digest = digest_of_request(spec, document)
+        if claiming is Claiming.ADDED:
+            added = _added_before(spec.instance_uuids, placed, held, digest, ids)
+            return dict(added.answer) if added else None
+        holding = {one.consumer.uuid for one in held}
         answers = {decision.uuid: decision for decision in placed.values()}
-        if len(answers) == 1 and placed.keys() == held == set(uuids):
+        if len(answers) == 1 and placed.keys() == holding == set(spec.instance_uuids):
             (decision,) = answers.values()
-            if decision.digest == _digest(spec, document):
+            if decision.digest == digest:
                 return dict(decision.answer)
         raise errors.Conflict(
-            f"instance {min(held)} already has allocations from another request",
+            f"instance {min(holding)} already has allocations from another request",
             code="scheduler.instance_placed",
         )
 
-    def claim(self, run: Run, decision: Decision) -> None:
+    def claim(self, run: Run, decision: Decision, claiming: Claiming) -> None:
         """Allocate what a run chose and record it as decided, in one transaction.
 
         Raises :class:`CapacityExceeded` or :class:`ConcurrentUpdate` where others were faster, and
         :class:`Invalid` where the stored server group is gone.
         """
         now, spec = self.clock(), run.request.spec
-        self.database.claim(partial(self._claim, run=run, decision=decision, now=now))
+        work = self._claim if claiming is Claiming.NEW else self._add
+        self.database.claim(partial(work, run=run, decision=decision, now=now))
         self.retention.made_one(now)
         if run.request.plugins.driver.keeps_states:
             self.kept_nodes.note(
@@ -176,48 +152,124 @@ class Claims:
         Every consumer must be new, so that a concurrent request with the same instance uuids
         cannot be overwritten.
         """
-        spec, asked = run.request.spec, decision.request
+        _allocate(connection, self._claims_of(run), now)
+        if run.request.names_group:
+            _join_group(connection, run.request.spec)
+        instances.record(connection, _instances_of(run, decision), now)
+        decisions.record(connection, decision, now)
+
+    def _add(self, connection: Connection, run: Run, decision: Decision, now: datetime) -> None:
+        """As :meth:`_claim`, but beside what the instances hold, whose records stay.
+
+        Consumers must be as they are read here, so that no other change of what they hold is
+        overwritten, and the same request sent again is not added twice.
+        """
+        uuids = run.request.spec.instance_uuids
+        held = allocations.of_consumers(connection, uuids)
+        if held:
+            placed = decisions.of_instances(connection, uuids)
+            if _added_before(uuids, placed, held, decision.digest, decision.request_ids):
+                raise ConcurrentUpdate("the same request was answered meanwhile")
+        _allocate(connection, [_beside(held, claim) for claim in self._claims_of(run)], now)
+        if run.request.names_group:
+            _join_group(connection, run.request.spec)
+        known = {one.uuid: one for one in instances.by_uuids(connection, uuids, lock=True)}
+        recorded = [
+            replace(known.get(new.uuid, new), decision_uuid=decision.uuid)
+            for new in _instances_of(run, decision)
+        ]
+        instances.record(connection, recorded, now)
+        decisions.record(connection, decision, now)
+
+    def _claims_of(self, run: Run) -> Iterable[ConsumerClaim]:
+        """Yield what each instance is to hold, as a consumer that must be new."""
+        spec = run.request.spec
         project, user = self.settings.unknown_owner
-        claims: list[ConsumerClaim] = []
-        recorded: list[Instance] = []
         for uuid, (best, *_) in zip(spec.instance_uuids, run.selections, strict=True):
             if best.allocation_request is None:  # a rebuild, which is never claimed
                 raise AssertionError("there is nothing to allocate")
-            parts = best.allocation_request["allocations"]
-            claims.append(
-                ConsumerClaim(
-                    consumer=uuid,
-                    allocations={provider: part["resources"] for provider, part in parts.items()},
-                    project_id=spec.project_id or project,
-                    user_id=spec.user_id or user,
-                    consumer_type=INSTANCE_TYPE,
-                    generation=None,
-                )
+            yield ConsumerClaim(
+                consumer=uuid,
+                allocations=_amounts(best.allocation_request),
+                project_id=spec.project_id or project,
+                user_id=spec.user_id or user,
+                consumer_type=INSTANCE_TYPE,
+                generation=None,
             )
-            recorded.append(
-                Instance(
-                    uuid=uuid,
-                    host=best.service_host,
-                    node=best.nodename,
-                    project_id=spec.project_id,
-                    user_id=spec.user_id,
-                    display_name=uuid,
-                    vm_state="building",
-                    task_state=None,
-                    flavor=asked.get("flavor"),
-                    image=asked.get("image"),
-                    server_group=spec.instance_group.uuid if spec.instance_group else None,
-                    decision_uuid=decision.uuid,
-                )
-            )
-        try:
-            allocations.replace(connection, claims, now)
-        except errors.Invalid as gone:
-            # What the search had found is gone: a concurrent change too, one that removes hosts.
-            raise ConcurrentUpdate(gone.detail) from gone
-        _join_group(connection, spec)
-        instances.record(connection, recorded, now)
-        decisions.record(connection, decision, now)
+
+
+def _amounts(allocation_request: Mapping[str, Any]) -> dict[str, Amounts]:
+    parts = allocation_request["allocations"]
+    return {provider: part["resources"] for provider, part in parts.items()}
+
+
+def _allocate(connection: Connection, claims: Iterable[ConsumerClaim], now: datetime) -> None:
+    try:
+        allocations.replace(connection, tuple(claims), now)
+    except errors.Invalid as gone:
+        # What the search had found is gone: a concurrent change too, one that removes hosts.
+        raise ConcurrentUpdate(gone.detail) from gone
+
+
+def _beside(held: Iterable[Allocation], claim: ConsumerClaim) -> ConsumerClaim:
+    """Return the claim with what its consumer holds already added to it."""
+    total: dict[str, dict[str, int]] = defaultdict(dict)
+    for provider, amounts in claim.allocations.items():
+        total[provider] = dict(amounts)
+    generation = claim.generation
+    for one in held:
+        if one.consumer.uuid == claim.consumer:
+            amounts = total[one.provider_uuid]
+            amounts[one.resource_class] = amounts.get(one.resource_class, 0) + one.used
+            generation = one.consumer.generation
+    return replace(claim, allocations=total, generation=generation)
+
+
+def _added_before(
+    uuids: Sequence[str],
+    placed: Mapping[str, Decision],
+    held: Iterable[Allocation],
+    digest: str,
+    ids: RequestIds,
+) -> Decision | None:
+    """Return the decision by which the same request was answered, where all that it chose is held.
+
+    An instance may be moved by an equal request again, after a first move failed: then the request
+    has other ids, or what was chosen then is no longer held.
+    """
+    decision = placed.get(uuids[0])
+    if decision is None or decision.digest != digest or not decision.request_ids.are_of_one(ids):
+        return None
+    amounts = {(one.consumer.uuid, one.provider_uuid, one.resource_class): one.used for one in held}
+    is_held = all(
+        amounts.get((uuid, provider, name), 0) >= amount
+        for uuid, (best, *_) in zip(uuids, decision.answer["selections"], strict=True)
+        for provider, wanted in _amounts(best["allocation_request"]).items()
+        for name, amount in wanted.items()
+    )
+    return decision if is_held else None
+
+
+def _instances_of(run: Run, decision: Decision) -> list[Instance]:
+    """Return the record of each instance on the host that was chosen for it."""
+    spec, asked = run.request.spec, decision.request
+    return [
+        Instance(
+            uuid=uuid,
+            host=best.service_host,
+            node=best.nodename,
+            project_id=spec.project_id,
+            user_id=spec.user_id,
+            display_name=uuid,
+            vm_state="building",
+            task_state=None,
+            flavor=asked.get("flavor"),
+            image=asked.get("image"),
+            server_group=spec.instance_group.uuid if spec.instance_group else None,
+            decision_uuid=decision.uuid,
+        )
+        for uuid, (best, *_) in zip(spec.instance_uuids, run.selections, strict=True)
+    ]
 
 
 def _join_group(connection: Connection, spec: RequestSpec) -> None:
@@ -233,74 +285,3 @@ def _join_group(connection: Connection, spec: RequestSpec) -> None:
     now = server_groups.placed(connection, group) if group.is_strict else group
     if set(now.members) != set(group.members) or set(now.hosts) != set(group.hosts):
         raise ConcurrentUpdate(f"server group {group.uuid} changed during scheduling")
-
-
-def decided(run: Run, funnel: Funnel, kind: str, ids: RequestIds) -> Decision:
-    """Return the decision that a run came to."""
-    uuid, spec, asked = str(uuid4()), run.request.spec, run.request.whole
-    policy = funnel.policy.name if funnel.policy else DEFAULT_POLICY
-    answer: Json = {
-        "decision": uuid,
-        "policy": policy,
-        "selections": [[one.as_json() for one in some] for some in run.selections],
-    }
-    if not asked.get("instance_uuids"):  # the caller learns those that were made up here
-        answer["instance_uuids"] = list(spec.instance_uuids)
-    chosen: list[str | None] = [best.service_host for best, *_ in run.selections]
-    hosts = chosen or [None] * len(spec.instance_uuids)
-    return Decision(
-        uuid=uuid,
-        outcome=results.SELECTED if run.selections else results.NO_VALID_HOST,
-        project_id=spec.project_id,
-        digest=_digest(spec, run.request.document),
-        request=asked,
-        answer=answer,
-        places=tuple(map(results.PlacedInstance, spec.instance_uuids, hosts)),
-        funnel=bounded(funnel),
-        policy=policy,
-        flavor=spec.flavor.name[:_NAME] or None,
-        kind=kind,
-        request_ids=ids,
-    )
-
-
-def _digest(spec: RequestSpec, document: Mapping[str, Any]) -> str:
-    """Return what equal requests share, however they spell or count their instances."""
-    same = {key: value for key, value in document.items() if key != "num_instances"}
-    return results.digest_of({**same, "instance_uuids": list(spec.instance_uuids)})
-
-
-def no_valid_host(funnel: Funnel, decision: Decision) -> errors.NoValidHost:
-    """Return the error of a request that found no host."""
-    reason = f": {funnel.obstacle.reason}" if funnel.obstacle else ""
-    extra = {"funnel": funnel.as_json(View()), "decision": decision.uuid}
-    return errors.NoValidHost(f"No valid host was found{reason}", extra=extra)
-
-
-def bounded(funnel: Funnel) -> Json:
-    """Return the funnel as it is kept: counts exact, lists as long as there is room for.
-
-    Of one that is large by other things than rejected hosts the counts alone are left.
-    """
-    shown: Json = {}
-    for most in _REJECTED:
-        shown = funnel.as_json(View(max_rejected=most))
-        if len(orjson.dumps(shown)) <= MOST_BYTES:
-            return shown
-    searched = shown["allocation_candidates"]
-    return {
-        "request_filters": _only(shown["request_filters"], "name", "applied", "elapsed_ms"),
-        "allocation_candidates": {
-            "query": searched["query"][: MOST_BYTES // 4],
-            "providers": searched["providers"],
-            "hosts": searched["hosts"],
-            "steps": _only(searched["steps"][:100], "constraint", "before", "after"),
-        },
-        "filters": _only(shown["filters"], "name", "before", "after"),
-        "weighers": shown["weighers"],
-        "outline": True,
-    }
-
-
-def _only(entries: list[Json], *names: str) -> list[Json]:
-    return [{name: one[name] for name in names} for one in entries]

@@ -1,7 +1,8 @@
 """Leave out hosts: those that names in the request decide of, then those that a filter rejects."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import ComputeNode
@@ -13,6 +14,11 @@ from placement_sched.scheduler.filters import BaseHostFilter, Verdict
 from placement_sched.scheduler.host_state import HostState, candidates_of, offer
 from placement_sched.scheduler.plugin import calling, overrides
 from placement_sched.store.compute import compute_nodes
+
+#: Returns why a host is left out, or None.
+_ReasonOf = Callable[[HostState], str | None]
+#: No cell is closed.
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +98,17 @@ def is_forced(spec: RequestSpec) -> bool:
 
 
 def filter_by_name(
-    hosts: Sequence[HostState], spec: RequestSpec, disabled_cells: Collection[str] = ()
+    hosts: Sequence[HostState], spec: RequestSpec, closed_cells: Mapping[str, str] = _NONE
 ) -> tuple[list[HostState], list[FilterReport]]:
     """Return the hosts that the names in the request leave, and a report for each stage.
 
-    Those of the disabled cells are left out, by whatever name.
+    Those of closed cells, of which the reasons are given by uuid, are left out, by whatever name.
     """
     left = list(hosts)
     reports: list[FilterReport] = []
-    for name, keeps, reason in _stages_by_name(spec, disabled_cells):
-        verdicts = [None if keeps(host) else Refusal(reason) for host in left]
+    for name, reason_of in _stages_by_name(spec, closed_cells):
+        reasons = map(reason_of, left)
+        verdicts = [None if reason is None else Refusal(reason) for reason in reasons]
         left, report = _divided(name, left, verdicts)
         reports.append(report)
     return left, reports
@@ -111,14 +118,15 @@ def each_refusal(
     host: HostState,
     spec: RequestSpec,
     filters: Sequence[BaseHostFilter],
-    disabled_cells: Collection[str] = (),
+    closed_cells: Mapping[str, str] = _NONE,
 ) -> Iterator[FilterReport]:
     """Yield each stage, by name and by filter, that refuses this host, also after the first one.
 
     The first instance is asked for. Raises :class:`PluginFailed` where a filter raises.
     """
-    for name, keeps, reason in _stages_by_name(spec, disabled_cells):
-        if not keeps(host):
+    for name, reason_of in _stages_by_name(spec, closed_cells):
+        reason = reason_of(host)
+        if reason is not None:
             yield _divided(name, [host], [Refusal(reason)])[1]
     for plugin in filters:
         for report in run_filters((plugin,), [host], spec).reports:
@@ -127,29 +135,30 @@ def each_refusal(
 
 
 def _stages_by_name(
-    spec: RequestSpec, disabled_cells: Collection[str]
-) -> Iterator[tuple[str, Callable[[HostState], bool], str]]:
-    """Yield the name of each stage there is reason for, whether it keeps a host, and why not."""
+    spec: RequestSpec, closed_cells: Mapping[str, str]
+) -> Iterator[tuple[str, _ReasonOf]]:
+    """Yield the name of each stage that is needed, and what returns why it leaves a host out."""
     ignored = {name.lower() for name in spec.ignore_hosts}
     cell = spec.destination.only_cell
-    closed = {canonical(uuid) for uuid in disabled_cells}
-    if closed:
-        yield (
-            "enabled_cells",
-            lambda host: host.cell_uuid is None or canonical(host.cell_uuid) not in closed,
-            "its cell is disabled",
-        )
+
+    def unless(keeps: Callable[[HostState], bool], reason: str) -> _ReasonOf:
+        return lambda host: None if keeps(host) else reason
+
+    if closed_cells:
+        yield "enabled_cells", lambda host: closed_cells.get(canonical(host.cell_uuid or ""))
     if ignored:
         reason = "the request asks to ignore it"
-        yield "ignore_hosts", lambda host: host.host.lower() not in ignored, reason
+        yield "ignore_hosts", unless(lambda host: host.host.lower() not in ignored, reason)
     if _names_hosts(spec):
         reason = "the request names other hosts"
-        yield "requested_hosts", lambda host: _may(spec, host.host, host.nodename), reason
+        yield "requested_hosts", unless(lambda host: _may(spec, host.host, host.nodename), reason)
     if cell is not None:
         yield (
             "requested_cell",
-            lambda host: host.cell_uuid is not None and canonical(host.cell_uuid) == cell,
-            f"the request names cell {cell}",
+            unless(
+                lambda host: host.cell_uuid is not None and canonical(host.cell_uuid) == cell,
+                f"the request names cell {cell}",
+            ),
         )
 
 

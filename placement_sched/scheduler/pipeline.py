@@ -7,14 +7,14 @@
     choose    host filters, weighers, the best host of each instance    choose.py
     claim     allocate, and start again where others were faster; an    claims.py
               equal request that holds its claim has its answer again
-    record    keep the decision                                         claims.py
+    record    keep the decision                                         decisions.py
     notify    say on the message bus that it began, and how it ended    notifications/
 
 :meth:`Scheduler.select_destinations` does all of it, :meth:`Scheduler.explain` all but the last
 three; what comes between reading and claiming is :meth:`Scheduler.evaluated` for both.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,12 +29,14 @@ from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.results.decision import NO_CLAIM, SELECT
 from placement_sched.model.results.stages import View
 from placement_sched.notifications.announcer import SILENT, Announcer
-from placement_sched.scheduler.choose import Chooser, Run
-from placement_sched.scheduler.claims import Claims, decided, no_valid_host, until_claimed
+from placement_sched.scheduler.choose import Chooser, Look, Run
+from placement_sched.scheduler.claims import Claiming, Claims, until_claimed
+from placement_sched.scheduler.decisions import decided, no_valid_host
 from placement_sched.scheduler.explain.explanation import explained
 from placement_sched.scheduler.explain.funnel import funnel_of
 from placement_sched.scheduler.headroom import Headroom
 from placement_sched.scheduler.hosts.caches import Memory
+from placement_sched.scheduler.hosts.cells import ClosedCells
 from placement_sched.scheduler.hosts.states import CloudView, look
 from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.narrowing import check_request, narrow
@@ -75,10 +77,10 @@ class Scheduler:
         document: Document,
         *,
         alternates: bool = False,
-        claiming: bool = True,
+        claiming: Claiming = Claiming.NEW,
         ids: RequestIds = NO_REQUEST,
     ) -> Json:
-        """Return the hosts chosen for a request spec (contract §4), claimed if ``claiming``.
+        """Return the hosts chosen for a request spec (contract §4), claimed as ``claiming`` says.
 
         Asked again with the same instance uuids it returns the same answer. Raises
         :class:`NoValidHost` with the funnel, :class:`Conflict` for instances that are placed
@@ -90,29 +92,30 @@ class Scheduler:
                 request = self.reader.read(document, alternates=alternates)
             except (NotFound, Invalid):  # what it names may have gone since it was placed
                 placed = self.reader.instances_of(document)
-                if claiming and (answer := self.claims.answered(placed, document)):
+                if answer := self.claims.answered(placed, document, claiming, ids):
                     return answer
                 raise
             began(request.spec)
-            if claiming and (answer := self.claims.answered(request.spec, document)):
+            if answer := self.claims.answered(request.spec, document, claiming, ids):
                 return answer
             request = self.reader.checked(request)
             return until_claimed(partial(self._select, request, ids, claiming=claiming))
 
     def _select(
-        self, request: SchedulingRequest, ids: RequestIds, start: int, *, claiming: bool
+        self, request: SchedulingRequest, ids: RequestIds, start: int, *, claiming: Claiming
     ) -> Json:
         """Return the answer to a request; ``start`` is how often others were faster."""
         if start:
             self.database.tally.claims_retried += 1
             request = self.reader.read_again(request)
-            if claiming and (answer := self.claims.answered(request.spec, request.document)):
+            if answer := self.claims.answered(request.spec, request.document, claiming, ids):
                 return answer
         with self.evaluated(request) as (connection, run):
             funnel = funnel_of(run, None if run.selections else connection)
-        decision = decided(run, funnel, SELECT if claiming else NO_CLAIM, ids)
-        if claiming and run.selections and not request.spec.is_rebuild:
-            self.claims.claim(run, decision)  # and record
+        dry = claiming is Claiming.NONE
+        decision = decided(run, funnel, NO_CLAIM if dry else SELECT, ids)
+        if run.selections and not (dry or request.spec.is_rebuild):
+            self.claims.claim(run, decision, claiming)  # and record
         else:
             self.claims.record(decision)
         if not run.selections:
@@ -120,16 +123,27 @@ class Scheduler:
         return dict(decision.answer)
 
     @contextmanager
-    def evaluated(self, request: SchedulingRequest) -> Iterator[tuple[Connection, Run]]:
+    def evaluated(
+        self, request: SchedulingRequest, watch: Callable[[Look], None] | None = None
+    ) -> Iterator[tuple[Connection, Run]]:
         """Give how a request fares: narrow, ask, look, choose; nothing is claimed.
 
-        The connection that was read from is given with it, for what else is to be read. Raises
+        The connection that was read from is given with it, for what else is to be read. ``watch``
+        is called with how the hosts look to each instance in turn. Raises
         :class:`Invalid` for a request that cannot be understood and :class:`PluginFailed` for a
         plugin that raises.
         """
         with self.database.read() as connection:
             cloud = CloudView.of(connection, request, self.memory)
-            chooser = Chooser(request.plugins, request.settings, self.random, request.alternates)
+            closed = ClosedCells(connection, request.settings, request.plugins.driver.now)
+            chooser = Chooser(
+                plugins=request.plugins,
+                settings=request.settings,
+                random=self.random,
+                alternates=request.alternates,
+                closed_cells=closed.among,
+                watch=watch,
+            )
             check_request(request.plugins.filters, request.spec)
             narrowed = narrow(request.plugins.request_filters, request.spec, cloud)
             searches = ask(cloud, request, narrowed, self.random)

@@ -12,6 +12,7 @@ from placement_sched.db.tables import decision_places, decisions, instances
 from placement_sched.errors import NotFound
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.results.decision import Decision, DecisionsWanted, PlacedInstance
+from placement_sched.store import shadow_results
 
 _COLUMNS = decisions.c
 _PLACES = decision_places.c
@@ -93,10 +94,14 @@ def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, De
 
 
 def purge(connection: Connection, before: datetime, most: int) -> int:
-    """Delete the oldest decisions made before a time, ``most`` of them; return how many."""
+    """Delete the oldest decisions made before a time, ``most`` of them; return how many.
+
+    What nova did beside them goes with them.
+    """
     query = select(_COLUMNS.uuid).where(_COLUMNS.created_at < before)
     oldest = connection.scalars(query.order_by(_COLUMNS.created_at).limit(most)).all()
     sql.change_among(connection, delete(decision_places), _PLACES.decision_uuid, oldest)
+    shadow_results.purge(connection, oldest, before)
     sql.change_among(connection, delete(decisions), _COLUMNS.uuid, oldest)
     return len(oldest)
 

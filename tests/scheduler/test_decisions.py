@@ -15,7 +15,8 @@ from placement_sched.model.results.stages import (
     Rejected,
     RequestFilterReport,
 )
-from placement_sched.scheduler.claims import MOST_BYTES, Retention, bounded
+from placement_sched.scheduler.claims import Claiming
+from placement_sched.scheduler.decisions import MOST_BYTES, Retention, bounded
 from placement_sched.store import decisions
 from tests.conftest import make_settings
 from tests.placing import flavor, hosts_of, instance, report, spec
@@ -61,7 +62,7 @@ def test_claim_whose_decision_cannot_be_written_claims_nothing(cloud):
 def test_answer_that_allocates_nothing_is_given_without_a_record_of_it(cloud):
     scheduler, database = cloud.app.services.scheduler, cloud.app.services.database
     with without(database, "sched_decision_places"):
-        answer = scheduler.select_destinations(spec(instance(1)), claiming=False)
+        answer = scheduler.select_destinations(spec(instance(1)), claiming=Claiming.NONE)
         with pytest.raises(NoValidHost):
             scheduler.select_destinations(spec(flavor=flavor(vcpus=99)))
     assert hosts_of(answer) == ["cn1"]

@@ -16,6 +16,7 @@ from placement_sched.operations.fleet.cloud import ConsumerState, State, changed
 from placement_sched.operations.fleet.dump import document_of, to_yaml
 from placement_sched.operations.fleet.merge import merge, terms_of
 from placement_sched.operations.fleet.yaml_file import YamlFile
+from placement_sched.operations.nova_cloud import check_sections
 from placement_sched.settings import Settings
 from placement_sched.store import change_counters
 
@@ -156,7 +157,8 @@ class Fleet:
         """Make the cloud what a file (``text``, called ``name``) says; return what changes.
 
         It is one transaction, which a dry run undoes at its end. Raises :class:`Invalid` with line
-        and column for a wrong file, and :class:`Conflict` where the cloud does not allow it.
+        and column for a wrong file, or one that would change what is read from nova, and
+        :class:`Conflict` where the cloud does not allow it.
         """
         progress("the file")
         work = partial(self._load, file=YamlFile(text, name), dry_run=dry_run, progress=progress)
@@ -181,6 +183,7 @@ class Fleet:
         progress("the present cloud")
         now = self.clock()
         terms = terms_of(self.settings, now)
+        file.read(lambda document: check_sections(document, self.settings))
         before, after = file.read(lambda document: merge(connection, document, terms))
         try:
             apply(connection, before, after, now, progress, terms.policies)

@@ -17,6 +17,7 @@ from placement_sched.scheduler.policies import sections
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 from placement_sched.settings import Settings
 from placement_sched.settings.options.compute import RATIOS
+from placement_sched.settings.options.ignored import SECTIONS_OF_NOVA
 from placement_sched.settings.sources import Assignment
 
 #: Ratios by name, like ``cpu_allocation_ratio``.
@@ -54,7 +55,7 @@ class Policies:
     """The scheduling policies of one state of the configuration; ``default`` is what they override.
 
     ``[scheduler] policies`` names them. Where it does not, every section that is not a group
-    of options is one, and is read when it is first asked for.
+    of options, nor one of nova.conf's others, is one, and is read when it is first asked for.
     """
 
     default: SchedulingPolicy
@@ -105,7 +106,9 @@ class Policies:
         return {
             name: lines
             for name, lines in settings.sections.items()
-            if name != DEFAULT_POLICY and not settings.has_group(name)
+            if name != DEFAULT_POLICY
+            and name not in SECTIONS_OF_NOVA
+            and not settings.has_group(name)
         }
 
     def get(self, name: str) -> SchedulingPolicy:

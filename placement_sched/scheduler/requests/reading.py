@@ -54,6 +54,15 @@ class SchedulingRequest:
     aggregates: Aggregates | None = None
     alternates: int = 0
 
+    @property
+    def names_group(self) -> bool:
+        """Return whether it names a stored server group, whose members come and go.
+
+        One that it describes is the caller's, with members and hosts as the caller knows them.
+        """
+        document = self.document
+        return isinstance(document.get("instance_group"), str) or _hints_group(document)
+
 
 @dataclass(frozen=True, slots=True)
 class RequestReader:
@@ -129,7 +138,7 @@ class RequestReader:
     def read_again(self, request: SchedulingRequest) -> SchedulingRequest:
         """Return the request as it is now: members of its server group may have come or gone."""
         request = replace(request, aggregates=None)
-        if not _names_group(request.document):
+        if not request.names_group:
             return request
         whole = self._whole(request.document)
         spec = replace(
@@ -197,11 +206,14 @@ def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings
             f"[placement] max_request_groups ({most})."
         )
     groups: list[RequestedGroup] = []
+    # Nova's API has made them already, where it has this option too.
+    there = {group.requester_id for group in spec.requested_resources}
     for position, one in enumerate(asked):
         source = f"$.request_spec.pci_requests.requests[{position}]"
         if derived:
             source = f"flavor extra spec 'pci_passthrough:alias', [pci] alias {one.alias_name!r}"
-        groups += _device_groups(one, source)
+        made = _device_groups(one, source)
+        groups += [group for group in made if group.requester_id not in there]
     return replace(spec, requested_resources=(*spec.requested_resources, *groups))
 
 
@@ -233,7 +245,7 @@ def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[Request
 def _names_some(document: Document) -> bool:
     """Return whether a request names what has to be looked up."""
     named = any(isinstance(document.get(noun), str) for noun in ("flavor", "image"))
-    return named or _names_group(document)
+    return named or isinstance(document.get("instance_group"), str) or _hints_group(document)
 
 
 def _looked_up(connection: Connection, document: Document) -> Document:
@@ -258,11 +270,6 @@ def _looked_up(connection: Connection, document: Document) -> Document:
     elif _hints_group(found):
         found["instance_group"] = _hinted_group(connection, found)
     return found
-
-
-def _names_group(document: Document) -> bool:
-    """Return whether a request names a stored server group, whose members come and go."""
-    return isinstance(document.get("instance_group"), str) or _hints_group(document)
 
 
 def _hints_group(document: Document) -> bool:

@@ -15,6 +15,7 @@ from placement_sched.settings.options import (
     compute,
     filter_scheduler,
     notifications,
+    nova,
     placement,
     scheduler,
     services,
@@ -22,11 +23,13 @@ from placement_sched.settings.options import (
 
 GROUPS: Mapping[str, tuple[cfg.Opt, ...]] = MappingProxyType(
     {
-        "DEFAULT": compute.DEFAULT,
+        "DEFAULT": (*compute.DEFAULT, *nova.DEFAULT),
         "api": api.API,
+        "api_database": nova.API_DATABASE,
+        "database": nova.DATABASE,
         "placement_database": placement.PLACEMENT_DATABASE,
         "placement": placement.PLACEMENT,
-        "scheduler": scheduler.SCHEDULER,
+        "scheduler": (*scheduler.SCHEDULER, *nova.SCHEDULER),
         "filter_scheduler": filter_scheduler.FILTER_SCHEDULER,
         "metrics": filter_scheduler.METRICS,
         "neutron": services.NEUTRON,

@@ -16,11 +16,11 @@ _RETRIES = (
 )
 _PROFILER = "this service is not traced by osprofiler; /metrics shows where time goes"
 
-_BUS = "the scheduler is called over HTTP, there is no message bus"
+_BUS = "the topic of nova's requests is scheduler, as in nova since Ocata"
 _HOST_MANAGER = "host states are made of what hosts report, in one way for all kinds of hosts"
 _TRACKING = (
     "the instances of a host are read from the database when a request needs them, so that filters "
-    "always see those that were recorded"
+    "always see those that were recorded; nova-compute goes by it when it announces them"
 )
 _BARE_METAL = (
     "bare metal nodes are requested by their resource class, and the filters that run are those of "
@@ -103,9 +103,9 @@ OF_NOVA: Mapping[tuple[str, str], str] = MappingProxyType(
         ("DEFAULT", "default_schedule_zone"): (
             "the caller names the zone; in nova, nova-api fills in this default"
         ),
-        ("scheduler", "workers"): "serve --workers says how many processes answer requests",
         ("scheduler", "discover_hosts_in_cells_interval"): (
-            "a host is known as soon as it reports, there is nothing to discover"
+            "nova's host mappings are never written here: for new hosts run nova-manage "
+            "cell_v2 discover_hosts, such as by cron"
         ),
         ("scheduler", "query_placement_for_availability_zone"): (
             "always on, as in nova since 2023.2: the requested zone narrows the candidates"
@@ -131,3 +131,17 @@ OF_NOVA: Mapping[tuple[str, str], str] = MappingProxyType(
 )
 
 WITHOUT_MEANING: Mapping[tuple[str, str], str] = MappingProxyType({**OF_PLACEMENT, **OF_NOVA})
+
+#: Sections of ``nova.conf`` that are none of scheduling's: no scheduling policy is meant by them,
+#: unless it is listed.
+SECTIONS_OF_NOVA = frozenset(
+    (
+        *("barbican", "barbican_service_user", "cache", "cells", "cinder", "compute", "conductor"),
+        *("console", "consoleauth", "cyborg", "devices", "ephemeral_storage_encryption", "glance"),
+        *("guestfs", "healthcheck", "hyperv", "image_cache", "ironic", "key_manager", "keystone"),
+        *("libvirt", "manila", "mks", "os_vif_linux_bridge", "os_vif_ovs", "osapi_v21", "powervm"),
+        *("privsep", "quota", "rdp", "remote_debug", "serial_console", "service_user", "spice"),
+        *("spec_validation", "upgrade_levels", "vault", "vendordata_dynamic_auth", "vif_plug_ovs"),
+        *("vmware", "vnc", "wsgi", "xenserver", "zvm"),
+    )
+)

@@ -104,6 +104,58 @@ def is_last(connection: Connection, node: ComputeNode) -> bool:
     return connection.execute(others.limit(1)).first() is None
 
 
+def cells_of_hosts(connection: Connection, hosts: Collection[str]) -> dict[str, set[str | None]]:
+    """Return the uuids of the cells in which the nodes of these hosts are, by host."""
+    query = select(_COLUMNS.host, _COLUMNS.cell_uuid)
+    rows = sql.rows_among(connection, query, _COLUMNS.host, hosts)
+    return {host: set(found) for host, found in sql.grouped(rows).items()}
+
+
+def cells_of_all_hosts(connection: Connection) -> dict[str, str | None]:
+    """Return the uuid of the cell of each host that has a node."""
+    return dict(map(tuple, connection.execute(select(_COLUMNS.host, _COLUMNS.cell_uuid))))
+
+
+def uuids_by_cell(connection: Connection) -> dict[str | None, list[str]]:
+    """Return the uuids of all nodes, by the uuid of their cell."""
+    return sql.grouped(connection.execute(select(_COLUMNS.cell_uuid, _COLUMNS.uuid)).all())
+
+
+def see(connection: Connection, moments: Mapping[str, datetime]) -> None:
+    """Note when the nodes of hosts were last seen up, where that is later than known.
+
+    One statement for each moment (and each 30 000 hosts), the earliest first.
+    """
+    for moment, hosts in sorted(sql.grouped((at, host) for host, at in moments.items()).items()):
+        change = update(compute_nodes).where(_COLUMNS.last_seen_up < moment)
+        change = change.values(last_seen_up=moment)
+        sql.change_among(connection, change, _COLUMNS.host, sorted(hosts))
+
+
+def remove_many(connection: Connection, uuids: Collection[str]) -> int:
+    """Delete those of the nodes that are there; return how many there were."""
+    gone = sql.change_among(connection, delete(compute_nodes), _COLUMNS.uuid, sorted(uuids))
+    if gone:
+        services.note_enabled_change(connection)
+    return gone
+
+
+def unlike(connection: Connection, nodes: Sequence[ComputeNode]) -> dict[str, tuple[str, ...]]:
+    """Return, by uuid, the columns in which nodes differ from what is kept; all, of new ones.
+
+    Those that differ in nothing but their heartbeat are left out.
+    """
+    uuids = [node.uuid for node in nodes]
+    found = {row.uuid: row for row in sql.rows_among(connection, _NODES, _COLUMNS.uuid, uuids)}
+    differing = {}
+    for row in map(_row_of, nodes):
+        kept = found.get(row["uuid"])
+        names = tuple(key for key in _DESCRIBING if kept is None or row[key] != getattr(kept, key))
+        if names:
+            differing[row["uuid"]] = names
+    return differing
+
+
 def remove(connection: Connection, node: ComputeNode) -> None:
     """Delete a node that the caller has locked."""
     connection.execute(delete(compute_nodes).where(_COLUMNS.uuid == node.uuid))
@@ -120,11 +172,18 @@ def remove_of_host(connection: Connection, host: str) -> tuple[str, ...]:
     return uuids
 
 
-def write(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> Written:
+def write(
+    connection: Connection,
+    nodes: Sequence[ComputeNode],
+    now: datetime,
+    *,
+    after: Mapping[str, int] | None = None,
+) -> Written:
     """Keep what reports say, each under the uuid of its node.
 
     A report that says what the last one said moves the heartbeat only: neither ``version`` nor
     ``updated_at`` change. The number of statements does not depend on how many nodes there are.
+    ``after`` has the versions that the caller saw before it read the reports.
 
     Raises :class:`Duplicate` where host and hypervisor_hostname are another node's, and
     :class:`ConcurrentUpdate` where another request reported one of these nodes first.
@@ -132,6 +191,8 @@ def write(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -
     rows = {node.uuid: _row_of(node) for node in nodes}
     locked = _NODES.order_by(_COLUMNS.id).with_for_update()
     found = {row.uuid: row for row in sql.rows_among(connection, locked, _COLUMNS.uuid, rows)}
+    if after is not None and after != {uuid: row.version for uuid, row in found.items()}:
+        raise _overtaken("reported")
     new = [row for uuid, row in rows.items() if uuid not in found]
     changed = [
         row

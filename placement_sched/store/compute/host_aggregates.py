@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Column, Connection, Select, delete, insert, literal, select, update
+from sqlalchemy import Column, Connection, Select, delete, func, insert, literal, select, update
 
 from placement_sched.db import sql
 from placement_sched.db.tables import (
@@ -27,6 +27,7 @@ from placement_sched.model.host_aggregate import (
     policy_name,
 )
 from placement_sched.model.placement.sync import HostMap
+from placement_sched.store import change_counters
 
 #: The change counter that rises with every change of an aggregate, its hosts or its metadata.
 SUBJECT = "host_aggregates"
@@ -142,6 +143,87 @@ def remove(connection: Connection, aggregate_id: int) -> None:
     tags = delete(host_aggregate_metadata).where(_METADATA.aggregate_id == aggregate_id)
     connection.execute(tags)
     connection.execute(delete(host_aggregates).where(_AGGREGATES.id == aggregate_id))
+
+
+def note_change(connection: Connection) -> None:
+    """Note that aggregates change in this transaction; no other changes any until it ends."""
+    change_counters.bump(connection, SUBJECT)
+
+
+def replace(
+    connection: Connection,
+    here: Mapping[int, HostAggregate],
+    wanted: Collection[HostAggregate],
+    gone: Collection[int],
+    now: datetime,
+) -> None:
+    """Make aggregates what these are, number, uuid and name included, and delete others.
+
+    ``here`` has all that are recorded. One that has the name or the uuid of a wanted one is deleted
+    as well.
+    """
+    numbers = {one.id for one in wanted}
+    names, uuids = {one.name for one in wanted}, {one.uuid for one in wanted}
+    taken = {
+        one.id
+        for one in here.values()
+        if one.id not in numbers and (one.name in names or one.uuid in uuids)
+    }
+    # What is named otherwise is made again: two may have swapped their names.
+    again = {
+        one.id
+        for one in wanted
+        if one.id in here and (one.name, one.uuid) != (here[one.id].name, here[one.id].uuid)
+    }
+    old = sorted({*gone, *taken, *again})
+    for table, key in (
+        (host_aggregate_hosts, _HOSTS.aggregate_id),
+        (host_aggregate_metadata, _METADATA.aggregate_id),
+        (host_aggregates, _AGGREGATES.id),
+    ):
+        sql.change_among(connection, delete(table), key, old)
+    made = [one for one in wanted if one.id in again or one.id not in here]
+    rows = [
+        {
+            "id": one.id,
+            "uuid": one.uuid,
+            "name": one.name,
+            "created_at": one.created_at or now,
+            "updated_at": one.updated_at,
+        }
+        for one in made
+    ]
+    sql.insert_rows(connection, host_aggregates, rows)
+    if made and connection.dialect.name == "postgresql":
+        # A number that is given does not move the sequence that gives numbers.
+        connection.execute(_NEXT_NUMBER)
+    for one in wanted:
+        before = None if one.id in again else here.get(one.id)
+        _change_members(connection, before, one, now)
+
+
+_NEXT_NUMBER = select(
+    func.setval(
+        func.pg_get_serial_sequence(host_aggregates.name, "id"),
+        select(func.max(_AGGREGATES.id)).scalar_subquery(),
+    )
+)
+
+
+def _change_members(
+    connection: Connection, before: HostAggregate | None, one: HostAggregate, now: datetime
+) -> None:
+    """Give an aggregate its hosts and metadata, where it had others."""
+    hosts, tags = (before.hosts, before.metadata) if before else (frozenset(), {})
+    if left := sorted(hosts - one.hosts):
+        theirs = delete(host_aggregate_hosts).where(_HOSTS.aggregate_id == one.id)
+        sql.change_among(connection, theirs, _HOSTS.host, left)
+    add_hosts(connection, one.id, one.hosts - hosts, now)
+    changes: dict[str, str | None] = dict.fromkeys(tags.keys() - one.metadata.keys())
+    changes |= {key: value for key, value in one.metadata.items() if tags.get(key) != value}
+    change_metadata(connection, one.id, changes, now)
+    if before is not None and one.updated_at is not None:
+        change(connection, one.id, updated_at=one.updated_at)
 
 
 def known_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """Instances as recorded: where each is, whose it is, what it is made of, and which hold nothing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -16,6 +16,8 @@ from placement_sched.model.instance import Instance
 
 _COLUMNS = instances.c
 _LONGEST_ID = 255
+#: So many rows are sent in one statement.
+_AT_ONCE = 2000
 _DERIVED = ("flavorid", "image_id")
 _RECORDED = tuple(
     one.name
@@ -110,6 +112,71 @@ def record(connection: Connection, recorded: Sequence[Instance], now: datetime) 
         sql.insert_or_update(connection, instances, rows, key=("uuid",), changing=names)
 
 
+class Kept(NamedTuple):
+    """The record of one instance, as it is compared with thousands of others.
+
+    ``flavor`` is the digest of its JSON (:func:`placement_sched.db.sql.digest`), ``image`` its
+    JSON, ``created_at`` a text of ISO 8601.
+    """
+
+    uuid: str
+    host: str | None
+    node: str | None
+    project_id: str | None
+    user_id: str | None
+    display_name: str
+    vm_state: str | None
+    task_state: str | None
+    flavor: str | None
+    image_id: str | None
+    server_group: str | None
+    image: str | None
+    decision_uuid: str | None
+    created_at: str | None
+
+
+def between(connection: Connection, first: str, last: str | None) -> list[Kept]:
+    """Return the instances whose uuid is from ``first`` up to, but not, ``last``."""
+    query = _kept(connection).where(_COLUMNS.uuid >= first)
+    query = query if last is None else query.where(_COLUMNS.uuid < last)
+    return [Kept(*orjson.loads(row[0])) for row in connection.execute(query).all()]
+
+
+def kept(connection: Connection, uuids: Iterable[str], *, lock: bool = False) -> list[Kept]:
+    """Return those of the instances that are there, their rows locked if asked."""
+    query = _kept(connection).order_by(_COLUMNS.id)
+    query = query.with_for_update() if lock else query
+    rows = sql.rows_among(connection, query, _COLUMNS.uuid, sorted(set(uuids)))
+    return [Kept(*orjson.loads(row[0])) for row in rows]
+
+
+def _kept(connection: Connection) -> Select[Any]:
+    columns: dict[str, Any] = {name: _COLUMNS[name] for name in Kept._fields}
+    columns["flavor"] = sql.digest(connection, _COLUMNS.flavor)
+    return select(sql.json_row(connection, columns.values()))
+
+
+def uuids_on_host(connection: Connection, host: str) -> frozenset[str]:
+    """Return the uuids of the instances that are recorded on a host."""
+    return frozenset(connection.scalars(select(_COLUMNS.uuid).where(_COLUMNS.host == host)))
+
+
+def add(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Keep instances that are new; what another request recorded meanwhile stays.
+
+    A row has all columns but ``id``.
+    """
+    for batch in sql.batches(rows, _AT_ONCE):
+        sql.insert_many(connection, instances, batch)
+
+
+def change(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Change instances to what these rows say, which have all columns but ``id``."""
+    changing = [column.name for column in _COLUMNS if column.name not in {"id", "uuid"}]
+    for batch in sql.batches(rows, _AT_ONCE):
+        sql.insert_many(connection, instances, batch, changing=changing)
+
+
 def remove(connection: Connection, uuids: Iterable[str]) -> int:
     """Delete the records of these instances; return how many there were."""
     return sql.change_among(connection, sa.delete(instances), _COLUMNS.uuid, set(uuids))
@@ -118,14 +185,14 @@ def remove(connection: Connection, uuids: Iterable[str]) -> int:
 def _row_of(instance: Instance, now: datetime) -> dict[str, Any]:
     row = {name: getattr(instance, name) for name in ("uuid", *_RECORDED, "decision_uuid")}
     flavor, image = row["flavor"] or {}, row["image"] or {}
-    row["flavorid"] = _id(flavor.get("flavorid"), flavor.get("id"))
-    row["image_id"] = _id(image.get("id"))
+    row["flavorid"] = short_id(flavor.get("flavorid"), flavor.get("id"))
+    row["image_id"] = short_id(image.get("id"))
     for name in ("flavor", "image"):
         row[name] = None if row[name] is None else orjson.dumps(row[name]).decode()
     return {**row, "created_at": now, "updated_at": now}
 
 
-def _id(*candidates: str | int | None) -> str | None:
+def short_id(*candidates: str | int | None) -> str | None:
     """Return the first of the ids that is there; one that is too long counts as None."""
     found = next((str(each) for each in candidates if each is not None), None)
     return found if found is not None and len(found) <= _LONGEST_ID else None

@@ -14,6 +14,7 @@ from placement_sched.model.server_group import MOST_PER_HOST, ServerGroup
 
 _GROUPS = server_groups.c
 _INSTANCES = instances.c
+_UUIDS = select(_GROUPS.uuid)
 _AS_KEPT = ("name", "policy", "project_id", "user_id")
 
 
@@ -21,6 +22,11 @@ def by_uuid(connection: Connection, uuid: str) -> ServerGroup | None:
     """Return the group of this uuid, without members, or None."""
     row = connection.execute(select(server_groups).where(_GROUPS.uuid == uuid)).first()
     return None if row is None else _group(row)
+
+
+def every(connection: Connection) -> tuple[ServerGroup, ...]:
+    """Return all groups, without members, the oldest first."""
+    return tuple(map(_group, connection.execute(select(server_groups).order_by(_GROUPS.id)).all()))
 
 
 def called(connection: Connection, name: str, project_id: str | None) -> tuple[ServerGroup, ...]:
@@ -81,6 +87,11 @@ def lock_many(connection: Connection, uuids: Collection[str]) -> None:
     """Lock the rows of groups, as :func:`lock` does one's, in the order in which they were made."""
     query = select(_GROUPS.id).order_by(_GROUPS.id).with_for_update()
     list(sql.rows_among(connection, query, _GROUPS.uuid, uuids))
+
+
+def existing(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
+    """Return those of the uuids that are groups'."""
+    return frozenset(row.uuid for row in sql.rows_among(connection, _UUIDS, _GROUPS.uuid, uuids))
 
 
 def join(connection: Connection, uuid: str, place: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import sqlalchemy as sa
-from sqlalchemy import Column, Connection, Row, Select, and_, bindparam, delete, select, update
+from sqlalchemy import Column, Connection, Row, Select, and_, bindparam, delete, or_, select, update
 
 from placement_sched.db import sql
 from placement_sched.db.tables import compute_nodes, services
@@ -91,6 +91,23 @@ def beat(
     return found
 
 
+def note_seen(connection: Connection, moments: Mapping[int, datetime], now: datetime) -> None:
+    """Note when services were last seen up, by their numbers, whatever was known of it."""
+    note_heartbeats(connection, _COLUMNS.id, moments, updated_at=now)
+
+
+def note_up(connection: Connection, host: str, binary: str, now: datetime) -> None:
+    """Note that the service of this host and binary is up, made where it is missing.
+
+    It is not a compute service: whether hosts are enabled does not depend on it.
+    """
+    row = {"uuid": str(uuid4()), "host": host, "binary": binary, "disabled": 0, "forced_down": 0}
+    seen = {"last_seen_up": now, "updated_at": now}
+    sql.insert_missing(connection, services, [{**row, **seen, "created_at": now}])
+    theirs = and_(_COLUMNS.host == host, _COLUMNS.binary == binary)
+    connection.execute(update(services).where(theirs).values(seen))
+
+
 def note_heartbeats(
     connection: Connection, key: Column[Any], moments: Mapping[Any, datetime], **also: Any
 ) -> None:
@@ -103,6 +120,26 @@ def note_heartbeats(
     elif moments:
         rows = [{"b_key": one, "last_seen_up": at, **also} for one, at in sorted(moments.items())]
         connection.execute(change.where(key == bindparam("b_key")), rows)
+
+
+def barred_or_unseen(connection: Connection, since: datetime) -> tuple[Service, ...]:
+    """Return the compute services that are disabled, forced down, or not seen since then."""
+    unseen = or_(_COLUMNS.last_seen_up.is_(None), _COLUMNS.last_seen_up < since)
+    barred = or_(_COLUMNS.disabled != 0, _COLUMNS.forced_down != 0)
+    query = _SERVICES.where(_COLUMNS.binary == COMPUTE_BINARY, or_(barred, unseen))
+    return tuple(map(_service, connection.execute(query).all()))
+
+
+def see(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
+    """Note when the compute services of hosts were last seen up, where that is later than known.
+
+    One statement for each moment (and each 30 000 hosts), the earliest first.
+    """
+    for moment, hosts in sorted(sql.grouped((at, host) for host, at in moments.items()).items()):
+        earlier = or_(_COLUMNS.last_seen_up.is_(None), _COLUMNS.last_seen_up < moment)
+        theirs = update(services).where(_COLUMNS.binary == COMPUTE_BINARY, earlier)
+        change = theirs.values(last_seen_up=moment, updated_at=now)
+        sql.change_among(connection, change, _COLUMNS.host, sorted(hosts))
 
 
 def set_disabled(

@@ -1,5 +1,7 @@
 """What no request could make is refused at its place, by a dry run as by a load."""
 
+from dataclasses import replace
+
 import pytest
 
 from placement_sched.errors import Error
@@ -119,3 +121,26 @@ def test_a_provider_that_would_be_below_itself_is_refused_by_its_name(cloud):
         "providers:\n- name: loopb\n  providers:\n  - {name: loopa}",
         "f.yaml:4:5: provider loopa below loopb: ",
     )
+
+
+@pytest.mark.parametrize(
+    ("section", "entry"),
+    [
+        ("server_groups", "{name: web, policy: affinity}"),
+        ("aggregates", "{name: gpu}"),
+        ("hosts", "{host: cn1, vcpus: 1, memory_mb: 1}"),
+        ("services", "{host: cn1}"),
+        ("instances", f"{{uuid: {UUID}}}"),
+    ],
+)
+def test_what_is_read_from_nova_is_not_loaded_from_a_file(small, section, entry):
+    novas = {"api_database.connection": "mysql+pymysql://nova@db/nova_api"}
+    fleet = replace(small.fleet, settings=small.fleet.settings.overridden(novas))
+    text = f"traits: [CUSTOM_A]\n{section}:\n- {entry}\n"
+    with pytest.raises(Error) as refused:
+        fleet.load(text, "f.yaml", dry_run=False, progress=lambda _what: None)
+    said = str(refused.value)
+    assert said.startswith("f.yaml:2:1: ")
+    assert "read from nova's databases ([api_database] connection)" in said
+    harmless = f"traits: [CUSTOM_A]\nflavors: [{{name: m1, vcpus: 1, memory_mb: 1}}]\n{section}: []"
+    assert fleet.load(harmless, "f.yaml", dry_run=False, progress=lambda _what: None)

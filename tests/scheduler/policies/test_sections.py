@@ -68,7 +68,7 @@ def test_what_a_section_does_not_set_is_as_in_the_default_configuration(configur
     [
         ("ram_weight_multplier = 1", "", "did you mean ram_weight_multiplier?"),
         ("connection = sqlite://", "", "connection is not read per request"),
-        ("workers = 2", "", "there is no option workers"),
+        ("concurrency = 2", "", "there is no option concurrency"),
         ("ram_weight_multiplier = much", "", "much"),
         ("enabled_filters = CoreFliter", "", "did you mean 'CoreFilter'?"),
         ("driver = chance", "", "did you mean 'chance_scheduler'?"),

@@ -1,0 +1,239 @@
+"""Compares what is recorded of a cloud with placement: what does not fit, and what to do about it.
+
+A cloud that is read from nova may have had another placement, or none for a while; and what nova
+and its computes are to mend is reported here before requests run into it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from placement_sched.candidates.resolve import SHARES
+from placement_sched.db.transaction import Connection
+from placement_sched.model.clock import Clock
+from placement_sched.model.placement.provider import Provider
+from placement_sched.settings import Settings
+from placement_sched.store.compute import cells, compute_nodes, host_aggregates, instances, services
+from placement_sched.store.placement import aggregates, resource_providers, traits
+
+#: So many instances without allocations are named; the others are only counted.
+MOST_INSTANCES = 100
+
+
+class CloudFault(StrEnum):
+    """What can be found; the values are what ``--format json`` has."""
+
+    CELL_DISABLED = "cell_disabled"
+    SERVICE_DOWN = "service_down"
+    SERVICE_FORCED_DOWN = "service_forced_down"
+    SERVICE_DISABLED = "service_disabled"
+    NAME_OF_SEVERAL_NODES = "name_of_several_nodes"
+    NODE_WITHOUT_PROVIDER = "node_without_provider"
+    PROVIDER_OF_OTHER_UUID = "provider_of_other_uuid"
+    PROVIDER_OF_OTHER_NAME = "provider_of_other_name"
+    PROVIDER_WITHOUT_NODE = "provider_without_node"
+    AGGREGATE_LACKS_HOSTS = "aggregate_lacks_hosts"
+    AGGREGATE_HAS_OTHER_HOSTS = "aggregate_has_other_hosts"
+    INSTANCE_WITHOUT_ALLOCATIONS = "instance_without_allocations"
+
+    @property
+    def what(self) -> str:
+        """Return what these are, in the plural."""
+        return _WORDS[self][0]
+
+    @property
+    def remedy(self) -> str:
+        """Return what an operator does about it."""
+        return _WORDS[self][1]
+
+
+_WORDS: Mapping[CloudFault, tuple[str, str]] = {
+    CloudFault.CELL_DISABLED: (
+        "disabled cells, whose hosts get no new instances",
+        "nova-manage cell_v2 update_cell --cell_uuid UUID --enable",
+    ),
+    CloudFault.SERVICE_DOWN: (
+        "hosts down, without a heartbeat for [DEFAULT] service_down_time",
+        "start nova-compute on them, or see why it does not reach nova",
+    ),
+    CloudFault.SERVICE_FORCED_DOWN: (
+        "hosts forced down",
+        "openstack compute service set --up HOST nova-compute",
+    ),
+    CloudFault.SERVICE_DISABLED: (
+        "disabled hosts",
+        "openstack compute service set --enable HOST nova-compute",
+    ),
+    CloudFault.NAME_OF_SEVERAL_NODES: (
+        "names of several compute nodes, where placement has one provider of a name",
+        "give each host a name of its own, or openstack compute service delete one that is gone",
+    ),
+    CloudFault.NODE_WITHOUT_PROVIDER: (
+        "compute nodes without a resource provider, where nothing is placed",
+        "nova-compute creates it: see whether it runs there and reaches this placement",
+    ),
+    CloudFault.PROVIDER_OF_OTHER_UUID: (
+        "compute nodes whose name is that of a resource provider of another uuid",
+        "openstack resource provider delete it, once nothing is allocated, restart nova-compute",
+    ),
+    CloudFault.PROVIDER_OF_OTHER_NAME: (
+        "resource providers that have another name than their compute node",
+        "openstack resource provider set --name NODE UUID",
+    ),
+    CloudFault.PROVIDER_WITHOUT_NODE: (
+        "root providers of no compute node, where nothing is placed",
+        "if their hosts are gone for good: openstack resource provider delete",
+    ),
+    CloudFault.AGGREGATE_LACKS_HOSTS: (
+        "host aggregates with hosts that their provider aggregates lack",
+        "placement-sched placement sync_aggregates",
+    ),
+    CloudFault.AGGREGATE_HAS_OTHER_HOSTS: (
+        "provider aggregates with hosts that their host aggregates lack",
+        "placement-sched placement sync_aggregates --remove-stale",
+    ),
+    CloudFault.INSTANCE_WITHOUT_ALLOCATIONS: (
+        "instances on a host that hold no allocations, so that their room is given away again",
+        "nova-manage placement heal_allocations",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """Things of one kind that were found: how many, and the names of these, or of the first."""
+
+    kind: CloudFault
+    number: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """What is compared of a compute node."""
+
+    uuid: str
+    host: str
+    name: str
+
+    @property
+    def title(self) -> str:
+        return self.name if self.name == self.host else f"{self.name} of {self.host}"
+
+
+def check_cloud(connection: Connection, settings: Settings, clock: Clock) -> tuple[Unfit, ...]:
+    """Return what does not fit, by kind in a fixed order; kinds of which nothing is are left out.
+
+    The number of statements depends on the number of cells alone.
+    """
+    found: dict[CloudFault, list[str]] = defaultdict(list)
+    for kind, name in (
+        *_of_cells(connection),
+        *_of_services(connection, clock(), settings.DEFAULT.service_down_time),
+        *_of_providers(connection),
+        *_of_aggregates(connection),
+    ):
+        found[kind].append(name)
+    unfit = [Unfit(kind, len(names), tuple(sorted(names))) for kind, names in found.items()]
+    order = list(CloudFault)
+    return tuple(
+        sorted(
+            (*unfit, *_of_instances(connection, settings)), key=lambda one: order.index(one.kind)
+        )
+    )
+
+
+def _of_cells(connection: Connection) -> Iterator[tuple[CloudFault, str]]:
+    for cell in cells.all_cells(connection):
+        if cell.disabled:
+            yield CloudFault.CELL_DISABLED, cell.title
+
+
+def _of_services(
+    connection: Connection, now: datetime, down_time: int
+) -> Iterator[tuple[CloudFault, str]]:
+    for one in services.search(connection):
+        if not one.is_compute:
+            continue
+        if one.disabled:
+            reason = f" ({one.disabled_reason})" if one.disabled_reason else ""
+            yield CloudFault.SERVICE_DISABLED, f"{one.host}{reason}"
+        if one.forced_down:
+            yield CloudFault.SERVICE_FORCED_DOWN, one.host
+        elif not one.is_up(now, down_time):
+            yield CloudFault.SERVICE_DOWN, one.host
+
+
+def _of_providers(connection: Connection) -> Iterator[tuple[CloudFault, str]]:
+    providers = {one.uuid: one for one in resource_providers.all_providers(connection)}
+    named = {one.name: one for one in providers.values()}
+    hosts = compute_nodes.cells_of_all_hosts(connection).keys()
+    nodes = [
+        _Node(uuid, host, name)
+        for (host, name), uuid in compute_nodes.uuids_by_name(connection, hosts).items()
+    ]
+    by_name: dict[str, list[_Node]] = defaultdict(list)
+    for node in nodes:
+        by_name[node.name].append(node)
+        yield from _of_node(node, providers.get(node.uuid), named.get(node.name))
+    for name, several in by_name.items():
+        if len(several) > 1:
+            on = ", ".join(sorted(node.host for node in several))
+            yield CloudFault.NAME_OF_SEVERAL_NODES, f"{name} (on {on})"
+    shared = traits.carriers(connection, [SHARES]).get(SHARES, frozenset())
+    yield from _without_node(providers.values(), {node.uuid for node in nodes} | shared)
+
+
+def _of_node(
+    node: _Node, provider: Provider | None, namesake: Provider | None
+) -> Iterator[tuple[CloudFault, str]]:
+    if provider is None and namesake is None:
+        yield CloudFault.NODE_WITHOUT_PROVIDER, node.title
+    elif provider is None and namesake is not None:
+        yield CloudFault.PROVIDER_OF_OTHER_UUID, f"{node.title} ({namesake.uuid})"
+    elif provider is not None and provider.name != node.name:
+        yield (
+            CloudFault.PROVIDER_OF_OTHER_NAME,
+            f"{node.title} ({provider.uuid} is {provider.name})",
+        )
+
+
+def _without_node(
+    providers: Iterable[Provider], known: Iterable[str]
+) -> Iterator[tuple[CloudFault, str]]:
+    """Yield the root providers of no node, but for those that share what they have."""
+    theirs = frozenset(known)
+    for one in providers:
+        if one.parent_uuid is None and one.uuid not in theirs:
+            yield CloudFault.PROVIDER_WITHOUT_NODE, f"{one.name} ({one.uuid})"
+
+
+def _of_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str]]:
+    hosts = host_aggregates.host_map(connection)
+    members = aggregates.providers_in(connection, [one.uuid for one in hosts.aggregates])
+    existing = resource_providers.by_uuids(connection, hosts.host_of)
+    for one in hosts.disagreements(members):
+        for kind, uuids in (
+            # A node without a provider is reported as such.
+            (CloudFault.AGGREGATE_LACKS_HOSTS, one.lacking & existing.keys()),
+            (CloudFault.AGGREGATE_HAS_OTHER_HOSTS, one.stale),
+        ):
+            if uuids:
+                names = ", ".join(sorted({hosts.host_of[uuid] for uuid in uuids}))
+                yield kind, f"{one.aggregate.name} ({names})"
+
+
+def _of_instances(connection: Connection, settings: Settings) -> Iterator[Unfit]:
+    """Yield those of which nova's cells know the host: others hold nothing, and rightly so."""
+    number, names = 0, list[str]()
+    no_owner = settings.unknown_owner[0]
+    for cell in cells.all_cells(connection):
+        of_cell = {"no_owner": no_owner, "cell_uuid": cell.uuid}
+        number += instances.count_unallocated(connection, **of_cell)
+        left = MOST_INSTANCES - len(names)
+        if left:
+            names += instances.unallocated(connection, **of_cell, limit=left)
+    if number:
+        yield Unfit(CloudFault.INSTANCE_WITHOUT_ALLOCATIONS, number, tuple(sorted(names)))

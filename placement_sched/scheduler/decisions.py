@@ -1,0 +1,149 @@
+"""What is kept of an answer: its decision, bounded in size, and for how long.
+
+Every answer of ``select_destinations`` is a decision, one that names no host too; explanations are
+none.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from threading import Lock
+from typing import Any
+from uuid import uuid4
+
+import orjson
+from oslo_log import log
+
+from placement_sched import errors
+from placement_sched.db.transaction import Database
+from placement_sched.model.document import Json
+from placement_sched.model.host_aggregate import DEFAULT_POLICY
+from placement_sched.model.request_ids import RequestIds
+from placement_sched.model.results import decision as results
+from placement_sched.model.results.decision import Decision
+from placement_sched.model.results.funnel import Funnel
+from placement_sched.model.results.stages import View
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.choose import Run
+from placement_sched.store import decisions
+
+LOG = log.getLogger(__name__)
+
+#: How many bytes of JSON a funnel may take that is kept.
+MOST_BYTES = 65_536
+#: How many characters of a name are kept to find decisions by.
+_NAME = 255
+#: How many rejected hosts of each stage are kept, tried in this order until the funnel is so small.
+_REJECTED = (100, 20, 3)
+
+
+class Retention:
+    """Deletes decisions that are too old, some at a time, beside the work that makes new ones.
+
+    ``keeping`` is in seconds; 0 keeps them for ever. Any number of processes may do so at once.
+    """
+
+    #: How many decisions are made, or seconds go by, before a process looks for old ones again.
+    #: Each time it deletes more than were made meanwhile, so that it keeps up.
+    EVERY = 200
+    SECONDS = 60
+    MOST = 1000
+
+    def __init__(self, database: Database, keeping: int) -> None:
+        self._database = database
+        self._keeping = timedelta(seconds=keeping)
+        self._lock = Lock()
+        self._made = 0
+        self._looked: datetime | None = None
+
+    def made_one(self, now: datetime) -> None:
+        """Note that a decision was made, and delete old ones if it is time; never raises."""
+        if not self._keeping or not self._count(now):
+            return
+        try:
+            purge = partial(decisions.purge, before=now - self._keeping, most=self.MOST)
+            self._database.write(purge)
+        except errors.Unavailable as failure:
+            LOG.warning("expired decisions were not deleted: %s", failure.detail)
+
+    def _count(self, now: datetime) -> bool:
+        """Count a decision; return whether it is time to delete old ones, and then count again."""
+        with self._lock:
+            self._made += 1
+            self._looked = self._looked or now
+            waited = now - self._looked >= timedelta(seconds=self.SECONDS)
+            if not waited and self._made < self.EVERY:
+                return False
+            self._made, self._looked = 0, now
+            return True
+
+
+def decided(run: Run, funnel: Funnel, kind: str, ids: RequestIds) -> Decision:
+    """Return the decision that a run came to."""
+    uuid, spec, asked = str(uuid4()), run.request.spec, run.request.whole
+    policy = funnel.policy.name if funnel.policy else DEFAULT_POLICY
+    answer: Json = {
+        "decision": uuid,
+        "policy": policy,
+        "selections": [[one.as_json() for one in some] for some in run.selections],
+    }
+    if not asked.get("instance_uuids"):  # the caller learns those that were made up here
+        answer["instance_uuids"] = list(spec.instance_uuids)
+    chosen: list[str | None] = [best.service_host for best, *_ in run.selections]
+    hosts = chosen or [None] * len(spec.instance_uuids)
+    return Decision(
+        uuid=uuid,
+        outcome=results.SELECTED if run.selections else results.NO_VALID_HOST,
+        project_id=spec.project_id,
+        digest=digest_of_request(spec, run.request.document),
+        request=asked,
+        answer=answer,
+        places=tuple(map(results.PlacedInstance, spec.instance_uuids, hosts)),
+        funnel=bounded(funnel),
+        policy=policy,
+        flavor=spec.flavor.name[:_NAME] or None,
+        kind=kind,
+        request_ids=ids,
+    )
+
+
+def digest_of_request(spec: RequestSpec, document: Mapping[str, Any]) -> str:
+    """Return what equal requests share, however they spell or count their instances."""
+    same = {key: value for key, value in document.items() if key != "num_instances"}
+    return results.digest_of({**same, "instance_uuids": list(spec.instance_uuids)})
+
+
+def no_valid_host(funnel: Funnel, decision: Decision) -> errors.NoValidHost:
+    """Return the error of a request that found no host."""
+    reason = f": {funnel.obstacle.reason}" if funnel.obstacle else ""
+    extra = {"funnel": funnel.as_json(View()), "decision": decision.uuid}
+    return errors.NoValidHost(f"No valid host was found{reason}", extra=extra)
+
+
+def bounded(funnel: Funnel) -> Json:
+    """Return the funnel as it is kept: counts exact, lists as long as there is room for.
+
+    Of one that is large by other things than rejected hosts the counts alone are left.
+    """
+    shown: Json = {}
+    for most in _REJECTED:
+        shown = funnel.as_json(View(max_rejected=most))
+        if len(orjson.dumps(shown)) <= MOST_BYTES:
+            return shown
+    searched = shown["allocation_candidates"]
+    return {
+        "request_filters": _only(shown["request_filters"], "name", "applied", "elapsed_ms"),
+        "allocation_candidates": {
+            "query": searched["query"][: MOST_BYTES // 4],
+            "providers": searched["providers"],
+            "hosts": searched["hosts"],
+            "steps": _only(searched["steps"][:100], "constraint", "before", "after"),
+        },
+        "filters": _only(shown["filters"], "name", "before", "after"),
+        "weighers": shown["weighers"],
+        "outline": True,
+    }
+
+
+def _only(entries: list[Json], *names: str) -> list[Json]:
+    return [{name: one[name] for name in names} for one in entries]

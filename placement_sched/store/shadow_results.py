@@ -1,0 +1,110 @@
+"""Shadow results: what nova did with each instance of a request that was evaluated beside it."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+
+from placement_sched.db import sql
+from placement_sched.db.tables import decisions, shadow_results
+from placement_sched.model.request_ids import RequestIds
+from placement_sched.model.results.shadow import FAILED, PENDING, ShadowResult
+
+_COLUMNS = shadow_results.c
+_QUERY = select(
+    shadow_results, decisions.c.request_id, decisions.c.global_request_id, decisions.c.flavor
+).outerjoin(decisions, decisions.c.uuid == _COLUMNS.decision_uuid)
+#: Names in the statement that settles, which must not be those of columns.
+_SETTLE = (
+    update(shadow_results)
+    .where(
+        _COLUMNS.decision_uuid == bindparam("of_decision"),
+        _COLUMNS.position == bindparam("at_position"),
+    )
+    .values(
+        verdict=bindparam("new_verdict"),
+        nova_host=bindparam("new_host"),
+        detail=bindparam("new_detail"),
+        updated_at=bindparam("now"),
+    )
+)
+
+
+def record(connection: Connection, results: Iterable[ShadowResult], now: datetime) -> None:
+    """Write results down that are new."""
+    rows = [
+        {
+            "decision_uuid": one.decision,
+            "position": one.position,
+            "instance_uuid": one.instance,
+            "verdict": one.verdict,
+            "our_host": one.our_host,
+            "nova_host": one.nova_host,
+            "detail": orjson.dumps(one.detail).decode(),
+            "created_at": now,
+        }
+        for one in results
+    ]
+    for batch in sql.batches(rows):
+        connection.execute(insert(shadow_results), batch)
+
+
+def settle(connection: Connection, results: Sequence[ShadowResult], now: datetime) -> None:
+    """Write the verdicts of results that are recorded, with nova's host and why."""
+    rows = [
+        {
+            "of_decision": one.decision,
+            "at_position": one.position,
+            "new_verdict": one.verdict,
+            "new_host": one.nova_host,
+            "new_detail": orjson.dumps(one.detail).decode(),
+            "now": now,
+        }
+        for one in results
+    ]
+    if rows:
+        connection.execute(_SETTLE, rows)
+
+
+def pending(connection: Connection) -> tuple[ShadowResult, ...]:
+    """Return the results without a verdict, by decision, then position."""
+    query = _QUERY.where(_COLUMNS.verdict == PENDING)
+    order = (_COLUMNS.created_at, _COLUMNS.decision_uuid, _COLUMNS.position)
+    return tuple(map(_result, connection.execute(query.order_by(*order))))
+
+
+def of_decision(connection: Connection, uuid: str) -> tuple[ShadowResult, ...]:
+    """Return the results of a decision, by position."""
+    query = _QUERY.where(_COLUMNS.decision_uuid == uuid).order_by(_COLUMNS.position)
+    return tuple(map(_result, connection.execute(query)))
+
+
+def since(connection: Connection, moment: datetime | None) -> tuple[ShadowResult, ...]:
+    """Return the results of requests that came since a time (None: all), the oldest first."""
+    query = _QUERY if moment is None else _QUERY.where(_COLUMNS.created_at >= moment)
+    order = (_COLUMNS.created_at, _COLUMNS.decision_uuid, _COLUMNS.position)
+    return tuple(map(_result, connection.execute(query.order_by(*order))))
+
+
+def purge(connection: Connection, decision_uuids: Sequence[str], before: datetime) -> None:
+    """Delete the results of these decisions, and those without a decision made before a time."""
+    sql.change_among(connection, delete(shadow_results), _COLUMNS.decision_uuid, decision_uuids)
+    without = (_COLUMNS.verdict == FAILED, _COLUMNS.created_at < before)
+    connection.execute(delete(shadow_results).where(*without))
+
+
+def _result(row: Row[Any]) -> ShadowResult:
+    return ShadowResult(
+        decision=row.decision_uuid,
+        position=row.position,
+        instance=row.instance_uuid,
+        verdict=row.verdict,
+        our_host=row.our_host,
+        nova_host=row.nova_host,
+        detail=orjson.loads(row.detail) if row.detail else {},
+        request_ids=RequestIds(row.request_id, row.global_request_id),
+        flavor=row.flavor,
+        created_at=row.created_at,
+    )

@@ -1,0 +1,90 @@
+"""Shadow results: recorded, settled, read and deleted with their decisions."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from placement_sched.model.request_ids import RequestIds
+from placement_sched.model.results import shadow
+from placement_sched.model.results.decision import SHADOW, Decision
+from placement_sched.model.results.shadow import ShadowResult
+from placement_sched.store import decisions, shadow_results
+from tests.placing import instance
+
+NOW = datetime(2026, 11, 22, 12, 0, 0)
+OLD = NOW - timedelta(days=8)
+
+
+def decision(uuid):
+    return Decision(
+        uuid=uuid,
+        outcome="selected",
+        project_id="p",
+        digest="d",
+        request={},
+        answer={"selections": []},
+        request_ids=RequestIds("req-1", "req-2"),
+        kind=SHADOW,
+        flavor="m1",
+    )
+
+
+def result(uuid, position=0, **facts):
+    return ShadowResult(decision=uuid, position=position, instance=instance(position + 1), **facts)
+
+
+@pytest.fixture
+def recorded(database):
+    """A database with one decision and its results, and one result without a decision."""
+
+    def write(connection):
+        decisions.record(connection, decision("d1"), NOW)
+        both = [result("d1", 0, our_host="cn1", detail={"a": 1}), result("d1", 1)]
+        shadow_results.record(connection, both, NOW)
+        alone = result("d2", verdict=shadow.FAILED)
+        shadow_results.record(connection, [alone], OLD)
+
+    database.write(write)
+    return database
+
+
+def read(database, reader, *arguments):
+    with database.read() as connection:
+        return reader(connection, *arguments)
+
+
+def test_results_have_the_ids_and_the_flavor_of_their_decision(recorded):
+    first, second = read(recorded, shadow_results.of_decision, "d1")
+    assert (first.position, second.position) == (0, 1)
+    assert first.request_ids == RequestIds("req-1", "req-2")
+    assert (first.flavor, first.our_host, first.detail) == ("m1", "cn1", {"a": 1})
+    assert first.created_at == NOW
+
+
+def test_pending_results_are_those_without_a_verdict(recorded):
+    assert [one.decision for one in read(recorded, shadow_results.pending)] == ["d1", "d1"]
+
+
+def test_settled_result_has_verdict_and_host(recorded):
+    settled = result("d1", 1, verdict=shadow.OTHER_HOST, nova_host="cn2", detail={"why": "w"})
+    recorded.write(lambda connection: shadow_results.settle(connection, [settled], NOW))
+    first, second = read(recorded, shadow_results.of_decision, "d1")
+    assert first.verdict == shadow.PENDING
+    assert (second.verdict, second.nova_host) == (shadow.OTHER_HOST, "cn2")
+    assert second.detail == {"why": "w"}
+
+
+def test_results_since_a_time_are_those_of_requests_since(recorded):
+    assert len(read(recorded, shadow_results.since, None)) == 3
+    assert len(read(recorded, shadow_results.since, NOW)) == 2
+
+
+def test_results_are_deleted_with_their_decision(recorded):
+    later = NOW + timedelta(days=1)
+    recorded.write(lambda connection: decisions.purge(connection, later, 10))
+    assert read(recorded, shadow_results.since, None) == ()
+
+
+def test_results_without_a_decision_are_deleted_by_their_own_age(recorded):
+    recorded.write(lambda connection: decisions.purge(connection, NOW, 10))
+    assert {one.decision for one in read(recorded, shadow_results.since, None)} == {"d1"}
