@@ -24,6 +24,9 @@ GROUPS = {
         "demo": "place requests on a sample cloud of 300 hosts (needs no configuration)"
     },
     "placement_sched.cli.serve": {"serve": "serve every API over HTTP"},
+    "placement_sched.cli.nova_scheduler": {
+        "nova-scheduler": "answer nova's scheduler RPC, in nova-scheduler's place"
+    },
     "placement_sched.cli.db": {"db": "create, upgrade and show the database schema"},
     "placement_sched.cli.select": {
         "select": "select hosts for a request and claim its resources",
@@ -35,7 +38,14 @@ GROUPS = {
     "placement_sched.cli.placement": {
         "placement": "synchronise, audit and heal placement, as nova-manage placement does"
     },
+    "placement_sched.cli.nova": {
+        "adopt": "take over the cloud of an existing nova",
+        "nova": "read nova's databases, and compare with nova's scheduler",
+    },
     "placement_sched.cli.status": {"status": "check upgrade readiness"},
+    "placement_sched.cli.nova_shadow": {
+        "nova-shadow": "evaluate nova's requests beside nova-scheduler and compare; claim nothing"
+    },
     "placement_sched.cli.config": {"config": "show every option, and check a configuration"},
 }
 

@@ -198,10 +198,6 @@ def test_what_another_service_reads_is_a_warning(validate):
             "and it is not used"
         ),
         (
-            "a.conf:15: warning: [scheduler] workers is ignored: "
-            "serve --workers says how many processes answer requests"
-        ),
-        (
             "a.conf:19: warning: there is no option [workarounds] enable_numa_live_migration here, "
             "and it is not used"
         ),

@@ -1,6 +1,7 @@
 """``status upgrade check``: placement-status' return codes and table."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import delete, insert, text
@@ -9,7 +10,10 @@ from placement_sched.cli.main import main
 from placement_sched.db.openstack_schema import TRAIN
 from placement_sched.db.tables import allocations, resource_providers, traits
 from placement_sched.db.transaction import Database
+from placement_sched.model.cell import NovaCell
+from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import CheckCode, check_upgrade, worst
+from placement_sched.store.compute import cells
 from tests.conftest import make_settings
 from tests.empty_databases import empty_database
 from tests.openstack_databases import make_openstack
@@ -146,6 +150,35 @@ def empty_file(folder):
     path = folder / "placement_sched.conf"
     path.touch()
     return path
+
+
+def test_where_the_cloud_is_novas_an_old_reading_is_a_warning(database, settings):
+    settings = settings.overridden({"api_database.connection": "mysql+pymysql://nova@db/nova_api"})
+    cell = NovaCell(uuid="c0000000-0000-0000-0000-000000000001", name="one")
+
+    def reading():
+        results = check_upgrade(database, settings)
+        (result,) = [one for one in results if one.check == "Reading of Nova"]
+        return result.code, result.details
+
+    def note(seconds):
+        def work(connection):
+            cells.put(connection, [cell], utcnow())
+            cells.note_read(connection, [cell.uuid], utcnow() - timedelta(seconds=seconds))
+
+        database.write(work)
+
+    code, details = reading()
+    assert (code, "placement-sched adopt nova" in details) == (CheckCode.WARNING, True)
+    note(0)
+    assert reading() == (CheckCode.SUCCESS, None)
+    note(1000)
+    code, details = reading()
+    assert code is CheckCode.WARNING
+    assert details.startswith("A cell of nova was last read 10")
+    assert "placement-sched nova sync" in details
+    database.write(lambda connection: cells.note_away(connection, cell.uuid, "gone", utcnow()))
+    assert reading() == (CheckCode.WARNING, "The databases of these cells do not answer: one.")
 
 
 def test_the_worst_result_counts():

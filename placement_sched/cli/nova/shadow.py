@@ -1,0 +1,50 @@
+"""``nova shadow report``: how often nova and this service agree, and why not where they do not."""
+
+import argparse
+from datetime import datetime, timedelta
+
+from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
+from placement_sched.cli.database import configured
+from placement_sched.cli.terminal import print_result
+from placement_sched.errors import Invalid
+from placement_sched.model.clock import utcnow
+from placement_sched.nova.shadow.report import lines_of, report_of
+from placement_sched.schemas import formats
+from placement_sched.store import shadow_results
+
+_EXAMPLE = """\
+example:
+  placement-sched nova shadow report --since 24h"""
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def register(nova: Commands) -> None:
+    """Add ``shadow report``."""
+    group = add_group(nova, "shadow", "show how placement-sched nova-shadow and nova agree")
+    summary = "show how often nova and this service agree, and explain every disagreement"
+    parser = add_command(group, "report", summary, run, epilog=_EXAMPLE)
+    parser.add_argument(
+        "--since",
+        help="only requests since this time (2026-01-31T12:00:00Z) or for so long (30m, 24h, 7d)",
+    )
+    add_format(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the report."""
+    since = None if arguments.since is None else _moment(arguments.since)
+    with configured(arguments, there=True) as (_, database), database.read() as connection:
+        report = report_of(shadow_results.since(connection, since), since)
+    print_result(arguments, report, lines_of(report))
+    return 0
+
+
+def _moment(text: str) -> datetime:
+    """Return the time that ``--since`` means; raises :class:`Invalid`."""
+    number, unit = text[:-1], text[-1:]
+    if number.isdecimal() and unit in _UNITS:
+        try:
+            return utcnow() - timedelta(seconds=int(number) * _UNITS[unit])
+        except OverflowError:
+            raise Invalid(f"--since: {text} is longer than there are dates") from None
+    return formats.read(formats.moment, text, "--since")

@@ -1,0 +1,84 @@
+"""``nova sync``: reads nova's databases once, or compares with them."""
+
+import argparse
+from collections.abc import Iterator
+from enum import IntEnum
+
+from placement_sched.cli.arguments import Commands, add_command, add_format
+from placement_sched.cli.database import shown
+from placement_sched.cli.nova.findings import (
+    counted,
+    counts_of,
+    differences_of,
+    document_of,
+    faults_of,
+)
+from placement_sched.cli.nova.following import following
+from placement_sched.cli.terminal import print_result, progressing
+from placement_sched.nova.sync.findings import Findings
+
+
+class SyncExit(IntEnum):
+    """The exit status."""
+
+    IN_STEP = 0
+    DIFFERENT = 1
+    FAILED = 2
+    CELL_AWAY = 3
+
+
+def register(group: Commands) -> None:
+    """Add the command."""
+    parser = add_command(
+        group,
+        "sync",
+        "record once what nova's databases say of its cloud",
+        run,
+        epilog=(
+            "exit status:\n"
+            "  0  what is recorded is as nova has it\n"
+            "  1  --check found differences\n"
+            "  2  the databases could not be read\n"
+            "  3  the database of a cell did not answer; all else is as nova has it"
+        ),
+        failure=SyncExit.FAILED,
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="list what differs from nova; write nothing"
+    )
+    add_format(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read or compare, print what was found, and return the exit status."""
+    check: bool = arguments.check
+    what = "comparing with nova's databases" if check else "reading nova's databases"
+    with (
+        following(arguments, there=check) as (_, database, follower),
+        progressing(what) as progress,
+    ):
+        place = shown(database)
+        findings = follower.compare(progress) if check else follower.full(progress)
+    code = _code(findings, check=check)
+    document = {"database": place, "check": check, "code": int(code), **document_of(findings)}
+    print_result(arguments, document, _lines(findings, place, check=check))
+    return code
+
+
+def _code(findings: Findings, *, check: bool) -> SyncExit:
+    if check and findings.differing:
+        return SyncExit.DIFFERENT
+    return SyncExit.CELL_AWAY if findings.away else SyncExit.IN_STEP
+
+
+def _lines(findings: Findings, place: str, *, check: bool) -> Iterator[str]:
+    yield from counts_of(findings)
+    yield from differences_of(findings)
+    yield from faults_of(findings)
+    number = findings.differing
+    if check:
+        differ = counted(number, "differences") if number else "no differences"
+        yield f"{place}: {differ}; nothing was written"
+    else:
+        done = f"{number} brought up to date" if number else "was up to date"
+        yield f"{place}: {done} in {findings.seconds:.1f} s"

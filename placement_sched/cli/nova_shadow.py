@@ -1,0 +1,47 @@
+"""``nova-shadow``: runs beside nova-scheduler, evaluates what it is asked, and claims nothing."""
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from placement_sched.cli.arguments import Commands, add_command
+from placement_sched.cli.database import refuse_unadopted_database
+from placement_sched.db.engine import database_url
+from placement_sched.nova.shadow import service
+from placement_sched.nova.shadow.transport import NovaBus
+from placement_sched.operations.config_check import log_start
+from placement_sched.scheduler.loading import read_settings
+from placement_sched.settings import Settings
+
+_EPILOG = """\
+nova.conf is read as it is: [DEFAULT] transport_url, [api_database] and [database] connection,
+[scheduler], [filter_scheduler]. [placement_database] connection, of the cloud's placement, may
+stand in a second file. Results: placement-sched nova shadow report."""
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    summary = "evaluate nova's requests beside nova-scheduler and compare; claim nothing"
+    add_command(commands, "nova-shadow", summary, run, epilog=_EPILOG)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the service until SIGTERM or SIGINT; return 0 after a clean stop."""
+    files = [str(Path(name).resolve()) for name in arguments.config_file]
+    settings = read_settings(files)
+    transport = service.check(settings)
+    refuse_unadopted_database(settings)
+    log_start(settings, of_nova=True)
+    service.serve(settings, transport, partial(_announce, settings, transport))
+    return 0
+
+
+def _announce(settings: Settings, transport: NovaBus, queue: str) -> None:
+    url = database_url(settings)
+    database = f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"
+    brokers = ", ".join(map(str, transport.brokers))
+    sys.stdout.write(
+        f"placement-sched nova-shadow reads queue {queue} of {brokers}, database {database}\n"
+    )
+    sys.stdout.flush()

@@ -1,0 +1,60 @@
+"""``adopt nova``: records the cloud, and reports what does not fit, each with what to do."""
+
+from uuid import uuid4
+
+from tests.nova_clouds import ago
+
+
+def test_a_nova_is_recorded_and_what_does_not_fit_is_reported_with_its_remedy(run, nova):
+    nova.add_host("cn1", disabled=True, disabled_reason="mend it")
+    nova.add_host("cn2", "two", last_seen_up=ago(500))
+    broken = nova.add_host("cn3", "two", stats="{")
+    nova.api.remove("host_mappings", host="cn2")
+    uuid = nova.add_instance("cn1")
+    before = nova.rows()
+    done = run("adopt", "nova")
+    assert (done.status, done.err) == (0, "")
+    unread = f"compute node cn3 ({broken}) of cell two: it stays as it was recorded"
+    room = "instances on a host that hold no allocations, so that their room is given away again"
+    for line in (
+        f"{unread}: the string is not JSON (at $.stats)",
+        "host cn2: it is mapped to no cell; nova-manage cell_v2 discover_hosts maps it",
+        "disabled hosts: 1 (cn1 (mend it))",
+        "    openstack compute service set --enable HOST nova-compute",
+        "hosts down, without a heartbeat for [DEFAULT] service_down_time: 1 (cn2)",
+        "compute nodes without a resource provider, where nothing is placed: 2 (cn1, cn2)",
+        f"{room}: 1 ({uuid})",
+    ):
+        assert f"{line}\n" in done.out
+    assert nova.rows() == before
+    assert run("nova", "sync", "--check").status == 0
+
+
+def test_json_has_every_kind_with_its_names(run, nova):
+    for number in range(12):
+        nova.add_host(f"cn{number:02}", forced_down=True)
+    done = run("adopt", "nova", "--format", "json")
+    document = done.json
+    assert (done.status, document["code"]) == (0, 0)
+    found = {one["kind"]: one for one in document["unfit"]}
+    assert found.keys() == {"service_forced_down", "node_without_provider"}
+    assert found["service_forced_down"]["number"] == 12
+    assert found["service_forced_down"]["names"] == [f"cn{number:02}" for number in range(12)]
+    assert found["service_forced_down"]["remedy"].startswith("openstack compute service set --up")
+    assert "12 (cn00, cn01, " in run("adopt", "nova").out
+    assert "cn09 and 2 more)" in run("adopt", "nova").out
+
+
+def test_a_cell_that_is_away_is_named_and_has_a_status_of_its_own(run, nova, tmp_path):
+    nova.add_host("cn1")
+    (tmp_path / "nova_two.db").rename(tmp_path / "away.db")
+    done = run("adopt", "nova")
+    assert (done.status, done.err) == (3, "")
+    assert "cell two: its database does not answer" in done.out
+
+
+def test_an_empty_nova_fits(run, nova):
+    nova.add_group("pair")
+    assert "everything fits\n" in run("adopt", "nova").out
+    nova.add_aggregate(str(uuid4()))
+    assert "host aggregates     1    1" in run("adopt", "nova").out

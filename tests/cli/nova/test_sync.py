@@ -1,0 +1,109 @@
+"""``nova sync``: what it lists, what it writes, and its exit status."""
+
+import sqlite3
+from contextlib import closing
+
+from placement_sched.cli.main import main
+
+
+def test_a_check_lists_each_difference_and_writes_nothing(run, nova, tmp_path):
+    assert "there is no database" in run("nova", "sync", "--check").err
+    assert not (tmp_path / "ours.db").exists()
+    run("nova", "sync")
+    node = nova.add_host("cn1")
+    uuid = nova.add_instance("cn1")
+    before = nova.rows()
+    for _ in range(2):
+        found = run("nova", "sync", "--check")
+        assert found.status == 1
+        assert "+ compute node cn1\n" in found.out
+        assert f"+ instance {uuid}\n" in found.out
+        assert found.out.endswith("ours.db: 3 differences; nothing was written\n")
+    assert run("nova", "sync").status == 0
+    assert run("nova", "sync", "--check").out.endswith("no differences; nothing was written\n")
+    nova.cells["one"].change("compute_nodes", {"uuid": node}, vcpus_used=9)
+    nova.cells["one"].delete_softly("instances", uuid=uuid)
+    found = run("nova", "sync", "--check")
+    assert f"- instance {uuid}\n" in found.out
+    assert "~ compute node cn1: " in found.out
+    assert {"api", "cell0", "one", "two"} == before.keys()
+
+
+def test_json_has_counts_and_differences(run, nova):
+    run("nova", "sync")
+    nova.add_host("cn1")
+    found = run("nova", "sync", "--check", "--format", "json")
+    document = found.json
+    assert (found.status, document["code"], document["check"]) == (1, 1, True)
+    assert document["read"]["compute nodes"] == {"read": 1, "new": 1, "changed": 0, "gone": 0}
+    assert {"noun": "compute nodes", "change": "new", "name": "cn1", "fields": []} in document[
+        "differences"
+    ]
+    assert (document["differing"], document["away"], document["misfits"]) == (2, [], [])
+
+
+def test_a_reading_reports_how_much_it_wrote(run, nova):
+    nova.add_host("cn1")
+    done = run("nova", "sync")
+    assert done.status == 0
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["read", "new", "changed", "gone"]
+    assert ["compute", "nodes", "1", "1", "0", "0"] in [line.split() for line in lines]
+    assert "ours.db: 4 brought up to date in " in lines[-1]
+    assert "ours.db: was up to date in " in run("nova", "sync").out
+
+
+def away(folder):
+    """Return how many cells are recorded as away."""
+    with closing(sqlite3.connect(folder / "ours.db")) as database:
+        query = "SELECT count(*) FROM sched_cells WHERE away_since IS NOT NULL"
+        return database.execute(query).fetchone()[0]
+
+
+def test_a_cell_that_is_away_is_named_and_has_a_status_of_its_own(run, nova, tmp_path):
+    nova.add_host("cn1")
+    nova.add_host("cn2", "two")
+    run("nova", "sync")
+    (tmp_path / "nova_two.db").rename(tmp_path / "away.db")
+    assert run("nova", "sync", "--check").status == 3
+    assert away(tmp_path) == 0
+    done = run("nova", "sync")
+    assert done.status == 3
+    assert away(tmp_path) == 1
+    assert "cell two: its database does not answer" in done.out
+    assert done.err == ""
+    assert run("nova", "sync", "--check").status == 3
+    nova.cells["one"].delete_softly("compute_nodes", host="cn1")
+    assert run("nova", "sync", "--check").status == 1
+
+
+def test_an_api_database_that_does_not_answer_is_one_line(run, nova, tmp_path):
+    (tmp_path / "nova_api.db").rename(tmp_path / "away.db")
+    done = run("nova", "sync")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("placement-sched: nova's API database does not answer: ")
+    assert done.err.count("\n") == 1
+
+
+def test_a_configuration_without_a_nova_is_one_line(tmp_path, capsys):
+    own = tmp_path / "own.conf"
+    own.write_text("[placement_database]\nconnection = sqlite://\n")
+    for command, status in ((["nova", "sync"], 2), (["adopt", "nova"], 1)):
+        assert main([*command, "--config-file", str(own)]) == status
+        assert capsys.readouterr().err == (
+            "placement-sched: [api_database] connection is not set: name nova's nova.conf with "
+            "--config-file\n"
+        )
+
+
+def test_a_configuration_without_a_database_of_ours_is_one_line(
+    nova, tmp_path, monkeypatch, capsys
+):
+    """The default would be a new file in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["nova", "sync", "--config-file", "nova.conf"]) == 2
+    assert capsys.readouterr().err == (
+        "placement-sched: [placement_database] connection is not set: name this service's database "
+        "in a second --config-file\n"
+    )
+    assert not (tmp_path / "placement_sched.db").exists()

@@ -1,0 +1,44 @@
+"""``placement-sched nova-scheduler`` with a configuration that it cannot start with."""
+
+import pytest
+
+NOVA = """
+[DEFAULT]
+transport_url = rabbit://nova:secret@127.0.0.1:1/
+[api_database]
+connection = mysql+pymysql://nova:secret@127.0.0.1:1/nova_api
+"""
+OURS = "[placement_database]\nconnection = sqlite:///ours.db\n"
+
+
+def failure_of(run, tmp_path, text, *more):
+    """Return the line that the command ends with."""
+    file = tmp_path / "nova.conf"
+    file.write_text(text)
+    done = run("nova-scheduler", "--config-file", str(file), *more)
+    assert done.returncode
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert "secret" not in line
+    return line
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (OURS + NOVA.replace("[api_database]", "[other]"), "[api_database] connection is not set"),
+        (NOVA, "[placement_database] connection is not set: it is this service's database"),
+        (OURS + NOVA.replace("transport_url", "#"), "[DEFAULT] transport_url is not set"),
+        (OURS + NOVA.replace("rabbit:", "rabit:"), "[DEFAULT] transport_url: Failed to load"),
+        (OURS + NOVA + "[filter_scheduler]\nenabled_filters = NoFilter\n", "NoFilter"),
+        (OURS + NOVA + "[scheduler]\nworkers = none\n", "[scheduler] workers"),
+    ],
+)
+def test_what_is_lacking_is_told_in_one_line(run, tmp_path, text, told):
+    assert told in failure_of(run, tmp_path, text)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "many"])
+def test_number_of_workers_is_positive(run, tmp_path, number):
+    line = failure_of(run, tmp_path, OURS + NOVA, "--workers", number)
+    assert f"{number} is not a positive number" in line
