@@ -9,9 +9,12 @@ BENCH_ARGS ?=
 PEER ?= .venv-peer
 RACE_ROUNDS ?= 300
 MINUTES ?= 30
+# Of "make nova-cloud".
+SCHEDULER ?= placement-sched
+DATABASE ?= mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-system gabbi peer peer-gabbi differential race explore lint format bench bench-writes bench-scheduler bench-race docs clean
+.PHONY: help demo nova-cloud test test-fast test-system gabbi peer peer-gabbi nova-functional differential race explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race docs clean
 
 # A target is listed by what follows ## on its line; one that begins with "dev:" is for developers.
 LIST = awk -F ':.*\#\# (dev: )?' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -53,6 +56,9 @@ $(PEER)/.ready: setup.cfg
 demo: $(VENV)/.run ## watch a sample cloud of several hundred hosts being scheduled
 	@$(BIN)/placement-sched demo
 
+nova-cloud: $(VENV)/.develop $(PEER)/.ready ## try it with a real nova until Ctrl-C (SCHEDULER=nova DATABASE=postgresql)
+	@$(BIN)/python -m tests.nova.cloud --scheduler $(SCHEDULER) --database $(DATABASE)
+
 test: $(VENV)/.develop ## dev: run the test suite, on SQLite, PostgreSQL and MariaDB
 	$(BIN)/pytest --numprocesses 2 -m 'not system' $(PYTEST_ARGS)
 
@@ -69,6 +75,9 @@ peer: $(PEER)/.ready ## dev: install OpenStack's placement and nova, so that the
 
 peer-gabbi: $(VENV)/.develop $(PEER)/.ready ## dev: run the gabbi files of OpenStack's placement against placement-sched serve
 	PLACEMENT_SCHED_REQUIRE_PEER=1 $(BIN)/pytest tests/coexistence/test_peer_gabbi.py $(PYTEST_ARGS)
+
+nova-functional: $(VENV)/.develop $(PEER)/.ready ## dev: run nova's functional tests that exercise placement on ours (ONLY="test_scheduler test_vgpu" BESIDE=1)
+	$(BIN)/python -m tests.nova.functional $(ONLY) $(if $(BESIDE),--beside)
 
 differential: $(VENV)/.develop $(PEER)/.ready ## dev: send the same random requests to OpenStack's services and ours, and compare (COMPARISONS="nova pci" SEEDS="1 2" MANY=2000)
 	$(BIN)/python -m tests.differential $(COMPARISONS) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MANY),--many $(MANY))
@@ -98,6 +107,12 @@ bench-writes: $(VENV)/.develop ## dev: compare the speed of writes with openstac
 
 bench-scheduler: $(VENV)/.bench $(PEER)/.ready ## dev: race the choice of a host against openstack-placement and nova's filters and weighers
 	$(BIN)/python bench/selecting.py $(if $(QUICK),--quick)
+
+bench-nova: $(VENV)/.develop $(PEER)/.ready ## dev: measure how long the databases of a nova take to read (QUICK=1)
+	$(BIN)/python -m bench.nova_reading $(if $(QUICK),--quick)
+
+bench-nova-rpc: $(VENV)/.develop $(PEER)/.ready ## dev: race an RPC select of a host against nova-scheduler (QUICK=1)
+	$(BIN)/python -m bench.nova_rpc $(if $(QUICK),--quick)
 
 bench-race: $(VENV)/.develop $(PEER)/.ready ## dev: count over-allocations by concurrent claims of each service
 	$(BIN)/python -m bench.race --rounds $(RACE_ROUNDS)

@@ -1,0 +1,103 @@
+"""``make nova-cloud``: start a cloud, say how to use it, and end it at Ctrl-C."""
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.nova.cloud.cloud import Cloud, running_cloud
+from tests.nova.cloud.operating import operator_of
+from tests.servers import BIN
+
+USE = """
+nova runs on placement-sched: nova-api, nova-conductor, nova-compute on cn1 and cn2, RabbitMQ,
+a database. The scheduler is {scheduler}. In another terminal:
+
+  cd {here}
+  export OS_CLOUD=nova-cloud OS_CLIENT_CONFIG_FILE={folder}/clouds.yaml
+  {openstack} compute service list
+  {openstack} server create --image cirros --flavor m1.tiny --nic none --wait one
+  {openstack} server migrate --wait one
+
+  compute API      {compute}
+  placement-sched  {sched} (X-Auth-Token: admin)
+  decisions        {sched}/scheduler/v1/decisions
+  explain          .venv/bin/placement-sched explain --url {sched} --vcpus 1 --ram 512 --disk 1
+  files and logs   {folder}
+
+Ctrl-C ends it all and removes it.
+"""
+
+ENDS = (signal.SIGINT, signal.SIGTERM)
+
+
+def main() -> int:
+    """Run until the user or the system ends it; return the exit status."""
+    parser = argparse.ArgumentParser(prog="make nova-cloud")
+    parser.add_argument("--scheduler", choices=("placement-sched", "nova"), required=True)
+    parser.add_argument("--database", choices=("mysql", "postgresql"), required=True)
+    chosen = parser.parse_args()
+    # What is running is ended by leaving the blocks below, whichever signal comes.
+    for number in ENDS:
+        signal.signal(number, _end)
+    try:
+        with tempfile.TemporaryDirectory(prefix="nova-cloud-") as folder:
+            _run(Path(folder), chosen.scheduler == "nova", chosen.database)
+    except KeyboardInterrupt:
+        _say("ended")
+        return 0
+    except (AssertionError, pytest.skip.Exception) as failure:
+        _say(f"nova-cloud: {failure}")
+        return 1
+    return 0
+
+
+def _end(*_arguments: object) -> None:
+    """End at the first signal; further ones do not stop the cleaning up."""
+    for number in ENDS:
+        signal.signal(number, signal.SIG_IGN)
+    _say("ending")
+    raise KeyboardInterrupt
+
+
+def _run(folder: Path, theirs: bool, database: str) -> None:
+    start = time.monotonic()
+
+    def tell(step: str) -> None:
+        _say(f"{time.monotonic() - start:4.0f} s  {step}")
+
+    with running_cloud(folder, database, tell) as cloud:
+        tell("the scheduler, flavors and images")
+        scheduler = cloud.nova_scheduler if theirs else cloud.our_scheduler
+        cloud.start_scheduler(scheduler)
+        with operator_of(cloud) as operator:
+            operator.prepare()
+        tell("ready")
+        _say(_use(cloud, "nova-scheduler" if theirs else "placement-sched nova-scheduler"))
+        signal.pause()
+
+
+def _use(cloud: Cloud, scheduler: str) -> str:
+    places = cloud.places
+    return USE.format(
+        scheduler=scheduler,
+        here=Path.cwd(),
+        openstack=os.path.relpath(BIN / "openstack"),
+        folder=cloud.folder,
+        compute=places.compute,
+        sched=places.sched,
+    )
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+"""A real nova on this service: nova-api, nova-conductor, two nova-computes, RabbitMQ, a database.
+
+nova is the peer environment's (``make peer``). There is no keystone (a token is
+``user[:project]``), no neutron (servers have no network), and no hypervisor (nova's fake driver).
+Placement and images are ``placement-sched serve``; the scheduler is nova-scheduler or ours.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from sqlalchemy import make_url
+
+from tests.differential.duel import PEER_PYTHON, needs_peer
+from tests.empty_databases import empty_database
+from tests.loopback import reserved_port, served
+from tests.nova.cloud.files import (
+    API_PASTE,
+    Places,
+    clouds_yaml,
+    compute_conf,
+    nova_conf,
+    own_conf,
+    write_options,
+)
+from tests.nova.cloud.neutron import no_networks
+from tests.nova.cloud.processes import Program
+from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
+from tests.servers import BIN
+
+PEER = Path(__file__).with_name("peer")
+HOSTS = ("cn1", "cn2")
+NOVA = PEER_PYTHON.parent
+#: The computes' interpreter: of another release than the rest of nova, as in a rolling upgrade.
+COMPUTE_PYTHON = Path(os.environ.get("PLACEMENT_SCHED_COMPUTE_PYTHON", PEER_PYTHON))
+#: The compute API as nova 34 speaks it.
+COMPUTE_VERSION = "2.96"
+PLACEMENT_VERSION = "1.39"
+#: Seconds between two looks at what is waited for: nova-api is not to be kept busy by them.
+PAUSE = 0.2
+
+
+class Cloud:
+    """The running whole; its programs can be stopped and started one by one."""
+
+    def __init__(self, folder: Path, places: Places, broker: RabbitMQ) -> None:
+        self.folder, self.places, self.broker = folder, places, broker
+        self.nova_conf = write_options(folder / "nova.conf", nova_conf(places, folder))
+        self.own_conf = write_options(folder / "own.conf", own_conf(places))
+        (folder / "api-paste.ini").write_text(API_PASTE)
+        (folder / "clouds.yaml").write_text(clouds_yaml(places))
+        self._variables = {"PYTHONPATH": str(PEER), "HOME": str(folder)}
+        own = [BIN / "placement-sched"]
+        files = ["--config-file", self.nova_conf]
+        ours = [*files, "--config-file", self.own_conf]
+        _, _, port = places.sched.rpartition(":")
+        serve = [*own, "serve", "--port", port, "--config-file", self.own_conf]
+        self.placement = Program("placement-sched", serve, folder)
+        self.api = self._nova_api()
+        self.conductor = self._nova("nova-conductor", *files)
+        self.computes = {host: self._compute(host) for host in HOSTS}
+        self.nova_scheduler = self._nova("nova-scheduler", *files)
+        command = [*own, "nova-scheduler", *ours]
+        self.our_scheduler = Program("placement-sched-nova-scheduler", command, folder)
+
+    @property
+    def programs(self) -> list[Program]:
+        """All programs but the broker."""
+        schedulers = [self.nova_scheduler, self.our_scheduler]
+        return [*self.computes.values(), self.conductor, self.api, *schedulers, self.placement]
+
+    def prepare(self, cell0: str, tell: Callable[[str], None]) -> None:
+        """Make nova's tables and start all programs but the scheduler; ``tell`` what is done."""
+        self.placement.start()
+        tell("nova's databases")
+        job = self._peer("databases", PEER / "prepare.py", "databases", self.nova_conf, cell0)
+        job.run()
+        self.broker.until_ready()
+        tell("nova-api, nova-conductor and two nova-computes")
+        for program in (self.conductor, self.api, *self.computes.values()):
+            program.start()
+        wait_for("both hosts are registered", self._hosts_registered, self)
+        self._peer("hosts", PEER / "prepare.py", "hosts", self.nova_conf).run()
+        wait_for("both hosts are mapped", lambda: set(self.hypervisors()) == set(HOSTS), self)
+
+    def start_scheduler(self, scheduler: Program) -> None:
+        """Start one and wait until nova lists a scheduler.
+
+        Until the first has made its queue, RabbitMQ drops what nova asks; later, all waits there.
+        """
+        scheduler.start()
+        wait_for(f"{scheduler.name} is up", lambda: self.services("nova-scheduler"), self)
+
+    def compute(self, method: str, path: str, body: Any = None) -> Any:
+        """Ask nova's compute API; the answer must be a success."""
+        return self._ask(method, self.places.compute + path, body, f"compute {COMPUTE_VERSION}")
+
+    def post_server(self, server: Any) -> tuple[Mapping[str, str], Any]:
+        """Ask for a server; return the headers of the answer and what it tells of the server."""
+        url, version = f"{self.places.compute}/servers", f"compute {COMPUTE_VERSION}"
+        headers, answer = self._exchange("POST", url, {"server": server}, version)
+        return headers, answer["server"]
+
+    def ours(self, method: str, path: str, body: Any = None) -> Any:
+        """Ask ``placement-sched serve``; the answer must be a success."""
+        version = f"placement {PLACEMENT_VERSION}"
+        return self._ask(method, self.places.sched + path, body, version)
+
+    def hypervisors(self) -> dict[str, str]:
+        """Return the uuids of the hosts' compute nodes that nova knows, by name."""
+        found = self.compute("GET", "/os-hypervisors")["hypervisors"]
+        return {one["hypervisor_hostname"]: one["id"] for one in found}
+
+    def services(self, binary: str) -> dict[str, dict[str, Any]]:
+        """Return nova's services of one kind, by host."""
+        found = self.compute("GET", f"/os-services?binary={binary}")["services"]
+        return {one["host"]: one for one in found}
+
+    def services_seen(self) -> dict[str, str]:
+        """Return when each of nova's services last reported, by binary and host."""
+        found = self.compute("GET", "/os-services")["services"]
+        return {f"{one['binary']} {one['host']}": one["updated_at"] or "" for one in found}
+
+    def all_seen_since(self, before: Mapping[str, str]) -> bool:
+        """Whether all services have reported since then."""
+        seen = self.services_seen()
+        return all(seen[name] > when for name, when in before.items())
+
+    def what_happened(self) -> str:
+        """Return the ends of all logs."""
+        return "\n".join(one.last_lines() for one in [*self.programs, self.broker.server])
+
+    def _hosts_registered(self) -> bool:
+        """Whether the computes have made their records, and their providers in placement."""
+        self.check()
+        try:
+            services = self.services("nova-compute")
+            providers = self.ours("GET", "/placement/resource_providers")["resource_providers"]
+        except OSError:
+            return False
+        up = {host for host, one in services.items() if one["state"] == "up"}
+        return up == set(HOSTS) and len(providers) == len(HOSTS)
+
+    def check(self) -> None:
+        """Fail where a program that was started has ended."""
+        for program in self.programs:
+            ended = program.process is not None and program.process.poll() is not None
+            assert not ended, program.last_lines()
+
+    def _nova_api(self) -> Program:
+        _, _, port = self.places.compute.removesuffix("/v2.1").rpartition(":")
+        variables = {"OS_NOVA_CONFIG_DIR": str(self.folder)}
+        return self._peer("nova-api", PEER / "api.py", port, **variables)
+
+    def _compute(self, host: str) -> Program:
+        state = self.folder / host
+        state.mkdir()
+        shared = compute_conf(self.places, self.folder)
+        own = {"host": host, "state_path": str(state)}
+        options = {**shared, "DEFAULT": {**shared["DEFAULT"], **own}}
+        file = write_options(self.folder / f"nova-{host}.conf", options)
+        command = [COMPUTE_PYTHON, PEER / "compute.py", "--config-file", file]
+        return Program(f"nova-compute-{host}", command, self.folder, self._variables)
+
+    def _nova(self, program: str, *arguments: str | Path) -> Program:
+        return Program(program, [NOVA / program, *arguments], self.folder, self._variables)
+
+    def _peer(self, name: str, *arguments: str | Path, **more: str) -> Program:
+        command = [PEER_PYTHON, *arguments]
+        return Program(name, command, self.folder, {**self._variables, **more})
+
+    def _ask(self, method: str, url: str, body: Any, version: str) -> Any:
+        return self._exchange(method, url, body, version)[1]
+
+    @staticmethod
+    def _exchange(method: str, url: str, body: Any, version: str) -> tuple[Mapping[str, str], Any]:
+        headers = {
+            "X-Auth-Token": "admin",
+            "Content-Type": "application/json",
+            "OpenStack-API-Version": version,
+        }
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            with urlopen(Request(url, data, headers, method=method), timeout=120) as answer:
+                return dict(answer.headers), json.loads(answer.read() or b"null")
+        except HTTPError as refusal:
+            with refusal:
+                told = refusal.read().decode(errors="replace")
+            raise ConnectionError(f"{method} {url}: {refusal.code} {told}") from None
+
+
+def wait_for(what: str, true: Callable[[], object], cloud: Cloud, seconds: float = 240) -> None:
+    """Wait until it is so; fail with what was waited for, and all logs, where it never is."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"not in {seconds} s: {what}\n{cloud.what_happened()}"
+        time.sleep(PAUSE)
+
+
+@contextmanager
+def running_cloud(
+    folder: Path, kind: str, tell: Callable[[str], None] = lambda _: None
+) -> Iterator[Cloud]:
+    """Give a cloud without a scheduler, on a database server of this kind; end it all at the end.
+
+    ``tell`` is called with each step of what takes a while.
+
+    A test is skipped where nova, RabbitMQ or the database server is not there, unless CI requires
+    it.
+    """
+    needs_peer()
+    with ExitStack() as stack:
+        tell("RabbitMQ")
+        broker = stack.enter_context(private_broker(folder / "rabbitmq"))
+        urls = [stack.enter_context(empty_database(kind, folder)) for _ in range(4)]
+        network = stack.enter_context(served(no_networks))
+        compute, sched = (
+            f"http://127.0.0.1:{stack.enter_context(reserved_port()).getsockname()[1]}"
+            for _ in range(2)
+        )
+        api, cell0, cell1 = (_as_nova_writes(url) for url in urls[:3])
+        places = Places(api, cell1, urls[3], broker.url, f"{compute}/v2.1", sched, network)
+        cloud = Cloud(folder, places, broker)
+        for program in cloud.programs:
+            stack.callback(program.kill)
+        cloud.prepare(cell0, tell)
+        yield cloud
+
+
+def _as_nova_writes(url: str) -> str:
+    """Return the URL of a database with the driver that nova runs with."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg2")
+    return parsed.render_as_string(hide_password=False)

@@ -1,0 +1,141 @@
+"""The files that the programs of a cloud are configured by."""
+
+import configparser
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+Options = Mapping[str, Mapping[str, str]]
+
+#: The pipeline of nova's own api-paste.ini, with a filter of ours in the place of keystone's.
+API_PASTE = """\
+[composite:osapi_compute]
+use = call:nova.api.openstack.urlmap:urlmap_factory
+/: versions
+/v2.1: version
+/v2.1/+: compute
+
+[composite:compute]
+use = call:nova.api.auth:pipeline_factory_v21
+keystone = req_id faultwrap users keystonecontext servers
+
+[pipeline:versions]
+pipeline = faultwrap all_versions
+
+[pipeline:version]
+pipeline = req_id faultwrap one_version
+
+[filter:req_id]
+paste.filter_factory = nova.api.compute_req_id:ComputeReqIdMiddleware.factory
+
+[filter:faultwrap]
+paste.filter_factory = nova.api.openstack:FaultWrapper.factory
+
+[filter:users]
+paste.filter_factory = users:filter_factory
+
+[filter:keystonecontext]
+paste.filter_factory = nova.api.auth:NovaKeystoneContext.factory
+
+[app:servers]
+paste.app_factory = nova.api.openstack.compute:APIRouterV21.factory
+
+[app:all_versions]
+paste.app_factory = nova.api.openstack.compute.versions:Versions.factory
+
+[app:one_version]
+paste.app_factory = nova.api.openstack.compute.versions:VersionsV2.factory
+"""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the parts of a cloud are: URLs of databases, of the broker, and of the services."""
+
+    api_database: str
+    cell_database: str
+    placement_database: str
+    broker: str
+    compute: str
+    sched: str
+    network: str
+
+
+def write_options(file: Path, options: Options) -> Path:
+    """Write a file for oslo.config."""
+    parser = configparser.RawConfigParser(default_section="")
+    parser.read_dict(options)
+    with file.open("w") as stream:
+        parser.write(stream)
+    return file
+
+
+def nova_conf(places: Places, folder: Path) -> Options:
+    """Return what nova.conf holds: nova's programs and our scheduler are given it."""
+    return {
+        **compute_conf(places, folder),
+        "api_database": {"connection": places.api_database},
+        "database": {"connection": places.cell_database},
+    }
+
+
+def compute_conf(places: Places, folder: Path) -> Options:
+    """Return what nova.conf holds on a compute host, where no database is known."""
+    service = {"auth_type": "admin_token", "token": "admin"}
+    placement = {**service, "endpoint": f"{places.sched}/placement"}
+    network = {**service, "endpoint": places.network, "endpoint_override": places.network}
+    return {
+        "DEFAULT": {
+            "host": "control",
+            "transport_url": places.broker,
+            "state_path": str(folder),
+            "compute_driver": "small_hosts.SmallHost",
+            "report_interval": "2",
+            # However slow the machine is, a service that runs is up.
+            "service_down_time": "120",
+            "use_stderr": "true",
+            "instance_name_template": "server-%08x",
+            # What nova does now and then is done at once, or not at all.
+            "shelved_offload_time": "0",
+            "running_deleted_instance_poll_interval": "0",
+            "sync_power_state_interval": "-1",
+            "heal_instance_info_cache_interval": "-1",
+            "update_resources_interval": "5",
+        },
+        "api": {"api_paste_config": str(folder / "api-paste.ini")},
+        "placement": {**placement, "endpoint_override": f"{places.sched}/placement"},
+        "glance": {**service, "endpoint": places.sched, "api_servers": f"{places.sched}/image"},
+        "neutron": network,
+        "conductor": {"workers": "1"},
+        "quota": dict.fromkeys(("cores", "instances", "ram"), "-1"),
+        "scheduler": {"workers": "1"},
+        "oslo_concurrency": {"lock_path": str(folder / "locks")},
+        "oslo_messaging_rabbit": {"kombu_reconnect_delay": "0.5", "rabbit_retry_interval": "1"},
+        "workarounds": {"skip_cpu_compare_on_dest": "true"},
+    }
+
+
+def own_conf(places: Places) -> Options:
+    """Return what own.conf holds, for ``placement-sched serve`` and our scheduler."""
+    return {
+        "DEFAULT": {"service_down_time": "120"},
+        "placement_database": {"connection": places.placement_database, "sync_on_startup": "true"},
+        "api": {"auth_strategy": "noauth2"},
+    }
+
+
+def clouds_yaml(places: Places) -> str:
+    """Return the file that tells ``openstack`` where the services are."""
+    cloud = {
+        "auth_type": "admin_token",
+        "auth": {"endpoint": f"{places.sched}/placement", "token": "admin"},
+        "identity_api_version": 3,
+        "identity_endpoint_override": f"{places.sched}/identity",
+        "compute_endpoint_override": places.compute,
+        "compute_api_version": "2.96",
+        "image_endpoint_override": f"{places.sched}/image",
+        "network_endpoint_override": places.network,
+    }
+    return yaml.safe_dump({"clouds": {"nova-cloud": cloud}}, sort_keys=False)

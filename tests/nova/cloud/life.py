@@ -1,0 +1,270 @@
+"""The life of servers, step by step: what comes of each is the same whichever scheduler chooses."""
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.nova.cloud.cloud import HOSTS, wait_for
+from tests.nova.cloud.operating import Operator
+
+CN1, CN2 = HOSTS
+#: What came of a step: facts that do not depend on a choice among equals.
+Outcome = Any
+
+
+def boot(operator: Operator) -> Outcome:
+    """One server, anywhere."""
+    server = operator.wait(operator.boot("one"), "ACTIVE")
+    operator.account_for_servers()
+    return server["OS-EXT-AZ:availability_zone"]
+
+
+def three_at_once(operator: Operator) -> Outcome:
+    """Three servers of one request are spread over two hosts."""
+    operator.boot("many", "--min 3 --max 3")
+    servers = operator.servers()
+    for one in servers:
+        operator.wait(one["id"], "ACTIVE")
+    operator.account_for_servers()
+    return sorted(Counter(operator.host(one["id"]) for one in servers).values())
+
+
+def no_valid_host(operator: Operator) -> Outcome:
+    """More memory than any host has."""
+    server = operator.boot("giant", flavor="m1.giant")
+    fault = operator.fault(server)
+    assert operator.holds(server) == {}
+    return fault
+
+
+def named_host(operator: Operator) -> Outcome:
+    """Forced by the zone's second half, and asked for by name."""
+    forced = operator.booted("forced", f"--availability-zone nova:{CN1}")
+    asked = operator.booted("asked", f"--host {CN2}")
+    too_large = operator.boot("giant", f"--host {CN1}", "m1.giant")
+    fault = operator.fault(too_large)
+    operator.account_for_servers()
+    return operator.host(forced), operator.host(asked), fault
+
+
+def anti_affinity(operator: Operator) -> Outcome:
+    """Two members on two hosts; a third has no host left."""
+    group = operator.show("server group create --policy anti-affinity apart")["id"]
+    hosts = {operator.host(operator.booted(name, f"--hint group={group}")) for name in "ab"}
+    third = operator.boot("c", f"--hint group={group}")
+    fault = operator.fault(third)
+    operator.account_for_servers()
+    return sorted(map(str, hosts)), fault
+
+
+def affinity(operator: Operator) -> Outcome:
+    """Two members on one host, though the other is emptier."""
+    group = operator.show("server group create --policy affinity together")["id"]
+    hosts = {operator.host(operator.booted(name, f"--hint group={group}")) for name in "ab"}
+    operator.account_for_servers()
+    return len(hosts)
+
+
+def disabled_host(operator: Operator) -> Outcome:
+    """Nothing goes to a host whose service is disabled, not even what asks for it."""
+    operator.run(f"compute service set --disable {CN1} nova-compute")
+    wait_for("disabled", lambda: operator.disabled_in_placement(CN1), operator.cloud)
+    hosts = [operator.host(operator.booted(name)) for name in "ab"]
+    asked = operator.fault(operator.boot("c", f"--host {CN1}"))
+    operator.run(f"compute service set --enable {CN1} nova-compute")
+    wait_for("enabled", lambda: not operator.disabled_in_placement(CN1), operator.cloud)
+    again = operator.host(operator.booted("d"))
+    operator.account_for_servers()
+    return hosts, asked, again
+
+
+def zone(operator: Operator) -> Outcome:
+    """A host of an aggregate with a zone, which is given to it and taken away again."""
+    operator.run("aggregate create --zone north racks")
+    operator.run(f"aggregate add host racks {CN2}")
+    server = operator.booted("north", "--availability-zone north")
+    told = operator.server(server)
+    other = operator.host(operator.booted("south", "--availability-zone nova"))
+    operator.account_for_servers()
+    operator.delete_all()
+    operator.run(f"aggregate remove host racks {CN2}")
+    operator.run("aggregate delete racks")
+    return told["OS-EXT-SRV-ATTR:host"], told["OS-EXT-AZ:availability_zone"], other
+
+
+def cold_migration(operator: Operator) -> Outcome:
+    """To the other host, confirmed; back to the first, reverted."""
+    server = operator.booted("walker", f"--availability-zone nova:{CN1}")
+    operator.run(f"server migrate {server}")
+    operator.wait(server, "VERIFY_RESIZE")
+    operator.account({CN1: ["m1.tiny"], CN2: ["m1.tiny"]})
+    operator.run(f"server migration confirm {server}")
+    operator.wait(server, "ACTIVE")
+    confirmed = operator.host(server)
+    operator.account_for_servers()
+    operator.run(f"server migrate {server}")
+    operator.wait(server, "VERIFY_RESIZE")
+    operator.run(f"server migration revert {server}")
+    operator.wait(server, "ACTIVE")
+    operator.account_for_servers()
+    return confirmed, operator.host(server)
+
+
+def live_migration(operator: Operator) -> Outcome:
+    """To whichever other host there is, and to one that is named."""
+    server = operator.booted("runner", f"--availability-zone nova:{CN1}")
+    operator.run(f"server migrate --live-migration {server}")
+    operator.wait_for_host(server, CN2)
+    operator.account_for_servers()
+    operator.run(f"server migrate --live-migration --host {CN1} {server}")
+    operator.wait_for_host(server, CN1)
+    operator.account_for_servers()
+    return operator.host(server)
+
+
+def resize(operator: Operator) -> Outcome:
+    """To a larger flavor, which moves it; to one that fits nowhere, which leaves it as it was."""
+    server = operator.booted("grower", f"--availability-zone nova:{CN1}")
+    operator.run(f"server resize --flavor m1.small {server}")
+    operator.wait(server, "VERIFY_RESIZE")
+    operator.account({CN1: ["m1.tiny"], CN2: ["m1.small"]})
+    operator.run(f"server resize confirm {server}")
+    told = operator.wait(server, "ACTIVE")
+    operator.account_for_servers()
+    operator.run(f"server resize --flavor m1.giant {server}")
+    event = _failed_event(operator, server, "resize")
+    after = operator.wait(server, "ACTIVE")
+    operator.account_for_servers()
+    return told["OS-EXT-SRV-ATTR:host"], event, after["flavor"]["original_name"]
+
+
+def shelve(operator: Operator) -> Outcome:
+    """Off all hosts, and onto one again."""
+    server = operator.booted("sleeper")
+    operator.run(f"server shelve {server}")
+    operator.wait(server, "SHELVED_OFFLOADED")
+    operator.account({})
+    operator.run(f"server unshelve {server}")
+    operator.wait(server, "ACTIVE")
+    operator.account_for_servers()
+    operator.run(f"server shelve {server}")
+    operator.wait(server, "SHELVED_OFFLOADED")
+    operator.run(f"server unshelve --host {CN2} {server}")
+    operator.wait(server, "ACTIVE")
+    operator.account_for_servers()
+    return operator.host(server)
+
+
+def rebuild(operator: Operator) -> Outcome:
+    """With another image on the same host; not with one that cannot run there."""
+    server = operator.booted("phoenix", f"--availability-zone nova:{CN1}")
+    operator.run(f"server rebuild --image ubuntu {server}")
+    operator.wait(server, "ACTIVE")
+    image = operator.server(server)["image"]["id"]
+    name = operator.show(f"image show {image}")["name"]
+    operator.account_for_servers()
+    operator.run(f"server rebuild --image power {server}")
+    fault = operator.fault(server)
+    operator.account_for_servers()
+    return name, operator.host(server), fault
+
+
+def evacuation(operator: Operator) -> Outcome:
+    """From a host that died; it frees what was allocated of it when it is back."""
+    cloud, compute = operator.cloud, operator.cloud.computes[CN1]
+    server = operator.booted("refugee", f"--availability-zone nova:{CN1}")
+    compute.kill()
+    service = cloud.services("nova-compute")[CN1]["id"]
+    cloud.compute("PUT", f"/os-services/{service}", {"forced_down": True})
+    elsewhere = operator.host(operator.booted("bystander"))
+    operator.run(f"server evacuate {server}")
+    # nova leaves it stopped, since 2.95.
+    operator.wait_for_host(server, CN2, "SHUTOFF")
+    operator.account({CN1: ["m1.tiny"], CN2: ["m1.tiny", "m1.tiny"]})
+    held = sorted(operator.holds(server))
+    compute.start()
+    operator.account({CN2: ["m1.tiny", "m1.tiny"]})
+    # Until then nova does not let the host be up.
+    wait_for("cleaned up", lambda: operator.newest_migration(server) == "completed", cloud)
+    cloud.compute("PUT", f"/os-services/{service}", {"forced_down": False})
+    wait_for("up", lambda: cloud.services("nova-compute")[CN1]["state"] == "up", cloud)
+    return elsewhere, held, operator.host(server)
+
+
+def alternate(operator: Operator) -> Outcome:
+    """A server that does not start on the first host starts on the next."""
+    mark = operator.cloud.folder / CN1 / "out_of_order"
+    operator.booted("ballast", f"--host {CN2}", "m1.small")
+    mark.touch()
+    try:
+        server = operator.booted("persistent")
+    finally:
+        mark.unlink()
+    operator.account_for_servers()
+    tried = operator.host(server)
+    # A start that succeeds lets nova forget those that failed.
+    operator.booted("healthy", f"--host {CN1}")
+    return tried
+
+
+STEPS: tuple[Callable[[Operator], Outcome], ...] = (
+    boot,
+    three_at_once,
+    no_valid_host,
+    named_host,
+    anti_affinity,
+    affinity,
+    disabled_host,
+    zone,
+    cold_migration,
+    live_migration,
+    resize,
+    shelve,
+    rebuild,
+    alternate,
+    evacuation,
+)
+
+
+def lived(operator: Operator) -> Iterator[tuple[str, Outcome]]:
+    """Yield each step's name and what came of it; whatever came, all servers are gone after it."""
+    for step in STEPS:
+        yield step.__name__, _outcome(operator, step)
+
+
+def _outcome(operator: Operator, step: Callable[[Operator], Outcome]) -> Outcome:
+    try:
+        outcome = step(operator)
+        operator.delete_all()
+    except (AssertionError, OSError):
+        failure = traceback.format_exc()
+        with _whatever():
+            operator.delete_all()
+        return f"FAILED: {failure}"
+    return outcome
+
+
+@contextmanager
+def _whatever() -> Iterator[None]:
+    """Go on: what is told is the first failure."""
+    try:
+        yield
+    except (AssertionError, OSError):
+        return
+
+
+def _failed_event(operator: Operator, server: str, action: str) -> str:
+    """Wait until an action on a server has failed; return its message."""
+    seen: list[str] = []
+
+    def failed() -> bool:
+        path = f"/servers/{server}/os-instance-actions"
+        actions = operator.cloud.compute("GET", path)["instanceActions"]
+        newest = next(one for one in actions if one["action"] == action)
+        seen.append(str(newest["message"]))
+        return newest["message"] is not None
+
+    wait_for(f"{action} has failed", failed, operator.cloud)
+    return seen[-1]

@@ -1,0 +1,213 @@
+"""What an operator of the cloud does with ``openstack``, and sees of servers and allocations."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.client.conftest import Session
+from tests.nova.cloud.cloud import HOSTS, Cloud, wait_for
+from tests.servers import environment
+
+#: Runs ``openstack`` many times in one process.
+MANY_COMMANDS = Path(__file__).parents[2] / "client" / "many_commands.py"
+#: What servers of a flavor take, by the flavor's name.
+FLAVORS = {
+    "m1.tiny": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1},
+    "m1.small": {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 2},
+    # More than any host has.
+    "m1.giant": {"VCPU": 1, "MEMORY_MB": 1000000, "DISK_GB": 1},
+}
+#: Names of flavors by host: what the servers there take.
+Taken = Mapping[str, Sequence[str]]
+
+
+class Operator:
+    """An administrator at a command line, and what they look at."""
+
+    def __init__(self, cloud: Cloud, openstack: Session) -> None:
+        self.cloud, self._openstack = cloud, openstack
+        self._image = ""
+        #: The root providers, by the host's name.
+        self.providers = {host: cloud.hypervisors()[host] for host in HOSTS}
+
+    def run(self, command: str, *more: str) -> str:
+        """Run ``openstack`` with these words; it must succeed. Return what it prints."""
+        done = self._openstack.run(*command.split(), *more)
+        assert done.returncode == 0, f"openstack {command} {more}: {done.stderr}"
+        return done.stdout
+
+    def show(self, command: str, *more: str) -> Any:
+        """Run a command that shows something, and return what."""
+        return json.loads(self.run(command, *more, "-f", "json"))
+
+    def refused(self, command: str) -> str:
+        """Run a command that must fail; return what it tells."""
+        done = self._openstack.run(*command.split())
+        assert done.returncode != 0, done.stdout
+        return done.stderr
+
+    def prepare(self) -> None:
+        """Make the flavors and images that servers are made of."""
+        for name, taken in FLAVORS.items():
+            sizes = f"--vcpus {taken['VCPU']} --ram {taken['MEMORY_MB']} --disk {taken['DISK_GB']}"
+            self.run(f"flavor create {name} --id {name} {sizes}")
+        image = "image create --disk-format raw --container-format bare"
+        self._image = self.show(f"{image} cirros")["id"]
+        self.run(f"{image} ubuntu")
+        self.run(f"{image} power --property hw_architecture=ppc64")
+
+    def boot(self, name: str, how: str = "", flavor: str = "m1.tiny") -> str:
+        """Ask for a server (or several, with ``--max``); return its uuid."""
+        command = f"server create --image cirros --flavor {flavor} --nic none {how} {name}"
+        return str(self.show(command)["id"])
+
+    def booted(self, name: str, how: str = "", flavor: str = "m1.tiny") -> str:
+        """Ask for a server and wait until it is there; return its uuid."""
+        server = self.boot(name, how, flavor)
+        self.wait(server, "ACTIVE")
+        return server
+
+    def requested(self, name: str, flavor: str = "m1.tiny") -> tuple[str, str]:
+        """Ask for a server over HTTP; return its uuid and the request's id."""
+        server = {"name": name, "flavorRef": flavor, "imageRef": self._image, "networks": "none"}
+        headers, answer = self.cloud.post_server(server)
+        return str(answer["id"]), headers["x-openstack-request-id"]
+
+    def server(self, server: str) -> dict[str, Any]:
+        """Return what nova tells of a server."""
+        return dict(self.cloud.compute("GET", f"/servers/{server}")["server"])
+
+    def servers(self) -> list[dict[str, Any]]:
+        """Return what nova tells of all servers."""
+        found = self.cloud.compute("GET", "/servers/detail?all_tenants=1")["servers"]
+        return sorted(found, key=lambda one: str(one["name"]))
+
+    def host(self, server: str) -> str | None:
+        """Return the host of a server."""
+        host = self.server(server)["OS-EXT-SRV-ATTR:host"]
+        return None if host is None else str(host)
+
+    def wait(self, server: str, status: str) -> dict[str, Any]:
+        """Wait until a server has this status and nothing is under way; return what nova tells."""
+        seen: dict[str, Any] = {}
+
+        def reached() -> bool:
+            seen.update(self.server(server))
+            if seen["status"] == "ERROR" != status:
+                raise AssertionError(f"{seen['name']}: {seen.get('fault')}")
+            idle = seen["OS-EXT-STS:task_state"] is None
+            return bool(idle and seen["status"] == status)
+
+        wait_for(f"{server} is {status}", reached, self.cloud)
+        return seen
+
+    def wait_for_host(self, server: str, host: str, status: str = "ACTIVE") -> None:
+        """Wait until a server has this host and status."""
+        wait_for(f"{server} is on {host}", lambda: self.host(server) == host, self.cloud)
+        self.wait(server, status)
+
+    def fault(self, server: str) -> str:
+        """Wait until a server has failed; return what its owner is told."""
+        return str(self.wait(server, "ERROR")["fault"]["message"])
+
+    def newest_migration(self, server: str) -> str:
+        """Return the status of a server's newest migration."""
+        path = f"/os-migrations?instance_uuid={server}"
+        return str(self.cloud.compute("GET", path)["migrations"][0]["status"])
+
+    def holds(self, consumer: str) -> dict[str, dict[str, int]]:
+        """Return a consumer's allocations: resources by the host's name."""
+        found = self.cloud.ours("GET", f"/placement/allocations/{consumer}")["allocations"]
+        names = {uuid: host for host, uuid in self.providers.items()}
+        return {names.get(uuid, uuid): one["resources"] for uuid, one in found.items()}
+
+    def taken(self) -> dict[str, dict[str, int]]:
+        """Return what is allocated of each host."""
+        return {
+            host: {
+                name: amount
+                for name, amount in self.cloud.ours(
+                    "GET", f"/placement/resource_providers/{uuid}/usages"
+                )["usages"].items()
+                if amount
+            }
+            for host, uuid in self.providers.items()
+        }
+
+    def account(self, taken: Taken) -> None:
+        """Wait until exactly this is allocated; nova frees some of it a little later."""
+        expected = {host: _sum(taken.get(host, ())) for host in HOSTS}
+        found: list[Any] = [None]
+
+        def equal() -> bool:
+            found[0] = self.taken()
+            return bool(found[0] == expected)
+
+        try:
+            wait_for(f"allocated is {expected}", equal, self.cloud, 120)
+        except AssertionError as failure:
+            raise AssertionError(f"allocated is {found[0]}: {failure}") from None
+
+    def account_for_servers(self) -> None:
+        """Wait until each server that runs holds its flavor on its host, and nothing else is held.
+
+        Not for what is being moved, which holds something on two hosts.
+        """
+        servers = [one for one in self.servers() if one["OS-EXT-SRV-ATTR:host"]]
+        taken: dict[str, list[str]] = {host: [] for host in HOSTS}
+        for one in servers:
+            taken[one["OS-EXT-SRV-ATTR:host"]].append(one["flavor"]["original_name"])
+        self.account(taken)
+        for one in servers:
+            flavor = FLAVORS[one["flavor"]["original_name"]]
+            assert self.holds(one["id"]) == {one["OS-EXT-SRV-ATTR:host"]: flavor}, one["name"]
+
+    def delete_all(self) -> None:
+        """Delete all servers and groups, and see that nothing stays allocated."""
+        for one in self.servers():
+            self.cloud.compute("DELETE", f"/servers/{one['id']}")
+        wait_for("all servers are gone", lambda: self.servers() == [], self.cloud)
+        for group in self.cloud.compute("GET", "/os-server-groups")["server_groups"]:
+            self.cloud.compute("DELETE", f"/os-server-groups/{group['id']}")
+        self.account({})
+
+    def disabled_in_placement(self, host: str) -> bool:
+        """Whether placement is told to choose this host for nothing."""
+        path = f"/placement/resource_providers/{self.providers[host]}/traits"
+        return "COMPUTE_STATUS_DISABLED" in self.cloud.ours("GET", path)["traits"]
+
+
+def _sum(flavors: Sequence[str]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for flavor in flavors:
+        total.update(FLAVORS[flavor])
+    return dict(total)
+
+
+@contextmanager
+def operator_of(cloud: Cloud) -> Iterator[Operator]:
+    """Give an operator of a cloud, whose ``openstack`` is configured by its clouds.yaml."""
+    variables = {
+        "OS_CLOUD": "nova-cloud",
+        "OS_CLIENT_CONFIG_FILE": str(cloud.folder / "clouds.yaml"),
+        "OS_COMPUTE_API_VERSION": "2.96",
+        "HOME": str(cloud.folder),
+    }
+    with subprocess.Popen(
+        [sys.executable, str(MANY_COMMANDS)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+        cwd=cloud.folder,
+        env=environment(**variables),
+    ) as process:
+        try:
+            yield Operator(cloud, Session(process))
+        finally:
+            process.kill()

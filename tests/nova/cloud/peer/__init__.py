@@ -1,0 +1,1 @@
+"""Scripts and parts of nova's processes, run with the peer environment's Python."""

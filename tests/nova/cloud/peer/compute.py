@@ -1,0 +1,14 @@
+"""Runs nova-compute with the driver beside this file.
+
+nova loads drivers of its own folder alone, so this folder is made a part of it.
+"""
+
+import sys
+from pathlib import Path
+
+import nova.cmd.compute  # before anything else of nova: it decides how threads are made
+import nova.virt
+
+nova.virt.__path__.append(str(Path(__file__).parent))
+sys.argv[0] = "nova-compute"
+nova.cmd.compute.main()

@@ -1,0 +1,28 @@
+"""A virtualisation driver for nova-compute: nova's fake one, as a host of modest size.
+
+``compute_driver = small_hosts.SmallHost``. While there is a file ``out_of_order`` in the host's
+state folder, no server starts on it, and nova tries the next host.
+"""
+
+from pathlib import Path
+
+from nova import exception
+from nova.conf import CONF
+from nova.virt import fake
+
+
+class SmallHost(fake.FakeDriverWithoutFakeNodes):
+    """8 CPUs, 16 GB of memory and 200 GB of disk."""
+
+    vcpus = 8
+    memory_mb = 16384
+    local_gb = 200
+
+    def spawn(self, context, instance, *arguments, **more):
+        if (Path(CONF.state_path) / "out_of_order").exists():
+            raise exception.ComputeResourcesUnavailable(reason="the host is out of order")
+        return super().spawn(context, instance, *arguments, **more)
+
+    def post_live_migration(self, context, instance, block_device_info, migrate_data=None):
+        """Forget the server that has left."""
+        self.destroy(context, instance, network_info=None, block_device_info=block_device_info)

@@ -1,0 +1,74 @@
+"""Processes of a cloud: each in a group of its own, so that it ends with all its children."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.servers import environment
+
+
+@dataclass
+class Program:
+    """A program of the cloud, which can be stopped and started again."""
+
+    name: str
+    command: Sequence[str | Path]
+    folder: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> Path:
+        """What it prints, from all its starts."""
+        return self.folder / f"{self.name}.log"
+
+    def start(self) -> None:
+        """Start it; it need not be ready when this returns."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [str(part) for part in self.command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env=environment(**self.variables),
+                start_new_session=True,
+            )
+
+    def halt(self) -> None:
+        """Let it and all its children do nothing more, as if the machine stood still."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def kill(self) -> None:
+        """End it and all its children at once, with no time for last words (SIGKILL)."""
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(timeout=60)
+
+    def stop(self, seconds: float = 60) -> int:
+        """Ask it to end (SIGTERM), and see to it; return the exit status."""
+        assert self.process is not None
+        self.process.terminate()
+        try:
+            return self.process.wait(timeout=seconds)
+        finally:
+            self.kill()
+
+    def run(self) -> str:
+        """Run it to its end, which must be a success; return what it printed."""
+        self.start()
+        assert self.process is not None
+        status = self.process.wait(timeout=300)
+        assert status == 0, self.log.read_text()
+        return self.log.read_text()
+
+    def last_lines(self, number: int = 10) -> str:
+        """Return the end of what it printed, for a report of what went wrong."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join([f"--- {self.log}:", *lines[-number:]])

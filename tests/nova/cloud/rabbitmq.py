@@ -1,0 +1,98 @@
+"""A RabbitMQ of the cloud's own, which can be stopped and started without harm to others."""
+
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import BROKER_REQUIRED
+from tests.loopback import reserved_port
+from tests.nova.cloud.processes import Program
+from tests.servers import wait_until
+
+#: Where Debian has the server itself; what is in the path there runs for root and rabbitmq only.
+DEBIAN = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+
+
+class RabbitMQ:
+    """A broker with its own data, ports and register of names (epmd)."""
+
+    def __init__(self, folder: Path, ports: tuple[int, int, int]) -> None:
+        self.port, distribution, names = ports
+        folder.mkdir()
+        (folder / "enabled_plugins").write_text("[].\n")
+        (folder / "rabbitmq.conf").write_text(
+            f"listeners.tcp.local = 127.0.0.1:{self.port}\nlog.console = true\n"
+        )
+        variables = {
+            "HOME": str(folder),
+            "ERL_EPMD_PORT": str(names),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": f"cloud{self.port}@localhost",
+            "RABBITMQ_DIST_PORT": str(distribution),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_CONF_ENV_FILE": str(folder / "none.conf"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
+            "RABBITMQ_MNESIA_BASE": str(folder / "data"),
+            "RABBITMQ_LOG_BASE": str(folder / "log"),
+            "RABBITMQ_LOGS": "-",
+        }
+        (folder / "none.conf").touch()
+        epmd = shutil.which("epmd") or "epmd"
+        self.names = Program("epmd", [epmd, "-address", "127.0.0.1"], folder, variables)
+        self.server = Program("rabbitmq", [_program()], folder, variables)
+
+    @property
+    def url(self) -> str:
+        """Its address, as oslo.messaging writes it."""
+        return f"rabbit://guest:guest@127.0.0.1:{self.port}/"
+
+    def start(self) -> None:
+        """Start it; see :meth:`until_ready`."""
+        self.server.start()
+
+    def until_ready(self) -> None:
+        """Wait until it answers."""
+        assert wait_until(self._answers, 180), self.server.last_lines()
+
+    def restart(self) -> None:
+        """Break all its connections at once, as a broker does that dies, and start it again."""
+        self.server.kill()
+        self.start()
+        self.until_ready()
+
+    def _answers(self) -> bool:
+        process = self.server.process
+        assert process is not None
+        assert process.poll() is None, self.server.last_lines()
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=10) as client:
+                # A client of another protocol is told the one that is spoken.
+                client.sendall(b"AMQP\x00\x00\x00\x00")
+                return client.recv(4) == b"AMQP"
+        except OSError:
+            return False
+
+
+def _program() -> str:
+    return str(DEBIAN) if DEBIAN.exists() else shutil.which("rabbitmq-server") or ""
+
+
+@contextmanager
+def private_broker(folder: Path) -> Iterator[RabbitMQ]:
+    """Give a broker that is starting; a test is skipped where RabbitMQ is not installed."""
+    if not _program():
+        assert not BROKER_REQUIRED, "there is no rabbitmq-server"
+        pytest.skip("RabbitMQ is not installed here: there is no rabbitmq-server")
+    with ExitStack() as stack:
+        ports = tuple(stack.enter_context(reserved_port()).getsockname()[1] for _ in range(3))
+        broker = RabbitMQ(folder, (ports[0], ports[1], ports[2]))
+        stack.callback(broker.names.kill)
+        stack.callback(broker.server.kill)
+        broker.names.start()
+        broker.start()
+        yield broker

@@ -1,0 +1,96 @@
+"""Our scheduler under a real nova: killed, stopped, cut off from the broker, and looked at."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.nova.cloud.cloud import HOSTS, running_cloud, wait_for
+from tests.nova.cloud.operating import operator_of
+
+#: So many servers are asked for at once.
+MANY = 6
+
+
+def _boot_many(operator, name):
+    """Ask for several servers at once; return their uuids and their requests' ids."""
+    with ThreadPoolExecutor(MANY) as pool:
+        asked = pool.map(operator.requested, [f"{name}{number}" for number in range(MANY)])
+        return dict(asked)
+
+
+def _all_run(operator, servers):
+    """Wait until all run, and see that each holds its flavor once."""
+    for server in servers:
+        operator.wait(server, "ACTIVE")
+    operator.account_for_servers()
+    assert len(operator.servers()) == len(servers)
+    operator.delete_all()
+
+
+def _killed_with_calls_in_hand(operator, scheduler):
+    """Calls that were taken and not answered are answered by the next process."""
+    scheduler.halt()
+    servers = _boot_many(operator, "halted")
+    scheduler.kill()
+    scheduler.start()
+    _all_run(operator, servers)
+
+
+def _killed_in_the_midst(operator, scheduler):
+    servers = _boot_many(operator, "killed")
+    scheduler.kill()
+    scheduler.start()
+    _all_run(operator, servers)
+
+
+def _stopped_in_the_midst(operator, scheduler):
+    servers = _boot_many(operator, "stopped")
+    assert scheduler.stop() == 0, scheduler.last_lines()
+    scheduler.start()
+    _all_run(operator, servers)
+
+
+def _broker_restarted(operator, cloud):
+    """When nova's own services are back, servers boot again."""
+    before = cloud.services_seen()
+    cloud.broker.restart()
+    wait_for("all services are back", lambda: cloud.all_seen_since(before), cloud)
+    server = operator.booted("after")
+    _all_run(operator, [server])
+
+
+def _shown(operator, cloud):
+    """What operators look at: the service, the hosts, decisions by request, explanations."""
+    states = operator.show("compute service list --service nova-scheduler")
+    assert [(one["Status"], one["State"]) for one in states] == [("enabled", "up")]
+    found = cloud.ours("GET", "/compute/v2.1/os-hypervisors/detail")["hypervisors"]
+    assert {one["hypervisor_hostname"] for one in found} == set(HOSTS)
+    server, request = operator.requested("asked")
+    operator.wait(server, "ACTIVE")
+    giant, refused = operator.requested("giant", "m1.giant")
+    assert operator.fault(giant) == "No valid host was found. "
+    assert _outcomes(cloud, request) == ["selected"]
+    assert _outcomes(cloud, refused) == ["no_valid_host"]
+    flavor = {"vcpus": 1, "memory_mb": 512, "root_gb": 1}
+    explained = cloud.ours("POST", "/scheduler/v1/explain", {"request_spec": {"flavor": flavor}})
+    assert explained["outcome"] == "selected"
+    operator.delete_all()
+
+
+def _outcomes(cloud, request):
+    """Return the outcomes of the decisions that were made for a request of nova's."""
+    decisions = cloud.ours("GET", f"/scheduler/v1/decisions?request_id={request}")["decisions"]
+    return [one["outcome"] for one in decisions]
+
+
+@pytest.mark.timeout(1800)  # a minute or two by itself, with nine programs of nova and ours
+def test_calls_wait_for_our_scheduler_and_are_answered_once(tmp_path):
+    with running_cloud(tmp_path, "postgresql") as cloud, operator_of(cloud) as operator:
+        scheduler = cloud.our_scheduler
+        cloud.start_scheduler(scheduler)
+        operator.prepare()
+        _shown(operator, cloud)
+        _killed_with_calls_in_hand(operator, scheduler)
+        _killed_in_the_midst(operator, scheduler)
+        _stopped_in_the_midst(operator, scheduler)
+        _broker_restarted(operator, cloud)

@@ -1,0 +1,37 @@
+"""A nova in SQLite files, and a follower of it on each kind of database."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from placement_sched.db.transaction import Database
+from placement_sched.nova.sync.follower import Follower
+from placement_sched.settings import Settings
+from tests.nova_clouds import NovaCloud, sqlite_nova
+
+
+@pytest.fixture
+def nova(tmp_path: Path) -> Iterator[NovaCloud]:
+    cloud = sqlite_nova(tmp_path, "one")
+    yield cloud
+    cloud.close()
+
+
+@pytest.fixture
+def make_follower(database: Database, settings: Settings) -> Iterator[Callable[..., Follower]]:
+    made: list[Follower] = []
+
+    def make(cloud: NovaCloud, **options: object) -> Follower:
+        own = {"api_database.connection": cloud.api.url, "DEFAULT.service_down_time": 60}
+        made.append(Follower(database, settings.overridden({**own, **options})))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def follower(make_follower: Callable[..., Follower], nova: NovaCloud) -> Follower:
+    return make_follower(nova)

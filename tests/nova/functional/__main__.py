@@ -1,0 +1,97 @@
+"""``python -m tests.nova.functional``: nova's functional tests on our placement.
+
+It prints how many tests of each module pass, and fails where a test fails that is not known to fail
+with openstack-placement too (``failing_with_placement.yaml``). ``make nova-functional`` runs it.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.nova.functional.running import Results, collected, ours_alone, table
+from tests.nova.functional.selection import known_to_fail, sound, whole
+from tests.nova.functional.worker import FAILED, OURS, PASSED, THEIRS, Ended, working
+
+
+def main() -> int:
+    """Run, print, and return 1 where a test fails with our service alone."""
+    asked = _arguments()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with working(THEIRS, folder / "list") as worker:
+            tests = [
+                test
+                for test in worker.tests_of(whole())
+                if not asked.only or any(part in test for part in asked.only)
+            ]
+        results = {}
+        for service in (OURS, THEIRS) if asked.beside else (OURS,):
+            progress = _Progress(len(tests))
+            results[service] = collected(service, tests, asked.processes, folder, progress)
+        failed = ours_alone(results[OURS], known_to_fail())
+        again = results.get(THEIRS)
+        if failed and again is None:
+            names = [one.test for one in failed]
+            again = collected(THEIRS, names, 1, folder, lambda _: None)
+    print(*table(results), sep="\n")
+    _print_failed(failed, again or {})
+    _print_unsteady(results[OURS])
+    _print_known(results[OURS])
+    _print_requests(results[OURS])
+    return 1 if failed else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.nova.functional", description=__doc__)
+    parser.add_argument("only", nargs="*", help="parts of the names of the tests to run")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--beside", action="store_true", help="run placement 16 too, and count")
+    return parser.parse_args()
+
+
+class _Progress:
+    """Shows how many tests have ended, where somebody is looking."""
+
+    def __init__(self, tests: int) -> None:
+        self._tests = tests
+        self._done = 0
+
+    def __call__(self, ended: Ended) -> None:
+        self._done += 1
+        if ended.outcome == FAILED:
+            print(f"failed: {ended.test}", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            print(f"{self._done} of {self._tests}", end="\r", file=sys.stderr, flush=True)
+
+
+def _print_failed(failed: list[Ended], theirs: Results) -> None:
+    for one in failed:
+        beside = theirs[one.test].outcome
+        print(f"\n--- {one.test}: {beside} with openstack-placement\n{one.text}")
+
+
+def _print_unsteady(ours: Results) -> None:
+    """Name what passed when it was run again."""
+    for ended in ours.values():
+        if ended.outcome == PASSED and ended.text:
+            print(f"passed the second time: {ended.test}: {ended.text.strip().splitlines()[-1]}")
+
+
+def _print_known(ours: Results) -> None:
+    """Name what is known to fail and passes: the file of those that fail is to be mended."""
+    for test in known_to_fail():
+        if test in ours and ours[test].outcome == PASSED:
+            print(f"passes, yet it is in failing_with_placement.yaml: {test}")
+
+
+def _print_requests(ours: Results) -> None:
+    """Name the requests for which no test of ``make test-system`` is chosen."""
+    sent = {request for ended in ours.values() for request in ended.requests}
+    for request in sorted(sent.difference(*sound().values())):
+        print(f"not in sound_selection.yaml: {request}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

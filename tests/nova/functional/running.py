@@ -1,0 +1,78 @@
+"""Runs many of nova's functional tests in several processes, and counts how they end."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from queue import SimpleQueue
+
+from tests.nova.functional.selection import group_of
+from tests.nova.functional.worker import FAILED, OURS, PASSED, THEIRS, Ended, Worker, working
+
+#: How a test ended, by its name.
+Results = Mapping[str, Ended]
+
+
+def ran(service: str, tests: Sequence[str], processes: int, folder: Path) -> Iterator[Ended]:
+    """Run tests with this service behind them; give each as it ends."""
+    with ExitStack() as stack:
+        idle: SimpleQueue[Worker] = SimpleQueue()
+        for number in range(min(processes, len(tests))):
+            idle.put(stack.enter_context(working(service, folder / f"{service}{number}")))
+
+        def run(test: str) -> Ended:
+            worker = idle.get()
+            try:
+                return worker.run(test)
+            finally:
+                idle.put(worker)
+
+        pool = stack.enter_context(ThreadPoolExecutor(processes))
+        for done in as_completed([pool.submit(run, test) for test in tests]):
+            yield done.result()
+
+
+def collected(
+    service: str,
+    tests: Sequence[str],
+    processes: int,
+    folder: Path,
+    progress: Callable[[Ended], None],
+) -> Results:
+    """Run tests, and those that fail a second time: nova's waits are short for a busy machine.
+
+    One that passes then keeps the text of its failure.
+    """
+    results = {}
+    for ended in ran(service, tests, processes, folder):
+        results[ended.test] = ended
+        progress(ended)
+    failed = [one.test for one in results.values() if one.outcome == FAILED]
+    for ended in ran(service, failed, 1, folder):
+        results[ended.test] = replace(ended, text=ended.text or results[ended.test].text)
+    return results
+
+
+def table(results: Mapping[str, Results]) -> Iterator[str]:
+    """Give the lines of a table: by group of tests, how many pass with each service."""
+    services = list(results)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for service, ends in results.items():
+        for test, ended in ends.items():
+            counts[group_of(test)][service] += ended.outcome == PASSED
+            counts["all"][service] += ended.outcome == PASSED
+    tests = Counter(group_of(test) for ends in results.values() for test in ends)
+    tests["all"] = sum(tests.values())
+    heads = {OURS: "with ours", THEIRS: "with placement"}
+    yield f"{'':44}{'tests':>8}" + "".join(f"{heads[one]:>16}" for one in services)
+    for group in (*sorted(counts.keys() - {"all"}), "all"):
+        passed = "".join(f"{counts[group][one]:>16}" for one in services)
+        yield f"{group:44}{tests[group] // len(services):>8}{passed}"
+
+
+def ours_alone(ours: Results, known: Iterable[str]) -> list[Ended]:
+    """Return the tests that fail with our service and are not known to fail with placement."""
+    expected = set(known)
+    return [one for one in ours.values() if one.outcome == FAILED and one.test not in expected]

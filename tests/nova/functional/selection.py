@@ -1,0 +1,68 @@
+"""Which of nova's functional tests are run, and which of them fail with placement itself."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FOLDER = Path(__file__).parent
+BASE = "nova.tests.functional"
+#: Modules and packages whose tests send requests to placement, of those below ``BASE``. Samples of
+#: APIs and notifications are not installed with nova, so tests that compare with them are left out.
+MODULES = (
+    "compute",
+    "libvirt",
+    "regressions",
+    "test_aggregates",
+    "test_availability_zones",
+    "test_boot_from_volume",
+    "test_cold_migrate",
+    "test_cross_az_attach",
+    "test_cross_cell_migrate",
+    "test_ephemeral_encryption",
+    "test_graceful_shutdown",
+    "test_instance_actions",
+    "test_nova_manage",
+    "test_report_client",
+    "test_routed_networks",
+    "test_scheduler",
+    "test_server_group",
+    "test_server_rescue",
+    "test_servers",
+    "test_servers_provider_tree",
+    "test_servers_resource_request",
+    "test_service",
+    "test_unified_limits",
+    "wsgi",
+)
+#: Packages whose tests are counted together.
+_TOGETHER = ("regressions", "wsgi")
+
+
+def whole() -> list[str]:
+    """Return the names of the modules of ``make nova-functional``, as Python imports them."""
+    return [f"{BASE}.{module}" for module in MODULES]
+
+
+def sound() -> Mapping[str, list[str]]:
+    """Return the tests of ``make test-system`` and the requests for which each was chosen."""
+    classes = _read("sound_selection.yaml")
+    return {f"{one}.{test}": why for one, tests in classes.items() for test, why in tests.items()}
+
+
+def known_to_fail() -> Mapping[str, str]:
+    """Return the tests that fail with openstack-placement too, and why."""
+    return {
+        test: row["why"] for row in _read("failing_with_placement.yaml") for test in row["tests"]
+    }
+
+
+def group_of(test: str) -> str:
+    """Return the module of a test, or its package where modules are many and small."""
+    module = test.removeprefix(f"{BASE}.").rsplit(".", 2)[0]
+    return next((name for name in _TOGETHER if module.startswith(f"{name}.")), module)
+
+
+def _read(name: str) -> Any:
+    return yaml.safe_load((FOLDER / name).read_text())

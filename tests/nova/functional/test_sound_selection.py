@@ -1,0 +1,40 @@
+"""A selection of nova's own functional tests passes on our placement.
+
+Each is chosen for requests that it sends (``sound_selection.yaml``); together they send every
+request that nova's functional tests send.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.differential.duel import needs_peer
+from tests.nova.functional.selection import BASE, known_to_fail, sound
+from tests.nova.functional.worker import FAILED, OURS, PASSED, Worker, working
+
+SELECTION = sound()
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    needs_peer()
+    with working(OURS, tmp_path_factory.mktemp("nova") / "ours") as worker:
+        yield worker
+
+
+@pytest.mark.parametrize("test", SELECTION)
+def test_nova_is_content_with_our_placement(test, worker):
+    ended = worker.run(f"{BASE}.{test}")
+    assert ended.outcome == PASSED, ended.text
+    assert set(SELECTION[test]) <= set(ended.requests)
+
+
+def test_a_test_that_ends_its_process_has_failed_and_the_next_is_run(worker):
+    ended = worker.run("os.system.kill -KILL $PPID")  # called as if it were a class of tests
+    assert ended.outcome == FAILED
+    assert "the test ended its process" in ended.text
+    assert worker.run(f"{BASE}.{next(iter(SELECTION))}").outcome == PASSED
+
+
+def test_no_test_is_selected_that_fails_with_placement_itself():
+    assert not SELECTION.keys() & {name.removeprefix(f"{BASE}.") for name in known_to_fail()}

@@ -1,0 +1,120 @@
+"""A process that runs nova's functional tests, and the placement service behind it.
+
+The service is ``ours``, whole servers on an embedded database that is emptied before each test, or
+``theirs``: openstack-placement in process, as nova has it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import _empty, _prepare
+from tests.differential.duel import PEER_PYTHON
+from tests.differential.lines import Lines
+from tests.servers import Server, serving
+
+PROGRAM = Path(__file__).with_name("nova_tests.py")
+#: nova says at each start that it is to leave eventlet.
+QUIET = ("-W", "ignore:::nova.monkey_patch")
+OURS, THEIRS = "ours", "theirs"
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+#: What placement's own fixture sets: some tests reshape as an administrator.
+FIXTURE = {"api": {"auth_strategy": "noauth2"}, "oslo_policy": {"enforce_new_defaults": False}}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a test ended: its outcome, and the requests to placement, as ``GET /traits/{name}``."""
+
+    test: str
+    outcome: str
+    text: str
+    seconds: float
+    requests: tuple[str, ...]
+
+
+class Servers:
+    """Servers on one database, one for each set of options that a test asks for."""
+
+    def __init__(self, serve: Callable[..., Server], folder: Path) -> None:
+        self._serve = serve
+        self._folder = folder
+        self._running: dict[str, Server] = {}
+        self._database = f"sqlite:///{folder}/placement.db"
+        _prepare(self._database)
+        self.url_of({})
+
+    def empty(self) -> None:
+        """Remove all that a test has left."""
+        _empty(self._database)
+
+    def url_of(self, options: Mapping[str, Mapping[str, Any]]) -> str:
+        """Return where the server with these options is, started if there is none yet."""
+        key = json.dumps(options, sort_keys=True)
+        if key not in self._running:
+            path = self._folder / f"placement{len(self._running)}.conf"
+            path.write_text("\n".join(_lines({**FIXTURE, **options})) + "\n")
+            self._running[key] = self._serve(
+                "--config-file", str(path), OS_PLACEMENT_DATABASE__CONNECTION=self._database
+            )
+        return f"{self._running[key].url}/placement"
+
+
+class Worker:
+    """Runs one test after the other, in a process that is started again where a test ended it."""
+
+    def __init__(self, service: str, servers: Servers | None) -> None:
+        self._service = service
+        self._servers = servers
+        self._started: Lines | None = None
+
+    def tests_of(self, modules: Iterable[str]) -> list[str]:
+        """Return the ids of the tests of these modules of nova's."""
+        return list(self._lines.ask({"list": list(modules)})["tests"])
+
+    def run(self, test: str) -> Ended:
+        """Run one test on an empty placement."""
+        if self._servers is not None:
+            self._servers.empty()
+        try:
+            answer = self._lines.ask({"run": test})
+            while "options" in answer:
+                answer = self._lines.ask({"url": self._servers.url_of(answer["options"])})
+        except (OSError, ValueError) as failure:
+            self.close()
+            return Ended(test, FAILED, f"the test ended its process: {failure!r}", 0, ())
+        requests = tuple(answer.pop("requests"))
+        return Ended(test, **answer, requests=requests)
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        if self._started is not None:
+            with suppress(OSError):  # it has ended already
+                self._started.close()
+            self._started = None
+
+    @property
+    def _lines(self) -> Lines:
+        if self._started is None:
+            self._started = Lines(PEER_PYTHON, *QUIET, PROGRAM, self._service)
+        return self._started
+
+
+@contextmanager
+def working(service: str, folder: Path) -> Iterator[Worker]:
+    """Give a worker with this service behind it."""
+    folder.mkdir(exist_ok=True)
+    with serving(folder) as serve:
+        servers = Servers(serve, folder) if service == OURS else None
+        with closing(Worker(service, servers)) as worker:
+            yield worker
+
+
+def _lines(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for group, values in options.items():
+        yield f"[{group}]"
+        for name, value in values.items():
+            yield f"{name} = {value}"

@@ -1,0 +1,27 @@
+"""Brings a database to a revision of nova's schema, with nova's own migrations.
+
+Run by the interpreter of the peer's virtual environment: ``python migrate.py KIND URL REVISION``,
+where KIND is ``api`` or ``main`` (a cell's), and REVISION may be ``head``.
+"""
+
+import sys
+
+from nova import conf
+from nova.db import migration
+from nova.db.api import api as api_database
+from nova.db.main import api as main_database
+
+
+def main():
+    _, kind, url, revision = sys.argv
+    options = conf.CONF
+    options([], project="nova", default_config_files=[])
+    options.set_override("connection", url, "api_database")
+    options.set_override("connection", url, "database")
+    api_database.configure(options)
+    main_database.configure(options)
+    migration.db_sync(revision, database=kind)
+
+
+if __name__ == "__main__":
+    main()

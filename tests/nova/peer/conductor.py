@@ -1,0 +1,111 @@
+"""nova's own client of the scheduler, asked by lines of JSON; run in nova's own environment."""
+
+import json
+import logging
+import sys
+import tempfile
+import warnings
+
+warnings.simplefilter("ignore")
+
+import nova.conf  # noqa: E402
+from nova import context, exception, objects, rpc  # noqa: E402
+from nova.scheduler.client.query import SchedulerQueryClient  # noqa: E402
+from oslo_serialization import jsonutils  # noqa: E402
+
+CONF = nova.conf.CONF
+OPTIONS = """
+[DEFAULT]
+transport_url = {url}
+control_exchange = nova
+long_rpc_timeout = 120
+"""
+SIZES = {"vcpus": 1, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
+
+
+def connect(url, cap):
+    """Connect to a bus; ``cap`` is [upgrade_levels] scheduler."""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write(OPTIONS.format(url=url))
+        file.flush()
+        CONF([], project="nova", default_config_files=[file.name])
+    CONF.set_override("scheduler", cap, group="upgrade_levels")
+    if rpc.TRANSPORT is not None:
+        rpc.cleanup()
+    rpc.init(CONF)
+
+
+def spec_of(uuids, memory_mb):
+    flavor = objects.Flavor(
+        id=1, flavorid="1", name="m1.tiny", memory_mb=memory_mb, extra_specs={}, **SIZES
+    )
+    return objects.RequestSpec(
+        flavor=flavor,
+        image=objects.ImageMeta.from_dict({"id": uuids[0], "properties": {}}),
+        project_id="demo",
+        user_id="ann",
+        num_instances=len(uuids),
+        instance_uuid=uuids[0],
+        is_bfv=False,
+        numa_topology=None,
+        pci_requests=objects.InstancePCIRequests(requests=[]),
+        availability_zone=None,
+        requested_resources=[],
+        request_level_params=objects.RequestLevelParams(),
+        limits=objects.SchedulerLimits(),
+        scheduler_hints={},
+        instance_group=None,
+        requested_destination=None,
+        retry=None,
+        ignore_hosts=None,
+        force_hosts=None,
+        force_nodes=None,
+    )
+
+
+def select(uuids, memory_mb, whole):
+    """Return what nova has of an answer, or the exception that it raises."""
+    whose = context.RequestContext("ann", "demo")
+    try:
+        found = SchedulerQueryClient().select_destinations(
+            whose, spec_of(uuids, memory_mb), uuids, return_objects=whole, return_alternates=whole
+        )
+    except exception.NovaException as failure:
+        kind = type(failure).__mro__[1]  # the library adds a class of its own
+        return {"class": kind.__name__, "words": failure.format_message(), **failure.kwargs}
+    if not whole:
+        return {"hosts": [one["host"] for one in found]}
+    versions = {one.allocation_request_version for some in found for one in some}
+    return {
+        "hosts": [[one.service_host for one in some] for some in found],
+        "versions": sorted(versions),
+        "requests": [json.loads(some[0].allocation_request) for some in found],
+    }
+
+
+def announce(method, *arguments):
+    client, whose = SchedulerQueryClient(), context.get_admin_context()
+    if method in {"update_aggregates", "delete_aggregate"}:
+        (row,) = arguments
+        aggregate = objects.Aggregate(whose, **row)
+        getattr(client, method)(whose, [aggregate] if method == "update_aggregates" else aggregate)
+    elif method == "update_instance_info":
+        host, uuids = arguments
+        listed = [objects.Instance(whose, uuid=uuid, host=host) for uuid in uuids]
+        client.update_instance_info(whose, host, objects.InstanceList(objects=listed))
+    else:
+        getattr(client, method)(whose, *arguments)
+
+
+def main():
+    logging.disable(logging.CRITICAL)
+    objects.register_all()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    for line in sys.stdin:
+        name, arguments = json.loads(line)
+        sys.stdout.write(jsonutils.dumps(globals()[name](*arguments)) + "\n")
+        sys.stdout.flush()
+
+
+main()

@@ -1,0 +1,255 @@
+"""A nova in SQLite files, ``placement-sched nova-scheduler`` on it, and what conductor sends."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from uuid import uuid4
+
+from kombu import Connection
+from sqlalchemy import create_engine
+
+from placement_sched.nova.wire.objects import primitive_of
+from placement_sched.settings.options.notifications import oslo_messaging
+from tests import program
+from tests.conftest import Client, make_settings
+from tests.nova.cloud.rabbitmq import private_broker
+from tests.nova.databases.test_service_record import SERVICES
+from tests.nova_clouds import NovaCloud, sqlite_nova
+from tests.placing import report
+from tests.servers import environment, wait_until
+
+ANNOUNCED = "placement-sched nova-scheduler serves "
+LIBRARY = oslo_messaging()
+#: What nova's clients make again of an answer that is an exception.
+MODULES = ["nova.exception", "oslo_messaging.rpc.dispatcher", "placement_sched.nova.wire.errors"]
+
+
+@contextmanager
+def own_bus(broker: str) -> Iterator[str]:
+    """Give the address of a bus of the test's own, as nova's names of queues are fixed.
+
+    It is a virtual host of the broker, or another broker where rabbitmqctl may not make one.
+    """
+    name, control = f"test-{uuid4().hex[:12]}", shutil.which("rabbitmqctl")
+
+    def ask(*words: str) -> bool:
+        done = subprocess.run([str(control), *words], capture_output=True, check=False, timeout=120)
+        return done.returncode == 0
+
+    if control is not None and ask("add_vhost", name):
+        try:
+            assert ask("set_permissions", "-p", name, "guest", ".*", ".*", ".*")
+            yield f"{broker.rstrip('/')}/{name}"
+        finally:
+            ask("delete_vhost", name)
+        return
+    with TemporaryDirectory() as folder, private_broker(Path(folder) / "rabbitmq") as own:
+        own.until_ready()
+        yield own.url
+
+
+def spec_of(*instances: str, memory_mb: int = 512, **fields: Any) -> dict[str, Any]:
+    """Return the RequestSpec of instances, as nova-conductor sends it."""
+    sizes = {"vcpus": 1, "memory_mb": memory_mb, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
+    flavor = {"id": 1, "flavorid": "1", "name": "m1.tiny", "extra_specs": {}, **sizes}
+    image = {"id": str(uuid4()), "properties": primitive_of("ImageMetaProps", {})}
+    return primitive_of(
+        "RequestSpec",
+        {
+            "project_id": "demo",
+            "user_id": "ann",
+            "num_instances": len(instances),
+            "instance_uuid": instances[0],
+            "flavor": primitive_of("Flavor", flavor),
+            "image": primitive_of("ImageMeta", image),
+            "is_bfv": False,
+            **fields,
+        },
+    )
+
+
+class Conductor:
+    """Calls a scheduler as nova-conductor does, with oslo.messaging's own client."""
+
+    def __init__(self, url: str) -> None:
+        conf = LIBRARY.LoggingNotificationHandler.CONF
+        conf(args=[], default_config_files=[], default_config_dirs=[])
+        self._transport = LIBRARY.get_rpc_transport(conf, url, allowed_remote_exmods=MODULES)
+        target = LIBRARY.Target(topic="scheduler", exchange="nova", version="4.0")
+        self._client = LIBRARY.get_rpc_client(self._transport, target)
+        self._threads = ThreadPoolExecutor(64)
+
+    def call(self, method: str, version: str = "4.5", **sent: Any) -> Any:
+        """Return the answer to a call."""
+        context = {"request_id": sent.pop("request_id", None) or f"req-{uuid4()}"}
+        namespace = sent.pop("namespace", None)
+        to = self._client.prepare(
+            version=version, timeout=120, call_monitor_timeout=60, namespace=namespace
+        )
+        return to.call(context, method, **sent)
+
+    def select(self, *instances: str, alternates: bool = False, **fields: Any) -> Any:
+        """Ask where instances are to go; return the Selections."""
+        return self.call(
+            "select_destinations",
+            spec_obj=spec_of(*instances, **fields),
+            instance_uuids=list(instances),
+            return_objects=True,
+            return_alternates=alternates,
+        )
+
+    def begin(self, *instances: str, **fields: Any) -> Future[Any]:
+        """Ask likewise, and do not wait for the answer."""
+        return self._threads.submit(self.select, *instances, **fields)
+
+    def announce(self, method: str, version: str, **sent: Any) -> None:
+        """Send to every scheduler what nova announces."""
+        self._client.prepare(version=version, fanout=True).cast({}, method, **sent)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._transport.cleanup()
+
+
+def hosts_of(answer: Sequence[Sequence[dict[str, Any]]]) -> list[str]:
+    """Return the host chosen for each instance."""
+    return [some[0]["nova_object.data"]["service_host"] for some in answer]
+
+
+class Service:
+    """A running ``placement-sched nova-scheduler``."""
+
+    def __init__(self, process: program.Process, log: Path) -> None:
+        self.process, self.log = process, log
+
+    def children(self) -> list[int]:
+        """Return the ids of its processes, whichever of its threads started them."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return [int(one) for found in threads for one in found.read_text().split()]
+
+    def lines(self, part: str) -> list[str]:
+        """Return the lines of its log that have this part."""
+        return [line for line in self.log.read_text().splitlines() if part in line]
+
+    def wait_for_line(self, part: str, count: int = 1) -> str:
+        """Return the last line of its log that has this part, once there are so many."""
+        assert wait_until(lambda: len(self.lines(part)) >= count, 120), self.log.read_text()
+        return self.lines(part)[-1]
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """End it; return its exit status."""
+        self.process.send_signal(how)
+        return self.process.wait(timeout=120)
+
+    def kill(self) -> None:
+        """Kill all its processes at once."""
+        for one in (self.process.pid, *self.children()):
+            os.kill(one, signal.SIGKILL)
+
+
+class Site:
+    """A nova of one cell, this service's database, and the services that are started on them."""
+
+    def __init__(self, folder: Path, bus: str, url: str, make_app: Callable[..., Client]) -> None:
+        self.folder, self.bus, self.url = folder, bus, url
+        self.nova: NovaCloud = sqlite_nova(folder, "one")
+        #: Where the service keeps its record; what is read of nova has not all of its columns.
+        self.records = create_engine(f"sqlite:///{folder}/nova_records.db")
+        SERVICES.create(self.records)
+        self.app = make_app(make_settings(url))
+        self.conductor = Conductor(bus)
+        self._stack = ExitStack()
+        self._started = 0
+
+    def add_host(self, name: str) -> None:
+        """Add a host, with inventories as its nova-compute writes them to placement."""
+        uuid = self.nova.add_host(name)
+        body = report(name, uuid=uuid)
+        self.app.post_json("/scheduler/v1/compute_nodes", [body])
+
+    def configuration(self, host: str, **options: str) -> Path:
+        """Write the configuration of a service; ``options`` are ``group__name``."""
+        written = {
+            "DEFAULT__transport_url": self.bus,
+            "DEFAULT__host": host,
+            "DEFAULT__report_interval": "1",
+            "DEFAULT__service_down_time": "86400",
+            "api_database__connection": self.nova.api.url,
+            "database__connection": self.records.url.render_as_string(),
+            "placement_database__connection": self.url,
+            "oslo_messaging_rabbit__kombu_reconnect_delay": "0.2",
+            **options,
+        }
+        file = self.folder / f"{host}.conf"
+        lines: dict[str, list[str]] = {}
+        for key, value in written.items():
+            group, _, name = key.partition("__")
+            lines.setdefault(group, []).append(f"{name} = {value}")
+        parts = (f"[{group}]\n" + "\n".join(some) for group, some in lines.items())
+        file.write_text("\n".join(parts))
+        return file
+
+    def start(self, host: str = "ctl1", workers: int = 2, **options: str) -> Service:
+        """Start a service, and wait until it answers."""
+        self._started += 1
+        log = self.folder / f"{host}.{self._started}.log"
+        file = self.configuration(host, **options)
+        with log.open("w") as output, Path(os.devnull).open() as nothing:
+            process = program.start(
+                ["nova-scheduler", "--config-file", file, "--workers", workers],
+                cwd=self.folder,
+                env=environment(),
+                streams=[nothing, output, output],
+            )
+        service = Service(process, log)
+        self._stack.callback(self._stop, service)
+        service.wait_for_line(ANNOUNCED)
+        return service
+
+    def _stop(self, service: Service) -> None:
+        if service.process.poll() is None:
+            service.process.send_signal(signal.SIGTERM)
+            try:
+                service.process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                service.kill()
+
+    def waiting(self) -> int:
+        """Return how many requests wait in RabbitMQ for a scheduler."""
+        with Connection(self.bus.replace("rabbit://", "amqp://")) as connection:
+            queue = connection.default_channel.queue_declare("scheduler", passive=True)
+            return int(queue.message_count)
+
+    def allocations(self, instance: str) -> dict[str, Any]:
+        """Return what placement has for an instance, by provider."""
+        found = self.app.get(f"/placement/allocations/{instance}").json["allocations"]
+        return dict(found)
+
+    def recorded(self, *instances: str) -> list[str]:
+        """Return which of these instances are recorded."""
+        paths = {uuid: f"/scheduler/v1/instances/{uuid}" for uuid in instances}
+        return [uuid for uuid in paths if self.app.get(paths[uuid], status="*").status_int == 200]
+
+    def close(self) -> None:
+        """Stop everything."""
+        self._stack.close()
+        self.conductor.close()
+        self.nova.close()
+        self.records.dispose()
+
+
+def eventually(true: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait until it is so."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)

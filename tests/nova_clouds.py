@@ -1,0 +1,330 @@
+"""The databases of a nova, with whatever hosts and instances a test puts into them.
+
+On SQLite they have the tables and columns that are read; on servers a test brings nova's own
+schema, whose other columns are left at their defaults.
+"""
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import Engine, MetaData, Table, create_engine, delete, insert, select, update
+
+from placement_sched.model.cell import CELL0
+from placement_sched.model.clock import utcnow
+from placement_sched.nova.databases.tables import API, CELL
+
+#: What nova's schema wants of a row that is not read.
+_WANTED = {"services": {"report_count": 1}, "compute_nodes": {"current_workload": 0}}
+
+
+@dataclass(eq=False)
+class NovaDatabaseFile:
+    """One of nova's databases, written to by its tables' names."""
+
+    url: str
+    engine: Engine = field(init=False)
+    tables: dict[str, Table] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.engine = create_engine(self.url)
+        metadata = MetaData()
+        metadata.reflect(self.engine)
+        self.tables = dict(metadata.tables)
+
+    def add(self, name: str, /, **values: Any) -> int:
+        """Insert a row made now, unless it says otherwise; return its number."""
+        table = self.tables[name]
+        row = {"created_at": utcnow(), **_WANTED.get(name, {}), **values}
+        if "deleted" in table.c:
+            row.setdefault("deleted", 0)
+        row = {key: value for key, value in row.items() if key in table.c}
+        with self.engine.begin() as connection:
+            return int(connection.execute(insert(table), row).inserted_primary_key[0])
+
+    def change(self, name: str, where: dict[str, Any], /, **values: Any) -> None:
+        """Change rows as nova does: ``updated_at`` moves, unless it is given."""
+        values = {"updated_at": utcnow(), **values}
+        with self.engine.begin() as connection:
+            connection.execute(update(self.tables[name]).filter_by(**where).values(**values))
+
+    def delete_softly(self, name: str, /, **where: Any) -> None:
+        """Mark rows as deleted; ``updated_at`` stays."""
+        table = self.tables[name]
+        with self.engine.begin() as connection:
+            change = update(table).filter_by(**where)
+            times = {"deleted_at": utcnow()} if "deleted_at" in table.c else {}
+            connection.execute(change.values(deleted=table.c.id, **times))
+
+    def remove(self, name: str, /, **where: Any) -> None:
+        """Delete rows for good."""
+        with self.engine.begin() as connection:
+            connection.execute(delete(self.tables[name]).filter_by(**where))
+
+    def rows(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Return all rows of all tables, to see that nothing writes there."""
+        with self.engine.connect() as connection:
+            return {
+                name: sorted(map(tuple, connection.execute(select(table))), key=repr)
+                for name, table in self.tables.items()
+            }
+
+
+class NovaCloud:
+    """A nova: its API database, cell0, and as many cells as are added."""
+
+    def __init__(self, api: str, cell0: str) -> None:
+        self.api = NovaDatabaseFile(api)
+        self.cell0 = NovaDatabaseFile(cell0)
+        self.cells: dict[str, NovaDatabaseFile] = {}
+        self.numbers: dict[str, int] = {}
+        self._map(CELL0, "cell0", cell0)
+
+    def _map(self, uuid: str, name: str, url: str, *, disabled: bool = False) -> int:
+        return self.api.add(
+            "cell_mappings",
+            uuid=uuid,
+            name=name,
+            database_connection=url,
+            transport_url="none:///",
+            disabled=disabled,
+        )
+
+    def add_cell(self, name: str, url: str, **mapped: Any) -> str:
+        """Add a cell whose database is at ``url``; return its uuid."""
+        uuid = str(uuid4())
+        self.cells[name] = NovaDatabaseFile(url)
+        self.numbers[name] = self._map(uuid, name, mapped.pop("connection", url), **mapped)
+        return uuid
+
+    def add_host(self, host: str, cell: str = "one", /, **node: Any) -> str:
+        """Add a host with its service, node and mapping; return the node's uuid."""
+        uuid = node.pop("uuid", None) or str(uuid4())
+        database = self.cells[cell]
+        service = {
+            name: node.pop(name)
+            for name in ("disabled", "disabled_reason", "forced_down", "last_seen_up")
+            if name in node
+        }
+        database.add(
+            "services",
+            **{
+                "uuid": str(uuid4()),
+                "host": host,
+                "binary": "nova-compute",
+                "topic": "compute",
+                "disabled": False,
+                "forced_down": False,
+                "last_seen_up": utcnow(),
+                "updated_at": utcnow(),
+                "version": 66,
+                **service,
+            },
+        )
+        database.add("compute_nodes", **{**node_row(host), "uuid": uuid, **node})
+        self.api.add("host_mappings", host=host, cell_id=self.numbers[cell])
+        return uuid
+
+    def add_instance(self, host: str | None, cell: str = "one", /, **values: Any) -> str:
+        """Add an instance, with its flavor, mapping and group if it names one; return its uuid."""
+        uuid = values.pop("uuid", None) or str(uuid4())
+        database, group = self.cells[cell], values.pop("group", None)
+        flavor = values.pop("flavor", None) or flavor_text()
+        database.add("instances", **{**instance_row(uuid, host), **values})
+        database.add("instance_extra", instance_uuid=uuid, flavor=flavor)
+        self.api.add(
+            "instance_mappings",
+            instance_uuid=uuid,
+            cell_id=self.numbers[cell],
+            project_id="demo",
+            queued_for_delete=False,
+        )
+        if group is not None:
+            self.join(group, uuid)
+        return uuid
+
+    def add_aggregate(self, name: str, hosts: tuple[str, ...] = (), **metadata: str) -> int:
+        """Add an aggregate; return nova's number of it."""
+        number = self.api.add("aggregates", uuid=str(uuid4()), name=name)
+        for host in hosts:
+            self.api.add("aggregate_hosts", aggregate_id=number, host=host)
+        for key, value in metadata.items():
+            self.api.add("aggregate_metadata", aggregate_id=number, key=key, value=value)
+        return number
+
+    def add_group(self, name: str, policy: str | None = "anti-affinity", **rules: Any) -> str:
+        """Add a server group; return its uuid."""
+        uuid = str(uuid4())
+        owner = {"project_id": "demo", "user_id": "ann"}
+        number = self.api.add("instance_groups", uuid=uuid, name=name, **owner)
+        if policy is not None:
+            text = json.dumps(rules) if rules else None
+            self.api.add("instance_group_policy", group_id=number, policy=policy, rules=text)
+        return uuid
+
+    def join(self, group: str, uuid: str) -> None:
+        """Put an instance into a group."""
+        table = self.api.tables["instance_groups"]
+        with self.api.engine.connect() as connection:
+            number = connection.scalar(select(table.c.id).where(table.c.uuid == group))
+        self.api.add("instance_group_member", group_id=number, instance_uuid=uuid)
+
+    def rows(self) -> dict[str, dict[str, list[tuple[Any, ...]]]]:
+        """Return all rows of all databases."""
+        every = {"api": self.api, "cell0": self.cell0, **self.cells}
+        return {name: database.rows() for name, database in every.items()}
+
+    def close(self) -> None:
+        """Close all connections."""
+        for database in (self.api, self.cell0, *self.cells.values()):
+            database.engine.dispose()
+
+
+def sqlite_nova(folder: Path, *cells: str) -> NovaCloud:
+    """Return an empty nova of these cells in SQLite files."""
+
+    def file(name: str, metadata: MetaData) -> str:
+        url = f"sqlite:///{folder / f'nova_{name}.db'}"
+        engine = create_engine(url)
+        metadata.create_all(engine)
+        engine.dispose()
+        return url
+
+    cloud = NovaCloud(file("api", API), file("cell0", CELL))
+    for cell in cells:
+        cloud.add_cell(cell, file(cell, CELL))
+    return cloud
+
+
+def node_row(host: str) -> dict[str, Any]:
+    """Return a row of ``compute_nodes`` as nova-compute writes it for a libvirt host."""
+    return {
+        "host": host,
+        "hypervisor_hostname": host,
+        "hypervisor_type": "QEMU",
+        "hypervisor_version": 8000000,
+        "host_ip": "192.0.2.7",
+        "vcpus": 32,
+        "vcpus_used": 2,
+        "memory_mb": 65536,
+        "memory_mb_used": 1024,
+        "local_gb": 1000,
+        "local_gb_used": 20,
+        "free_ram_mb": 64512,
+        "free_disk_gb": 980,
+        "disk_available_least": 900,
+        "running_vms": 1,
+        "cpu_info": json.dumps({"arch": "x86_64", "model": "EPYC", "features": ["avx2", "aes"]}),
+        "supported_instances": json.dumps([["x86_64", "kvm", "hvm"], ["x86_64", "qemu", "hvm"]]),
+        "metrics": "[]",
+        "stats": json.dumps({"failed_builds": "0", "num_instances": "1", "io_workload": "0"}),
+        "pci_stats": json.dumps(pools()),
+        "numa_topology": json.dumps(topology()),
+        "cpu_allocation_ratio": 16.0,
+        "ram_allocation_ratio": 1.5,
+        "disk_allocation_ratio": 1.0,
+        "mapped": 1,
+    }
+
+
+def wrapped(name: str, version: str, data: dict[str, Any]) -> dict[str, Any]:
+    """Return an object of nova's as it is serialised."""
+    return {
+        "nova_object.name": name,
+        "nova_object.namespace": "nova",
+        "nova_object.version": version,
+        "nova_object.data": data,
+    }
+
+
+def pools(count: int = 4) -> dict[str, Any]:
+    """Return one pool of PCI devices as nova serialises it."""
+    pool = {"vendor_id": "8086", "product_id": "1520", "numa_node": 0, "count": count}
+    tags = {"dev_type": "type-VF", "physical_network": "physnet0"}
+    one = wrapped("PciDevicePool", "1.1", {**pool, "tags": tags})
+    return wrapped("PciDevicePoolList", "1.1", {"objects": [one]})
+
+
+def topology(cells: int = 2, cpus: int = 16) -> dict[str, Any]:
+    """Return a NUMA topology as nova serialises it."""
+
+    def cell(number: int) -> dict[str, Any]:
+        mine = list(range(number * cpus, (number + 1) * cpus))
+        page = {"size_kb": 4, "total": 8388608, "used": 0, "reserved": 0}
+        return wrapped(
+            "NUMACell",
+            "1.5",
+            {
+                "id": number,
+                "cpuset": mine,
+                "pcpuset": mine,
+                "memory": 32768,
+                "cpu_usage": 1,
+                "memory_usage": 512,
+                "pinned_cpus": [],
+                "siblings": [[one, one + 1] for one in mine[::2]],
+                "mempages": [wrapped("NUMAPagesTopology", "1.1", page)],
+                "network_metadata": wrapped(
+                    "NetworkMetadata", "1.0", {"physnets": ["physnet0"], "tunneled": False}
+                ),
+                "socket": number,
+            },
+        )
+
+    return wrapped("NUMATopology", "1.2", {"cells": [cell(number) for number in range(cells)]})
+
+
+def flavor_text(name: str = "m1.small", **values: Any) -> str:
+    """Return what ``instance_extra.flavor`` holds."""
+    data = {
+        "id": 2,
+        "name": name,
+        "memory_mb": 2048,
+        "vcpus": 1,
+        "root_gb": 20,
+        "ephemeral_gb": 0,
+        "flavorid": "2",
+        "swap": 0,
+        "rxtx_factor": 1.0,
+        "vcpu_weight": 0,
+        "disabled": False,
+        "is_public": True,
+        "extra_specs": {"hw:cpu_policy": "shared"},
+        "description": None,
+        "created_at": "2026-01-01T00:00:00Z",
+        "updated_at": None,
+        "deleted_at": None,
+        "deleted": False,
+        **values,
+    }
+    return json.dumps({"cur": wrapped("Flavor", "1.2", data), "old": None, "new": None})
+
+
+def instance_row(uuid: str, host: str | None) -> dict[str, Any]:
+    """Return a row of ``instances`` as nova has it of a server that runs."""
+    return {
+        "uuid": uuid,
+        "host": host,
+        "node": host,
+        "project_id": "demo",
+        "user_id": "ann",
+        "display_name": f"server-{uuid[:4]}",
+        "vm_state": "active",
+        "task_state": None,
+        "image_ref": str(UUID(int=7)),
+        "instance_type_id": 2,
+        "vcpus": 1,
+        "memory_mb": 2048,
+        "root_gb": 20,
+        "ephemeral_gb": 0,
+        "hidden": False,
+        "updated_at": utcnow() - timedelta(minutes=5),
+    }
+
+
+def ago(seconds: int) -> datetime:
+    """Return the time so many seconds ago."""
+    return utcnow() - timedelta(seconds=seconds)
