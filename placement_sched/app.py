@@ -32,6 +32,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations.aggregate_policies import PolicyUpkeep
+from placement_sched.operations.nova_cloud import is_novas
 from placement_sched.operations.prepare import Preparation
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.hosts.caches import Memory
@@ -81,7 +82,8 @@ def make_services(
 ) -> Services:
     """Return what the handlers use, made once per worker.
 
-    Where it is ``serving``, inventories are kept at the ratios of the configuration's policies.
+    Where it is ``serving``, inventories are kept at the ratios of the configuration's policies,
+    unless the cloud is nova's.
     Raises :class:`ConfigurationError` where ``[neutron]`` or
     ``[oslo_messaging_notifications]`` is incomplete.
     """
@@ -97,7 +99,9 @@ def make_services(
         announcer=announcer_of(settings),
     )
     upkeep = PolicyUpkeep(database, scheduler.live.settings, clock)
-    preparation = Preparation(database, settings, clock, upkeep if serving else None)
+    # Inventories are nova-compute's where the cloud is nova's, which would write its own again.
+    keeping = serving and not is_novas(settings)
+    preparation = Preparation(database, settings, clock, upkeep if keeping else None)
     return Services(
         settings=settings,
         database=database,

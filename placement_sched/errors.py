@@ -14,6 +14,7 @@
     |   +-- InUse             the thing is needed by another
     |   +-- Duplicate         the name or uuid is taken
     |   +-- NoValidHost       no host can take the request
+    |   +-- ReadFromNova      the thing is nova's, and changed there
     +-- TooMuch               more of a thing than one may have here
     +-- NotKnown              no source for the answer
     +-- PluginFailed          a filter, weigher or request filter raised
@@ -110,6 +111,12 @@ class NoValidHost(Conflict):
     """No host can take the request; ``extra['funnel']`` has the reasons."""
 
     code = "scheduler.no_valid_host"
+
+
+class ReadFromNova(Conflict):
+    """The thing is read from nova's databases: it is changed in nova, not here."""
+
+    code = "scheduler.read_from_nova"
 
 
 class TooMuch(Error):

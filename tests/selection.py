@@ -35,6 +35,8 @@ SYSTEM = (
     "cli/test_serve_slow_clients.py",
     "house/test_packaging.py",
     "house/test_readme.py",
+    "nova/cloud",
+    "nova/functional",
     "operations/sync/test_races.py",
     "scheduler/test_select_races.py",
     "store/placement/test_allocations_race.py",

@@ -13,8 +13,9 @@ On every face, as ``api-ref`` has it word for word:
 8. where the body's one key names an action: the body is not too large (413), it is JSON, and there
    is such an action (400);
 9. the policy allows the request (403);
-10. the names in the path (404) and the query string (400) are valid;
-11. the body is not too large (413), and valid JSON (400, or 404 where what the path names does not
+10. what it would change is not read from nova's databases (409);
+11. the names in the path (404) and the query string (400) are valid;
+12. the body is not too large (413), and valid JSON (400, or 404 where what the path names does not
     exist).
 
 Only then the handler is called. A path that needs no token skips steps 2, 5 and 9. Step 1 is
@@ -45,6 +46,7 @@ from placement_sched.api.request import OrjsonProvider, Pairs, Request, origin_o
 from placement_sched.api.response import JSON, Response, plain_error
 from placement_sched.api.schema import shortened
 from placement_sched.errors import Error, Invalid, NotFound
+from placement_sched.operations.nova_cloud import check_not_novas
 
 LOG = logging.getLogger(__name__)
 
@@ -185,6 +187,8 @@ class Application(flask.Flask):
             policy = self.services.policy
             target = _target(request.identity, policy.project_key(route.policy), pairs)
             policy.check(route.policy, request.identity, target)
+        if route.changes is not None:
+            check_not_novas(route.changes, self.services.settings)
         if any("\0" in argument for argument in arguments.values()):
             raise NotFound("The URL contains a NUL character.")
         most, every_value = self._longest_query, face.style.checks_every_value

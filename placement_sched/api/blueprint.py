@@ -18,6 +18,7 @@ from placement_sched.api.microversion import EVER, NEVER, Headers, Version
 from placement_sched.api.schema import Schemas
 from placement_sched.errors import Error
 from placement_sched.model.request_ids import RequestIds
+from placement_sched.operations.nova_cloud import NovaNoun
 
 #: The variable parts of a path.
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
@@ -32,12 +33,13 @@ class Route:
     route is 404. Routes that share path, method and versions differ by ``action``, the one key of
     the request body that each answers to (nova's ``{"add_host": {...}}``). With ``body`` a JSON
     body of one of ``content_types`` is required; with ``data``, bytes of one of these types, of
-    which ``call.body`` is the number. ``subject(services, **arguments)``, called only where the
-    body is invalid, raises :class:`NotFound` (404, not 400) where what the path names is not
-    there. ``success`` are the statuses of answers, ``refusals`` those of errors beyond the ones
-    that follow from the rest. ``answer`` is the body of a success (None: it has none). With
-    ``located`` a success has the header Location, with ``dated`` Last-Modified (None: where it has
-    a body).
+    which ``call.body`` is the number. ``changes`` is what the route changes, where that may be
+    nova's: where it is read from nova's databases, the route is refused (409).
+    ``subject(services, **arguments)``, called only where the body is invalid, raises
+    :class:`NotFound` (404, not 400) where what the path names is not there. ``success`` are the
+    statuses of answers, ``refusals`` those of errors beyond the ones that follow from the rest.
+    ``answer`` is the body of a success (None: it has none). With ``located`` a success has the
+    header Location, with ``dated`` Last-Modified (None: where it has a body).
     """
 
     method: str
@@ -50,6 +52,7 @@ class Route:
     action: str | None = None
     body: Schemas | None = None
     data: bool = False
+    changes: NovaNoun | None = None
     subject: Callable[..., None] | None = None
     query: Schemas | None = None
     content_types: tuple[str, ...] = ("application/json",)
@@ -85,6 +88,8 @@ class Route:
             found.add(404)
         if self.takes_body:
             found |= {413, 415}
+        if self.changes:
+            found.add(409)
         return frozenset(found)
 
 
@@ -102,7 +107,8 @@ class Blueprint(flask.Blueprint):
     """The routes of one noun. Its decorators take what a :class:`Route` has beside path and method.
 
     A handler is called with the :class:`Call` and the variable parts of the path. HEAD and OPTIONS
-    are served only where a handler declares them. ``guards`` is what all of its routes have alike.
+    are served only where a handler declares them. ``guards`` is what all of its routes have alike,
+    ``changes`` what all that are not GET have.
     """
 
     # Flask's own, which call :meth:`route`; here for handlers, which return an Answer.
@@ -112,20 +118,23 @@ class Blueprint(flask.Blueprint):
     patch: Declare  # type: ignore[assignment]
     delete: Declare  # type: ignore[assignment]
 
-    def __init__(self, name: str, import_name: str, **guards: Any) -> None:
+    def __init__(
+        self, name: str, import_name: str, *, changes: NovaNoun | None = None, **guards: Any
+    ) -> None:
         super().__init__(name, import_name)
         self.routes: list[Route] = []
         self._guards = guards
+        self._changing = {**guards, "changes": changes}
 
     def route(  # type: ignore[override] # handlers return an Answer
         self, rule: str, *, methods: Iterable[str], **guards: Any
     ) -> Callable[[H], H]:
         """Declare a handler for several methods."""
-        guards = {**self._guards, **guards}
 
         def declare(handler: H) -> H:
             for method in methods:
-                route = Route(method=method, path=rule, handler=handler, **guards)
+                given = {**(self._guards if method == "GET" else self._changing), **guards}
+                route = Route(method=method, path=rule, handler=handler, **given)
                 self.routes.append(route)
                 self.add_url_rule(
                     rule,

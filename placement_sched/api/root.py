@@ -2,7 +2,8 @@
 
 None of it needs a token. ``/healthz`` and ``/healthz/live`` answer 200 while the process lives;
 ``/healthz/ready`` and ``/healthz?ready`` answer 503 while the database does not answer or is not
-prepared.
+prepared. Where the cloud is nova's, they also report how old what was read of nova is, which does
+not make a server unready.
 """
 
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from placement_sched.api.errors import RETRY_AFTER
 from placement_sched.api.microversion import Versioning
 from placement_sched.api.request import origin_of
 from placement_sched.errors import Unavailable
+from placement_sched.operations.nova_cloud import is_novas, reading_of
 
 #: What is served beside the APIs: for monitoring, without a token.
 _BESIDE = (("health", "/healthz"), ("readiness", "/healthz/ready"), ("metrics", "/metrics"))
@@ -57,11 +59,12 @@ def blueprint_of(services: Services, apis: Sequence[Api] = ()) -> flask.Blueprin
         try:
             services.ready()
             services.database.ping()
+            reading = _reading(services)
         except Unavailable as failure:
             headers = {"Cache-Control": "no-store", "Retry-After": str(RETRY_AFTER)}
             body = {"status": "not ready", "reason": failure.detail}
             return body, HTTPStatus.SERVICE_UNAVAILABLE, headers
-        return {"status": "ready"}, {"Cache-Control": "no-store"}
+        return {"status": "ready", **reading}, {"Cache-Control": "no-store"}
 
     def metrics() -> flask.Response:
         content_type, content = services.metrics.scrape(request.headers.get("Accept", ""))
@@ -80,6 +83,15 @@ def blueprint_of(services: Services, apis: Sequence[Api] = ()) -> flask.Blueprin
             path, view_func=view, strict_slashes=False, provide_automatic_options=False
         )
     return beside
+
+
+def _reading(services: Services) -> dict[str, Any]:
+    """Return how old what was read of nova is, where the cloud is nova's."""
+    if not is_novas(services.settings):
+        return {}
+    with services.database.read() as connection:
+        reading = reading_of(connection, services.clock())
+    return {"nova": {"read_seconds_ago": reading.oldest, "cells_away": list(reading.away)}}
 
 
 def _version(api: Api, base: str) -> dict[str, Any]:

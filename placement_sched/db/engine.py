@@ -49,20 +49,26 @@ def database_url(settings: Settings) -> URL:
     supported database.
     """
     text = settings.placement_database.connection or EMBEDDED
+    url = served_url(text, "[placement_database] connection")
+    if parameters := settings.placement_database.connection_parameters:
+        url = url.update_query_pairs(parse_qsl(parameters, keep_blank_values=True))
+    return url
+
+
+def served_url(text: str, place: str) -> URL:
+    """Return the database URL that stands in ``place``, with the drivers this service uses.
+
+    Raises :class:`ConfigurationError` for what is not the URL of a supported database.
+    """
     try:
         url = make_url(text)
-    except ArgumentError:
-        raise ConfigurationError(
-            "[placement_database] connection: not an SQLAlchemy database URL"
-        ) from None
+    except (ArgumentError, ValueError):
+        raise ConfigurationError(f"{place}: not an SQLAlchemy database URL") from None
     url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
     if url.drivername not in _KNOWN:
         raise ConfigurationError(
-            f"[placement_database] connection: {url.drivername!r} is not served; "
-            "use sqlite, postgresql or mysql"
+            f"{place}: {url.drivername!r} is not served; use sqlite, postgresql or mysql"
         )
-    if parameters := settings.placement_database.connection_parameters:
-        url = url.update_query_pairs(parse_qsl(parameters, keep_blank_values=True))
     if url.drivername.startswith("mysql") and "charset" not in url.query:
         url = url.update_query_dict({"charset": "utf8mb4"})
     return url
@@ -99,7 +105,7 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
             skip_autocommit_rollback=True,
             **pool,
         )
-        _replace_closed_connections(engine)
+        replace_closed_connections(engine)
         if url.get_backend_name() == "mysql":
             _set_session(engine, options, read_timeout)
     if options.connection_trace:
@@ -190,7 +196,7 @@ def _stop_late_statements(engine: Engine, seconds: int) -> None:
         connection.info[_DEADLINE] = monotonic() + seconds
 
 
-def _replace_closed_connections(engine: Engine) -> None:
+def replace_closed_connections(engine: Engine) -> None:
     """Let the pool of ``engine`` replace connections that the database has closed meanwhile.
 
     A restart, an idle timeout or an operator's KILL closes connections that wait here for the

@@ -5,9 +5,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
+from hashlib import sha256
 from itertools import islice
 from typing import Any, TypeVar
 
+import orjson
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table
 from sqlalchemy.dialects import mysql, postgresql, sqlite
@@ -84,6 +86,38 @@ def ids_by(connection: Connection, column: sa.Column[Any], values: Iterable[str]
 def given(**values: T | None) -> dict[str, T]:
     """Return those of the values that are not None: for ``filter_by``, which they then narrow."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+_JSON_ARRAY = {"postgresql": "json_build_array", "sqlite": "json_array"}
+
+
+def json_row(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
+    """Return the values of columns as the text of a JSON array.
+
+    For tens of thousands of rows: a driver written in Python takes longer for each value than to
+    read a whole row's text. Times come as texts of ISO 8601, booleans as 0 and 1 from some.
+    """
+    array = getattr(sa.func, _JSON_ARRAY.get(connection.dialect.name, "json_array"))
+    return sa.cast(array(*columns), sa.Text) if is_postgresql(connection) else array(*columns)
+
+
+def is_postgresql(connection: Connection) -> bool:
+    """Return whether the database is PostgreSQL."""
+    return connection.dialect.name == "postgresql"
+
+
+def digest(connection: Connection, column: ColumnElement[str]) -> ColumnElement[str]:
+    """Return the SHA-256 of long texts in hex, by which they are compared; on SQLite the text."""
+    if is_postgresql(connection):
+        return sa.func.encode(sa.func.sha256(sa.func.convert_to(column, "UTF8")), "hex")
+    if connection.dialect.name == "sqlite":
+        return column
+    return sa.func.sha2(sa.cast(column, mysql.CHAR(charset="utf8mb4")), 256)
+
+
+def digest_of(text: str, dialect: str) -> str:
+    """Return what :func:`digest` makes of a text on a database of this kind."""
+    return text if dialect == "sqlite" else sha256(text.encode()).hexdigest()
 
 
 def grouped(rows: Iterable[Any]) -> dict[Any, list[Any]]:
@@ -163,6 +197,46 @@ def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
     """Insert ``rows``, if there are any."""
     if rows:
         connection.execute(sa.insert(table), rows)
+
+
+def insert_many(
+    connection: Connection, table: Table, rows: Rows, *, changing: Sequence[str] = ()
+) -> None:
+    """Insert ``rows``, some thousands at most; update ``changing`` where their uuid is taken.
+
+    Without ``changing``, what is there stays. On PostgreSQL they go as one JSON document, as its
+    driver sends a list of rows one by one.
+    """
+    if not rows:
+        return
+    if not is_postgresql(connection):
+        if changing:
+            insert_or_update(connection, table, rows, key=("uuid",), changing=changing)
+        else:
+            insert_missing(connection, table, rows)
+        return
+    statement = _insert_document(table, tuple(rows[0]), tuple(changing))
+    connection.execute(statement, {"document": orjson.dumps(rows).decode()})
+
+
+@cache
+def _insert_document(table: Table, names: tuple[str, ...], changing: tuple[str, ...]) -> sa.Insert:
+    columns = [sa.column(name, _plain_type(table.c[name])) for name in names]
+    document = sa.cast(sa.bindparam("document", type_=sa.Text), postgresql.JSONB)
+    rows = (
+        sa.func.jsonb_to_recordset(document).table_valued(*columns).render_derived(with_types=True)
+    )
+    insert = postgresql.insert(table).from_select(
+        names, sa.select(*(rows.c[name] for name in names))
+    )
+    if not changing:
+        return insert.on_conflict_do_nothing()
+    values = {name: insert.excluded[name] for name in changing}
+    return insert.on_conflict_do_update(index_elements=("uuid",), set_=values)
+
+
+def _plain_type(column: sa.Column[Any]) -> TypeEngine[Any]:
+    return sa.Text() if isinstance(column.type, sa.String) else column.type
 
 
 def insert_missing(connection: Connection, table: Table, rows: Rows) -> None:

@@ -357,5 +357,33 @@ decision_places = new_table(
     *indexes("sched_decision_places", "instance_uuid", "host"),
 )
 
+#: The cells of the nova whose databases are read. ``read_at`` is when a cell's database last
+#: answered; ``away_since`` and ``failure`` are since when it does not, and why.
+cells = with_uuid(
+    "sched_cells",
+    Column("name", exact(255)),
+    *integers("disabled", default="0"),
+    Column("read_at", sa.DateTime),
+    Column("away_since", sa.DateTime),
+    Column("failure", String(255)),
+)
+
+#: What nova did with each instance of a decision of kind ``shadow``, beside what was decided here.
+shadow_results = new_table(
+    "sched_shadow_results",
+    *stamps(),
+    Column("decision_uuid", String(36), nullable=False),
+    # Where in the request.
+    Column("position", Integer, nullable=False),
+    Column("instance_uuid", String(36), nullable=False),
+    Column("verdict", String(32), nullable=False),
+    *texts("our_host", "nova_host", nullable=True),
+    # Why they disagree, as JSON.
+    Column("detail", LongText),
+    sa.PrimaryKeyConstraint("decision_uuid", "position"),
+    *indexes("sched_shadow_results", "instance_uuid"),
+    Index("sched_shadow_results_verdict_idx", "verdict", "created_at"),
+)
+
 #: Our own tables, in the order in which they can be created.
 OWN_TABLES = tuple(table for table in metadata.sorted_tables if table not in PLACEMENT_TABLES)

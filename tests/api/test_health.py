@@ -3,12 +3,17 @@
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import timedelta
 
 import pytest
 from webtest import TestApp
 
 from placement_sched.app import create_app
+from placement_sched.model.cell import NovaCell
+from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import PLACES
+from placement_sched.store.compute import cells
+from tests.clouds import uuid_of
 from tests.conftest import make_settings
 from tests.servers import wait_until
 
@@ -101,3 +106,29 @@ def ask_for_traits(application):
         headers={"X-Auth-Token": "admin", "OpenStack-API-Version": "placement latest"},
         expect_errors=True,
     )
+
+
+def test_where_the_cloud_is_novas_readiness_has_the_age_of_what_was_read(make_app, settings):
+    novas = settings.overridden({"api_database.connection": "mysql+pymysql://nova@db/nova_api"})
+    app = make_app(novas)
+
+    def reading():
+        answer = TestApp(app.app).get("/healthz/ready").json
+        assert answer["status"] == "ready"
+        return answer["nova"]
+
+    assert reading() == {"read_seconds_ago": None, "cells_away": []}
+    services = app.app.services
+    one, two = NovaCell(uuid=uuid_of("one"), name="one"), NovaCell(uuid=uuid_of("two"))
+    before = utcnow() - timedelta(seconds=90)
+
+    def record(connection):
+        cells.put(connection, [one, two], utcnow())
+        cells.note_read(connection, [one.uuid], utcnow())
+        cells.note_read(connection, [two.uuid], before)
+        cells.note_away(connection, one.uuid, "connection refused", utcnow())
+
+    services.database.write(record)
+    found = reading()
+    assert 90 <= found["read_seconds_ago"] < 900
+    assert found["cells_away"] == ["one"]

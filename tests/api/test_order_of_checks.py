@@ -20,6 +20,7 @@ from placement_sched.api.root import blueprint_of
 from placement_sched.api.schema import Schemas
 from placement_sched.app import make_services
 from placement_sched.errors import NotFound, Unavailable
+from placement_sched.operations.nova_cloud import NovaNoun
 
 CONVENTIONS = Path(__file__).parents[2] / "api-ref" / "source" / "conventions.rst"
 MOST = 1024
@@ -46,6 +47,7 @@ def _object(**properties):
     body=_object(mend={"type": "object"}),
     query=_object(kind={"type": "string"}),
     subject=look,
+    changes=NovaNoun.SERVICES,
 )
 def mend(_call, name):
     return Answer(body={"mended": name})
@@ -60,8 +62,8 @@ class Faulty:
     def __init__(self, settings):
         self.absent = True
         self.services = replace(make_services(settings), ready=self.ready)
-        made = Application(self.services, {"/a": FACE}, blueprint_of(self.services))
-        self.application = BodyFirst(made, MOST)
+        self.made = Application(self.services, {"/a": FACE}, blueprint_of(self.services))
+        self.application = BodyFirst(self.made, MOST)
         self.environ = create_environ("/a/nowhere", method="BREW", query_string="nope=1")
         self.environ |= {
             "HTTP_TRANSFER_ENCODING": "chunked",
@@ -78,6 +80,10 @@ class Faulty:
         """Return status and body once the request is changed; an empty value is left out."""
         self.absent = changes.pop("absent", self.absent)
         self.body = changes.pop("body", self.body)
+        if "nova" in changes:
+            nova = {"api_database.connection": changes.pop("nova")}
+            settings = self.services.settings.overridden(nova)
+            self.made.services = replace(self.services, settings=settings)
         self.environ.update(changes)
         length = self.environ.get("CONTENT_LENGTH", str(len(self.body)))
         sent = {**self.environ, "CONTENT_LENGTH": length, "wsgi.input": BytesIO(self.body)}
@@ -89,7 +95,8 @@ class Faulty:
 @pytest.fixture
 def faulty(sqlite_settings):
     present.clear()
-    made = Faulty(sqlite_settings.overridden({"api.max_request_body_size": MOST}))
+    configured = {"api.max_request_body_size": MOST, "api_database.connection": "sqlite://"}
+    made = Faulty(sqlite_settings.overridden(configured))
     yield made
     made.services.database.dispose()
 
@@ -116,9 +123,10 @@ def test_a_request_wrong_in_every_way_meets_the_errors_in_the_order_documented(f
         ({"CONTENT_LENGTH": "2", "body": b"{}"}, 8, 400, "exactly one key"),
         ({"CONTENT_LENGTH": "10", "body": b'{"nope":1}'}, 8, 400, "no such action: nope"),
         ({"CONTENT_LENGTH": "10", "body": b'{"mend":1}'}, 9, 403, "placement:traits:update"),
-        ({"HTTP_X_AUTH_TOKEN": "admin"}, 10, 404, "NUL"),
-        ({"PATH_INFO": "/a/things/x"}, 10, 400, "Invalid query string parameters"),
-        ({"QUERY_STRING": "kind=b"}, 11, 404, "There is no thing x"),
+        ({"HTTP_X_AUTH_TOKEN": "admin"}, 10, 409, "read from nova's databases"),
+        ({"nova": ""}, 11, 404, "NUL"),
+        ({"PATH_INFO": "/a/things/x"}, 11, 400, "Invalid query string parameters"),
+        ({"QUERY_STRING": "kind=b"}, 12, 404, "There is no thing x"),
     ]
     met = [(step, *faulty.ask(**changes)) for changes, step, *_ in mended]
     wanted = [(step, status) for _, step, status, _ in mended]
@@ -152,4 +160,4 @@ def test_the_api_reference_has_the_same_list_of_checks():
     (ours,) = listed.findall(application.__doc__)
     (documented,) = listed.findall(CONVENTIONS.read_text())
     assert ours == documented
-    assert list(steps(ours)) == list(range(1, 12))
+    assert list(steps(ours)) == list(range(1, 13))

@@ -52,3 +52,11 @@ def test_environment_that_is_named_has_to_be_there(script, tmp_path):
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"there is no {tmp_path}/bin/uwsgi: pip install ")
     assert refused.stderr.count("\n") == 1
+
+
+def test_race_of_rpc_wants_nova(tmp_path):
+    nowhere = str(tmp_path / "python")
+    refused = run(["-m", "bench.nova_rpc"], PLACEMENT_SCHED_PEER_PYTHON=nowhere)
+    assert refused.returncode == 2
+    assert refused.stdout == ""
+    assert refused.stderr == f"there is no {nowhere}: make peer installs nova\n"

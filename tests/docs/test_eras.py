@@ -21,6 +21,8 @@ OURS = {
     ("scheduler", "decision_retention"),
     ("scheduler", "default_policy_avoids_policy_aggregates"),
     ("scheduler", "disabled_cells"),
+    ("scheduler", "nova_full_sync_interval"),
+    ("scheduler", "nova_sync_interval"),
     ("scheduler", "policies"),
     ("scheduler", "policy_overrides"),
     ("scheduler", "policy_selection"),

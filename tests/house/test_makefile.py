@@ -43,10 +43,12 @@ def test_help_lists_every_target_in_two_columns_apart_for_users_and_developers()
     assert {row[1].strip() for row in rows} == TARGETS
     assert not any(row[2].startswith("dev:") for row in rows)
     used = {line.split()[0] for line in lines[1:gap]}
-    assert used == {"clean", "demo", "docs", "help"}
+    assert used == {"clean", "demo", "docs", "help", "nova-cloud"}
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "test-fast", "test-system", "bench", "peer"])
+@pytest.mark.parametrize(
+    "target", ["demo", "test", "test-fast", "test-system", "bench", "peer", "nova-functional"]
+)
 def test_installing_is_announced(target, tmp_path):
     """Of what would be done, the line stands before the first use of pip."""
     lines = make("-n", target, f"VENV={tmp_path / 'run'}", f"PEER={tmp_path / 'peer'}")

@@ -16,6 +16,9 @@ from placement_sched.schemas.parts import an_object
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import GENERATION_CHANGED
 
+#: How OpenStack placement begins this detail, and what nova's own tests expect of its log.
+_IN_USE = "There was a conflict when trying to complete your request.\n\n update conflict: "
+
 #: The names of resource classes, traits and consumer types.
 NAME = "^[A-Z0-9_]+$"
 
@@ -91,7 +94,7 @@ def update_conflict() -> Iterator[None]:
     try:
         yield
     except InUse as refusal:
-        refusal.detail = f"update conflict: {refusal.detail}"
+        refusal.detail = f"{_IN_USE}{refusal.detail}"
         raise
 
 

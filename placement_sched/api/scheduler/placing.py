@@ -5,10 +5,17 @@ from placement_sched.api.schema import Schemas
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.results.stages import View
+from placement_sched.scheduler.claims import Claiming
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.schemas.parts import AMOUNT, BOOLEAN, NAME, a_list, an_object, or_null
 
-_PLACING: Json = {"request_spec": REQUEST_SPEC, "return_alternates": BOOLEAN, "claim": BOOLEAN}
+#: Whether to claim, and how; "add" leaves the instances what they hold.
+_CLAIMS = {True: Claiming.NEW, False: Claiming.NONE, "add": Claiming.ADDED}
+_PLACING: Json = {
+    "request_spec": REQUEST_SPEC,
+    "return_alternates": BOOLEAN,
+    "claim": {"enum": list(_CLAIMS)},
+}
 #: An option's value in JSON; the settings check whether it is of the option's type.
 _VALUE: Json = {
     "type": ["string", "number", "boolean", "array"],
@@ -26,12 +33,12 @@ EXPLAIN = Schemas(an_object(_EXPLAINING, "request_spec"))
 
 
 def select(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
-    """Return the hosts chosen for the request spec, allocated unless ``claim`` is false."""
+    """Return the hosts chosen for the request spec, allocated as ``claim`` says."""
     body = with_whole_numbers(body)
     return scheduler.select_destinations(
         body["request_spec"],
         alternates=body.get("return_alternates", False),
-        claiming=body.get("claim", True),
+        claiming=_CLAIMS[body.get("claim", True)],
         ids=ids,
     )
 

@@ -69,6 +69,9 @@ _LIMITS = parts.an_object(
 _INSTANCE_GROUP: Json = {
     **parts.an_object(
         {
+            # What a kept request of nova's has besides, shown to plugins.
+            "uuid": parts.NULLABLE_UUID,
+            **dict.fromkeys(("name", "project_id", "user_id"), parts.NULLABLE_NAME),
             "policy": GROUP_POLICY,
             "rules": parts.or_null(parts.an_object({"max_server_per_host": parts.COUNT})),
             "hosts": _NAMES,
@@ -182,6 +185,7 @@ REQUEST_SPEC: Json = parts.an_object(
         "request_level_params": parts.or_null(_LEVEL_PARAMS),
         "requested_networks": parts.or_null(parts.a_list(_NETWORK, maxItems=_MOST_NETWORKS)),
         "network_metadata": parts.or_null(_NETWORK_METADATA),
+        "security_groups": _NAMES,
         "numa_topology": parts.or_null(_NUMA_TOPOLOGY),
         "pci_requests": parts.or_null(
             parts.an_object({"requests": parts.a_list(_PCI_REQUEST)}, "requests")

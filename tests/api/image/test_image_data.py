@@ -1,4 +1,4 @@
-"""Image data: there is none, and none is taken."""
+"""Image data: none is kept, and an upload of no bytes makes an image active."""
 
 from io import BytesIO
 
@@ -7,6 +7,7 @@ import pytest
 from tests.api.image.conftest import BANK, SHOP
 
 BYTES = "application/octet-stream"
+FORMATS = {"disk_format": "raw", "container_format": "bare"}
 
 
 def upload(api, uuid, data, status, kind=BYTES, **headers):
@@ -21,12 +22,36 @@ def test_there_is_no_content(api):
     api.call("GET", f"{uuid}x/file", status=404)
 
 
-def test_no_bytes_are_taken_and_leave_the_image_queued(api):
-    uuid = api.make("empty")
+def test_an_upload_of_no_bytes_makes_the_image_active(api):
+    uuid = api.make("empty", FORMATS)
     before = api.show(uuid).json
+    assert (before["status"], before["size"]) == ("queued", None)
     assert upload(api, uuid, b"", 204).body == b""
-    assert api.show(uuid).json == before
+    after = api.show(uuid).json
+    assert (after["status"], after["size"]) == ("active", 0)
+    assert api.names("status=active") == ["empty"]
+    assert api.call("GET", f"{uuid}/file", status=204).body == b""
     upload(api, "nothing", b"", 404)
+
+
+def test_an_image_is_uploaded_once_and_keeps_its_formats(api):
+    uuid = api.make("once", FORMATS)
+    upload(api, uuid, b"", 204)
+    answer = upload(api, uuid, b"", 409).json
+    assert answer["message"] == (
+        f"Image {uuid} is active: data can be uploaded only to a queued image."
+    )
+    change = {"op": "replace", "path": "/disk_format", "value": "qcow2"}
+    assert "queued image" in api.patch(uuid, change, status=403).json["message"]
+
+
+@pytest.mark.parametrize("given", [(), ("disk_format",), ("container_format",)])
+def test_an_image_without_its_formats_stays_queued(sqlite_api, given):
+    uuid = sqlite_api.make("vague", {name: FORMATS[name] for name in given})
+    missing = " and ".join(sorted(FORMATS.keys() - set(given)))
+    answer = upload(sqlite_api, uuid, b"", 400).json
+    assert answer["message"] == f"Set {missing} of image {uuid} before its data are uploaded."
+    assert sqlite_api.show(uuid).json["status"] == "queued"
 
 
 @pytest.mark.parametrize("size", [1, 100_000])
@@ -39,7 +64,7 @@ def test_any_bytes_are_refused_with_a_clear_word(api, size):
 
 
 def test_bytes_without_a_length_are_refused_too(sqlite_api):
-    uuid = sqlite_api.make()
+    uuid = sqlite_api.make("chunked", FORMATS)
     environ = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
     for data, status in ((b"x" * 70_000, 413), (b"", 204)):
         request = sqlite_api.app.RequestClass.blank(
@@ -67,7 +92,7 @@ def test_other_types_are_not_taken(sqlite_api, kind):
 
 
 def test_data_is_the_owners_to_send_and_the_viewers_to_read(api):
-    public = api.make("public", {"visibility": "public", "owner": "shop"})
+    public = api.make("public", {"visibility": "public", "owner": "shop", **FORMATS})
     private = api.make("private", {"visibility": "private", "owner": "shop"})
     upload(api, public, b"", 204, **SHOP)
     upload(api, public, b"", 403, **BANK)

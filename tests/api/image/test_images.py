@@ -3,9 +3,7 @@
 import re
 
 import pytest
-from sqlalchemy import update
 
-from placement_sched.db.tables import images
 from tests.api.image.conftest import BANK, SHOP, URL
 
 UUID = "70a599e0-31e7-49b7-b260-868f441e862b"
@@ -209,10 +207,10 @@ def test_image_that_never_was_active_is_not_switched(api, action):
 
 
 def test_active_image_is_deactivated_and_reactivated(api):
-    uuid = api.make("active", {"visibility": "public"})
-    api.app.app.services.database.write(
-        lambda connection: connection.execute(update(images).values(status="active"))
-    )
+    formats = {"disk_format": "raw", "container_format": "bare"}
+    uuid = api.make("active", {"visibility": "public", **formats})
+    octets = "application/octet-stream"
+    api.app.put(f"/image/v2/images/{uuid}/file", b"", content_type=octets, status=204)
     for _ in range(2):
         api.call("POST", f"{uuid}/actions/deactivate", status=204)
         assert api.show(uuid).json["status"] == "deactivated"

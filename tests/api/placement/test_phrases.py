@@ -257,6 +257,15 @@ def test_more_than_there_is(each_cloud, minor):
         assert "The requested amount would exceed the capacity of 4" in told
 
 
+def test_inventory_in_use_is_refused_in_the_words_that_nova_logs(each_cloud):
+    ask(each_cloud, "PUT", f"/allocations/{CONSUMER}", 39, claim(1))
+    nothing = {"resource_provider_generation": 3, "inventories": {}}
+    assert detail(each_cloud, "PUT", f"{ONE}/inventories", 39, nothing, 409) == (
+        "There was a conflict when trying to complete your request.\n\n update conflict: "
+        f"Inventory for 'VCPU' on resource provider '{PROVIDER}' in use."
+    )
+
+
 def test_length_that_is_no_number(cloud):
     unchecked = TestApp(cloud.app, lint=False)  # WebTest itself minds the length
     headers = {

@@ -9,6 +9,7 @@ from tests.providers import make_provider
 from tests.statements import counted
 from tests.versions import LATEST
 
+CONFLICT = "There was a conflict when trying to complete your request.\n\n update conflict: Inv"
 SERVICE = {"X-Auth-Token": "nova:service", "X-Roles": "service"}
 
 
@@ -64,7 +65,7 @@ def test_inventory_moves_with_what_is_allocated_of_it(app, tree):
         ({"consumer_generation": 7}, 409, "placement.concurrent_update", "consumer generation"),
         ({"disk_total": 20}, 409, "placement.undefined_code", "exceed the capacity of 20"),
         ({"disk_class": "NO_SUCH"}, 400, "placement.undefined_code", "malformed reshaper data"),
-        ({"left": "DISK_GB"}, 409, "placement.inventory.inuse", "in use"),
+        ({"left": "DISK_GB"}, 409, "placement.inventory.inuse", CONFLICT),
         ({"stranger": True}, 400, "placement.resource_provider.not_found", "not found"),
     ],
     ids=["provider", "consumer", "capacity", "unknown class", "in use", "unknown provider"],

@@ -14,11 +14,12 @@ from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.operations import host_aggregates
+from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas.fields import HOST, KEY, NAME, VALUE, ZONE
 from placement_sched.schemas.parts import UUID, an_object, or_null
 from placement_sched.store.compute.host_aggregates import all_aggregates
 
-blueprint = Blueprint("os_aggregates", __name__)
+blueprint = Blueprint("os_aggregates", __name__, changes=NovaNoun.HOST_AGGREGATES)
 
 _POLICY = "os_compute_api:os-aggregates"
 _ALL = "/v2.1/os-aggregates"
@@ -106,6 +107,7 @@ def set_metadata(call: Call, aggregate_id: str) -> Answer:
     since=mv.IMAGE_CACHING,
     body=IMAGES,
     success=(202,),
+    changes=None,  # no aggregate is changed
 )
 def cache_images(call: Call, aggregate_id: str) -> Answer:
     """Accept a request to cache images; does nothing, because there is no image data."""

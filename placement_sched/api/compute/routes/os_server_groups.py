@@ -14,12 +14,13 @@ from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
 from placement_sched.model.server_group import MOST_PER_HOST, POLICIES, ServerGroup
 from placement_sched.operations import instances
+from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas.fields import GROUP_POLICY, NAME
 from placement_sched.schemas.formats import usual_uuid
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.compute import server_groups as store
 
-blueprint = Blueprint("os_server_groups", __name__)
+blueprint = Blueprint("os_server_groups", __name__, changes=NovaNoun.SERVER_GROUPS)
 
 _POLICY = "os_compute_api:os-server-groups"
 _ALL = "/v2.1/os-server-groups"

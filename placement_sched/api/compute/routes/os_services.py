@@ -14,12 +14,13 @@ from placement_sched.model.compute_node import Service
 from placement_sched.model.document import Json
 from placement_sched.operations import host_aggregates
 from placement_sched.operations import services as operations
+from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.operations.services import ServiceChange
 from placement_sched.schemas.fields import DISABLED_REASON, HOST, SERVICE_STATUS
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.compute import services
 
-blueprint = Blueprint("os_services", __name__)
+blueprint = Blueprint("os_services", __name__, changes=NovaNoun.SERVICES)
 
 _POLICY = "os_compute_api:os-services"
 _ALL = "/v2.1/os-services"

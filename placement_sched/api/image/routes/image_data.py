@@ -23,16 +23,18 @@ def download(call: Call, image_id: str) -> Answer:
     return Answer(status=204)
 
 
-@blueprint.put(_FILE, policy="upload_image", data=True, content_types=_BYTES, success=(204,))
+@blueprint.put(
+    _FILE, policy="upload_image", data=True, content_types=_BYTES, success=(204,), refusals=(409,)
+)
 def upload(call: Call, image_id: str) -> Answer:
-    """Accept empty data and refuse any other."""
-    answer = changed(call, images.own, image_id)
+    """Make an image active by an upload of no bytes, as glance does, and refuse any other data."""
     if call.body:
+        changed(call, images.own, image_id)
         raise TooMuch(
             "No image data is stored here: this service keeps the metadata of images for the "
             "scheduler. Create the image without data, or upload it to glance."
         )
-    return answer
+    return changed(call, images.complete, image_id, call.now())
 
 
 @blueprint.get("/v2/info/import", policy="get_image")

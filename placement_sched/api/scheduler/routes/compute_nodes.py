@@ -13,6 +13,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.document import Json
 from placement_sched.operations import reports
+from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas import formats
 from placement_sched.schemas.formats import usual_uuid
 from placement_sched.schemas.node_report import parse
@@ -24,7 +25,7 @@ _OURS = {"version", "created_at", "updated_at"}
 _SHOWN = tuple(field.name for field in fields(ComputeNode) if field.name not in _OURS)
 _FILTERS = ("host", "hypervisor_hostname")
 
-blueprint = Blueprint("compute_nodes", __name__)
+blueprint = Blueprint("compute_nodes", __name__, changes=NovaNoun.COMPUTE_NODES)
 
 _ALL = "/v1/compute_nodes"
 _ONE = "/v1/compute_nodes/<uuid>"

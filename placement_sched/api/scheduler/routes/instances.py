@@ -10,6 +10,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
 from placement_sched.operations import instances as operations
+from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.scheduler.requests import reading
 from placement_sched.schemas import formats, parts
 from placement_sched.schemas.formats import usual_uuid
@@ -22,7 +23,7 @@ _NAMES = ("host", "node", "project_id", "user_id")
 _STATES = ("vm_state", "task_state")
 _FILTERS = ("host", "node", "project_id")
 
-blueprint = Blueprint("instances", __name__)
+blueprint = Blueprint("instances", __name__, changes=NovaNoun.INSTANCES)
 
 _ALL = "/v1/instances"
 _ONE = "/v1/instances/<uuid>"
