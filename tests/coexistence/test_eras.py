@@ -10,8 +10,7 @@ from tests.docs.test_eras import eras  # noqa: F401 - a fixture
 
 _ASK = """
 import json
-import oslo_service.opts
-from nova.conf import availability_zone, compute, scheduler, service
+from nova.conf import CONF, availability_zone, compute, scheduler, service
 from nova.scheduler.filters import all_filters
 from nova.scheduler.weights import all_weighers
 
@@ -20,9 +19,8 @@ for module in (availability_zone, compute, scheduler, service):
     for group, members in module.list_opts().items():
         for option in members:
             options[f"{getattr(group, 'name', group)}.{option.dest}"] = option.default
-for group, members in oslo_service.opts.list_opts():  # nova registers those of its services
-    for option in members:
-        options[f"{group or 'DEFAULT'}.{option.dest}"] = option.default
+# oslo.service has this one, and nova gives it a default of its own.
+options["DEFAULT.graceful_shutdown_timeout"] = CONF.graceful_shutdown_timeout
 names = [sorted(kind.__name__ for kind in every()) for every in (all_filters, all_weighers)]
 print(json.dumps([options, *names]))
 """

@@ -160,7 +160,7 @@ DEFAULTS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
         ("DEFAULT", "initial_disk_allocation_ratio"): (NONE, "1.0", "1.0", "1.0"),
         ("DEFAULT", "default_availability_zone"): _ever("nova"),
         ("DEFAULT", "internal_service_availability_zone"): _ever("internal"),
-        ("DEFAULT", "graceful_shutdown_timeout"): _since_juno("60"),
+        ("DEFAULT", "graceful_shutdown_timeout"): (NONE, "60", "60", "180"),
         ("DEFAULT", "report_interval"): _ever("10"),
         ("DEFAULT", "service_down_time"): _ever("60"),
         ("scheduler", "driver"): ("filter_scheduler", "filter_scheduler", "filter_scheduler", NONE),

@@ -52,9 +52,13 @@ class NovaInstance(NamedTuple):
         return not self.deleted and not self.hidden
 
 
+_SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
+#: All that is read but what never changes and the flavor's text: nova changes that together with
+#: ``instance_type_id``, and writes it before.
 _MOVING = (
-    *(_COLUMNS.uuid, _COLUMNS.updated_at, _COLUMNS.deleted, _COLUMNS.hidden, _COLUMNS.host),
-    *(_COLUMNS.node, _COLUMNS.vm_state, _COLUMNS.task_state, _COLUMNS.instance_type_id),
+    *(_COLUMNS.updated_at, _COLUMNS.deleted, _COLUMNS.hidden, _COLUMNS.host, _COLUMNS.node),
+    *(_COLUMNS.vm_state, _COLUMNS.task_state, _COLUMNS.display_name, _COLUMNS.image_ref),
+    *(_COLUMNS.instance_type_id, *(_COLUMNS[name] for name in _SIZES)),
 )
 # A copy that is hidden is the one of two, during a move between cells, that does not count.
 _LIVING = and_(_COLUMNS.deleted == 0, or_(_COLUMNS.hidden.is_(None), _COLUMNS.hidden.is_(False)))
@@ -63,7 +67,6 @@ _FLAVOR = (
     *("id", "name", "flavorid", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"),
     *("rxtx_factor", "vcpu_weight", "disabled", "is_public", "description", "extra_specs"),
 )
-_SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
 #: So many texts of flavors are remembered with what they say.
 _MOST_TEXTS = 10_000
 
@@ -99,7 +102,7 @@ def moved(connection: Connection, since: datetime) -> dict[str, tuple[Any, ...]]
 
     Those that were deleted are among them: what deletes an instance writes it shortly before.
     """
-    moving = select(sql.json_row(connection, _MOVING))
+    moving = select(sql.json_row(connection, (_COLUMNS.uuid, *_MOVING)))
     written = connection.scalars(moving.where(_COLUMNS.updated_at >= since)).all()
     new = moving.where(_COLUMNS.deleted == 0, _COLUMNS.created_at >= since)
     rows = map(orjson.loads, (*written, *connection.scalars(new)))

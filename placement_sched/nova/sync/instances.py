@@ -102,7 +102,7 @@ class InstanceUpkeep:
         since = (cell.instances_read or now) - OVERLAP
         with cell.database.read() as connection:
             moving = nova_instances.moved(connection, since)
-        for chunk in batches(cell.instances.to_read(moving), CHUNK):
+        for chunk in batches(cell.instances.to_read(moving, settling=False), CHUNK):
             self.settle(chunk, account, home=cell)
             cell.instances.note(moving, chunk, now)
             if cell is not self._cells.cell0:

@@ -24,7 +24,7 @@ DATABASE = described(
 DEFAULT = described(
     cfg.IntOpt("report_interval", default=10, min=1),
     "Seconds between two heartbeats of the service record of placement-sched nova-scheduler.",
-    cfg.IntOpt("graceful_shutdown_timeout", default=60, min=0),
+    cfg.IntOpt("graceful_shutdown_timeout", default=180, min=0),
     "Seconds that running requests of placement-sched nova-scheduler get to finish after SIGTERM; "
     "0 is without limit.",
 )
