@@ -27,6 +27,9 @@ GROUPS = {
     "placement_sched.cli.nova_scheduler": {
         "nova-scheduler": "answer nova's scheduler RPC, in nova-scheduler's place"
     },
+    "placement_sched.cli.nova_shadow": {
+        "nova-shadow": "evaluate nova's requests beside nova-scheduler and compare; claim nothing"
+    },
     "placement_sched.cli.db": {"db": "create, upgrade and show the database schema"},
     "placement_sched.cli.select": {
         "select": "select hosts for a request and claim its resources",
@@ -43,9 +46,6 @@ GROUPS = {
         "nova": "read nova's databases, and compare with nova's scheduler",
     },
     "placement_sched.cli.status": {"status": "check upgrade readiness"},
-    "placement_sched.cli.nova_shadow": {
-        "nova-shadow": "evaluate nova's requests beside nova-scheduler and compare; claim nothing"
-    },
     "placement_sched.cli.config": {"config": "show every option, and check a configuration"},
 }
 

@@ -4,7 +4,7 @@ Methods, arguments and versions are those of nova's scheduler RPC API 4.0 to 4.5
 plain primitives, which ``wire/`` takes apart.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from oslo_log import log
@@ -17,7 +17,7 @@ from placement_sched.nova.messaging import Expected, exposed, target_of
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.nova.wire.aggregates import aggregate_of, aggregates_of
 from placement_sched.nova.wire.errors import over_rpc
-from placement_sched.nova.wire.instances import instances_of
+from placement_sched.nova.wire.instances import host_of, instances_of, uuids_of
 from placement_sched.nova.wire.objects import UnreadableObject
 from placement_sched.nova.wire.request_spec import document_of
 from placement_sched.nova.wire.selections import dictionaries_of, primitives_of
@@ -113,27 +113,26 @@ class SchedulerRpc:
 
     @exposed
     def update_instance_info(
-        self, _context: Context, *, host_name: str, instance_info: Any
+        self, _context: Context, *, host_name: Any, instance_info: Any
     ) -> None:
         """Record instances that a host has."""
         if self._announced:
-            self._follower.instances_changed(host_name, instances_of(instance_info))
+            self._follower.instances_changed(host_of(host_name), instances_of(instance_info))
 
     @exposed
     def delete_instance_info(
-        self, _context: Context, *, host_name: str, instance_uuid: str
+        self, _context: Context, *, host_name: Any, instance_uuid: Any
     ) -> None:
         """Forget an instance that left a host."""
         if self._announced:
-            self._follower.instance_deleted(host_name, instance_uuid)
+            for uuid in uuids_of([instance_uuid], "instance_uuid"):
+                self._follower.instance_deleted(host_of(host_name), uuid)
 
     @exposed
-    def sync_instance_info(
-        self, _context: Context, *, host_name: str, instance_uuids: Collection[str]
-    ) -> None:
+    def sync_instance_info(self, _context: Context, *, host_name: Any, instance_uuids: Any) -> None:
         """Compare which instances a host has with those that are recorded."""
         if self._announced:
-            self._follower.instances_synced(host_name, instance_uuids)
+            self._follower.instances_synced(host_of(host_name), uuids_of(instance_uuids))
 
 
 class BaseRpc:

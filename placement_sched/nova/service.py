@@ -25,11 +25,11 @@ from oslo_log import log
 
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
-from placement_sched.errors import ConfigurationError, Error, one_line, sentence
+from placement_sched.errors import Error, one_line, sentence
 from placement_sched.model.clock import utcnow
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.nova import messaging
-from placement_sched.nova.databases.connections import NovaAway
+from placement_sched.nova.databases.connections import NovaAway, refuse_unset_databases
 from placement_sched.nova.heartbeat import Heartbeat
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
 from placement_sched.nova.sync.follower import Follower
@@ -43,7 +43,6 @@ from placement_sched.scheduler.policies.registry import checked_plugins, policie
 from placement_sched.scheduler.requests.networks import neutron_of
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import CONF
-from placement_sched.settings.opts import is_explicit
 
 LOG = log.getLogger(__name__)
 
@@ -55,9 +54,7 @@ _YOUNG = 10_000
 
 def check(settings: Settings) -> None:
     """Raise :class:`ConfigurationError` for what the service lacks, or cannot be as configured."""
-    for group, what in (("api_database", "nova's API"), ("placement_database", "this service's")):
-        if not is_explicit(settings.conf, group, "connection"):
-            raise ConfigurationError(f"[{group}] connection is not set: it is {what} database")
+    refuse_unset_databases(settings)
     database_url(settings)
     checked_plugins(settings)
     all_validators()

@@ -27,7 +27,7 @@ def failure_of(run, tmp_path, text, *more):
     ("text", "told"),
     [
         (OURS + NOVA.replace("[api_database]", "[other]"), "[api_database] connection is not set"),
-        (NOVA, "[placement_database] connection is not set: it is this service's database"),
+        (NOVA, "[placement_database] connection is not set: name this service's database"),
         (OURS + NOVA.replace("transport_url", "#"), "[DEFAULT] transport_url is not set"),
         (OURS + NOVA.replace("rabbit:", "rabit:"), "[DEFAULT] transport_url: Failed to load"),
         (OURS + NOVA + "[filter_scheduler]\nenabled_filters = NoFilter\n", "NoFilter"),

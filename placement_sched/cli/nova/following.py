@@ -7,15 +7,13 @@ from contextlib import closing, contextmanager
 
 from placement_sched.cli.database import open_database, refuse_absent_file
 from placement_sched.db.transaction import Database
-from placement_sched.errors import ConfigurationError, Unavailable
+from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
-from placement_sched.nova.databases.connections import NovaAway
+from placement_sched.nova.databases.connections import NovaAway, refuse_unset_databases
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.operations.nova_cloud import is_novas
 from placement_sched.operations.prepare import Preparation
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.settings import Settings
-from placement_sched.settings.opts import is_explicit
 
 
 @contextmanager
@@ -24,21 +22,13 @@ def following(
 ) -> Iterator[tuple[Settings, Database, Follower]]:
     """Give the settings, the configured database, fit for use, and a follower of its nova.
 
-    Raises :class:`ConfigurationError` where ``[api_database] connection`` is not set or cannot be
-    used, :class:`NotAdopted` for a database of OpenStack placement that is to be adopted first, and
+    Raises :class:`ConfigurationError` where a database is not configured, or cannot be as it is,
+    :class:`NotAdopted` for a database of OpenStack placement that is to be adopted first, and
     :class:`Unavailable` where a database does not answer or has another schema, or must be
     ``there`` and is not.
     """
     settings = read_settings(arguments.config_file)
-    if not is_novas(settings):
-        raise ConfigurationError(
-            "[api_database] connection is not set: name nova's nova.conf with --config-file"
-        )
-    if not is_explicit(settings.conf, "placement_database", "connection"):
-        raise ConfigurationError(
-            "[placement_database] connection is not set: name this service's database in a second "
-            "--config-file"
-        )
+    refuse_unset_databases(settings)
     with open_database(settings) as database:
         if there:
             refuse_absent_file(database)

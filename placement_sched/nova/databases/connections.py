@@ -13,12 +13,22 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from placement_sched.db.engine import replace_closed_connections, served_url
 from placement_sched.errors import ConfigurationError, Unavailable, one_line
 from placement_sched.settings import Settings
+from placement_sched.settings.opts import is_explicit
 
 #: Seconds to wait for a connection, and for the answer to one statement.
 CONNECT_SECONDS = 5
 READ_SECONDS = 15
 #: Connections that one process keeps to one database, and how many more it may open for a while.
 _KEPT, _MORE = 2, 6
+
+
+#: What is said where a database is not configured that one needs to follow a nova.
+_UNSET = {
+    "api_database": "[api_database] connection is not set: name nova's nova.conf with "
+    "--config-file",
+    "placement_database": "[placement_database] connection is not set: name this service's "
+    "database in a second --config-file",
+}
 
 
 class NovaAway(Unavailable):
@@ -50,8 +60,7 @@ class NovaDatabase:
         except PoolTimeout as failure:
             raise NovaAway("all connections to it are in use") from failure
         except SQLAlchemyError as failure:
-            # What the driver says, without the statement and its values.
-            raise NovaAway(one_line(getattr(failure, "orig", None) or failure)) from failure
+            raise NovaAway(_said(failure)) from failure
 
     def close(self) -> None:
         """Close its connections."""
@@ -59,11 +68,18 @@ class NovaDatabase:
             self._engine.dispose()
 
 
+def refuse_unset_databases(settings: Settings) -> None:
+    """Raise :class:`ConfigurationError` where no database of nova, or of this service, is named."""
+    for group, unset in _UNSET.items():
+        if not is_explicit(settings.conf, group, "connection"):
+            raise ConfigurationError(unset)
+
+
 def api_database(settings: Settings) -> NovaDatabase:
     """Return nova's API database; raises :class:`ConfigurationError` where it cannot be one."""
     text = settings.api_database.connection
     if not text:
-        raise ConfigurationError("[api_database] connection is not set: it is nova's API database")
+        raise ConfigurationError(_UNSET["api_database"])
     return NovaDatabase("nova's API database", served_url(text, "[api_database] connection"))
 
 
@@ -96,6 +112,13 @@ def filled_in(template: str, default: str | None) -> str:
         raise ConfigurationError(
             f"database_connection is a template that cannot be filled in: {one_line(wrong)}"
         ) from None
+
+
+def _said(failure: SQLAlchemyError) -> str:
+    """Return what the driver says, without its error number, the statement and its values."""
+    original = getattr(failure, "orig", None) or failure
+    number, *rest = original.args or (None,)
+    return one_line(rest[0] if isinstance(number, int) and rest else original)
 
 
 def _parts(url: str) -> Mapping[str, Any]:

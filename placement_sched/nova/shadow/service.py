@@ -16,15 +16,9 @@ from oslo_log import log
 
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
-from placement_sched.errors import (
-    ConfigurationError,
-    Error,
-    Invalid,
-    Unavailable,
-    one_line,
-    sentence,
-)
+from placement_sched.errors import Error, Invalid, Unavailable, one_line, sentence
 from placement_sched.model.clock import Clock, utcnow
+from placement_sched.nova.databases.connections import refuse_unset_databases
 from placement_sched.nova.databases.placements import NovaRecords
 from placement_sched.nova.shadow.awaiting import PAUSE, Awaiting
 from placement_sched.nova.shadow.envelope import read_call
@@ -40,7 +34,6 @@ from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
 from placement_sched.scheduler.requests.networks import neutron_of
 from placement_sched.settings import Settings
-from placement_sched.settings.opts import is_explicit
 
 LOG = log.getLogger(__name__)
 
@@ -53,13 +46,7 @@ _GRACE = 10.0
 
 def check(settings: Settings) -> NovaBus:
     """Return the message bus; raise :class:`ConfigurationError` for what is missing or wrong."""
-    needed = {
-        ("api_database", "connection"): "it names nova's API database, as in nova.conf",
-        ("placement_database", "connection"): "it names the database of the cloud's placement",
-    }
-    for (group, name), why in needed.items():
-        if not is_explicit(settings.conf, group, name):
-            raise ConfigurationError(f"[{group}] {name} is not set: {why}")
+    refuse_unset_databases(settings)
     database_url(settings)
     checked_plugins(settings, utcnow)
     all_validators()

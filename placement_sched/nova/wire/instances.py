@@ -12,7 +12,9 @@ from placement_sched.model.instance import Instance
 from placement_sched.model.naming import canonical
 from placement_sched.nova.wire.objects import (
     ObjectType,
+    UnreadableObject,
     a_dict,
+    a_list,
     a_list_object,
     boolean,
     integer,
@@ -35,6 +37,7 @@ _INSTANCE = ObjectType(
     },
     needed=("uuid",),
 )
+_UUIDS = a_list(text)
 _INSTANCES = a_list_object("InstanceList", _INSTANCE)
 #: What the keys of system metadata begin with that are the image's.
 _OF_IMAGE = "image_"
@@ -52,6 +55,18 @@ def instances_of(primitive: Any, place: str = "instance_info") -> list[Instance]
     return [
         _made(found) for found in _INSTANCES(primitive, place) or () if not found.get("deleted")
     ]
+
+
+def host_of(host_name: Any) -> str:
+    """Return the host that an announcement names; raises :class:`UnreadableObject`."""
+    if not (host := text(host_name, "host_name")):
+        raise UnreadableObject("host_name is missing")
+    return host
+
+
+def uuids_of(value: Any, place: str = "instance_uuids") -> list[str]:
+    """Return the uuids of instances in a list; raises :class:`UnreadableObject`."""
+    return [canonical(one) for one in _UUIDS(value, place) or ()]
 
 
 def image_of(image_ref: str | None, system_metadata: Document) -> Json | None:

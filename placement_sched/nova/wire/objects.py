@@ -52,6 +52,8 @@ _NAME, _NAMESPACE, _VERSION, _DATA, _CHANGES = (
     f"nova_object.{key}" for key in ("name", "namespace", "version", "data", "changes")
 )
 
+_BEYOND = 2**63
+
 #: Returns what the value of a field means. The text is the field's place, for an error.
 FieldReader = Callable[[Any, str], Any]
 
@@ -209,10 +211,12 @@ def text(value: Any, place: str) -> str | None:
 
 
 def integer(value: Any, place: str) -> int | None:
-    """Return an integer or null."""
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    raise _wrong(value, "an integer", place)
+    """Return an integer of 64 bits at most, or null."""
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise _wrong(value, "an integer", place)
+    if value is not None and not -_BEYOND <= value < _BEYOND:
+        raise UnreadableObject(f"{place} must be an integer of 64 bits at most")
+    return value
 
 
 def number(value: Any, place: str) -> float | None:

@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.model.instance import HostInstance
 from placement_sched.nova.wire.aggregates import aggregate_of, aggregates_of
-from placement_sched.nova.wire.instances import image_of, instances_of
+from placement_sched.nova.wire.instances import host_of, image_of, instances_of, uuids_of
 from placement_sched.nova.wire.objects import UnknownVersion, UnreadableObject, primitive_of
 from tests.nova.wire.recorded import changed, places, recorded
 
@@ -98,3 +98,25 @@ def test_wrong_values_anywhere_are_read_or_refused(wrong):
             aggregate_of(changed(AGGREGATE, path, wrong))
         except UnreadableObject:
             continue
+
+
+def test_the_uuids_of_an_announcement_are_in_the_form_in_which_they_are_kept():
+    assert (host_of("cn1"), uuids_of([UUID])) == ("cn1", [UUID.lower()])
+
+
+@pytest.mark.parametrize(
+    ("read", "sent", "reason"),
+    [
+        (host_of, None, "host_name is missing"),
+        (host_of, "", "host_name is missing"),
+        (host_of, ["cn1"], "host_name must be a string, not a list"),
+        (uuids_of, "abc", "instance_uuids must be a list, not a string"),
+        (uuids_of, {UUID: 1}, "instance_uuids must be a list, not an object"),
+        (uuids_of, [UUID, 7], "instance_uuids[1] must be a string, not an integer"),
+        (uuids_of, [None], "instance_uuids[0] must not be null"),
+    ],
+)
+def test_an_announcement_of_what_is_no_host_or_no_list_of_uuids_is_refused(read, sent, reason):
+    with pytest.raises(UnreadableObject) as refused:
+        read(sent)
+    assert refused.value.detail == reason

@@ -205,3 +205,9 @@ def test_wrong_values_anywhere_are_read_or_refused_without_secrets(wrong):
         except Invalid as refused:
             said.append(str(refused))
     assert [one for one in said if "SECRET" in one or "\n" in one] == []
+
+
+def test_a_size_that_no_database_holds_is_refused_with_its_place():
+    path = object_at(SPEC, "flavor", "memory_mb")
+    with pytest.raises(UnreadableObject, match=r"flavor\.memory_mb must be an integer of 64 bits"):
+        document_of(changed(SPEC, path, 2**70))
