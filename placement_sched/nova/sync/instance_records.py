@@ -13,6 +13,10 @@ from placement_sched.store.compute.instances import Kept, short_id
 FIELDS = Kept._fields[1:11]
 
 
+#: The columns that say what an instance is made of.
+_MADE_OF = frozenset(("flavor", "flavorid", "image", "image_id"))
+
+
 class NewRecord(NamedTuple):
     """An instance as it is to be recorded; ``values`` are those of :data:`FIELDS`."""
 
@@ -23,6 +27,14 @@ class NewRecord(NamedTuple):
     decision_uuid: str | None
     created_at: datetime
     updated_at: datetime
+
+    def row_of_place(self) -> dict[str, Any]:
+        """Return the columns that differ from a record of the same flavor and image.
+
+        A flavor's text is longer than all else, and changes with a resize only.
+        """
+        whole = self.row()
+        return {name: whole[name] for name in whole if name not in _MADE_OF}
 
     def row(self) -> dict[str, Any]:
         """Return the row of the table, but for its number."""
@@ -87,6 +99,11 @@ def unlike(before: Kept | None, record: NewRecord) -> tuple[str, ...]:
     return tuple(
         name for name, old, new in zip(FIELDS, kept, record.values, strict=True) if old != new
     )
+
+
+def is_made_anew(before: Kept | None, record: NewRecord) -> bool:
+    """Return whether a record is new, or of another flavor or image."""
+    return not {"flavor", "image_id"}.isdisjoint(unlike(before, record))
 
 
 def moment(text: str | None) -> datetime | None:

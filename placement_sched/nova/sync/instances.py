@@ -14,7 +14,13 @@ from placement_sched.nova.databases.connections import NovaAway
 from placement_sched.nova.databases.instances import Flavors, NovaInstance
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.findings import Account
-from placement_sched.nova.sync.instance_records import NewRecord, moment, record_of, unlike
+from placement_sched.nova.sync.instance_records import (
+    NewRecord,
+    is_made_anew,
+    moment,
+    record_of,
+    unlike,
+)
 from placement_sched.store.compute import instances, server_groups
 from placement_sched.store.compute.instances import Kept
 
@@ -254,6 +260,8 @@ class InstanceUpkeep:
         if not uuids:
             return True
         groups = {one.values[-1] for one in differing} - {None}
+        whole = [one for one in differing if is_made_anew(before.get(one.uuid), one)]
+        others = [one for one in differing if not is_made_anew(before.get(one.uuid), one)]
 
         def write(connection: Connection) -> bool:
             server_groups.lock_many(connection, groups)
@@ -262,7 +270,8 @@ class InstanceUpkeep:
                 return False
             if groups != server_groups.existing(connection, groups):
                 return False
-            instances.change(connection, [one.row() for one in differing])
+            instances.change(connection, [one.row() for one in whole])
+            instances.change(connection, [one.row_of_place() for one in others])
             instances.remove(connection, gone)
             return True
 

@@ -171,8 +171,13 @@ def add(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def change(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Change instances to what these rows say, which have all columns but ``id``."""
-    changing = [column.name for column in _COLUMNS if column.name not in {"id", "uuid"}]
+    """Change instances to what these rows say, and add those that are new.
+
+    All rows have the same columns. Those of instances that are locked may lack what stays as it is.
+    """
+    if not rows:
+        return
+    changing = [name for name in rows[0] if name != "uuid"]
     for batch in sql.batches(rows, _AT_ONCE):
         sql.insert_many(connection, instances, batch, changing=changing)
 
