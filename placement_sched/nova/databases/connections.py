@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,6 +54,7 @@ class NovaDatabase:
         if isinstance(self.url, ConfigurationError):
             raise NovaAway(self.url.detail)
         if self._engine is None:
+            _refuse_absent_file(self.url)
             self._engine = make_reader(self.url)
         try:
             with self._engine.connect() as connection:
@@ -112,6 +114,13 @@ def filled_in(template: str, default: str | None) -> str:
         raise ConfigurationError(
             f"database_connection is a template that cannot be filled in: {one_line(wrong)}"
         ) from None
+
+
+def _refuse_absent_file(url: URL) -> None:
+    """Raise :class:`NovaAway` for an SQLite file that does not exist: opening would create it."""
+    file = url.database or ""
+    if url.get_backend_name() == "sqlite" and file != ":memory:" and not Path(file).is_file():
+        raise NovaAway(f"there is no database {file}")
 
 
 def _said(failure: SQLAlchemyError) -> str:

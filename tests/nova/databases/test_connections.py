@@ -89,3 +89,20 @@ def test_a_session_cannot_write(nova, sqlite_settings):
     with pytest.raises(NovaAway, match="readonly"), database.read() as connection:
         connection.exec_driver_sql("DELETE FROM services")
     database.close()
+
+
+def test_a_file_that_does_not_exist_is_away_and_not_made(sqlite_settings, tmp_path):
+    file = tmp_path / "mistyped.db"
+    database = cell_database("cell one", f"sqlite:///{file}", sqlite_settings)
+    with pytest.raises(NovaAway, match=r"^there is no database .*mistyped\.db$"), database.read():
+        pass
+    assert not file.exists()
+
+
+def test_what_the_driver_says_has_no_error_number(database_url, sqlite_settings):
+    database = cell_database("cell one", database_url, sqlite_settings)
+    with pytest.raises(NovaAway) as away, database.read() as connection:
+        connection.exec_driver_sql("SELECT 1 FROM no_such_table")
+    assert "no_such_table" in away.value.detail
+    assert not away.value.detail.startswith("(")
+    database.close()
