@@ -157,8 +157,6 @@ def number(database: Database, provider: str) -> int:
 def holdings(database: Database, provider: str) -> dict[str, int]:
     """What each consumer holds of the provider, one row each."""
     with database.read() as connection:
-        rows = allocations.of_provider(
-            connection, resource_providers.by_uuid(connection, provider).id
-        )
-    assert len({row.consumer.uuid for row in rows}) == len(rows)
-    return {row.consumer.uuid: row.used for row in rows}
+        _, rows = allocations.of_provider(connection, provider)
+    assert len({row.consumer for row in rows}) == len(rows)
+    return {row.consumer: row.used for row in rows}

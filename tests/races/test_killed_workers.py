@@ -118,8 +118,7 @@ def check_usages(
     for provider in providers:
         held = sum(amount for (_name, on), amount in expected.items() if on == provider)
         with database.read() as connection:
-            found = resource_providers.by_uuid(connection, provider)
-            rows = allocations.of_provider(connection, found.id)
+            _, rows = allocations.of_provider(connection, provider)
             _generation, used = usages.of_provider(connection, provider)
         assert sum(row.used for row in rows) == used["VCPU"] == held
 

@@ -10,7 +10,7 @@ from placement_sched.api.microversion import Version
 from placement_sched.api.placement.microversions import LAST_MODIFIED
 from placement_sched.errors import ConcurrentUpdate, InUse
 from placement_sched.model.document import Json
-from placement_sched.model.placement.allocation import Allocation
+from placement_sched.model.placement.allocation import Allocation, Taken
 from placement_sched.model.placement.provider import Inventory, Provider, ResourceClass, Trait
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.placement import resource_providers
@@ -67,7 +67,7 @@ def growing(*added: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]:
 AMOUNTS = keyed(NAME, INTEGER)
 
 #: What has the times of its creation and last change.
-Dated = Allocation | Inventory | Provider | ResourceClass | Trait
+Dated = Allocation | Inventory | Provider | ResourceClass | Taken | Trait
 
 
 def latest_change(call: Call, shown: Iterable[Dated] = ()) -> datetime | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from placement_sched.model.placement.provider import Inventory
 
@@ -49,6 +49,25 @@ class Allocation:
     used: int
     created_at: datetime | None = None
     updated_at: datetime | None = None
+
+
+class Taken(NamedTuple):
+    """``used`` units of one resource class of the provider that was asked about, and by whom.
+
+    A tuple, since a provider may have thousands. ``generation`` is the consumer's;
+    ``updated_at`` is when it was made where it was never changed.
+    """
+
+    consumer: str
+    generation: int | None
+    resource_class: str
+    used: int
+    updated_at: datetime | None
+
+    @property
+    def created_at(self) -> datetime | None:
+        """The same, as the latest change is all that is known."""
+        return self.updated_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

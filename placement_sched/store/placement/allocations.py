@@ -5,7 +5,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select
 
 from placement_sched.db import sql, tables
 from placement_sched.errors import ConcurrentUpdate, Invalid
@@ -14,6 +14,7 @@ from placement_sched.model.placement.allocation import (
     Allocation,
     Consumer,
     ConsumerClaim,
+    Taken,
 )
 from placement_sched.store.placement import capacity
 from placement_sched.store.placement import consumers as holders
@@ -21,6 +22,7 @@ from placement_sched.store.placement import resource_classes as classes
 from placement_sched.store.placement import resource_providers as providers
 from placement_sched.store.placement.capacity import InventoryIds, Want
 from placement_sched.store.placement.consumers import PROVIDER, Record
+from placement_sched.store.placement.resource_providers import BySpelling
 
 _COLUMNS = tables.allocations.c
 
@@ -55,6 +57,29 @@ _ALLOCATIONS: Select[Any] = (
     )
     .order_by(_COLUMNS.id)
 )
+_OF_CONSUMER = BySpelling.of(_ALLOCATIONS, _COLUMNS.consumer_id)
+# One question for the provider and what is allocated of it, without the owners.
+_OF_PROVIDER = BySpelling.of(
+    select(
+        tables.resource_providers.c.uuid,
+        func.coalesce(tables.resource_providers.c.generation, 0),
+        _COLUMNS.consumer_id,
+        tables.consumers.c.generation,
+        tables.resource_classes.c.name,
+        _COLUMNS.used,
+        func.coalesce(_COLUMNS.updated_at, _COLUMNS.created_at),
+    )
+    .select_from(tables.resource_providers)
+    .outerjoin(tables.allocations, _COLUMNS.resource_provider_id == tables.resource_providers.c.id)
+    .outerjoin(tables.resource_classes, tables.resource_classes.c.id == _COLUMNS.resource_class_id)
+    .outerjoin(tables.consumers, tables.consumers.c.uuid == _COLUMNS.consumer_id)
+    .order_by(_COLUMNS.id)
+)
+
+
+def of_consumer(connection: Connection, uuid: str) -> tuple[Allocation, ...]:
+    """Return what a consumer holds, under whichever spelling of its uuid, by provider and class."""
+    return tuple(map(_allocation, connection.execute(*_OF_CONSUMER.asked(uuid)).all()))
 
 
 def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Allocation, ...]:
@@ -63,10 +88,11 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Alloca
     return tuple(map(_allocation, rows))
 
 
-def of_provider(connection: Connection, provider_id: int) -> tuple[Allocation, ...]:
-    """Return what is allocated of a provider."""
-    query = _ALLOCATIONS.where(_COLUMNS.resource_provider_id == provider_id)
-    return tuple(map(_allocation, connection.execute(query)))
+def of_provider(connection: Connection, uuid: str) -> tuple[int, tuple[Taken, ...]]:
+    """Return a provider's generation, and what is allocated of it; raises :class:`NotFound`."""
+    rows = _OF_PROVIDER.rows(connection, uuid)
+    taken = tuple(Taken._make(row[2:]) for row in rows if row.name is not None)
+    return rows[0][1], taken
 
 
 def everything(connection: Connection) -> tuple[Allocation, ...]:

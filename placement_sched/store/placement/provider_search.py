@@ -2,8 +2,20 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
 
-from sqlalchemy import Connection, exists, not_, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Connection,
+    Select,
+    bindparam,
+    exists,
+    not_,
+    select,
+    union,
+)
 
 from placement_sched.db import tables
 from placement_sched.db.sql import Condition
@@ -39,29 +51,66 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
     Raises :class:`Invalid` for a trait or resource class that does not exist.
     """
     conditions = [
-        *_named(query),
         *_with_traits(connection, query.traits),
         *_with_resources(connection, query.resources),
         *map(_is_member, query.aggregates.member_of),
     ]
     if query.aggregates.forbidden:
         conditions.append(not_(_is_member(query.aggregates.forbidden)))
-    found = read_providers(connection, PROVIDERS.where(*conditions))
+    uuids, members = _spellings(query.uuid), _spellings(query.in_tree)
+    named = _named(by_name=bool(query.name), uuids=len(uuids), members=len(members))
+    names = {"name": query.name, **_numbered("uuid", uuids), **_numbered("member", members)}
+    question = named.where(*conditions) if conditions else named
+    found = read_providers(connection, question, names)
     # MariaDB compares names without regard to case, or to spaces at their end.
     return tuple(one for one in found if not query.name or one.name == query.name)
 
 
-def _named(query: ProviderQuery) -> list[Condition]:
-    conditions: list[Condition] = []
-    if query.name:
-        conditions.append(_PROVIDERS.name == query.name)
-    if query.uuid:
-        conditions.append(_PROVIDERS.uuid.in_(set(spelled(query.uuid).values())))
-    if query.in_tree:
-        member, uuids = tables.resource_providers.alias(), set(spelled(query.in_tree).values())
-        roots = select(member.c.root_provider_id).where(member.c.uuid.in_(uuids))
-        conditions.append(or_(_PROVIDERS.root_provider_id.in_(roots), _PROVIDERS.uuid.in_(uuids)))
-    return conditions
+# What each compute asks every minute names a tree and nothing else: the few forms of such questions
+# are each built once.
+
+
+@cache
+def _named(*, by_name: bool, uuids: int, members: int) -> Select[Any]:
+    """Return the question for a provider, a tree or both; their uuids have so many spellings."""
+    question = PROVIDERS
+    if by_name:
+        question = question.where(_PROVIDERS.name == bindparam("name"))
+    if uuids:
+        question = question.where(_is_one_of(_PROVIDERS.uuid, "uuid", uuids))
+    if members:
+        tree = _tree(members).subquery("tree")
+        question = question.join(tree, tree.c.id == _PROVIDERS.id)
+    return question
+
+
+def _tree(members: int) -> CompoundSelect[Any]:
+    """Return the question for the ids of a member of a tree and of all that have its root.
+
+    By "or" each database would look at every provider that there is. From before nested providers
+    the member may have no root.
+    """
+    member, fellow = (tables.resource_providers.alias(name) for name in ("member", "fellow"))
+    is_named = _is_one_of(member.c.uuid, "member", members)
+    have_its_root = fellow.c.root_provider_id == member.c.root_provider_id
+    return union(
+        select(member.c.id).where(is_named),
+        select(fellow.c.id).join_from(member, fellow, have_its_root).where(is_named),
+    )
+
+
+def _is_one_of(column: ColumnElement[str], name: str, number: int) -> Condition:
+    """Return whether a column is one of the parameters that :func:`_numbered` makes."""
+    values = [bindparam(f"{name}_{index}", type_=column.type) for index in range(number)]
+    return column == values[0] if number == 1 else column.in_(values)
+
+
+def _numbered(name: str, values: Collection[str]) -> dict[str, str]:
+    return {f"{name}_{index}": value for index, value in enumerate(values)}
+
+
+def _spellings(uuid: str | None) -> list[str]:
+    return sorted(set(spelled(uuid).values())) if uuid else []
 
 
 def _with_resources(connection: Connection, amounts: Mapping[str, int]) -> list[Condition]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, case, func, select, update
+from sqlalchemy import Column, Connection, Select, bindparam, case, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db import sql
@@ -59,7 +59,7 @@ PROVIDERS: Select[Any] = select(
 
 @dataclass(frozen=True, slots=True)
 class BySpelling:
-    """A query of what belongs to a provider, by its uuid however it is spelled.
+    """A query of what belongs to a provider, or consumer, by its uuid however it is spelled.
 
     As it is commonly written it is an equality: MariaDB may read, and lock, a small table whole
     to find one of two.
@@ -69,9 +69,9 @@ class BySpelling:
     either: Select[Any]
 
     @classmethod
-    def of(cls, query: Select[Any]) -> "BySpelling":
-        """Return both forms of a query of providers."""
-        column, uuid = _COLUMNS.uuid, bindparam("uuid", type_=_COLUMNS.uuid.type)
+    def of(cls, query: Select[Any], column: Column[str] = _COLUMNS.uuid) -> "BySpelling":
+        """Return both forms of a query of providers, or of what has the uuid in ``column``."""
+        uuid = bindparam("uuid", type_=column.type)
         either = column.in_([uuid, bindparam("canonical", type_=column.type)])
         return cls(query.where(column == uuid), query.where(either))
 
@@ -81,6 +81,15 @@ class BySpelling:
         if uuids["canonical"] == uuid:
             return self.plain, {"uuid": uuid}
         return self.either, uuids
+
+    def rows(self, connection: Connection, uuid: str) -> list[Any]:
+        """Return the rows that belong to the provider of this uuid, which is their first column.
+
+        Raises :class:`NotFound` where there are none.
+        """
+        found = connection.execute(*self.asked(uuid)).all()
+        kept = meant(uuid, {row[0] for row in found})
+        return [row for row in found if row[0] == kept]
 
 
 # Statements that every request needs are built once: building one takes longer than sending it.

@@ -23,8 +23,8 @@ _OF_PROVIDER = _TRAITS.join(resource_provider_traits, _ON_PROVIDERS.trait_id == 
 # One question for the provider and its traits: asking twice takes nearly twice as long.
 _WITH_TRAITS = resource_providers.BySpelling.of(
     select(
-        _PROVIDERS.id.label("provider_id"),
         _PROVIDERS.uuid,
+        _PROVIDERS.id.label("provider_id"),
         func.coalesce(_PROVIDERS.generation, 0).label("generation"),
         *_FIELDS,
     )
@@ -71,9 +71,7 @@ def by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
 
 def carried_by(connection: Connection, uuid: str) -> Carried:
     """Return the traits of the provider of this uuid; raises :class:`NotFound`."""
-    found = connection.execute(*_WITH_TRAITS.asked(uuid)).all()
-    kept = resource_providers.meant(uuid, {row.uuid for row in found})
-    rows = [row for row in found if row.uuid == kept]
+    rows = _WITH_TRAITS.rows(connection, uuid)
     held = tuple(Trait._make(row[3:]) for row in rows if row.id is not None)
     return Carried(rows[0].provider_id, rows[0].generation, held)
 

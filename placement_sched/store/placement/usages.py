@@ -21,7 +21,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.model.placement.allocation import UNKNOWN_TYPE
 from placement_sched.store.placement.capacity import used_of
-from placement_sched.store.placement.resource_providers import BySpelling, meant
+from placement_sched.store.placement.resource_providers import BySpelling
 
 # One question for the provider and its usages: asking twice takes nearly twice as long.
 _OF_PROVIDER = BySpelling.of(
@@ -52,9 +52,7 @@ def of_provider(connection: Connection, uuid: str) -> tuple[int, dict[str, int]]
 
     Raises :class:`NotFound`.
     """
-    found = connection.execute(*_OF_PROVIDER.asked(uuid)).all()
-    kept = meant(uuid, {row.uuid for row in found})
-    rows = [row for row in found if row.uuid == kept]
+    rows = _OF_PROVIDER.rows(connection, uuid)
     used = {name: int(amount) for _, _, name, amount in rows if name is not None}
     return rows[0][1], used
 

@@ -14,7 +14,7 @@ from webtest import TestApp
 
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
-from placement_sched.store.placement import allocations, resource_providers
+from placement_sched.store.placement import allocations
 from tests.conftest import make_settings
 from tests.processes import race
 from tests.providers import make_provider
@@ -145,5 +145,4 @@ def test_consumers_that_move_about_at_random_never_overfill_and_never_block(data
 
 def used(database: Database, provider: str) -> list[int]:
     with database.read() as connection:
-        found = resource_providers.by_uuid(connection, provider)
-        return [one.used for one in allocations.of_provider(connection, found.id)]
+        return [one.used for one in allocations.of_provider(connection, provider)[1]]

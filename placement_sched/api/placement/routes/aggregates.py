@@ -31,10 +31,8 @@ ANSWER = Schemas(
 @blueprint.get(_PATH, policy=f"{_POLICY}:list", answer=ANSWER)
 def show(call: Call, uuid: str) -> Answer:
     """Return the aggregates of a provider."""
-    with call.services.database.read() as connection:
-        provider = resource_providers.by_uuid(connection, uuid)
-        found = aggregates.of_provider(connection, provider.id)
-    return _answer(call, found, provider.generation)
+    generation, found = call.read(aggregates.by_provider_uuid, uuid)
+    return _answer(call, found, generation)
 
 
 @blueprint.put(

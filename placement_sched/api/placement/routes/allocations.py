@@ -22,7 +22,7 @@ from placement_sched.model.placement.allocation import (
 )
 from placement_sched.schemas.fields import OWNER
 from placement_sched.schemas.parts import a_list, an_object
-from placement_sched.store.placement import allocations, resource_providers
+from placement_sched.store.placement import allocations
 
 blueprint = Blueprint("allocations", __name__)
 
@@ -113,7 +113,7 @@ OF_PROVIDER_ANSWER = Schemas(
 @blueprint.get(_OF_CONSUMER, policy="placement:allocations:list", answer=OF_CONSUMER_ANSWER)
 def list_of_consumer(call: Call, consumer_uuid: str) -> Answer:
     """Return what a consumer holds; an unknown consumer holds nothing."""
-    found = call.read(allocations.of_consumers, spellings(consumer_uuid))
+    found = call.read(allocations.of_consumer, consumer_uuid)
     by_provider: dict[str, dict[str, Any]] = {}
     for one in found:
         shown = by_provider.setdefault(
@@ -131,20 +131,21 @@ def list_of_consumer(call: Call, consumer_uuid: str) -> Answer:
 )
 def list_of_provider(call: Call, uuid: str) -> Answer:
     """Return what is allocated of a provider, by consumer."""
-    with call.services.database.read() as connection:
-        try:
-            provider = resource_providers.by_uuid(connection, uuid)
-        except NotFound as missing:
-            missing.detail = f"Resource provider '{uuid}' not found: {missing.detail}"
-            raise
-        found = allocations.of_provider(connection, provider.id)
+    try:
+        generation, found = call.read(allocations.of_provider, uuid)
+    except NotFound as missing:
+        missing.detail = f"Resource provider '{uuid}' not found: {missing.detail}"
+        raise
+    shows_generations = call.version.has(mv.CONSUMER_GENERATIONS)
     by_consumer: dict[str, dict[str, Any]] = {}
     for one in found:
-        shown = by_consumer.setdefault(one.consumer.uuid, {"resources": {}})
+        shown = by_consumer.get(one.consumer)
+        if shown is None:
+            shown = by_consumer[one.consumer] = {"resources": {}}
+            if shows_generations:
+                shown["consumer_generation"] = one.generation
         shown["resources"][one.resource_class] = one.used
-        if call.version.has(mv.CONSUMER_GENERATIONS):
-            shown["consumer_generation"] = one.consumer.generation
-    body = {"allocations": by_consumer, "resource_provider_generation": provider.generation}
+    body = {"allocations": by_consumer, "resource_provider_generation": generation}
     return shared.dated(call, body, found)
 
 

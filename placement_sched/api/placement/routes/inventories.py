@@ -59,18 +59,18 @@ ONE_ANSWER = Schemas(record(**_SHOWN, resource_provider_generation=INTEGER))
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", answer=ANSWER)
 def index(call: Call, uuid: str) -> Answer:
     """Return all inventories of a provider, by class."""
-    provider, found = call.read(_held, uuid)
-    return _all_answer(found, provider.generation, shared.latest_change(call, found))
+    generation, found = call.read(inventories.by_provider_uuid, uuid)
+    return _all_answer(found, generation, shared.latest_change(call, found))
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ONE_ANSWER)
 def show(call: Call, uuid: str, resource_class: str) -> Answer:
     """Return one inventory of a provider."""
-    provider, found = call.read(_held, uuid)
+    generation, found = call.read(inventories.by_provider_uuid, uuid)
     inventory = _of_class(found, resource_class)
     if inventory is None:
         raise NotFound(f"No inventory of class {resource_class} for {uuid}")
-    return shared.dated(call, _one_shown(inventory, provider.generation), [inventory])
+    return shared.dated(call, _one_shown(inventory, generation), [inventory])
 
 
 @blueprint.post(
@@ -227,11 +227,6 @@ def _check_reserved(call: Call, wanted: Iterable[Inventory], uuid: str, words: s
                 f"allocate: {one.reserved} reserved of {one.total}, at a ratio of "
                 f"{one.allocation_ratio}."
             )
-
-
-def _held(connection: Connection, uuid: str) -> tuple[Provider, tuple[Inventory, ...]]:
-    provider = resource_providers.by_uuid(connection, uuid)
-    return provider, inventories.of_provider(connection, provider.id)
 
 
 def _of_class(found: tuple[Inventory, ...], name: str) -> Inventory | None:
