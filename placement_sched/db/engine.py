@@ -19,6 +19,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 
+from placement_sched.db.mariadb_rows import read_quickly
 from placement_sched.errors import ConfigurationError
 from placement_sched.settings.options.placement import EMBEDDED
 from placement_sched.settings.view import OptionGroup, Settings
@@ -108,6 +109,7 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
         replace_closed_connections(engine)
         if url.get_backend_name() == "mysql":
             _set_session(engine, options, read_timeout)
+            read_quickly(engine)
     if options.connection_trace:
         sign_statements(engine)
     return engine

@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.db.engine import replace_closed_connections, served_url
+from placement_sched.db.mariadb_rows import read_quickly
 from placement_sched.errors import ConfigurationError, Unavailable, one_line
 from placement_sched.settings import Settings
 from placement_sched.settings.opts import is_explicit
@@ -192,6 +193,8 @@ def make_reader(url: URL) -> Engine:
     )
     if kind != "sqlite":
         replace_closed_connections(engine)
+    if kind == "mysql":
+        read_quickly(engine)
     if begin:
 
         @event.listens_for(engine, "connect")
