@@ -293,7 +293,8 @@ def plan_by_value(engine: Engine) -> None:
         return
 
     def execute(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:
-        if not context.execution_options.get(_BY_VALUE):
+        # A prepared statement has no context (``db/prepared.py``).
+        if context is None or not context.execution_options.get(_BY_VALUE):
             return False
         cursor.execute(statement, parameters, prepare=False)
         return True

@@ -5,7 +5,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
 
 from placement_sched.db import sql, tables
 from placement_sched.errors import ConcurrentUpdate, Invalid
@@ -34,16 +34,16 @@ _HOLD = insert(tables.allocations)
 _ALLOCATIONS: Select[Any] = (
     select(
         _COLUMNS.consumer_id,
-        _COLUMNS.used,
-        _COLUMNS.created_at,
-        _COLUMNS.updated_at,
-        tables.resource_providers.c.uuid.label("provider_uuid"),
-        tables.resource_providers.c.generation.label("provider_generation"),
-        tables.resource_classes.c.name.label("resource_class"),
         tables.consumers.c.generation.label("consumer_generation"),
         tables.projects.c.external_id.label("project_id"),
         tables.users.c.external_id.label("user_id"),
         tables.consumer_types.c.name.label("consumer_type"),
+        tables.resource_providers.c.uuid.label("provider_uuid"),
+        tables.resource_providers.c.generation.label("provider_generation"),
+        tables.resource_classes.c.name.label("resource_class"),
+        _COLUMNS.used,
+        _COLUMNS.created_at,
+        _COLUMNS.updated_at,
     )
     .join(
         tables.resource_providers, tables.resource_providers.c.id == _COLUMNS.resource_provider_id
@@ -79,7 +79,7 @@ _OF_PROVIDER = BySpelling.of(
 
 def of_consumer(connection: Connection, uuid: str) -> tuple[Allocation, ...]:
     """Return what a consumer holds, under whichever spelling of its uuid, by provider and class."""
-    return tuple(map(_allocation, connection.execute(*_OF_CONSUMER.asked(uuid)).all()))
+    return tuple(map(_allocation, _OF_CONSUMER.found(connection, uuid)))
 
 
 def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Allocation, ...]:
@@ -91,7 +91,11 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Alloca
 def of_provider(connection: Connection, uuid: str) -> tuple[int, tuple[Taken, ...]]:
     """Return a provider's generation, and what is allocated of it; raises :class:`NotFound`."""
     rows = _OF_PROVIDER.rows(connection, uuid)
-    taken = tuple(Taken._make(row[2:]) for row in rows if row.name is not None)
+    taken = tuple(
+        Taken(consumer, generation, name, used, changed)
+        for _, _, consumer, generation, name, used, changed in rows
+        if name is not None
+    )
     return rows[0][1], taken
 
 
@@ -263,19 +267,21 @@ def _rewrite(
         connection.execute(_HOLD, rows)
 
 
-def _allocation(row: Row[Any]) -> Allocation:
+def _allocation(row: Sequence[Any]) -> Allocation:
+    uuid, generation, project_id, user_id, consumer_type, *held = row
+    provider_uuid, provider_generation, resource_class, used, created_at, updated_at = held
     return Allocation(
         consumer=Consumer(
-            uuid=row.consumer_id,
-            generation=row.consumer_generation,
-            project_id=row.project_id,
-            user_id=row.user_id,
-            consumer_type=row.consumer_type,
+            uuid=uuid,
+            generation=generation,
+            project_id=project_id,
+            user_id=user_id,
+            consumer_type=consumer_type,
         ),
-        provider_uuid=row.provider_uuid,
-        provider_generation=row.provider_generation or 0,
-        resource_class=row.resource_class,
-        used=row.used,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
+        provider_uuid=provider_uuid,
+        provider_generation=provider_generation or 0,
+        resource_class=resource_class,
+        used=used,
+        created_at=created_at,
+        updated_at=updated_at,
     )

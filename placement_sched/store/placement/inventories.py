@@ -20,6 +20,7 @@ _AMOUNTS = tuple(
     for one in dataclasses.fields(Inventory)
     if one.name not in {"resource_class", "created_at", "updated_at"}
 )
+_FIELDS = ("resource_class", *_AMOUNTS, "created_at", "updated_at")
 
 _STOCK: Select[Any] = select(inventories, resource_classes.c.name).join(
     resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id
@@ -33,9 +34,7 @@ _BY_UUID = BySpelling.of(
         resource_providers.c.uuid,
         func.coalesce(resource_providers.c.generation, 0),
         resource_classes.c.name,
-        *(_COLUMNS[name] for name in _AMOUNTS),
-        _COLUMNS.created_at,
-        _COLUMNS.updated_at,
+        *(_COLUMNS[name] for name in _FIELDS[1:]),
     )
     .select_from(resource_providers)
     .outerjoin(inventories, _COLUMNS.resource_provider_id == resource_providers.c.id)
@@ -66,9 +65,9 @@ def by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[Inve
     """Return a provider's generation, and its inventories; raises :class:`NotFound`."""
     rows = _BY_UUID.rows(connection, uuid)
     found = tuple(
-        _inventory(row, created_at=row.created_at, updated_at=row.updated_at)
-        for row in rows
-        if row.name is not None
+        Inventory(**dict(zip(_FIELDS, held, strict=True)))
+        for _, _, *held in rows
+        if held[0] is not None
     )
     return rows[0][1], found
 

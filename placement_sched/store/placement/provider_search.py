@@ -9,7 +9,6 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     Connection,
-    Select,
     bindparam,
     exists,
     not_,
@@ -18,6 +17,7 @@ from sqlalchemy import (
 )
 
 from placement_sched.db import tables
+from placement_sched.db.prepared import Prepared
 from placement_sched.db.sql import Condition
 from placement_sched.errors import Invalid
 from placement_sched.model.placement.provider import Provider
@@ -60,7 +60,7 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
     uuids, members = _spellings(query.uuid), _spellings(query.in_tree)
     named = _named(by_name=bool(query.name), uuids=len(uuids), members=len(members))
     names = {"name": query.name, **_numbered("uuid", uuids), **_numbered("member", members)}
-    question = named.where(*conditions) if conditions else named
+    question = named.statement.where(*conditions) if conditions else named
     found = read_providers(connection, question, names)
     # MariaDB compares names without regard to case, or to spaces at their end.
     return tuple(one for one in found if not query.name or one.name == query.name)
@@ -71,7 +71,7 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
 
 
 @cache
-def _named(*, by_name: bool, uuids: int, members: int) -> Select[Any]:
+def _named(*, by_name: bool, uuids: int, members: int) -> Prepared:
     """Return the question for a provider, a tree or both; their uuids have so many spellings."""
     question = PROVIDERS
     if by_name:
@@ -81,7 +81,7 @@ def _named(*, by_name: bool, uuids: int, members: int) -> Select[Any]:
     if members:
         tree = _tree(members).subquery("tree")
         question = question.join(tree, tree.c.id == _PROVIDERS.id)
-    return question
+    return Prepared(question)
 
 
 def _tree(members: int) -> CompoundSelect[Any]:

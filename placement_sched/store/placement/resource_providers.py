@@ -10,6 +10,7 @@ from sqlalchemy import Column, Connection, Select, bindparam, case, func, select
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db import sql
+from placement_sched.db.prepared import Prepared
 from placement_sched.db.tables import resource_providers
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.model.naming import canonical
@@ -65,29 +66,29 @@ class BySpelling:
     to find one of two.
     """
 
-    plain: Select[Any]
-    either: Select[Any]
+    plain: Prepared
+    either: Prepared
 
     @classmethod
     def of(cls, query: Select[Any], column: Column[str] = _COLUMNS.uuid) -> "BySpelling":
         """Return both forms of a query of providers, or of what has the uuid in ``column``."""
         uuid = bindparam("uuid", type_=column.type)
         either = column.in_([uuid, bindparam("canonical", type_=column.type)])
-        return cls(query.where(column == uuid), query.where(either))
+        return cls(Prepared(query.where(column == uuid)), Prepared(query.where(either)))
 
-    def asked(self, uuid: str) -> tuple[Select[Any], dict[str, str]]:
-        """Return the query of this uuid, and its parameters; :func:`meant` chooses of the found."""
+    def found(self, connection: Connection, uuid: str) -> Sequence[Any]:
+        """Return the rows of this uuid, in every spelling; :func:`meant` chooses among them."""
         uuids = spelled(uuid)
         if uuids["canonical"] == uuid:
-            return self.plain, {"uuid": uuid}
-        return self.either, uuids
+            return self.plain.rows(connection, {"uuid": uuid})
+        return self.either.rows(connection, uuids)
 
     def rows(self, connection: Connection, uuid: str) -> list[Any]:
         """Return the rows that belong to the provider of this uuid, which is their first column.
 
         Raises :class:`NotFound` where there are none.
         """
-        found = connection.execute(*self.asked(uuid)).all()
+        found = self.found(connection, uuid)
         kept = meant(uuid, {row[0] for row in found})
         return [row for row in found if row[0] == kept]
 
@@ -118,9 +119,13 @@ _BUMP_FROM = (
 
 
 def read_providers(
-    connection: Connection, query: Select[Any], parameters: Mapping[str, Any] | None = None
+    connection: Connection,
+    query: Select[Any] | Prepared,
+    parameters: Mapping[str, Any] | None = None,
 ) -> tuple[Provider, ...]:
     """Return the providers that a narrowed :data:`PROVIDERS` finds, by id."""
+    if isinstance(query, Prepared):
+        return tuple(map(Provider._make, query.rows(connection, parameters or {})))
     return tuple(map(Provider._make, connection.execute(query, parameters).all()))
 
 
@@ -131,12 +136,12 @@ def all_providers(connection: Connection) -> tuple[Provider, ...]:
 
 def by_uuid(connection: Connection, uuid: str) -> Provider:
     """Return the provider of this uuid; raises :class:`NotFound`."""
-    return _of_spelling(uuid, read_providers(connection, *_BY_UUID.asked(uuid)))
+    return _of_spelling(uuid, _BY_UUID.found(connection, uuid))
 
 
-def _of_spelling(uuid: str, found: Sequence[Provider]) -> Provider:
-    by_uuid = {provider.uuid: provider for provider in found}
-    return by_uuid[meant(uuid, by_uuid)]
+def _of_spelling(uuid: str, rows: Sequence[Any]) -> Provider:
+    found = {provider.uuid: provider for provider in map(Provider._make, rows)}
+    return found[meant(uuid, found)]
 
 
 def find(connection: Connection, uuid: str) -> Provider | None:
@@ -209,7 +214,7 @@ def locked_by_uuid(connection: Connection, uuid: str, generation: int | None = N
 
     Raises :class:`NotFound`, and :class:`ConcurrentUpdate` unless its generation is the one given.
     """
-    provider = _of_spelling(uuid, read_providers(connection, *_LOCKED_BY_UUID.asked(uuid)))
+    provider = _of_spelling(uuid, _LOCKED_BY_UUID.found(connection, uuid))
     if generation is not None:
         refuse_other_generation(uuid, provider.generation, generation)
     return provider

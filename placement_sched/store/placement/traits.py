@@ -72,8 +72,9 @@ def by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
 def carried_by(connection: Connection, uuid: str) -> Carried:
     """Return the traits of the provider of this uuid; raises :class:`NotFound`."""
     rows = _WITH_TRAITS.rows(connection, uuid)
-    held = tuple(Trait._make(row[3:]) for row in rows if row.id is not None)
-    return Carried(rows[0].provider_id, rows[0].generation, held)
+    _, provider_id, generation, *_ = rows[0]
+    held = tuple(Trait._make(row[3:]) for row in rows if row[3] is not None)
+    return Carried(provider_id, generation, held)
 
 
 def by_name(connection: Connection, name: str) -> Trait:

@@ -1,0 +1,139 @@
+"""A prepared statement gives, counts and raises what one does that SQLAlchemy executes."""
+
+from datetime import datetime
+
+import pytest
+from sqlalchemy import bindparam, column, event, insert, literal_column, select, table, text
+from sqlalchemy.exc import OperationalError, ProgrammingError
+
+from placement_sched.db.prepared import Prepared
+from placement_sched.db.tables import inventories, traits
+from placement_sched.db.transaction import Database, translated
+from placement_sched.errors import Unavailable
+from tests.conftest import make_settings
+from tests.providers import make_provider
+
+NOW = datetime(2026, 1, 1, 12, 0, 0)
+NAMED = select(traits.c.name, traits.c.created_at, traits.c.updated_at).where(
+    traits.c.name == bindparam("name", type_=traits.c.name.type)
+)
+KILLED = {
+    "postgresql": ("SELECT pg_backend_pid()", "SELECT pg_terminate_backend({})"),
+    "mysql": ("SELECT CONNECTION_ID()", "KILL {}"),
+}
+SLOW = {"postgresql": "pg_sleep(30)", "mysql": "SLEEP(30)"}
+
+
+@pytest.fixture(params=["postgresql_server", "mysql_server"])
+def server(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def opened(server):
+    made = []
+
+    def opened(**options):
+        made.append(Database(make_settings(server, **options)))
+        return made[-1]
+
+    yield opened
+    for database in made:
+        database.dispose()
+
+
+def test_rows_are_the_same_each_time(database):
+    make_provider(database, VCPU=8)
+    rows = [{"name": "CUSTOM_A", "created_at": NOW}, {"name": "CUSTOM_BÄ", "updated_at": NOW}]
+    database.write(lambda connection: [connection.execute(insert(traits), row) for row in rows])
+    named = Prepared(NAMED)
+    stocked = Prepared(select(inventories.c.total, inventories.c.allocation_ratio))
+    with database.read() as connection:
+        for _ in range(3):
+            (found,) = named.rows(connection, {"name": "CUSTOM_A"})
+            assert tuple(found) == ("CUSTOM_A", NOW, None)
+            (found,) = named.rows(connection, {"name": "CUSTOM_BÄ"})
+            assert tuple(found) == ("CUSTOM_BÄ", None, NOW)
+            assert not named.rows(connection, {"name": "%(name)s"})
+            ((total, ratio),) = stocked.rows(connection, {})
+            assert (total, ratio, type(ratio)) == (8, 1.0, float)
+
+
+def test_each_is_counted_within_a_transaction_as_well(database):
+    named = Prepared(NAMED)
+    database.tally.reset()
+    for _ in range(2):
+        with database.read() as connection:
+            named.rows(connection, {"name": "CUSTOM_A"})
+        database.write(lambda connection: named.rows(connection, {"name": "CUSTOM_A"}))
+    assert database.tally.statements == 4
+
+
+def test_what_was_written_before_in_a_transaction_is_seen(database):
+    named = Prepared(NAMED)
+
+    def work(connection):
+        before = named.rows(connection, {"name": "CUSTOM_A"})
+        connection.execute(insert(traits), {"name": "CUSTOM_A"})
+        return len(before), len(named.rows(connection, {"name": "CUSTOM_A"}))
+
+    with database.read() as connection:
+        assert not named.rows(connection, {"name": "CUSTOM_A"})
+    assert database.write(work) == (0, 1)
+
+
+def test_listeners_of_an_engine_see_it(database):
+    named, seen = Prepared(NAMED), []
+    for _ in range(2):
+        with database.read() as connection:
+            named.rows(connection, {"name": "CUSTOM_A"})
+    event.listen(database.reader, "before_cursor_execute", lambda *given: seen.append(given[2]))
+    with database.read() as connection:
+        named.rows(connection, {"name": "CUSTOM_A"})
+    assert [statement.split()[0] for statement in seen] == ["SELECT"]
+
+
+def test_a_statement_that_fails_raises_what_sqlalchemy_raises(opened):
+    """The second time it is the driver that is asked."""
+    database = opened()
+    which = table("only_later", column("id"))
+    asked = Prepared(select(which.c.id))
+    with database.read() as connection:
+        connection.execute(text("CREATE TEMPORARY TABLE only_later (id INTEGER)"))
+        assert not asked.rows(connection, {})
+        connection.execute(text("DROP TABLE only_later"))
+        for _ in range(2):
+            with pytest.raises(ProgrammingError) as failure:
+                asked.rows(connection, {})
+            assert "only_later" in failure.value.statement
+            assert not failure.value.connection_invalidated
+        assert connection.scalar(text("SELECT 1")) == 1
+
+
+def test_a_connection_that_is_lost_is_replaced(opened):
+    database, other = opened(), opened()
+    number, kill = KILLED[database.url.get_backend_name()]
+    named = Prepared(NAMED)
+    with database.read() as connection:
+        named.rows(connection, {"name": "CUSTOM_A"})
+        own = connection.scalar(text(number))
+        with other.read() as killer:
+            killer.exec_driver_sql(kill.format(own))
+        with pytest.raises(OperationalError) as failure:
+            named.rows(connection, {"name": "CUSTOM_A"})
+        assert failure.value.connection_invalidated
+    with database.read() as connection:
+        assert not named.rows(connection, {"name": "CUSTOM_A"})
+
+
+def test_one_that_takes_too_long_is_unavailable(opened):
+    database = opened(placement_database__read_timeout=1)
+    slow = SLOW[database.url.get_backend_name()]
+    which = table("slow_or_not", column("id"))
+    asked = Prepared(select(which.c.id, literal_column(slow)))
+    with database.read() as connection:
+        connection.execute(text("CREATE TEMPORARY TABLE slow_or_not (id INTEGER)"))
+        assert not asked.rows(connection, {})
+        connection.execute(text("INSERT INTO slow_or_not VALUES (1)"))
+        with pytest.raises(Unavailable, match="read_timeout"), translated():
+            asked.rows(connection, {})
