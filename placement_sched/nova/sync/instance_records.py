@@ -101,7 +101,7 @@ def unlike(before: Kept | None, record: NewRecord) -> tuple[str, ...]:
     )
 
 
-def is_made_anew(before: Kept | None, record: NewRecord) -> bool:
+def is_made_again(before: Kept | None, record: NewRecord) -> bool:
     """Return whether a record is new, or of another flavor or image."""
     return not {"flavor", "image_id"}.isdisjoint(unlike(before, record))
 

@@ -16,7 +16,7 @@ from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.findings import Account
 from placement_sched.nova.sync.instance_records import (
     NewRecord,
-    is_made_anew,
+    is_made_again,
     moment,
     record_of,
     unlike,
@@ -260,8 +260,8 @@ class InstanceUpkeep:
         if not uuids:
             return True
         groups = {one.values[-1] for one in differing} - {None}
-        whole = [one for one in differing if is_made_anew(before.get(one.uuid), one)]
-        others = [one for one in differing if not is_made_anew(before.get(one.uuid), one)]
+        whole = [one for one in differing if is_made_again(before.get(one.uuid), one)]
+        others = [one for one in differing if not is_made_again(before.get(one.uuid), one)]
 
         def write(connection: Connection) -> bool:
             server_groups.lock_many(connection, groups)
