@@ -24,8 +24,8 @@ Reader = Callable[[bytes], Any]
 #: The most columns that a connection knows; this service selects a few hundred.
 _COLUMNS = 2000
 _TIMES = {FIELD_TYPE.DATETIME, FIELD_TYPE.TIMESTAMP}
-_BINARY = 63  # the number of the character set of what is no text
-#: How a packet begins that is no row: an error, or, being short, the end.
+_BINARY = 63  # the number of the character set of bytes that are not text
+#: How a packet begins that is not a row: an error, or, being short, the end.
 _ERROR, _END, _SHORT = 0xFF, 0xFE, 9
 #: How a value begins: with its length, with what stands for null, or with how wide the length is.
 _LONGEST, _NULL, _WIDTHS = 250, 251, {252: 2, 253: 3, 254: 8}
@@ -41,7 +41,7 @@ def read_quickly(engine: Engine) -> None:
 
 
 class _Column(NamedTuple):
-    """What DB-API tells of a column, and what makes a value of its bytes."""
+    """What DB-API shows of a column, and what makes a value of its bytes."""
 
     description: tuple[Any, ...]
     read: Reader
@@ -50,7 +50,7 @@ class _Column(NamedTuple):
 class QuickConnection(Connection):
     """PyMySQL's connection, whose answers are read by :class:`_Result`."""
 
-    # PyMySQL's own, which its types do not tell.
+    # What PyMySQL has and its type stubs do not.
     _result: Any
     _rfile: Any
     _next_seq_id: int
@@ -107,7 +107,7 @@ class _Result(MySQLResult):
     """One answer."""
 
     connection: Any
-    # PyMySQL's own, which its types do not tell.
+    # What PyMySQL has and its type stubs do not.
     _check_packet_is_eof: Callable[[Any], bool]
 
     def _read_result_packet(self, first_packet: Any) -> None:
@@ -200,7 +200,7 @@ def _encoding(field: Any, connection: Any) -> str | None:
 
 
 def _time(text: str, convert: Callable[[str], Any]) -> Any:
-    """Return a time; one that is no time of a calendar as PyMySQL's ``convert`` returns it."""
+    """Return a time; one that no calendar has as PyMySQL's ``convert`` returns it."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
