@@ -11,7 +11,9 @@ RACE_ROUNDS ?= 300
 MINUTES ?= 30
 # Of "make nova-cloud".
 SCHEDULER ?= placement-sched
-DATABASE ?= mysql
+# Of "make nova-cloud", and of the benchmarks, which each have a default of their own.
+DATABASE ?=
+ON_DATABASE = $(if $(DATABASE),--database $(DATABASE))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo nova-cloud test test-fast test-system gabbi peer peer-gabbi nova-functional differential race explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race docs clean
@@ -57,7 +59,7 @@ demo: $(VENV)/.run ## watch a sample cloud of several hundred hosts being schedu
 	@$(BIN)/placement-sched demo
 
 nova-cloud: $(VENV)/.develop $(PEER)/.ready ## try it with a real nova until Ctrl-C (SCHEDULER=nova DATABASE=postgresql)
-	@$(BIN)/python -m tests.nova.cloud --scheduler $(SCHEDULER) --database $(DATABASE)
+	@$(BIN)/python -m tests.nova.cloud --scheduler $(SCHEDULER) --database $(or $(DATABASE),mysql)
 
 test: $(VENV)/.develop ## dev: run the test suite, on SQLite, PostgreSQL and MariaDB
 	$(BIN)/pytest --numprocesses 2 -m 'not system' $(PYTEST_ARGS)
@@ -99,14 +101,14 @@ format: $(VENV)/.develop ## dev: let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench ## dev: race openstack-placement (from PyPI) on the local PostgreSQL (QUICK=1, BENCH_ARGS="--only flat")
-	$(BIN)/python bench/candidates.py $(if $(QUICK),--quick) $(BENCH_ARGS)
+bench: $(VENV)/.bench ## dev: race openstack-placement (from PyPI) on PostgreSQL and MariaDB (QUICK=1 DATABASE=mariadb BENCH_ARGS="--only flat")
+	$(BIN)/python bench/candidates.py $(if $(QUICK),--quick) $(ON_DATABASE) $(BENCH_ARGS)
 
 bench-writes: $(VENV)/.develop ## dev: compare the speed of writes with openstack-placement
-	$(BIN)/python bench/writes.py
+	$(BIN)/python bench/writes.py $(if $(QUICK),--quick) $(ON_DATABASE)
 
 bench-scheduler: $(VENV)/.bench $(PEER)/.ready ## dev: race the choice of a host against openstack-placement and nova's filters and weighers
-	$(BIN)/python bench/selecting.py $(if $(QUICK),--quick)
+	$(BIN)/python bench/selecting.py $(if $(QUICK),--quick) $(ON_DATABASE)
 
 bench-nova: $(VENV)/.develop $(PEER)/.ready ## dev: measure how long the databases of a nova take to read (QUICK=1)
 	$(BIN)/python -m bench.nova_reading $(if $(QUICK),--quick)

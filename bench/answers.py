@@ -1,13 +1,16 @@
 """Whether an answer is right: held against all that the peer says there is."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
 import orjson
-from both_servers import WrongAnswer
+from both_servers import Request, Server, WrongAnswer
 
 Answer = Mapping[str, Any]
+#: Holds an answer of the server named against the peer's; returns how many candidates it has, if it
+#: has any, and raises :class:`WrongAnswer`.
+Check = Callable[[str, Request, bytes], int | None]
 
 
 class Expected:
@@ -63,6 +66,45 @@ class Expected:
             if _plain(summary) != expected[uuid]:
                 shown = f"  {summary}\nbut\n  {expected[uuid]}"
                 raise WrongAnswer(f"{where}: summary of {uuid}:\n{shown}")
+
+
+class Same:
+    """What the peer answers to each request, with which other answers must agree."""
+
+    def __init__(self, peer: Server) -> None:
+        self._peer = peer
+        self._known: dict[tuple[str, str], Any] = {}
+
+    def check(self, who: str, request: Request, body: bytes) -> None:
+        """Raise :class:`WrongAnswer` where ``body`` says anything else."""
+        asked = (request.path, request.version)
+        if asked not in self._known:
+            self._known[asked] = comparable(self._peer.answer(request))
+        found, expected = comparable(body), self._known[asked]
+        if found != expected:
+            shown = f"  {str(found)[:500]}\nbut\n  {str(expected)[:500]}"
+            raise WrongAnswer(f"{who}, {request.path}:\n{shown}")
+
+
+def comparable(body: bytes) -> Any:
+    """Return the document of an answer: equal ones compare whatever the order of their parts.
+
+    Links begin with the prefix under which a service is mounted, which is left out.
+    """
+    return in_order(orjson.loads(body.replace(b'"/placement/', b'"/')))
+
+
+def in_order(value: Any) -> Any:
+    """Return a JSON value whose lists and objects compare whatever their order."""
+    if isinstance(value, dict):
+        return {key: in_order(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return sorted((in_order(one) for one in value), key=_as_bytes)
+    return value
+
+
+def _as_bytes(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _canonical(request: Mapping[str, Any]) -> bytes:

@@ -85,10 +85,10 @@ def _client(port: int) -> plain_http.Client:
     return plain_http.Client(port)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that every race has."""
+def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the options that every race has; ``several`` databases may be named, or one."""
     parser.add_argument("--seed", type=int, default=1, help="another cloud of the same kind")
-    databases.add_arguments(parser)
+    databases.add_arguments(parser, several=several)
     parser.add_argument(
         "--peer-venv", type=Path, help="virtual environment that has the peer, uwsgi and psycopg2"
     )
@@ -133,10 +133,15 @@ class Server:
     process: subprocess.Popen[bytes]
 
     def get(self, path: str) -> bytes:
-        """Return the body of a 200; raise :class:`RuntimeError` for anything else."""
-        reply = self.address.ask(Request("GET", path))
+        """Return the body of a 200; raise :class:`WrongAnswer` for anything else."""
+        return self.answer(Request("GET", path))
+
+    def answer(self, request: Request) -> bytes:
+        """Return the body of a 200; raise :class:`WrongAnswer` for anything else."""
+        reply = self.address.ask(request)
         if reply.status != 200:
-            raise RuntimeError(f"{self.name} answers {reply.status}: {reply.body[:500]!r}")
+            shown = f"{reply.status} {reply.body[:500]!r}"
+            raise WrongAnswer(f"{self.name}, {request.method} {request.path}: {shown}")
         return reply.body
 
     def cpu_seconds(self) -> float:

@@ -1,12 +1,13 @@
-"""Races GET /allocation_candidates against openstack-placement on one database.
+"""Races GET /allocation_candidates and other reads against openstack-placement on one database.
 
 ``make bench``, or ``python bench/candidates.py --help``. Every answer is compared with the
-peer's while measuring; one that differs ends the race with the difference shown and status 1.
+peer's while measuring; where one differs, the difference is shown and the exit status is 1.
 """
 
 import argparse
 import importlib
 import importlib.util
+import shlex
 import sys
 import time
 from collections.abc import Mapping
@@ -45,7 +46,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--keep", action="store_true", help="keep the databases for the next run")
     parser.add_argument("--drop-kept", action="store_true", help="drop them, and do nothing else")
-    both_servers.add_arguments(parser)
+    both_servers.add_arguments(parser, several=True)
     given = parser.parse_args()
     given.only = given.only.split(",") if given.only else list(SCENARIOS)
     if unknown := [name for name in given.only if name not in SCENARIOS]:
@@ -93,46 +94,49 @@ def measure(run: Run, only: list[str]) -> None:
     for name, scenario in SCENARIOS.items():
         if name in only:
             started = time.perf_counter()
-            print(f"{name} ...", file=sys.stderr, flush=True)
+            print(f"{run.database}, {name} ...", file=sys.stderr, flush=True)
             scenario(run)
             took = time.perf_counter() - started
-            print(f"{name}: {took:.0f} s", file=sys.stderr, flush=True)
+            print(f"{run.database}, {name}: {took:.0f} s", file=sys.stderr, flush=True)
 
 
 def conclude(run: Run) -> None:
-    """Print what was promised beside what was measured; write the report and the picture."""
+    """Print what was promised beside what was measured; draw the picture."""
     if run.findings:
         run.show("Targets", tables.targets(run.findings))
-    OUT.mkdir(exist_ok=True)
-    (OUT / "report.md").write_text("\n".join(run.report) + "\n")
-    written = ["report.md"]
+    if run.wrong:
+        run.show("WRONG ANSWERS", run.wrong)
+    picture = OUT / f"report-{run.database}.png"
     if importlib.util.find_spec("matplotlib") is None:
         print("\nno picture: matplotlib is missing (pip install --editable '.[bench]')")
-    elif importlib.import_module("plots").draw(OUT / "report.png", run.results, run.curves):
-        written.append("report.png")
-    print(f"\nwritten to bench/out: {', '.join(written)}")
+    elif importlib.import_module("plots").draw(picture, run.results, run.curves):
+        print(f"\nwritten to bench/out: {picture.name}")
 
 
 def main() -> int:
-    """Run what is asked; return 1 where an answer was wrong."""
+    """Run what is asked on each database; return 1 where an answer was wrong."""
     given = arguments()
-    server = databases.server_url(given)
+    servers = databases.server_urls(given)
     if given.drop_kept:
-        print(f"{databases.drop_kept(server)} databases dropped")
+        dropped = sum(databases.drop_kept(server) for server in servers.values())
+        print(f"{dropped} databases dropped")
         return 0
     venv = None if given.no_peer else both_servers.peer_venv(given.peer_venv)
-    with Stock(server, given.keep) as stock:
-        run = Run(stock, venv, given.seed, given.sizes, effort(given))
-        wrong = None
-        try:
-            measure(run, given.only)
-        except both_servers.WrongAnswer as difference:
-            wrong = difference
-        conclude(run)
-    if wrong is not None:
-        print(f"WRONG ANSWER: {wrong}")
-        return 1
-    return 0
+    OUT.mkdir(exist_ok=True)
+    report, wrong = [f"`{shlex.join(sys.argv)}`"], False
+    for kind, server in servers.items():
+        with Stock(server, given.keep) as stock:
+            run = Run(kind, stock, venv, given.seed, given.sizes, effort(given))
+            try:
+                measure(run, given.only)
+            except both_servers.WrongAnswer as difference:
+                run.wrong.append(str(difference))
+            conclude(run)
+        wrong |= bool(run.wrong)
+        report += run.report
+        (OUT / "report.md").write_text("\n".join(report) + "\n")
+    print("\nwritten to bench/out: report.md")
+    return int(wrong)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any, Protocol, cast
 from uuid import UUID
 
 import orjson
+from answers import comparable, in_order
 from both_servers import Reply, Request, Server, WrongAnswer
 from plain_http import PEER_LATEST
 from worlds.flat import FlatWorld
@@ -70,9 +71,7 @@ class Reading:
 
     def check(self, requests: Sequence[Request], replies: Sequence[Reply]) -> None:
         """Hold these replies against those that the other gave."""
-        # Links begin with the prefix under which a service is mounted.
-        plain = [Reply(one.status, one.body.replace(b'"/placement/', b'"/')) for one in replies]
-        found = [_canonical(_body(*pair, 200)) for pair in zip(requests, plain, strict=True)]
+        found = [comparable(_body(*pair, 200)) for pair in zip(requests, replies, strict=True)]
         paths = tuple(request.path for request in requests)
         for path, one, other in zip(
             paths, found, self._answers.setdefault(paths, found), strict=True
@@ -169,12 +168,13 @@ class Rewriting:
     def check(self, requests: Sequence[Request], replies: Sequence[Reply]) -> None:
         """Compare each answer with what was sent; generations rise by one."""
         for request, reply in zip(requests, replies, strict=True):
-            found, body = _body(request, reply, 200), cast("dict[str, Any]", request.body)
+            found = orjson.loads(_body(request, reply, 200))
+            body = cast("dict[str, Any]", request.body)
             sent = {
                 **body,
                 "resource_provider_generation": body["resource_provider_generation"] + 1,
             }
-            if _canonical(found) != _canonical(sent):
+            if in_order(found) != in_order(sent):
                 raise WrongAnswer(f"{request.path}: {found}, but sent: {sent}")
             self._held[request.path.split("/")[2]] = found
 
@@ -182,7 +182,7 @@ class Rewriting:
         """Compare what each provider has with what was acknowledged last."""
         for uuid, held in self._held.items():
             found = orjson.loads(server.get(_path(uuid, self._noun)))
-            if _canonical(found) != _canonical(held):
+            if in_order(found) != in_order(held):
                 raise WrongAnswer(f"{server.name}: {self._noun} of {uuid}: {found}, but {held}")
 
 
@@ -225,24 +225,11 @@ def _usages(server: Server, host: str) -> dict[str, int]:
     return usages
 
 
-def _body(request: Request, reply: Reply, status: int) -> Any:
+def _body(request: Request, reply: Reply, status: int) -> bytes:
     if reply.status != status:
         raise _refused(request, reply)
-    return orjson.loads(reply.body)
+    return reply.body
 
 
 def _refused(request: Request, reply: Reply) -> WrongAnswer:
     return WrongAnswer(f"{request.method} {request.path}: {reply.status} {reply.body[:500]!r}")
-
-
-def _canonical(value: Any) -> Any:
-    """Return a JSON value whose lists and objects compare whatever their order."""
-    if isinstance(value, dict):
-        return {key: _canonical(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return sorted((_canonical(one) for one in value), key=_order)
-    return value
-
-
-def _order(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

@@ -13,6 +13,7 @@ from load import fill, open_database
 from sqlalchemy import create_engine, func, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
+from targets import DATABASES
 from worlds.rows import World
 
 from placement_sched.db import migrate, tables
@@ -30,9 +31,18 @@ _PREFIX = "ps_bench_"
 _KEPT = f"{_PREFIX}kept_"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where databases are made."""
-    parser.add_argument("--database", choices=SERVERS, default="postgresql")
+def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the options that say where databases are made: on one server, or on several in turn."""
+    if several:
+        parser.add_argument(
+            "--database",
+            dest="databases",
+            type=_kinds,
+            default=DATABASES,
+            help=f"with commas: {', '.join(SERVERS)} (default: {','.join(DATABASES)})",
+        )
+    else:
+        parser.add_argument("--database", choices=SERVERS, default="postgresql")
     parser.add_argument(
         "--server",
         help="SQLAlchemy URL of a server on which databases may be made (default: that of the "
@@ -40,9 +50,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _kinds(shown: str) -> tuple[str, ...]:
+    kinds = tuple(shown.split(","))
+    if unknown := [kind for kind in kinds if kind not in SERVERS]:
+        raise argparse.ArgumentTypeError(f"not {', '.join(unknown)}, but {', '.join(SERVERS)}")
+    return kinds
+
+
 def server_url(given: argparse.Namespace) -> URL:
     """Return the server that the command line asks for."""
     return make_url(given.server or SERVERS[given.database])
+
+
+def server_urls(given: argparse.Namespace) -> dict[str, URL]:
+    """Return servers by their kinds, of which there is one where the command line has its URL."""
+    if given.server is None:
+        return {kind: make_url(SERVERS[kind]) for kind in given.databases}
+    url = make_url(given.server)
+    return {"mariadb" if url.get_backend_name() == "mysql" else url.get_backend_name(): url}
 
 
 class Stock:

@@ -9,10 +9,7 @@ from answers import Expected
 from both_servers import Server
 from pairs import timed
 from questions import Question
-from targets import Finding, Target, at_most
-
-#: From 10 000 hosts to 100 000, by limit.
-TARGETS = {1000: at_most(1.5), 10: at_most(1.3)}
+from targets import GROWTH, Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +30,9 @@ class Curve:
         return Finding(
             f"growth {smaller} to {larger} hosts, {self.question.name}",
             statistics.median(large / small for small, large in pairs),
-            _target(self.question),
+            GROWTH,
             f"of bests {best:.2f}, of CPU {self.cpu_ms[larger] / self.cpu_ms[smaller]:.2f}",
         )
-
-
-def _target(question: Question) -> Target:
-    return TARGETS[question.limit or 1000]
 
 
 def measure(

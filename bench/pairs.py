@@ -5,12 +5,38 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from answers import Expected
+from answers import Check
 from both_servers import Request, Server
 from counting import Counter
-from questions import Question
-from targets import Finding
+from targets import Finding, Target
+
+
+class Asked(Protocol):
+    """What both are asked in turns, a line of the table."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is called there."""
+        ...
+
+    @property
+    def time(self) -> Target | None:
+        """Return what is promised of our own milliseconds."""
+        ...
+
+    def ratio_target(self, peer_ms: float) -> Target | None:
+        """Return what is promised of the ratio to a peer that needs ``peer_ms``."""
+        ...
+
+    def requests(self, number: int) -> Sequence[Request]:
+        """Return the requests of round ``number``, the same for both; the time is that of one."""
+        ...
+
+    def checked_by(self, peer: Server) -> Check:
+        """Return what holds an answer against the peer's."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +49,10 @@ class Patience:
 
 @dataclass(slots=True)
 class Side:
-    """What was measured of one server: milliseconds, one a round; a mean of CPU milliseconds."""
+    """What was measured of one server: milliseconds a request, one figure a round.
+
+    Of CPU milliseconds it is the mean.
+    """
 
     ms: list[float] = field(default_factory=list)
     cpu_ms: float = 0.0
@@ -40,8 +69,8 @@ class Side:
 class Result:
     """What was measured of one question; of the peer nothing where it was left out."""
 
-    question: Question
-    candidates: int
+    question: Asked
+    candidates: int | None
     ours: Side
     peer: Side | None
     first_ms: float
@@ -78,52 +107,57 @@ class Result:
 
 
 def race(
-    question: Question, ours: Server, peer: Server | None, patience: Patience, count: Counter
+    question: Asked, ours: Server, peer: Server | None, patience: Patience, count: Counter
 ) -> Result:
     """Return what was measured; raise :class:`both_servers.WrongAnswer` with the difference."""
     print(f"  {question.name} ...", file=sys.stderr, flush=True)
-    first_ms, body = timed(ours, question.path)
-    expected = None
+    first = question.requests(0)[0]
+    first_ms, (body,) = timed_all(ours, [first])
+    check = None
     if peer is not None:
-        expected = Expected(question.name, peer.get(question.everything))
-        expected.check("ours", body, question.limit)
+        check = question.checked_by(peer)
+        check("ours", first, body)
     servers = (ours,) if peer is None else (ours, peer)
     sides = {server.name: Side() for server in servers}
-    candidates = _ask_in_turns(question, servers, sides, expected, patience)
+    candidates = _ask_in_turns(question, servers, sides, check, patience)
     return Result(
         question=question,
         candidates=candidates,
         ours=sides["ours"],
         peer=sides.get("peer"),
         first_ms=first_ms,
-        statements=count(Request("GET", question.path)),
+        statements=count(first),
     )
 
 
 def _ask_in_turns(
-    question: Question,
+    question: Asked,
     servers: Sequence[Server],
     sides: Mapping[str, Side],
-    expected: Expected | None,
+    check: Check | None,
     patience: Patience,
-) -> int:
-    """Ask each server once a round, and take down what it took; return how many candidates."""
-    candidates = 0
+) -> int | None:
+    """Ask each server in each round, and take down what it took; return how many candidates."""
+    candidates = None
+    spent = dict.fromkeys(sides, 0.0)
     for server in servers:
         server.forget_peak()
     for number in range(patience.rounds):
+        requests = question.requests(number)
         for server in servers if number % 2 else servers[::-1]:
             side = sides[server.name]
-            if side.ms and sum(side.ms) > patience.seconds * 1000:
+            if side.ms and spent[server.name] > patience.seconds * 1000:
                 continue
             before = server.cpu_seconds()
-            elapsed, body = timed(server, question.path)
-            side.ms.append(elapsed)
-            side.size = len(body)
-            if expected is not None:
-                candidates = expected.check(server.name, body, question.limit)
+            elapsed, bodies = timed_all(server, requests)
+            spent[server.name] += elapsed
+            side.ms.append(elapsed / len(requests))
+            side.size = len(bodies[-1])
+            if check is not None:
+                for request, body in zip(requests, bodies, strict=True):
+                    candidates = check(server.name, request, body)
             # What a server does after its answer went out is counted as well.
-            side.cpu_ms += (server.cpu_seconds() - before) * 1000
+            side.cpu_ms += (server.cpu_seconds() - before) * 1000 / len(requests)
     for server in servers:
         side = sides[server.name]
         side.cpu_ms /= len(side.ms)
@@ -133,6 +167,12 @@ def _ask_in_turns(
 
 def timed(server: Server, path: str) -> tuple[float, bytes]:
     """Return the milliseconds that an answer took, and its body."""
+    elapsed, (body,) = timed_all(server, [Request("GET", path)])
+    return elapsed, body
+
+
+def timed_all(server: Server, requests: Sequence[Request]) -> tuple[float, list[bytes]]:
+    """Return the milliseconds that answers took, one after the other, and their bodies."""
     started = time.perf_counter()
-    body = server.get(path)
-    return (time.perf_counter() - started) * 1000, body
+    bodies = [server.answer(request) for request in requests]
+    return (time.perf_counter() - started) * 1000, bodies

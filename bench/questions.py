@@ -1,16 +1,27 @@
 """What is asked of each world, and how many times quicker than the peer the answer has to be."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
+import targets
+from answers import Check, Expected
+from both_servers import Request, Server
 from targets import Target, at_most
 from worlds.flat import FlatWorld
 from worlds.hardware import CUSTOM_TRAITS, UNUSED_TRAIT
-from worlds.nested import NETWORKS
+from worlds.nested import NETWORKS, NestedWorld
+from worlds.rows import uuid_of
+from worlds.shared import SharedWorld
 
 PLAIN = "VCPU:4,MEMORY_MB:8192,DISK_GB:50"
+#: What only the largest hosts have room for, 2 in 100, and of trees their NUMA nodes.
+TIGHT = "VCPU:4,MEMORY_MB:600000,DISK_GB:50"
+#: What no host has.
+TOO_MUCH = "VCPU:4,MEMORY_MB:9000000,DISK_GB:50"
 UNUSED_AGGREGATE = "00000000-0000-4000-8000-000000000000"
+#: The host that is forced; it has room.
+FORCED = 9
 #: Where the peer needs less than this, it is enough not to be slower.
 LITTLE_MS = 20.0
 
@@ -39,10 +50,14 @@ class Question:
         """Return the path asked."""
         return self.everything if self.limit is None else f"{self.everything}&limit={self.limit}"
 
-    def limited(self, limit: int | None, at_least: float, aim: float) -> "Question":
-        """Return the same under another limit, named by it."""
-        name = "no limit" if limit is None else f"limit={limit}"
-        return replace(self, name=name, limit=limit, target=Target(at_least, aim))
+    def requests(self, _number: int) -> Sequence[Request]:
+        """Return what is asked in each round: one request."""
+        return (Request("GET", self.path),)
+
+    def checked_by(self, peer: Server) -> Check:
+        """Return what holds an answer against the peer's whole one."""
+        expected = Expected(self.name, peer.get(self.everything))
+        return lambda who, _request, body: expected.check(who, body, self.limit)
 
     def ratio_target(self, peer_ms: float) -> Target | None:
         """Return the target of the ratio to a peer that needs ``peer_ms``."""
@@ -52,70 +67,83 @@ class Question:
 
 
 def flat(world: FlatWorld) -> tuple[Question, ...]:
-    """Return what is asked of a flat cloud."""
-    places, narrowed, few = world.places, Target(25, 60), Target(5, 15)
+    """Return what is asked of a flat cloud; the first two and the last differ in their limit."""
+    places, plain = world.places, ("resources", PLAIN)
+    ask = _asking(targets.FLAT)
     zones, tags = ",".join(places.zones[:2]), ",".join(places.tags[:3])
-    usual = f"HW_CPU_X86_AVX,COMPUTE_VOLUME_MULTI_ATTACH,!{CUSTOM_TRAITS[2]}"
+    in_and_not_in = (("member_of", f"in:{zones}"), ("member_of", f"!in:{tags}"))
+    usual = f"{_REQUIRED},!{CUSTOM_TRAITS[2]}"
     rare = f"HW_CPU_X86_AVX,{CUSTOM_TRAITS[1]},!{CUSTOM_TRAITS[2]}"
-    plain = ("resources", PLAIN)
-
-    def ask(name: str, *terms: tuple[str, str], target: Target | None) -> Question:
-        return Question(name, terms, target=target, lenient=target is few)
-
-    base = Question("", (plain,))
+    unknown, rack = ("member_of", UNUSED_AGGREGATE), ("member_of", places.racks[0])
     return (
-        base.limited(1000, 50, 120),
-        base.limited(10, 200, 700),
-        ask("2 required, 1 forbidden trait", plain, ("required", usual), target=narrowed),
+        *_limited(ask, plain, limits=(1000, 10)),
+        ask("2 required, 1 forbidden trait", plain, ("required", usual)),
         # One host in eight: the peer, too, has few left to look at.
-        ask("2 required, one rare, 1 forbidden", plain, ("required", rare), target=narrowed),
-        ask(
-            "in: and !in: aggregates",
-            *(plain, ("member_of", f"in:{zones}"), ("member_of", f"!in:{tags}")),
-            target=narrowed,
-        ),
-        ask(
-            "!in: 19 aggregates",
-            *(plain, ("member_of", f"!in:{','.join(places.tags[:19])}")),
-            target=narrowed,
-        ),
-        ask("one rack", plain, ("member_of", places.racks[0]), target=few),
-        ask("few fit", ("resources", "VCPU:4,MEMORY_MB:600000"), target=few),
-        ask("no host fits (resources)", ("resources", "VCPU:4,MEMORY_MB:9000000"), target=few),
-        ask("no host fits (traits)", plain, ("required", UNUSED_TRAIT), target=few),
-        ask("no host fits (aggregates)", plain, ("member_of", UNUSED_AGGREGATE), target=few),
-        base.limited(None, 10, 20),
+        ask("2 required, one rare, 1 forbidden", plain, ("required", rare)),
+        ask("in: two and !in: three aggregates", plain, *in_and_not_in),
+        ask("!in: 19 aggregates", plain, ("member_of", f"!in:{','.join(places.tags[:19])}")),
+        replace(ask("one rack", plain, rack), lenient=True),
+        ask("tight", ("resources", TIGHT)),
+        ask("no match: amount", ("resources", TOO_MUCH)),
+        ask("no match: trait", plain, ("required", UNUSED_TRAIT)),
+        # Each of them has many hosts, both have none.
+        ask("no match: two aggregates", plain, *(("member_of", one) for one in places.zones[:2])),
+        replace(ask("no match: unknown aggregate", plain, unknown), lenient=True),
+        _forced(ask),
+        *_limited(ask, plain, limits=(None,)),
     )
 
 
 def large() -> tuple[Question, ...]:
     """Return what is asked of a flat cloud so large that the peer needs many seconds."""
-    base = Question("", (("resources", PLAIN),))
-    return base.limited(1000, 250, 500), base.limited(10, 800, 3000)
+    return _limited(_asking(targets.LARGE), ("resources", PLAIN), limits=(1000, 10))
 
 
-def nested() -> tuple[Question, ...]:
-    """Return what is asked of trees: CPU and two cards of one NUMA node, and disk of the root."""
-    base = Question(
-        "",
-        (
-            ("resources", "DISK_GB:50"),
-            ("resources_CPU", "VCPU:4,MEMORY_MB:8192"),
-            ("resources_NET1", "SRIOV_NET_VF:1"),
-            ("required_NET1", NETWORKS[0]),
-            ("resources_NET2", "SRIOV_NET_VF:1"),
-            ("required_NET2", NETWORKS[1]),
-            ("same_subtree", "_CPU,_NET1,_NET2"),
-            ("group_policy", "isolate"),
-        ),
+def nested(_world: NestedWorld) -> tuple[Question, ...]:
+    """Return what is asked of trees: plain flavors, and groups.
+
+    The groups are CPU and two cards of one NUMA node, and disk of the root. A tree has many
+    candidates of a plain flavor, whose amounts any of its NUMA nodes may give.
+    """
+    plain, ask = ("resources", PLAIN), _asking(targets.NESTED)
+    groups = (
+        ("resources", "DISK_GB:50"),
+        ("resources_CPU", "VCPU:4,MEMORY_MB:8192"),
+        ("resources_NET1", "SRIOV_NET_VF:1"),
+        ("required_NET1", NETWORKS[0]),
+        ("resources_NET2", "SRIOV_NET_VF:1"),
+        ("required_NET2", NETWORKS[1]),
+        ("same_subtree", "_CPU,_NET1,_NET2"),
+        ("group_policy", "isolate"),
     )
-    return base.limited(1000, 25, 60), base.limited(10, 300, 900), base.limited(None, 4, 8)
+    return (
+        *_limited(ask, plain, limits=(1000, 10)),
+        ask("tight", ("resources", TIGHT)),
+        ask("no match: amount", ("resources", TOO_MUCH)),
+        # With a forbidden one the peer fails on PostgreSQL, and forgets it on MariaDB.
+        ask("2 required traits", plain, ("required", _REQUIRED)),
+        _forced(ask),
+        *_limited(ask, *groups, limits=(1000, 10, None), named="granular, "),
+    )
 
 
-def shared() -> tuple[Question, ...]:
+def shared(world: SharedWorld) -> tuple[Question, ...]:
     """Return what is asked where the disk is in shared pools."""
-    base = Question("", (("resources", PLAIN),))
-    return base.limited(1000, 30, 80), base.limited(10, 150, 500)
+    plain, ask = ("resources", PLAIN), _asking(targets.SHARED)
+    pools = ",".join(world.aggregates[-2:])
+    not_in = ("member_of", f"!in:{','.join(world.places.tags[:3])}")
+    return (
+        *_limited(ask, plain, limits=(1000, 10)),
+        # Pools are in no other aggregates.
+        ask("in: two and !in: three aggregates", plain, ("member_of", f"in:{pools}"), not_in),
+        ask("!in: three aggregates", plain, not_in),
+        ask("tight", ("resources", TIGHT)),
+        ask("no match: amount", ("resources", TOO_MUCH)),
+        _forced(ask, "VCPU:4,MEMORY_MB:8192"),
+        # A pool is not of the host's tree.
+        replace(_forced(ask), name="one forced host, no match"),
+        *_limited(ask, plain, limits=(None,)),
+    )
 
 
 def equal(groups: int = 6) -> tuple[Question, ...]:
@@ -139,3 +167,32 @@ def equal(groups: int = 6) -> tuple[Question, ...]:
 def named(name: str, questions: Sequence[Question]) -> tuple[Question, ...]:
     """Return the questions with the name of their world before their own."""
     return tuple(replace(one, name=f"{name}, {one.name}") for one in questions)
+
+
+_REQUIRED = "HW_CPU_X86_AVX,COMPUTE_VOLUME_MULTI_ATTACH"
+
+Ask = Callable[..., Question]
+
+
+def _asking(promised: Mapping[str, Target]) -> Ask:
+    """Return what makes a question of name and terms, with the target of that name."""
+
+    def ask(name: str, *terms: tuple[str, str]) -> Question:
+        return Question(name, terms, target=promised[name])
+
+    return ask
+
+
+def _limited(
+    ask: Ask, *terms: tuple[str, str], limits: Sequence[int | None], named: str = ""
+) -> tuple[Question, ...]:
+    """Return the same question under each limit, named by it."""
+    names = ["no limit" if limit is None else f"limit={limit}" for limit in limits]
+    asked = [ask(f"{named}{name}", *terms) for name in names]
+    return tuple(replace(one, limit=limit) for one, limit in zip(asked, limits, strict=True))
+
+
+def _forced(ask: Ask, resources: str = PLAIN) -> Question:
+    """Return what nova asks for one host that it is told to take."""
+    one = ask("one forced host", ("resources", resources), ("in_tree", uuid_of("host", FORCED)))
+    return replace(one, time=targets.FORCED_HOST)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import both_servers
@@ -12,11 +13,12 @@ import growth
 import memory
 import pairs
 import questions
+import reads
 import tables
+import targets
 import throughput
 from counting import counter
 from databases import Stock
-from questions import Question
 from sqlalchemy.engine import URL
 from targets import Finding
 from worlds.equal import EqualWorld
@@ -33,6 +35,7 @@ SIZES: Mapping[str, tuple[int, ...]] = {
     "nested": (10_000,),
     "shared": (10_000,),
     "equal": (6,),
+    "reads": (10_000,),
     "throughput": (10_000,),
     "cold": (10_000,),
     "growth": (1_000, 10_000, 100_000),
@@ -44,6 +47,7 @@ QUICK: Mapping[str, tuple[int, ...]] = {
     "nested": (300,),
     "shared": (500,),
     "equal": (4,),
+    "reads": (500,),
     "throughput": (1_000,),
     "cold": (1_000,),
     "growth": (500, 1_000, 2_000),
@@ -66,8 +70,12 @@ class Effort:
 
 @dataclass
 class Run:
-    """What a run goes by, and what it has measured so far; ``venv`` is None without a peer."""
+    """What a run on one database goes by, and what it has measured so far.
 
+    ``database`` is its kind; ``venv`` is None without a peer.
+    """
+
+    database: str
     stock: Stock
     venv: Path | None
     seed: int
@@ -76,17 +84,21 @@ class Run:
     results: list[pairs.Result] = field(default_factory=list)
     curves: list[growth.Curve] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    #: What was wrong, of which nothing else is shown.
+    wrong: list[str] = field(default_factory=list)
     report: list[str] = field(default_factory=list)
 
     def find(self, scenario: str, findings: Iterable[Finding]) -> None:
         """Keep figures, and note where their world is not of the size that was promised for."""
         meant = self.sizes[scenario] == SIZES[scenario]
-        self.findings += (replace(one, applies=meant) for one in findings)
+        promised = self.database in targets.DATABASES
+        self.findings += (replace(one, applies=meant, promised=promised) for one in findings)
 
     def show(self, title: str, lines: Iterable[str]) -> None:
         """Print a section and keep it for the report."""
         load = os.getloadavg()[0]
-        section = f"\n## {title} (load average {load:.1f})\n\n" + "\n".join(lines)
+        heading = f"\n## {self.database}: {title} (load average {load:.1f})\n\n"
+        section = heading + "\n".join(lines)
         print(section, flush=True)
         self.report.append(section)
 
@@ -115,12 +127,16 @@ def _large(run: Run) -> None:
 
 def _nested(run: Run) -> None:
     world = NestedWorld(run.sizes["nested"][0], run.seed)
-    _race(run, "nested", world, questions.named(f"nested {world.size} x 7", questions.nested()))
+    _race(
+        run, "nested", world, questions.named(f"nested {world.size} x 7", questions.nested(world))
+    )
 
 
 def _shared(run: Run) -> None:
     world = SharedWorld(run.sizes["shared"][0], run.seed)
-    _race(run, "shared", world, questions.named(f"shared disk {world.size}", questions.shared()))
+    _race(
+        run, "shared", world, questions.named(f"shared disk {world.size}", questions.shared(world))
+    )
 
 
 def _equal(run: Run) -> None:
@@ -128,17 +144,47 @@ def _equal(run: Run) -> None:
     _race(run, "equal", EqualWorld(), questions.named("8 equal children", asked))
 
 
-def _race(run: Run, scenario: str, world: World, asked: Sequence[Question]) -> None:
+def _reads(run: Run) -> None:
+    (size,) = run.sizes["reads"]
+    flat, nested = FlatWorld(size, run.seed), NestedWorld(size, run.seed)
+
+    def of_flat(server: both_servers.Server) -> Iterator[pairs.Asked]:
+        return chain(reads.of_providers(flat), reads.of_consumers(flat, server))
+
+    _ask_both(run, "reads", flat, of_flat)
+    _ask_both(run, "reads", nested, lambda _server: reads.of_providers(nested))
+
+
+def _race(run: Run, scenario: str, world: World, asked: Sequence[pairs.Asked]) -> None:
     """Ask both in turns; add what was found to the run."""
+    _ask_both(run, scenario, world, lambda _server: asked)
+
+
+def _ask_both(
+    run: Run,
+    scenario: str,
+    world: World,
+    asked: Callable[[both_servers.Server], Iterable[pairs.Asked]],
+) -> None:
+    """Do the same with what ``asked`` gives, which may look into the world by a server of ours.
+
+    A wrong answer is kept, and the next question asked.
+    """
     database = run.stock.holding(world)
     first = len(run.results)
     url = database.render_as_string(hide_password=False)
     with run.servers(database) as (ours, peer), counter(url) as count:
-        for question in asked:
-            result = pairs.race(question, ours, peer, run.effort.patience, count)
+        for question in asked(ours):
+            try:
+                result = pairs.race(question, ours, peer, run.effort.patience, count)
+            except both_servers.WrongAnswer as difference:
+                run.wrong.append(str(difference))
+                continue
             run.results.append(result)
             run.find(scenario, result.findings())
-    run.show(f"{type(world).__name__} of {world.size:,}", tables.pairs(run.results[first:]))
+    run.show(
+        f"{scenario}, {type(world).__name__} of {world.size:,}", tables.pairs(run.results[first:])
+    )
 
 
 def _throughput(run: Run) -> None:
@@ -201,6 +247,7 @@ SCENARIOS: Mapping[str, Callable[[Run], None]] = {
     "nested": _nested,
     "shared": _shared,
     "equal": _equal,
+    "reads": _reads,
     "throughput": _throughput,
     "cold": _cold,
     "growth": _growth,

@@ -2,7 +2,7 @@
 
 ``make bench-scheduler``, or ``python bench/selecting.py --help``. OpenStack's way is the sum of
 two: placement's answer to the very candidates query that our request asks, and nova's handlers on
-the hosts of that answer. Both servers stand on one PostgreSQL database.
+the hosts of that answer. Both servers stand on one database.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import orjson
 import tables
 from both_servers import Address, Request
 from databases import filled_database
-from targets import Finding, Target, at_most
+from targets import END_TO_END, EXPLAIN_BY_PLAIN, TEN_BY_ONE, Finding, Target
 from worlds.flat import FlatWorld
 
 from placement_sched.db.transaction import Database
@@ -60,9 +60,6 @@ _SAME = (
 )
 
 HANDLERS_RATIO = Target(4, 10)
-END_TO_END = Target(25, 60)
-TEN_BY_ONE = at_most(3)
-EXPLAIN_BY_PLAIN = at_most(2)
 
 
 class Handlers(NamedTuple):

@@ -38,9 +38,10 @@ def pairs(results: Sequence[Result]) -> Iterator[str]:
                 f"| {one.statements} |"
             )
             continue
+        found = "" if one.candidates is None else one.candidates
         ratio, best, cpu = one.ratios
         yield (
-            f"| {one.question.name} | {one.candidates} | {_times(one.ours)} | {_times(one.peer)} "
+            f"| {one.question.name} | {found} | {_times(one.ours)} | {_times(one.peer)} "
             f"| {ratio:.0f} ({best:.0f}) | {cpu:.0f} | {one.ours.cpu_ms:.1f} "
             f"| {one.peer.cpu_ms:.0f} | {one.first_ms:.1f} | {one.ours.size / 1000:.0f} "
             f"| {one.peer.size / 1000:.0f} | {one.ours.peak_mb:.0f} | {one.peer.peak_mb:.0f} "

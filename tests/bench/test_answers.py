@@ -4,8 +4,8 @@ from copy import deepcopy
 
 import orjson
 import pytest
-from answers import Expected
-from both_servers import WrongAnswer
+from answers import Expected, Same
+from both_servers import Request, WrongAnswer
 from plain_http import PEER_LATEST
 
 from tests import versions
@@ -138,3 +138,29 @@ def test_what_differs_is_wrong(spoil):
 
 def test_the_benchmarks_ask_at_the_version_of_the_other_comparisons():
     assert PEER_LATEST == versions.PEER_LATEST
+
+
+class Peer:
+    """Answers each request with its path and two providers, and counts the requests."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def answer(self, request):
+        self.asked += 1
+        return orjson.dumps({"links": [{"href": request.path}], "providers": ["a", "b"]})
+
+
+def test_answers_that_say_the_same_in_another_order_are_the_same():
+    peer, request = Peer(), Request("GET", "/resource_providers")
+    same = Same(peer)
+    ours = b'{"providers": ["b", "a"], "links": [{"href": "/placement/resource_providers"}]}'
+    for _ in range(2):
+        same.check("ours", request, ours)
+    assert peer.asked == 1
+
+
+def test_what_the_peer_does_not_say_is_wrong():
+    request = Request("GET", "/resource_providers")
+    with pytest.raises(WrongAnswer, match="ours, /resource_providers:"):
+        Same(Peer()).check("ours", request, b'{"providers": ["a"]}')

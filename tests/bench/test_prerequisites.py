@@ -60,3 +60,9 @@ def test_race_of_rpc_wants_nova(tmp_path):
     assert refused.returncode == 2
     assert refused.stdout == ""
     assert refused.stderr == f"there is no {nowhere}: make peer installs nova\n"
+
+
+def test_databases_are_named_that_there_are():
+    refused = run(["bench/candidates.py"], "--database", "postgresql,oracle")
+    assert refused.returncode == 2
+    assert refused.stderr.endswith("--database: not oracle, but postgresql, mariadb, sqlite\n")

@@ -1,4 +1,4 @@
-"""The race of allocation candidates runs to its end against ours alone: servers, clouds, tables."""
+"""The race of reads runs to its end against ours alone: servers, clouds, tables."""
 
 import shutil
 
@@ -8,7 +8,7 @@ from tests.bench.test_prerequisites import run
 from tests.house.tree import ROOT
 
 
-@pytest.mark.parametrize("scenario", ["flat", "nested", "shared", "equal"])
+@pytest.mark.parametrize("scenario", ["flat", "nested", "shared", "equal", "reads"])
 def test_candidates_of_each_kind_of_cloud_are_measured(scenario, tmp_path):
     shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("out"))
     measured = run(
@@ -20,4 +20,5 @@ def test_candidates_of_each_kind_of_cloud_are_measured(scenario, tmp_path):
     heading, _rule, *rows = [line for line in measured.stdout.splitlines() if line[:2] == "| "]
     assert heading.startswith("| query |")
     assert rows
+    assert "WRONG" not in measured.stdout
     assert (tmp_path / "bench" / "out" / "report.md").exists()

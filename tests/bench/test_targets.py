@@ -22,3 +22,7 @@ def test_a_figure_is_beyond_the_aim_or_the_floor_or_neither(target, figure, verd
 
 def test_a_figure_of_another_size_keeps_no_promise():
     assert Finding("a query", 1000, Target(50, 120), applies=False).verdict == "other size"
+
+
+def test_a_figure_of_a_database_without_targets_keeps_none():
+    assert Finding("a query", 1000, Target(50, 120), promised=False).verdict == "no target"

@@ -105,17 +105,18 @@ def test_a_flat_world_is_found_as_it_was_written(app, database):
     assert len(found["no limit"]) == len(found["limit=1000"]) == world.size - len(full)
     assert len(found["limit=10"]) == 10
     assert 0 < len(found["2 required, 1 forbidden trait"]) < len(found["no limit"])
-    assert 0 < len(found["in: and !in: aggregates"]) < len(found["no limit"])
-    assert [name for name, candidates in found.items() if not candidates] == [
-        "no host fits (resources)",
-        "no host fits (traits)",
-        "no host fits (aggregates)",
-    ]
+    assert 0 < len(found["in: two and !in: three aggregates"]) < len(found["no limit"])
+    assert len(found["one forced host"]) == 1
+    assert {name for name, candidates in found.items() if not candidates} == {
+        *("no match: amount", "no match: trait"),
+        *("no match: two aggregates", "no match: unknown aggregate"),
+    }
 
 
 def test_nested_candidates_are_of_one_numa_node(app, database):
-    load(database, NestedWorld(15))
-    unlimited = questions.nested()[-1]
+    world = NestedWorld(15)
+    load(database, world)
+    unlimited = questions.nested(world)[-1]
     answer = ask(app, unlimited).json
     summaries = answer["provider_summaries"]
     assert answer["allocation_requests"]
@@ -130,8 +131,9 @@ def test_nested_candidates_are_of_one_numa_node(app, database):
 
 
 def test_shared_candidates_take_disk_of_a_pool(app, database):
-    load(database, SharedWorld(30))
-    (question, _) = questions.shared()
+    world = SharedWorld(30)
+    load(database, world)
+    question = questions.shared(world)[0]
     answer = ask(app, question).json
     assert answer["allocation_requests"]
     for candidate in answer["allocation_requests"]:
