@@ -193,6 +193,6 @@ def _limited(
 
 
 def _forced(ask: Ask, resources: str = PLAIN) -> Question:
-    """Return what nova asks for one host that it is told to take."""
+    """Return what nova asks for one host that it has to take."""
     one = ask("one forced host", ("resources", resources), ("in_tree", uuid_of("host", FORCED)))
     return replace(one, time=targets.FORCED_HOST)
