@@ -16,7 +16,7 @@ DATABASE ?=
 ON_DATABASE = $(if $(DATABASE),--database $(DATABASE))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo nova-cloud test test-fast test-system gabbi peer peer-gabbi nova-functional differential race explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race docs clean
+.PHONY: help demo nova-cloud test test-fast test-system gabbi peer peer-gabbi nova-functional differential race explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race bench-fleet bench-schedulers docs clean
 
 # A target is listed by what follows ## on its line; one that begins with "dev:" is for developers.
 LIST = awk -F ':.*\#\# (dev: )?' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -115,6 +115,12 @@ bench-nova: $(VENV)/.develop $(PEER)/.ready ## dev: measure how long the databas
 
 bench-nova-rpc: $(VENV)/.develop $(PEER)/.ready ## dev: race an RPC select of a host against nova-scheduler (QUICK=1)
 	$(BIN)/python -m bench.nova_rpc $(if $(QUICK),--quick)
+
+bench-fleet: $(VENV)/.bench ## dev: race what a fleet of nova-computes sends, beside selections (QUICK=1 DATABASE=mariadb BENCH_ARGS="--hosts 2000")
+	$(BIN)/python bench/fleet.py $(if $(QUICK),--quick) $(ON_DATABASE) $(BENCH_ARGS)
+
+bench-schedulers: $(VENV)/.bench ## dev: let many schedulers fill one cloud (QUICK=1 DATABASE=mariadb BENCH_ARGS="--no-peer")
+	$(BIN)/python bench/schedulers.py $(if $(QUICK),--quick) $(ON_DATABASE) $(BENCH_ARGS)
 
 bench-race: $(VENV)/.develop $(PEER)/.ready ## dev: count over-allocations by concurrent claims of each service
 	$(BIN)/python -m bench.race --rounds $(RACE_ROUNDS)

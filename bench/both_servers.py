@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -231,6 +231,16 @@ def peer(database: URL, venv: Path, workers: int = 1) -> Iterator[Server]:
         settings = {"OS_PLACEMENT_CONFIG_DIR": folder}
         with _running("peer", command, settings, Address(port, "")) as server:
             yield server
+
+
+@contextmanager
+def both(database: URL, venv: Path | None, workers: int = 1) -> Iterator[tuple[Server, ...]]:
+    """Run ours and then the peer, unless there is no environment of it, on the database."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(ours(database, workers))]
+        if venv is not None:
+            servers.append(stack.enter_context(peer(database, venv, workers)))
+        yield tuple(servers)
 
 
 @contextmanager

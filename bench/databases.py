@@ -76,6 +76,8 @@ class Stock:
     def __init__(self, server: URL, keep: bool = False) -> None:
         self._server, self._keep = server, keep
         self._held: dict[World, URL] = {}
+        #: How long the worlds took to load that were loaded now.
+        self.load_seconds: dict[World, float] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -101,6 +103,7 @@ class Stock:
         self._stack.callback(_drop_unless_kept, self._server, name, self._keep)
         _create(self._server, name)
         seconds = fill(url.render_as_string(hide_password=False), world)
+        self.load_seconds[world] = seconds
         kind = type(world).__name__
         print(f"loaded {kind} of {world.size:,} in {seconds:.1f} s", flush=True)
 

@@ -52,11 +52,11 @@ def _draw_growth(axis: Axes, curves: Sequence[Curve]) -> None:
     for style, curve in zip(("-o", "--o", ":o"), curves, strict=False):
         sizes = sorted(curve.ours_ms)
         medians = [statistics.median(curve.ours_ms[size]) for size in sizes]
-        axis.plot(sizes, medians, style, color=_OURS, label=f"ours, {curve.question.name}")
+        axis.plot(sizes, medians, style, color=_OURS, label=f"ours, {curve.name}")
         if curve.peer_ms:
             known = sorted(curve.peer_ms)
             times = [curve.peer_ms[size] for size in known]
-            label = f"openstack-placement, {curve.question.name}"
+            label = f"openstack-placement, {curve.name}"
             axis.plot(known, times, style, color=_PEER, label=label)
     axis.set_xscale("log")
     axis.set_yscale("log")

@@ -22,7 +22,7 @@ from databases import Stock
 from sqlalchemy.engine import URL
 from targets import Finding
 from worlds.equal import EqualWorld
-from worlds.flat import FlatWorld
+from worlds.flat import ALWAYS_UP, FlatWorld
 from worlds.nested import NestedWorld
 from worlds.rows import World
 from worlds.shared import SharedWorld
@@ -107,21 +107,21 @@ class Run:
         self, database: URL, workers: int = 1
     ) -> Iterator[tuple[both_servers.Server, both_servers.Server | None]]:
         """Run ours and, unless it is left out, the peer on the database."""
-        with ExitStack() as stack:
-            ours = stack.enter_context(both_servers.ours(database, workers))
-            peer = None
-            if self.venv is not None:
-                peer = stack.enter_context(both_servers.peer(database, self.venv, workers))
-            yield ours, peer
+        with both_servers.both(database, self.venv, workers) as (ours, *others):
+            yield ours, others[0] if others else None
+
+
+def _flat_world(run: Run, size: int) -> FlatWorld:
+    return FlatWorld(size, run.seed, ALWAYS_UP)
 
 
 def _flat(run: Run) -> None:
-    world = FlatWorld(run.sizes["flat"][0], run.seed)
+    world = _flat_world(run, run.sizes["flat"][0])
     _race(run, "flat", world, questions.named(f"flat {world.size}", questions.flat(world)))
 
 
 def _large(run: Run) -> None:
-    world = FlatWorld(run.sizes["large"][0], run.seed)
+    world = _flat_world(run, run.sizes["large"][0])
     _race(run, "large", world, questions.named(f"flat {world.size}", questions.large()))
 
 
@@ -146,7 +146,7 @@ def _equal(run: Run) -> None:
 
 def _reads(run: Run) -> None:
     (size,) = run.sizes["reads"]
-    flat, nested = FlatWorld(size, run.seed), NestedWorld(size, run.seed)
+    flat, nested = _flat_world(run, size), NestedWorld(size, run.seed)
 
     def of_flat(server: both_servers.Server) -> Iterator[pairs.Asked]:
         return chain(reads.of_providers(flat), reads.of_consumers(flat, server))
@@ -188,7 +188,7 @@ def _ask_both(
 
 
 def _throughput(run: Run) -> None:
-    world = FlatWorld(run.sizes["throughput"][0], run.seed)
+    world = _flat_world(run, run.sizes["throughput"][0])
     question = questions.named(f"flat {world.size}", questions.flat(world))[0]
     effort = run.effort
     with run.servers(run.stock.holding(world), throughput.WORKERS) as (ours, peer):
@@ -205,7 +205,7 @@ def _throughput(run: Run) -> None:
 
 
 def _cold(run: Run) -> None:
-    world = FlatWorld(run.sizes["cold"][0], run.seed)
+    world = _flat_world(run, run.sizes["cold"][0])
     database = run.stock.holding(world)
 
     def start() -> AbstractContextManager[both_servers.Server]:
@@ -217,7 +217,7 @@ def _cold(run: Run) -> None:
 
 
 def _growth(run: Run) -> None:
-    worlds = {size: FlatWorld(size, run.seed) for size in sorted(run.sizes["growth"])}
+    worlds = {size: _flat_world(run, size) for size in sorted(run.sizes["growth"])}
     with ExitStack() as stack:
         ours: dict[int, both_servers.Server] = {}
         peers: dict[int, both_servers.Server] = {}
@@ -227,14 +227,24 @@ def _growth(run: Run) -> None:
             if run.venv is not None and size <= run.effort.growth_peer_up_to:
                 peers[size] = stack.enter_context(both_servers.peer(database, run.venv))
         asked = questions.flat(worlds[max(worlds)])[:2]
-        curves = list(growth.measure(asked, ours, peers, run.effort.growth_rounds))
+        first_ms = {size: pairs.timed(server, asked[0].path)[0] for size, server in ours.items()}
+        curves = [
+            *growth.measure(asked, ours, peers, run.effort.growth_rounds),
+            *growth.measure_selections(ours, run.effort.growth_rounds),
+        ]
+        loads = run.stock.load_seconds
+        held = growth.Held(
+            {size: loads[world] for size, world in worlds.items() if world in loads},
+            first_ms,
+            {size: server.resident_mb() for size, server in ours.items()},
+        )
     run.curves += curves
-    run.find("growth", (curve.finding for curve in curves))
-    run.show("Growth", tables.growth(curves))
+    run.find("growth", [*(curve.finding for curve in curves), held.finding])
+    run.show("Growth", tables.growth(curves, held))
 
 
 def _memory(run: Run) -> None:
-    world = FlatWorld(run.sizes["memory"][0], run.seed)
+    world = _flat_world(run, run.sizes["memory"][0])
     with both_servers.ours(run.stock.holding(world)) as server:
         result = memory.measure(world, server, run.effort.memory_marks)
     run.find("memory", result.findings)

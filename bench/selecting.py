@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ import tables
 from both_servers import Address, Request
 from databases import filled_database
 from targets import END_TO_END, EXPLAIN_BY_PLAIN, TEN_BY_ONE, Finding, Target
-from worlds.flat import FlatWorld
+from worlds.flat import ALWAYS_UP, FlatWorld
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
@@ -215,8 +214,7 @@ def main() -> int:
     given = arguments()
     both_servers.require(NOVA, "make peer installs nova and openstack-placement")
     venv = both_servers.peer_venv(given.peer_venv)
-    # Hosts count as up for as long as any run lasts.
-    world = FlatWorld(given.hosts, given.seed, utcnow() + timedelta(days=1))
+    world = FlatWorld(given.hosts, given.seed, ALWAYS_UP)
     with filled_database(given, world) as url:
         settings = read_settings().overridden(
             {"placement_database.connection": url.render_as_string(hide_password=False)}

@@ -3,8 +3,8 @@
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
-from growth import Curve
-from memory import Result as Held
+from growth import Curve, Held
+from memory import Result as Memory
 from pairs import Result, Side
 from targets import Finding
 from throughput import Result as Rates
@@ -64,22 +64,29 @@ def rates(result: Rates) -> Iterator[str]:
         )
 
 
-def growth(curves: Sequence[Curve]) -> Iterator[str]:
-    """Yield milliseconds by size."""
+def growth(curves: Sequence[Curve], held: Held) -> Iterator[str]:
+    """Yield milliseconds by size, and what loading and keeping a cloud of the size takes."""
     sizes = sorted(curves[0].ours_ms)
     yield f"| ms (best) | {' | '.join(f'{size:,} hosts' for size in sizes)} |"
     yield "| --- |" + " --: |" * len(sizes)
     for curve in curves:
         own = (curve.ours_ms[size] for size in sizes)
         cells = (f"{statistics.median(one):.1f} ({min(one):.1f})" for one in own)
-        yield f"| ours, {curve.question.name} | {' | '.join(cells)} |"
+        yield f"| ours, {curve.name} | {' | '.join(cells)} |"
         if curve.peer_ms:
             theirs = (curve.peer_ms.get(size) for size in sizes)
             cells = ("" if one is None else f"{one:.0f}" for one in theirs)
-            yield f"| peer, once, {curve.question.name} | {' | '.join(cells)} |"
+            yield f"| peer, once, {curve.name} | {' | '.join(cells)} |"
+    for name, figures in (
+        ("loading the cloud, s", held.load_seconds),
+        ("first request of a worker, ms", held.first_ms),
+        ("resident MB of a worker afterwards", held.resident_mb),
+    ):
+        cells = (f"{figures[size]:.0f}" if size in figures else "" for size in sizes)
+        yield f"| {name} | {' | '.join(cells)} |"
 
 
-def memory(result: Held) -> Iterator[str]:
+def memory(result: Memory) -> Iterator[str]:
     """Yield the resident sizes of a worker."""
     yield f"| a worker of ours, {result.hosts:,} hosts | resident MB |"
     yield "| --- | --: |"

@@ -88,8 +88,14 @@ FORCED_HOST = at_most(5, unit=" ms")
 END_TO_END = Target(60, 120)
 TEN_BY_ONE = at_most(1.5, 1.2)
 EXPLAIN_BY_PLAIN = at_most(1.5, 1.2)
+#: Of schedulers at work on one database at the same time: selections of all in a second, and
+#: claims that met others', in a hundred.
+SELECTIONS = Target(60, 120, " a second")
+LOST_CLAIMS = at_most(5, 1, " %")
 #: From 10 000 hosts to 100 000, of what is limited.
 GROWTH = at_most(1.3)
+#: What a worker holds at 100 000 hosts.
+HELD = at_most(300, unit=" MB")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,9 @@ from worlds.hardware import (
 )
 from worlds.rows import BORN, Book, uuid_of
 
+#: When hosts were last heard of that are up for as long as any run lasts.
+ALWAYS_UP = datetime(2100, 1, 1)  # noqa: DTZ001 - the tables keep UTC without a zone
+
 
 @dataclass(frozen=True)
 class FlatWorld:

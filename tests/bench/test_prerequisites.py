@@ -46,7 +46,7 @@ def test_race_of_claims_wants_the_peer(tmp_path):
     assert refused.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("script", ["candidates", "writes"])
+@pytest.mark.parametrize("script", ["candidates", "writes", "fleet", "schedulers"])
 def test_environment_that_is_named_has_to_be_there(script, tmp_path):
     refused = run([f"bench/{script}.py"], "--peer-venv", str(tmp_path))
     assert refused.returncode == 2

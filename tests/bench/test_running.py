@@ -22,3 +22,21 @@ def test_candidates_of_each_kind_of_cloud_are_measured(scenario, tmp_path):
     assert rows
     assert "WRONG" not in measured.stdout
     assert (tmp_path / "bench" / "out" / "report.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "options"),
+    [
+        ("fleet", ["--hosts", "20", "--rounds", "1", "--seconds", "1"]),
+        ("schedulers", ["--hosts", "1", "--schedulers", "1", "2"]),
+    ],
+)
+def test_fleets_and_schedulers_are_measured(script, options, tmp_path):
+    shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("out"))
+    measured = run(
+        [f"bench/{script}.py", *options, "--no-peer"],
+        *("--database", "sqlite", "--server", f"sqlite:///{tmp_path}/"),
+        folder=tmp_path,
+    )
+    assert measured.returncode == 0, measured.stdout + measured.stderr
+    assert "| ours | " in measured.stdout

@@ -1,0 +1,41 @@
+"""What came of selections is counted in the database: what is too much, and what room is left."""
+
+import pytest
+from load import load
+from selections import Flavor, overfull, percentile, room_for
+from sqlalchemy import update
+from worlds.flat import FlatWorld
+
+from placement_sched.db import tables
+
+
+@pytest.fixture
+def url(database):
+    load(database, FlatWorld(5))
+    return database.url.render_as_string(hide_password=False)
+
+
+def test_a_world_is_not_over_allocated_and_has_room(url):
+    assert overfull(url) == []
+    assert room_for(url, Flavor(1, 1, 1)) > room_for(url, Flavor(4, 16_384, 50)) > 0
+    assert room_for(url, Flavor(1, 9_000_000, 1)) == 0
+
+
+def test_what_is_used_beyond_the_capacity_is_shown(url, database):
+    held = tables.allocations
+    with database.writer.begin() as connection:
+        connection.execute(
+            update(held)
+            .where(held.c.resource_provider_id == 2, held.c.resource_class_id == 0)
+            .values(used=100_000)
+        )
+    (shown,) = overfull(url)
+    assert shown.startswith("provider 2, VCPU: ")
+
+
+@pytest.mark.parametrize(
+    ("figures", "share", "expected"),
+    [([], 0.5, 0), ([7], 0.99, 7), ([1, 2, 3], 0.5, 2), (list(range(101)), 0.99, 99)],
+)
+def test_percentiles_of_few_figures_are_among_them(figures, share, expected):
+    assert percentile(figures, share) == expected
