@@ -171,7 +171,7 @@ def findings(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
     """Yield the figures of ours of which something is promised."""
     for one in outcomes:
         if one.server == "ours":
-            where = f"{one.schedulers} schedulers"
+            where = f"schedulers: {one.schedulers}"
             yield Finding(f"selections a second, {where}", one.rate, SELECTIONS)
             if one.schedulers > 1:
                 yield Finding(f"claims lost, {where}", one.lost_percent, LOST_CLAIMS)
