@@ -13,7 +13,7 @@ import shlex
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,14 +25,21 @@ from answers import Same
 from both_servers import Address, Request, Server, WrongAnswer
 from selections import PLACED, Flavor, Selected, consumers, overfull, percentile, release, selected
 from sqlalchemy.engine import URL
-from worlds.flat import ALWAYS_UP, FlatWorld
-from worlds.rows import uuid_of
+from worlds.flat import FlatWorld
+from worlds.nested import NestedWorld
+from worlds.nodes import ALWAYS_UP
+from worlds.rows import World, uuid_of
 
 #: Client processes of the nova-computes, and those that select.
 REPORTERS, SELECTORS = 4, 4
 #: A nova-compute reports once in so many seconds, and writes once in so many times.
 PERIOD, WRITES = 60.0, 100
 READ = ("inventories", "aggregates", "traits", "allocations")
+#: The clouds, and how many providers a nova-compute has there.
+WORLDS: Mapping[str, tuple[Callable[..., World], int]] = {
+    "flat": (FlatWorld, 1),
+    "nested": (NestedWorld, 7),
+}
 #: How many providers are compared at the end.
 COMPARED = 50
 
@@ -76,26 +83,30 @@ def report(address: Address, hosts: Sequence[int], seconds: float, pace: float |
             time.sleep(min(due, began + seconds) - now)
             continue
         number = hosts[turn % len(hosts)]
-        provider, turn = uuid_of("host", number), turn + 1
+        root, turn = uuid_of("host", number), turn + 1
+        tree = orjson.loads(_timed(address, _tree(root), ms, 200) or b"{}")
         inventories: dict[str, Any] = {}
-        for path in _paths(provider):
-            body = _timed(address, Request("GET", path), ms, 200)
-            if path.endswith("/inventories"):
-                inventories = orjson.loads(body)
+        for provider in (one["uuid"] for one in tree["resource_providers"]):
+            for request in _reads(provider):
+                body = _timed(address, request, ms, 200)
+                if provider == root and request.path.endswith("/inventories"):
+                    inventories = orjson.loads(body or b"{}")
         if number % WRITES == 0:
-            path = f"/resource_providers/{provider}/inventories"
+            path = f"/resource_providers/{root}/inventories"
             body = _timed(address, Request("PUT", path, _changed(inventories)), ms, 200, 409)
             if body is None:
                 conflicts += 1
             else:
-                written[provider] = orjson.loads(body)["inventories"]
+                written[root] = orjson.loads(body)["inventories"]
     return Reported(tuple(ms), time.monotonic() - began, conflicts, written)
 
 
-def _paths(provider: str) -> Iterator[str]:
-    yield f"/resource_providers?in_tree={provider}"
-    for noun in READ:
-        yield f"/resource_providers/{provider}/{noun}"
+def _tree(root: str) -> Request:
+    return Request("GET", f"/resource_providers?in_tree={root}")
+
+
+def _reads(provider: str) -> list[Request]:
+    return [Request("GET", f"/resource_providers/{provider}/{noun}") for noun in READ]
 
 
 def _timed(address: Address, request: Request, ms: list[float], *allowed: int) -> bytes | None:
@@ -110,10 +121,11 @@ def _timed(address: Address, request: Request, ms: list[float], *allowed: int) -
 
 
 def _changed(held: dict[str, Any]) -> dict[str, Any]:
-    """Return inventories to write: a little more or less memory reserved."""
-    memory = held["inventories"]["MEMORY_MB"]
-    memory = {**memory, "reserved": memory["reserved"] ^ 1}
-    return {**held, "inventories": {**held["inventories"], "MEMORY_MB": memory}}
+    """Return inventories to write: a little more or less of each reserved."""
+    inventories = {
+        name: {**one, "reserved": one["reserved"] ^ 1} for name, one in held["inventories"].items()
+    }
+    return {**held, "inventories": inventories}
 
 
 def select_hosts(
@@ -211,8 +223,7 @@ def check(servers: Sequence[Server], written: dict[str, Any]) -> None:
             if orjson.loads(server.get(path))["inventories"] != inventories:
                 raise WrongAnswer(f"{server.name}: {path} is not what was acknowledged last")
     for provider in list(written)[:COMPARED]:
-        for path in _paths(provider):
-            request = Request("GET", path)
+        for request in (_tree(provider), *_reads(provider)):
             same.check("ours", request, servers[0].answer(request))
 
 
@@ -240,24 +251,28 @@ def table(measured: dict[str, Measured], offered: float) -> Iterator[str]:
 def arguments() -> argparse.Namespace:
     """Return what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hosts", type=int, default=10_000, help="nova-computes (%(default)s)")
+    parser.add_argument("--world", choices=WORLDS, default="flat", help="(%(default)s)")
+    parser.add_argument("--hosts", type=int, help="nova-computes (10000; quick 500)")
     parser.add_argument("--selections", type=float, default=20, help="a second (%(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="of each server (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="of each server (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=PERIOD, help="of a round (%(default)s)")
+    parser.add_argument("--rounds", type=int, help="of each server (3; quick 1)")
+    parser.add_argument("--seconds", type=float, help="of a round (60; quick 6)")
     parser.add_argument("--no-peer", action="store_true", help="ours alone")
-    parser.add_argument("--quick", action="store_true", help="500 hosts, 1 round of 6 seconds")
+    parser.add_argument("--quick", action="store_true", help="a small cloud, a short round")
     both_servers.add_arguments(parser, several=True)
     given = parser.parse_args()
-    if given.quick:
-        given.hosts, given.rounds, given.seconds = 500, 1, 6.0
+    quick = given.quick
+    given.hosts = given.hosts or (500 if quick else 10_000)
+    given.rounds = given.rounds or (1 if quick else 3)
+    given.seconds = given.seconds or (6.0 if quick else PERIOD)
     return given
 
 
 def measure(given: argparse.Namespace, kind: str, server: URL) -> None:
     """Race on one database, and print the table; raise :class:`WrongAnswer`."""
     venv = None if given.no_peer else both_servers.peer_venv(given.peer_venv)
-    world = FlatWorld(given.hosts, given.seed, ALWAYS_UP)
+    make, providers = WORLDS[given.world]
+    world = make(given.hosts, given.seed, ALWAYS_UP)
     spawning = multiprocessing.get_context("spawn")
     with (
         databases.Stock(server) as stock,
@@ -269,8 +284,8 @@ def measure(given: argparse.Namespace, kind: str, server: URL) -> None:
         if beyond := overfull(shown):
             raise WrongAnswer(f"more is allocated than there is: {beyond[:5]}")
     load = os.getloadavg()[0]
-    print(f"\n## {kind}, {given.hosts} nova-computes, load average {load:.1f}\n")
-    offered = given.hosts / PERIOD * (1 + len(READ) + 1 / WRITES)
+    print(f"\n## {kind}, {given.hosts} nova-computes, {given.world}, load average {load:.1f}\n")
+    offered = given.hosts / PERIOD * (1 + providers * len(READ) + 1 / WRITES)
     print("\n".join(table(measured, offered)), flush=True)
 
 

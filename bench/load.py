@@ -7,6 +7,7 @@
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import bulk
@@ -84,10 +85,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="another cloud of the same kind")
     given = parser.parse_args()
     world = WORLDS[given.world](given.size, given.seed)
-    if isinstance(world, FlatWorld):
+    if isinstance(world, FlatWorld | NestedWorld):
         # The scheduler shall take its hosts as up.
-        now = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
-        world = FlatWorld(given.size, given.seed, now)
+        world = replace(world, seen=datetime.now(UTC).replace(tzinfo=None, microsecond=0))
     seconds = fill(given.url, world)
     print(f"{given.world}, {given.size}: {seconds:.1f} s")
 

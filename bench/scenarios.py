@@ -22,8 +22,9 @@ from databases import Stock
 from sqlalchemy.engine import URL
 from targets import Finding
 from worlds.equal import EqualWorld
-from worlds.flat import ALWAYS_UP, FlatWorld
+from worlds.flat import FlatWorld
 from worlds.nested import NestedWorld
+from worlds.nodes import ALWAYS_UP
 from worlds.rows import World
 from worlds.shared import SharedWorld
 

@@ -39,7 +39,8 @@ from selections import (
 )
 from sqlalchemy.engine import URL
 from targets import DATABASES, LOST_CLAIMS, SELECTIONS, Finding
-from worlds.flat import ALWAYS_UP, FlatWorld
+from worlds.flat import FlatWorld
+from worlds.nodes import ALWAYS_UP
 from worlds.rows import uuid_of
 
 HOSTS = 200
@@ -180,7 +181,7 @@ def findings(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
 def arguments() -> argparse.Namespace:
     """Return what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hosts", type=int, default=HOSTS, help="of the cloud (%(default)s)")
+    parser.add_argument("--hosts", type=int, help="of the cloud (200; quick 10)")
     parser.add_argument("--schedulers", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument(
         "--most",
@@ -189,11 +190,10 @@ def arguments() -> argparse.Namespace:
         help="selections of each run, where a large cloud need not become full",
     )
     parser.add_argument("--no-peer", action="store_true", help="ours alone")
-    parser.add_argument("--quick", action="store_true", help="10 hosts")
+    parser.add_argument("--quick", action="store_true", help="a small cloud")
     both_servers.add_arguments(parser, several=True)
     given = parser.parse_args()
-    if given.quick:
-        given.hosts = 10
+    given.hosts = given.hosts or (10 if given.quick else HOSTS)
     return given
 
 

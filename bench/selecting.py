@@ -25,7 +25,8 @@ import tables
 from both_servers import Address, Request
 from databases import filled_database
 from targets import END_TO_END, EXPLAIN_BY_PLAIN, TEN_BY_ONE, Finding, Target
-from worlds.flat import ALWAYS_UP, FlatWorld
+from worlds.flat import FlatWorld
+from worlds.nodes import ALWAYS_UP
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from random import Random
 
 from worlds.hardware import CUSTOM_TRAITS, Places, Stock, amount, bought, host_traits, part_used
-from worlds.rows import Book, class_id, uuid_of
+from worlds.nodes import add_node
+from worlds.rows import BORN, Book, class_id, uuid_of
 
 NUMA_NODES = 2
 #: The networks that the cards of a NUMA node are plugged into, one card each.
@@ -23,6 +25,8 @@ class NestedWorld:
 
     size: int
     seed: int = 1
+    #: When every host was last heard of, as in a flat world.
+    seen: datetime = BORN
 
     @property
     def places(self) -> Places:
@@ -50,6 +54,7 @@ class NestedWorld:
         hardware = bought(random)
         name = f"cn{number:06}.example.org"
         root = book.provider(uuid_of("host", number), name)
+        add_node(book, number, name, hardware, self.seen)
         book.stock(root, *hardware.disk_stock)
         book.mark(root, host_traits(random, hardware))
         book.join(root, *self.places.of(number, random))

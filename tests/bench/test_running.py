@@ -28,6 +28,7 @@ def test_candidates_of_each_kind_of_cloud_are_measured(scenario, tmp_path):
     ("script", "options"),
     [
         ("fleet", ["--hosts", "20", "--rounds", "1", "--seconds", "1"]),
+        ("fleet", ["--hosts", "20", "--rounds", "1", "--seconds", "1", "--world", "nested"]),
         ("schedulers", ["--hosts", "1", "--schedulers", "1", "2"]),
     ],
 )
