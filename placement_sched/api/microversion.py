@@ -1,6 +1,7 @@
 """Microversions: which version of a face a request speaks (API-SIG guideline "Microversions")."""
 
 import re
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import microversion_parse
@@ -60,23 +61,31 @@ class Versioning(NamedTuple):
         this service. Raises :class:`Invalid` for an invalid version and :class:`NotAcceptable`
         for one out of range.
         """
-        header = {"openstack-api-version": headers.get("OpenStack-API-Version") or ""}
-        asked = microversion_parse.get_version(header, service_type=self.service) or legacy
-        if not asked:
-            return self.oldest
-        if asked == "latest":
-            return self.newest
-        refusal = Invalid(f"Invalid microversion: invalid version string: {asked}")
-        if self.plain and not _PLAIN.fullmatch(asked):
-            raise refusal
-        try:
-            major, minor = (int(part) for part in asked.split("."))
-        except ValueError:
-            raise refusal from None
-        version = Version(major, minor)
-        if not self.oldest <= version <= self.newest:
-            raise NotAcceptable(
-                f"Invalid microversion: Unacceptable version header: {asked}",
-                extra={"max_version": str(self.newest), "min_version": str(self.oldest)},
-            )
-        return version
+        return _negotiated(self, headers.get("OpenStack-API-Version") or "", legacy)
+
+
+@lru_cache(maxsize=256)  # clients of a cloud send a dozen headers, each many thousand times
+def _negotiated(versions: Versioning, header: str, legacy: str | None) -> Version:
+    sent = {"openstack-api-version": header}
+    asked = microversion_parse.get_version(sent, service_type=versions.service) or legacy
+    if not asked:
+        return versions.oldest
+    if asked == "latest":
+        return versions.newest
+    if versions.plain and not _PLAIN.fullmatch(asked):
+        raise _not_a_version(asked)
+    try:
+        major, minor = (int(part) for part in asked.split("."))
+    except ValueError:
+        raise _not_a_version(asked) from None
+    version = Version(major, minor)
+    if not versions.oldest <= version <= versions.newest:
+        raise NotAcceptable(
+            f"Invalid microversion: Unacceptable version header: {asked}",
+            extra={"max_version": str(versions.newest), "min_version": str(versions.oldest)},
+        )
+    return version
+
+
+def _not_a_version(asked: str) -> Invalid:
+    return Invalid(f"Invalid microversion: invalid version string: {asked}")

@@ -19,7 +19,7 @@ from pymysql.err import InternalError, MySQLError, OperationalError
 from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
 from sqlalchemy import Engine, event
 
-Reader = Callable[[bytes], Any]
+_Reader = Callable[[bytes], Any]
 
 #: The most columns that a connection knows; this service selects a few hundred.
 _COLUMNS = 2000
@@ -44,7 +44,7 @@ class _Column(NamedTuple):
     """What DB-API shows of a column, and what makes a value of its bytes."""
 
     description: tuple[Any, ...]
-    read: Reader
+    read: _Reader
 
 
 class QuickConnection(Connection):
@@ -132,7 +132,7 @@ class _Result(MySQLResult):
             connection.columns[packet] = column
         return column
 
-    def _rows(self, connection: QuickConnection, readers: list[Reader]) -> list[tuple[Any, ...]]:
+    def _rows(self, connection: QuickConnection, readers: list[_Reader]) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []
         while True:
             packet = connection.packet()
@@ -150,7 +150,7 @@ def _refuse_error(packet: bytes, connection: QuickConnection) -> None:
         MysqlPacket(packet, connection.encoding).raise_for_error()
 
 
-def _values(packet: bytes, readers: list[Reader]) -> list[Any]:
+def _values(packet: bytes, readers: list[_Reader]) -> list[Any]:
     """Return the values of a row."""
     values: list[Any] = []
     position = 0
@@ -172,14 +172,14 @@ def _values(packet: bytes, readers: list[Reader]) -> list[Any]:
     return values
 
 
-def _reader(field: Any, connection: Any) -> Reader:
+def _reader(field: Any, connection: Any) -> _Reader:
     """Return what makes of bytes the value that PyMySQL would give."""
     encoding = _encoding(field, connection)
     convert = connection.decoders.get(field.type_code)
     if encoding is None:
         return convert if convert not in {None, through} else bytes
     if convert in {int, float}:
-        reader: Reader = convert  # which take bytes as well
+        reader: _Reader = convert  # which take bytes as well
         return reader
     if convert in {None, through}:
         return bytes.decode if encoding == "utf8" else lambda data: data.decode(encoding)

@@ -23,6 +23,8 @@ LIKE_UUID = "^[0-9a-fA-F-]{36}$"
 #: An image's id, in the properties that name an image.
 UUID = "^([0-9a-fA-F]){8}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){12}$"
 
+_CANONICAL = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
 
 def is_zone(text: str) -> bool:
     """Return whether ``text`` may name an availability zone."""
@@ -69,6 +71,8 @@ def read_uuid(value: object) -> str | None:
 
     It is accepted in upper case, without hyphens, in braces and after ``urn:uuid:``.
     """
+    if isinstance(value, str) and _CANONICAL.fullmatch(value):  # as nearly every one is
+        return value
     try:
         found = uuid.UUID(value)  # type: ignore[arg-type]
         # Python accepts underscores and 0x in a number, and so in a UUID.
