@@ -291,12 +291,19 @@ def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
+    family: list[int] = []
+    with suppress(FileNotFoundError):  # it has ended already
+        family += _family(process.pid)
     process.send_signal(signal.SIGTERM)
     try:
         process.wait(_STOP)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    # The workers of uwsgi do not end with the first of them, and would stay for good.
+    for left in family[1:]:
+        with suppress(ProcessLookupError):
+            os.kill(left, signal.SIGKILL)
 
 
 def _free_port() -> int:
