@@ -1,6 +1,6 @@
 """The instances of a cell: all of one range of uuids, some, or what moved lately."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -24,7 +24,8 @@ class NovaInstance(NamedTuple):
     """An instance as a cell has it.
 
     ``flavor`` is the digest of the text that was kept with it
-    (:func:`placement_sched.db.sql.digest`); times are texts of ISO 8601.
+    (:func:`placement_sched.db.sql.digest`), or None where that was not read or is not there; times
+    are texts of ISO 8601.
     """
 
     uuid: str
@@ -36,7 +37,7 @@ class NovaInstance(NamedTuple):
     vm_state: str | None
     task_state: str | None
     image_ref: str | None
-    flavor: str | None
+    instance_type_id: int | None
     deleted: int
     hidden: bool | int | None
     created_at: str | None
@@ -45,6 +46,7 @@ class NovaInstance(NamedTuple):
     memory_mb: int | None
     root_gb: int | None
     ephemeral_gb: int | None
+    flavor: str | None = None
 
     @property
     def lives(self) -> bool:
@@ -52,6 +54,7 @@ class NovaInstance(NamedTuple):
         return not self.deleted and not self.hidden
 
 
+_PLAIN = tuple(_COLUMNS[name] for name in NovaInstance._fields if name != "flavor")
 _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
 #: All that is read but what never changes and the flavor's text: nova changes that together with
 #: ``instance_type_id``, and writes it before.
@@ -85,15 +88,24 @@ def between(connection: Connection, first: str, last: str | None) -> list[NovaIn
 
 
 def by_uuids(connection: Connection, uuids: Collection[str]) -> list[NovaInstance]:
-    """Return those of the instances that the cell has, whether they live or not."""
-    rows = sql.rows_among(connection, _whole(connection), _COLUMNS.uuid, uuids)
+    """Return those of the instances that the cell has, living or not, without their flavors."""
+    query = select(sql.json_row(connection, _PLAIN))
+    rows = sql.rows_among(connection, query, _COLUMNS.uuid, uuids)
     return [NovaInstance(*orjson.loads(row[0])) for row in rows]
+
+
+def with_flavors(connection: Connection, found: Sequence[NovaInstance]) -> list[NovaInstance]:
+    """Return the instances with their flavors, whose texts are longer than all else of them."""
+    extra = instance_extra.c
+    query = select(extra.instance_uuid, sql.digest(connection, extra.flavor))
+    uuids = [one.uuid for one in found]
+    flavors = dict(map(tuple, sql.rows_among(connection, query, extra.instance_uuid, uuids)))
+    return [one._replace(flavor=flavors.get(one.uuid)) for one in found]
 
 
 def _whole(connection: Connection) -> Select[Any]:
     flavor = sql.digest(connection, instance_extra.c.flavor)
-    columns = [flavor if name == "flavor" else _COLUMNS[name] for name in NovaInstance._fields]
-    whole = select(sql.json_row(connection, columns)).select_from(instances)
+    whole = select(sql.json_row(connection, (*_PLAIN, flavor))).select_from(instances)
     return whole.outerjoin(instance_extra, instance_extra.c.instance_uuid == _COLUMNS.uuid)
 
 
@@ -121,10 +133,11 @@ def given_up(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
 
 
 class KeptFlavor(NamedTuple):
-    """A flavor as it is kept with an instance: its JSON, and the id that people know."""
+    """A flavor as it is kept with an instance: its JSON, and the ids for people and databases."""
 
     text: str
     flavorid: str | None
+    number: int | None
 
 
 class Flavors:
@@ -157,7 +170,7 @@ class Flavors:
 
 
 def _kept(flavor: Json) -> KeptFlavor:
-    return KeptFlavor(orjson.dumps(flavor).decode(), flavor.get("flavorid"))
+    return KeptFlavor(orjson.dumps(flavor).decode(), flavor.get("flavorid"), flavor.get("id"))
 
 
 def _flavor(text: str) -> Json | None:

@@ -11,7 +11,7 @@ from placement_sched.model.instance import Instance
 from placement_sched.nova.databases import instances as nova_instances
 from placement_sched.nova.databases import server_groups as nova_groups
 from placement_sched.nova.databases.connections import NovaAway
-from placement_sched.nova.databases.instances import Flavors, NovaInstance
+from placement_sched.nova.databases.instances import Flavors, KeptFlavor, NovaInstance
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.findings import Account
 from placement_sched.nova.sync.instance_records import (
@@ -28,6 +28,8 @@ _NOUN = "instances"
 #: So many instances are read and written at once.
 CHUNK = 1000
 _TRIES = 3
+#: So many flavors are remembered.
+_MOST_FLAVORS = 10_000
 #: A round looks back so far beyond the last one, as clocks differ, and what is written takes a
 #: while to be seen.
 OVERLAP = timedelta(seconds=30)
@@ -59,6 +61,8 @@ class InstanceUpkeep:
         self._cells = cells
         self._database = cells.database
         self._flavors = Flavors()
+        # Flavors as they are recorded here, by their digests.
+        self._recorded: dict[str, KeptFlavor] = {}
 
     def count(self) -> int:
         """Return how many instances live in all cells that answer."""
@@ -89,7 +93,7 @@ class InstanceUpkeep:
             account.note_read(_NOUN, len(wanted))
             self._add([one for one in wanted if one.uuid not in before], account, dry=dry)
             right = {one.uuid for one in wanted if not unlike(before.get(one.uuid), one)}
-            self.settle(before.keys() - right, account, dry=dry)
+            self.settle(before.keys() - right, account, anew=True, dry=dry)
             done(len(wanted))
         if not dry:
             for cell in self._cells.every:
@@ -128,18 +132,21 @@ class InstanceUpkeep:
         account: Account,
         *,
         home: FollowedCell | None = None,
+        anew: bool = False,
         dry: bool = False,
     ) -> frozenset[str]:
         """Compare instances, and record those that differ as nova has them.
 
-        ``home`` is the cell that is asked first. Returns the uuids of those that live in a cell.
+        ``home`` is the cell that is asked first. With ``anew`` their flavors are read, even where
+        what is recorded is of the same ``instance_type_id``: nova changes that with the flavor.
+        Returns the uuids of those that live in a cell.
         """
         if not uuids:
             return frozenset()
         for _ in range(_TRIES):
             with self._database.read() as connection:
                 before = {one.uuid: one for one in instances.kept(connection, uuids)}
-            looked = self._look(uuids, account, home)
+            looked = self._look(uuids, {} if anew else before, account, home)
             wanted = self._records(looked.living.values(), before, self._groups(looked.living))
             differing = [one for one in wanted if unlike(before.get(one.uuid), one)]
             lost = [one for uuid, one in before.items() if uuid not in looked.living]
@@ -153,7 +160,13 @@ class InstanceUpkeep:
             account.gone(_NOUN, uuid)
         return frozenset(looked.living)
 
-    def _look(self, uuids: Collection[str], account: Account, home: FollowedCell | None) -> _Looked:
+    def _look(
+        self,
+        uuids: Collection[str],
+        before: Mapping[str, Kept],
+        account: Account,
+        home: FollowedCell | None,
+    ) -> _Looked:
         """Ask cells for instances: the first, and the others for what does not live there."""
         looked = _Looked()
         asked: list[FollowedCell] = []
@@ -164,13 +177,25 @@ class InstanceUpkeep:
                 asked.append(cell)
                 with cell.database.read() as connection:
                     found = nova_instances.by_uuids(connection, missing)
-                    self._flavors.learn(connection, found)
-                looked.take(found)
+                    lacking = [one for one in found if self._lacks_flavor(one, before)]
+                    read = nova_instances.with_flavors(connection, lacking)
+                    self._flavors.learn(connection, read)
+                looked.take((*read, *found))
 
         if home is not None and home in self._cells.every:
             read(home)
         self._cells.each(read, account=account)
         return looked
+
+    def _lacks_flavor(self, instance: NovaInstance, before: Mapping[str, Kept]) -> bool:
+        known = before.get(instance.uuid)
+        return instance.lives and self._recorded_flavor(instance, known) is None
+
+    def _recorded_flavor(self, instance: NovaInstance, known: Kept | None) -> KeptFlavor | None:
+        """Return the flavor that is recorded, where it is the one that the instance still has."""
+        found = self._recorded.get(known.flavor) if known and known.flavor else None
+        number = instance.instance_type_id
+        return found if found and number is not None and found.number == number else None
 
     def _between(self, first: str, last: str | None, account: Account) -> dict[str, NovaInstance]:
         """Return the instances that live in a range of uuids, whichever cell they are in."""
@@ -213,10 +238,15 @@ class InstanceUpkeep:
         """Return what is to be recorded of instances; ``groups`` are kept where it is None."""
         now = self._cells.clock()
         kind = self._database.url.get_backend_name()
+        if len(self._recorded) >= _MOST_FLAVORS:
+            self._recorded.clear()
         records = []
         for instance in found:
-            flavor = self._flavors.of(instance)
             known = before.get(instance.uuid)
+            flavor = None if instance.flavor else self._recorded_flavor(instance, known)
+            flavor = flavor or self._flavors.of(instance)
+            digest = digest_of(flavor.text, kind)
+            self._recorded[digest] = flavor
             if groups is not None:
                 group = groups.get(instance.uuid)
             else:
@@ -225,7 +255,7 @@ class InstanceUpkeep:
                 record_of(
                     instance,
                     known,
-                    flavor=(flavor, digest_of(flavor.text, kind)),
+                    flavor=(flavor, digest),
                     group=group,
                     now=now,
                     is_pending=self._is_pending,
