@@ -21,6 +21,7 @@ from sqlalchemy import Table, bindparam, insert, make_url, update
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
+from placement_sched.nova.service import spare_collector
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
@@ -70,6 +71,7 @@ def measure(kind: str, given: argparse.Namespace) -> None:
         print(f"  first reading        {timed(follower.full):10.0f} ms", flush=True)
         print(f"  full comparison      {timed(follower.full):10.0f} ms", flush=True)
         follower.round()
+        spare_collector()
         change = Changes(nova, given)
         show("round, nothing changed", [timed(follower.round) for _ in range(given.rounds)])
         show("round, heartbeats", follow(change.heartbeats, follower.round, given))

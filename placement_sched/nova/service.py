@@ -156,6 +156,13 @@ def _regularly(work: Callable[[], object], pause: float) -> None:
     Thread(target=do, daemon=True).start()
 
 
+def spare_collector() -> None:
+    """Let the garbage collector walk what is loaded by now never again, as it stays for good."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG)
+
+
 class Keeper(cotyledon.Service):
     """Follows nova's databases, and writes the heartbeat."""
 
@@ -176,6 +183,7 @@ class Keeper(cotyledon.Service):
         if not _until_done([self._ready, self._follower.read_all], self._stopping):
             return
         self._shared.read.value = True
+        spare_collector()
         beating = False
         while not self._stopping.is_set():
             if self._shared.is_listening and not beating:
@@ -248,10 +256,7 @@ class Worker(cotyledon.Service):
         # The first look of a process compares everything: no request is to wait for it.
         if not _until_done([self._ready, self._follower.refresh], self._stopping):
             return
-        # What is loaded by now stays for good, so the garbage collector need not walk it again.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_YOUNG)
+        spare_collector()
         self._known.set()
         self._shared.listening[self.worker_id] = True
 
