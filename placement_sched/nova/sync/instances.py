@@ -295,8 +295,8 @@ class InstanceUpkeep:
 
         def write(connection: Connection) -> bool:
             server_groups.lock_many(connection, groups)
-            locked = {one.uuid: one for one in instances.kept(connection, uuids, lock=True)}
-            if any(before.get(uuid) != locked.get(uuid) for uuid in uuids):
+            locked = instances.locked(connection, uuids)
+            if locked != {uuid: before[uuid].place_and_state for uuid in uuids if uuid in before}:
                 return False
             if groups != server_groups.existing(connection, groups):
                 return False
@@ -316,8 +316,8 @@ class InstanceUpkeep:
         """Forget an instance that left a host, where no database says where it is."""
 
         def write(connection: Connection) -> None:
-            found = instances.kept(connection, [uuid], lock=True)
-            instances.remove(connection, [one.uuid for one in found if one.host == host])
+            found = instances.locked(connection, [uuid])
+            instances.remove(connection, [one for one in found if found[one].host == host])
 
         self._database.write(write)
 

@@ -134,6 +134,11 @@ class Kept(NamedTuple):
     decision_uuid: str | None
     created_at: str | None
 
+    @property
+    def place_and_state(self) -> "PlaceAndState":
+        """Return what any other writer changes."""
+        return PlaceAndState._make(getattr(self, name) for name in PlaceAndState._fields)
+
 
 def between(connection: Connection, first: str, last: str | None) -> list[Kept]:
     """Return the instances whose uuid is from ``first`` up to, but not, ``last``."""
@@ -142,12 +147,33 @@ def between(connection: Connection, first: str, last: str | None) -> list[Kept]:
     return [Kept(*orjson.loads(row[0])) for row in connection.execute(query).all()]
 
 
-def kept(connection: Connection, uuids: Iterable[str], *, lock: bool = False) -> list[Kept]:
-    """Return those of the instances that are there, their rows locked if asked."""
-    query = _kept(connection).order_by(_COLUMNS.id)
-    query = query.with_for_update() if lock else query
-    rows = sql.rows_among(connection, query, _COLUMNS.uuid, sorted(set(uuids)))
+def kept(connection: Connection, uuids: Iterable[str]) -> list[Kept]:
+    """Return those of the instances that are there."""
+    rows = sql.rows_among(connection, _kept(connection), _COLUMNS.uuid, sorted(set(uuids)))
     return [Kept(*orjson.loads(row[0])) for row in rows]
+
+
+class PlaceAndState(NamedTuple):
+    """Of the record of an instance, what any other writer of it changes."""
+
+    host: str | None
+    node: str | None
+    vm_state: str | None
+    task_state: str | None
+    server_group: str | None
+    decision_uuid: str | None
+
+
+_PLACES = select(_COLUMNS.uuid, *(_COLUMNS[name] for name in PlaceAndState._fields)).order_by(
+    _COLUMNS.id
+)
+
+
+def locked(connection: Connection, uuids: Iterable[str]) -> dict[str, PlaceAndState]:
+    """Return where those of the instances are that are there, by uuid, their rows locked."""
+    query = _PLACES.with_for_update()
+    rows = sql.rows_among(connection, query, _COLUMNS.uuid, sorted(set(uuids)))
+    return {uuid: PlaceAndState(*place) for uuid, *place in rows}
 
 
 def _kept(connection: Connection) -> Select[Any]:
