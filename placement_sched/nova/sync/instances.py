@@ -93,7 +93,7 @@ class InstanceUpkeep:
             account.note_read(_NOUN, len(wanted))
             self._add([one for one in wanted if one.uuid not in before], account, dry=dry)
             right = {one.uuid for one in wanted if not unlike(before.get(one.uuid), one)}
-            self.settle(before.keys() - right, account, anew=True, dry=dry)
+            self.settle(before.keys() - right, account, flavors=True, dry=dry)
             done(len(wanted))
         if not dry:
             for cell in self._cells.every:
@@ -132,12 +132,12 @@ class InstanceUpkeep:
         account: Account,
         *,
         home: FollowedCell | None = None,
-        anew: bool = False,
+        flavors: bool = False,
         dry: bool = False,
     ) -> frozenset[str]:
         """Compare instances, and record those that differ as nova has them.
 
-        ``home`` is the cell that is asked first. With ``anew`` their flavors are read, even where
+        ``home`` is the cell that is asked first. With ``flavors`` these are read, even where
         what is recorded is of the same ``instance_type_id``: nova changes that with the flavor.
         Returns the uuids of those that live in a cell.
         """
@@ -146,7 +146,7 @@ class InstanceUpkeep:
         for _ in range(_TRIES):
             with self._database.read() as connection:
                 before = {one.uuid: one for one in instances.kept(connection, uuids)}
-            looked = self._look(uuids, {} if anew else before, account, home)
+            looked = self._look(uuids, {} if flavors else before, account, home)
             wanted = self._records(looked.living.values(), before, self._groups(looked.living))
             differing = [one for one in wanted if unlike(before.get(one.uuid), one)]
             lost = [one for uuid, one in before.items() if uuid not in looked.living]
