@@ -59,7 +59,11 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
         conditions.append(not_(_is_member(query.aggregates.forbidden)))
     uuids, members = _spellings(query.uuid), _spellings(query.in_tree)
     named = _named(by_name=bool(query.name), uuids=len(uuids), members=len(members))
-    names = {"name": query.name, **_numbered("uuid", uuids), **_numbered("member", members)}
+    names = {
+        "name": query.name,
+        **_numbered("asked_uuid", uuids),
+        **_numbered("asked_member", members),
+    }
     question = named.statement.where(*conditions) if conditions else named
     found = read_providers(connection, question, names)
     # MariaDB compares names without regard to case, or to spaces at their end.
@@ -77,7 +81,7 @@ def _named(*, by_name: bool, uuids: int, members: int) -> Prepared:
     if by_name:
         question = question.where(_PROVIDERS.name == bindparam("name"))
     if uuids:
-        question = question.where(_is_one_of(_PROVIDERS.uuid, "uuid", uuids))
+        question = question.where(_is_one_of(_PROVIDERS.uuid, "asked_uuid", uuids))
     if members:
         tree = _tree(members).subquery("tree")
         question = question.join(tree, tree.c.id == _PROVIDERS.id)
@@ -91,7 +95,7 @@ def _tree(members: int) -> CompoundSelect[Any]:
     the member may have no root.
     """
     member, fellow = (tables.resource_providers.alias(name) for name in ("member", "fellow"))
-    is_named = _is_one_of(member.c.uuid, "member", members)
+    is_named = _is_one_of(member.c.uuid, "asked_member", members)
     have_its_root = fellow.c.root_provider_id == member.c.root_provider_id
     return union(
         select(member.c.id).where(is_named),
@@ -100,7 +104,10 @@ def _tree(members: int) -> CompoundSelect[Any]:
 
 
 def _is_one_of(column: ColumnElement[str], name: str, number: int) -> Condition:
-    """Return whether a column is one of the parameters that :func:`_numbered` makes."""
+    """Return whether a column is one of the parameters that :func:`_numbered` makes.
+
+    ``name`` is that of no column: SQLAlchemy names its own parameters by the columns, with numbers.
+    """
     values = [bindparam(f"{name}_{index}", type_=column.type) for index in range(number)]
     return column == values[0] if number == 1 else column.in_(values)
 

@@ -123,3 +123,19 @@ def test_a_tree_and_a_name_narrow_each_other(app, bare):
     both = f"{PROVIDERS}?in_tree={bare}&uuid={child.upper()}"
     assert [one["uuid"] for one in read(app, both)["resource_providers"]] == [child]
     assert read(app, f"{both}&name=bare")["resource_providers"] == []
+
+
+def test_every_filter_may_come_with_a_uuid_in_any_spelling(app, bare, stocked):
+    aggregate = str(uuid4())
+    body = {"aggregates": [aggregate], "resource_provider_generation": 0}
+    app.put_json(f"{PROVIDERS}/{bare}/aggregates", body, headers=LATEST_HEADERS)
+    for spelled in (bare, bare.upper()):
+        rest = f"in_tree={spelled}&member_of={aggregate}&member_of=!{uuid4()}"
+        for more in ("", "&name=bare", "&required=!HW_CPU_X86_SSE"):
+            assert listed(app, f"uuid={spelled}&{rest}{more}") == [bare]
+        assert listed(app, f"uuid={stocked.upper()}&{rest}") == []
+
+
+def listed(app, query):
+    found = app.get(f"{PROVIDERS}?{query}", headers=LATEST_HEADERS).json
+    return [one["uuid"] for one in found["resource_providers"]]

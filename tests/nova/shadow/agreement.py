@@ -245,6 +245,14 @@ class Conductor:
             return None
         return [best["nova_object.data"]["service_host"] for best, *_ in answer]
 
+    def is_answered(self) -> bool:
+        """Whether a scheduler answers; RabbitMQ drops what is sent before there is its queue."""
+        asked = self._client.prepare(namespace="baseapi", version="1.1", timeout=5)
+        try:
+            return bool(asked.call({}, "ping", arg="there"))
+        except self._library.MessagingTimeout:
+            return False
+
     def close(self) -> None:
         """Close the connections."""
         self._transport.cleanup()
@@ -288,6 +296,7 @@ def staged(folder: Path, *, hosts: int, seed: int) -> Iterator[Stage]:
             program.start()
         said = "placement-sched nova-shadow reads queue"
         assert wait_until(lambda: said in ours.log.read_text(), 120), ours.last_lines(30)
+        assert wait_until(caller.is_answered, 120), theirs.last_lines(30)
         try:
             yield stage
         except Exception:
