@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.nova.functional.running import Results, collected, ours_alone, table
 from tests.nova.functional.selection import known_to_fail, sound, whole
-from tests.nova.functional.worker import FAILED, OURS, PASSED, THEIRS, Ended, working
+from tests.nova.functional.worker import FAILED, OURS, PASSED, SKIPPED, THEIRS, Ended, working
 
 
 def main() -> int:
@@ -37,6 +37,7 @@ def main() -> int:
             again = collected(THEIRS, names, 1, folder, lambda _: None)
     print(*table(results), sep="\n")
     _print_failed(failed, again or {})
+    _print_skipped(results[OURS])
     _print_unsteady(results[OURS])
     _print_known(results[OURS])
     _print_requests(results[OURS])
@@ -70,6 +71,13 @@ def _print_failed(failed: list[Ended], theirs: Results) -> None:
     for one in failed:
         beside = theirs[one.test].outcome
         print(f"\n--- {one.test}: {beside} with openstack-placement\n{one.text}")
+
+
+def _print_skipped(ours: Results) -> None:
+    """Name what nova's tests skip themselves, and why."""
+    for ended in ours.values():
+        if ended.outcome == SKIPPED:
+            print(f"skipped: {ended.test}: {ended.text.strip()}")
 
 
 def _print_unsteady(ours: Results) -> None:
