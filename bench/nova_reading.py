@@ -21,9 +21,8 @@ from sqlalchemy import Table, bindparam, insert, make_url, update
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.nova.service import spare_collector
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.operations.prepare import sync
+from placement_sched.operations.prepare import spare_collector, sync
 from tests.conftest import make_settings
 from tests.differential.duel import PEER_PYTHON
 from tests.empty_databases import empty_database

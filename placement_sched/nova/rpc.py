@@ -17,7 +17,7 @@ from placement_sched.nova.messaging import Expected, exposed, target_of
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.nova.wire.aggregates import aggregate_of, aggregates_of
 from placement_sched.nova.wire.errors import over_rpc
-from placement_sched.nova.wire.instances import host_of, instances_of, uuids_of
+from placement_sched.nova.wire.instances import host_of, instances_of, uuid_of, uuids_of
 from placement_sched.nova.wire.objects import UnreadableObject
 from placement_sched.nova.wire.request_spec import document_of
 from placement_sched.nova.wire.selections import dictionaries_of, primitives_of
@@ -125,8 +125,7 @@ class SchedulerRpc:
     ) -> None:
         """Forget an instance that left a host."""
         if self._announced:
-            for uuid in uuids_of([instance_uuid], "instance_uuid"):
-                self._follower.instance_deleted(host_of(host_name), uuid)
+            self._follower.instance_deleted(host_of(host_name), uuid_of(instance_uuid))
 
     @exposed
     def sync_instance_info(self, _context: Context, *, host_name: Any, instance_uuids: Any) -> None:

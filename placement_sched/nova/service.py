@@ -6,7 +6,6 @@ worker; the first records them, for all.
 """
 
 import ctypes
-import gc
 import logging
 import multiprocessing
 import os
@@ -34,7 +33,7 @@ from placement_sched.nova.heartbeat import Heartbeat
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.followed_settings import FollowedSettings
-from placement_sched.operations.prepare import Preparation
+from placement_sched.operations.prepare import Preparation, spare_collector
 from placement_sched.scheduler import live_settings
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.hosts.caches import Memory
@@ -48,8 +47,6 @@ LOG = log.getLogger(__name__)
 
 #: Seconds between two attempts at what a database prevented.
 AGAIN = 1.0
-#: So many objects more than were freed start a collection of the young ones (Python: 700).
-_YOUNG = 10_000
 
 
 def check(settings: Settings) -> None:
@@ -154,13 +151,6 @@ def _regularly(work: Callable[[], object], pause: float) -> None:
                 LOG.debug("%s", failure)
 
     Thread(target=do, daemon=True).start()
-
-
-def spare_collector() -> None:
-    """Let the garbage collector walk what is loaded by now never again, as it stays for good."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_YOUNG)
 
 
 class Keeper(cotyledon.Service):

@@ -29,6 +29,11 @@ class MappedCell:
         """Return whether it is the cell of instances that were never placed."""
         return self.uuid == CELL0
 
+    @property
+    def title(self) -> str:
+        """Return how messages call the cell."""
+        return f"cell {self.name or self.uuid}"
+
 
 def mapped_cells(connection: Connection) -> tuple[MappedCell, ...]:
     """Return every cell, the oldest first."""

@@ -1,6 +1,6 @@
 """Nova's cells as one process reads them: which there are, and which are away."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -54,7 +54,7 @@ class FollowedCell:
     @property
     def title(self) -> str:
         """Return how messages call the cell."""
-        return f"cell {self.mapped.name or self.mapped.uuid}"
+        return self.mapped.title
 
 
 class NovaCells:
@@ -130,8 +130,7 @@ class NovaCells:
         self._known = known
 
     def _followed(self, before: FollowedCell | None, mapped: MappedCell) -> FollowedCell:
-        title = f"cell {mapped.name or mapped.uuid}"
-        database = cell_database(title, mapped.database_connection, self.settings)
+        database = cell_database(mapped.title, mapped.database_connection, self.settings)
         if before is not None and before.database.url == database.url:
             before.mapped = mapped
             return before
@@ -240,10 +239,6 @@ class NovaCells:
         LOG.info("%s: its database answers again", cell.title)
         if not self._only_looking:
             self.database.write(partial(cells.note_read, uuids=[cell.uuid], now=self.clock()))
-
-    def titles(self) -> Mapping[str, str]:
-        """Return how messages call each cell, by uuid."""
-        return {cell.uuid: cell.title for cell in self.every}
 
     def close(self) -> None:
         """Close all connections."""

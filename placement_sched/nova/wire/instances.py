@@ -59,14 +59,23 @@ def instances_of(primitive: Any, place: str = "instance_info") -> list[Instance]
 
 def host_of(host_name: Any) -> str:
     """Return the host that an announcement names; raises :class:`UnreadableObject`."""
-    if not (host := text(host_name, "host_name")):
-        raise UnreadableObject("host_name is missing")
-    return host
+    return _needed(host_name, "host_name")
 
 
-def uuids_of(value: Any, place: str = "instance_uuids") -> list[str]:
+def uuid_of(instance_uuid: Any) -> str:
+    """Return the uuid of an announcement; raises :class:`UnreadableObject`."""
+    return canonical(_needed(instance_uuid, "instance_uuid"))
+
+
+def _needed(value: Any, place: str) -> str:
+    if not (found := text(value, place)):
+        raise UnreadableObject(f"{place} is missing")
+    return found
+
+
+def uuids_of(value: Any) -> list[str]:
     """Return the uuids of instances in a list; raises :class:`UnreadableObject`."""
-    return [canonical(one) for one in _UUIDS(value, place) or ()]
+    return [canonical(one) for one in _UUIDS(value, "instance_uuids") or ()]
 
 
 def image_of(image_ref: str | None, system_metadata: Document) -> Json | None:

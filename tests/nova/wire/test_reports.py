@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.model.instance import HostInstance
 from placement_sched.nova.wire.aggregates import aggregate_of, aggregates_of
-from placement_sched.nova.wire.instances import host_of, image_of, instances_of, uuids_of
+from placement_sched.nova.wire.instances import host_of, image_of, instances_of, uuid_of, uuids_of
 from placement_sched.nova.wire.objects import UnknownVersion, UnreadableObject, primitive_of
 from tests.nova.wire.recorded import changed, places, recorded
 
@@ -110,6 +110,8 @@ def test_the_uuids_of_an_announcement_are_in_the_form_in_which_they_are_kept():
         (host_of, None, "host_name is missing"),
         (host_of, "", "host_name is missing"),
         (host_of, ["cn1"], "host_name must be a string, not a list"),
+        (uuid_of, None, "instance_uuid is missing"),
+        (uuid_of, [UUID], "instance_uuid must be a string, not a list"),
         (uuids_of, "abc", "instance_uuids must be a list, not a string"),
         (uuids_of, {UUID: 1}, "instance_uuids must be a list, not an object"),
         (uuids_of, [UUID, 7], "instance_uuids[1] must be a string, not an integer"),
