@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
-from hashlib import sha256
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -113,11 +112,6 @@ def digest(connection: Connection, column: ColumnElement[str]) -> ColumnElement[
     if connection.dialect.name == "sqlite":
         return column
     return sa.func.sha2(sa.cast(column, mysql.CHAR(charset="utf8mb4")), 256)
-
-
-def digest_of(text: str, dialect: str) -> str:
-    """Return what :func:`digest` makes of a text on a database of this kind."""
-    return text if dialect == "sqlite" else sha256(text.encode()).hexdigest()
 
 
 def grouped(rows: Iterable[Any]) -> dict[Any, list[Any]]:

@@ -224,13 +224,21 @@ change_counters = new_table(
     Column("version", Integer, nullable=False),
 )
 
+#: The flavors of instances as they were given, each text once.
+embedded_flavors = new_table(
+    "sched_embedded_flavors",
+    Column("digest", exact(64), primary_key=True),
+    Column("flavor", LongText, nullable=False),
+)
+
 instances = with_uuid(
     "sched_instances",
     *texts("host", "node", "project_id", "user_id", nullable=True),
     Column("display_name", String(255), nullable=False),
     Column("vm_state", String(255)),
     Column("task_state", String(255)),
-    Column("flavor", LongText),
+    # Of the row in sched_embedded_flavors.
+    Column("flavor_digest", exact(64)),
     Column("image", LongText),
     # Of flavor and image the ids, by which servers are listed.
     *texts("flavorid", "image_id", nullable=True),

@@ -16,6 +16,7 @@ from placement_sched.nova.databases.tables import (
     instance_mappings,
     instances,
 )
+from placement_sched.store.compute.embedded_flavors import digest_of
 
 _COLUMNS = instances.c
 
@@ -133,9 +134,13 @@ def given_up(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
 
 
 class KeptFlavor(NamedTuple):
-    """A flavor as it is kept with an instance: its JSON, and the ids for people and databases."""
+    """A flavor as it is kept with an instance: its JSON, and the ids for people and databases.
+
+    ``digest`` is that of the JSON (:mod:`placement_sched.store.compute.embedded_flavors`).
+    """
 
     text: str
+    digest: str
     flavorid: str | None
     number: int | None
 
@@ -170,7 +175,8 @@ class Flavors:
 
 
 def _kept(flavor: Json) -> KeptFlavor:
-    return KeptFlavor(orjson.dumps(flavor).decode(), flavor.get("flavorid"), flavor.get("id"))
+    text = orjson.dumps(flavor).decode()
+    return KeptFlavor(text, digest_of(text), flavor.get("flavorid"), flavor.get("id"))
 
 
 def _flavor(text: str) -> Json | None:

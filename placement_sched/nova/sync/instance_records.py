@@ -9,16 +9,14 @@ import orjson
 from placement_sched.nova.databases.instances import KeptFlavor, NovaInstance
 from placement_sched.store.compute.instances import Kept, short_id
 
-#: What makes a record another one, in the order in which :class:`Kept` has it after the uuid.
-FIELDS = Kept._fields[1:11]
-
-
-#: The columns that say what an instance is made of.
-_MADE_OF = frozenset(("flavor", "flavorid", "image", "image_id"))
+#: The columns that make a record another one, in the order in which :class:`Kept` has them after
+#: the uuid, and how people call them.
+_COLUMNS = Kept._fields[1:11]
+FIELDS = tuple(name.removesuffix("_digest") for name in _COLUMNS)
 
 
 class NewRecord(NamedTuple):
-    """An instance as it is to be recorded; ``values`` are those of :data:`FIELDS`."""
+    """An instance as it is to be recorded; ``values`` are in the order of the columns."""
 
     uuid: str
     values: tuple[Any, ...]
@@ -28,20 +26,11 @@ class NewRecord(NamedTuple):
     created_at: datetime
     updated_at: datetime
 
-    def row_of_place(self) -> dict[str, Any]:
-        """Return the columns that differ from a record of the same flavor and image.
-
-        A flavor's text is longer than all else, and changes with a resize only.
-        """
-        whole = self.row()
-        return {name: whole[name] for name in whole if name not in _MADE_OF}
-
     def row(self) -> dict[str, Any]:
         """Return the row of the table, but for its number."""
         return {
             "uuid": self.uuid,
-            **dict(zip(FIELDS, self.values, strict=True)),
-            "flavor": self.flavor.text,
+            **dict(zip(_COLUMNS, self.values, strict=True)),
             "flavorid": short_id(self.flavor.flavorid),
             "image": self.image,
             "decision_uuid": self.decision_uuid,
@@ -54,12 +43,12 @@ def record_of(
     instance: NovaInstance,
     before: Kept | None,
     *,
-    flavor: tuple[KeptFlavor, str],
+    flavor: KeptFlavor,
     group: str | None,
     now: datetime,
     is_pending: Callable[[Kept], bool],
 ) -> NewRecord:
-    """Return the record of an instance; ``flavor`` comes with the digest of its JSON.
+    """Return the record of an instance.
 
     A claim of ours is *pending* while nova may not know of it yet: until nova-compute has written
     its name, the host is the one that was chosen here. The image as it was when chosen is kept.
@@ -76,12 +65,12 @@ def record_of(
     values = (
         *(host, node, instance.project_id, instance.user_id),
         instance.display_name or instance.uuid,
-        *(instance.vm_state, instance.task_state, flavor[1], image_id, group),
+        *(instance.vm_state, instance.task_state, flavor.digest, image_id, group),
     )
     return NewRecord(
         uuid=instance.uuid,
         values=values,
-        flavor=flavor[0],
+        flavor=flavor,
         image=image,
         decision_uuid=None if before is None else before.decision_uuid,
         created_at=created_at,
@@ -99,11 +88,6 @@ def unlike(before: Kept | None, record: NewRecord) -> tuple[str, ...]:
     return tuple(
         name for name, old, new in zip(FIELDS, kept, record.values, strict=True) if old != new
     )
-
-
-def is_made_again(before: Kept | None, record: NewRecord) -> bool:
-    """Return whether a record is new, or of another flavor or image."""
-    return not {"flavor", "image_id"}.isdisjoint(unlike(before, record))
 
 
 def moment(text: str | None) -> datetime | None:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from placement_sched.db.sql import batches, digest_of
+from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
 from placement_sched.model.instance import Instance
 from placement_sched.nova.databases import instances as nova_instances
@@ -14,14 +14,8 @@ from placement_sched.nova.databases.connections import NovaAway
 from placement_sched.nova.databases.instances import Flavors, KeptFlavor, NovaInstance
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.findings import Account
-from placement_sched.nova.sync.instance_records import (
-    NewRecord,
-    is_made_again,
-    moment,
-    record_of,
-    unlike,
-)
-from placement_sched.store.compute import instances, server_groups
+from placement_sched.nova.sync.instance_records import NewRecord, moment, record_of, unlike
+from placement_sched.store.compute import embedded_flavors, instances, server_groups
 from placement_sched.store.compute.instances import Kept
 
 _NOUN = "instances"
@@ -103,8 +97,13 @@ class InstanceUpkeep:
         for one in records:
             account.differs(_NOUN, one.uuid, (), new=True)
         if records and not dry:
-            rows = [one.row() for one in records]
-            self._database.write(lambda connection: instances.add(connection, rows))
+            texts, rows = _flavors_of(records), [one.row() for one in records]
+
+            def add(connection: Connection) -> None:
+                embedded_flavors.keep(connection, texts)
+                instances.add(connection, rows)
+
+            self._database.write(add)
 
     def follow(self, cell: FollowedCell, account: Account) -> None:
         """Record those instances of a cell that were written since the last reading of it."""
@@ -193,7 +192,7 @@ class InstanceUpkeep:
 
     def _recorded_flavor(self, instance: NovaInstance, known: Kept | None) -> KeptFlavor | None:
         """Return the flavor that is recorded, where it is the one that the instance still has."""
-        found = self._recorded.get(known.flavor) if known and known.flavor else None
+        found = self._recorded.get(known.flavor_digest) if known and known.flavor_digest else None
         number = instance.instance_type_id
         return found if found and number is not None and found.number == number else None
 
@@ -237,7 +236,6 @@ class InstanceUpkeep:
     ) -> list[NewRecord]:
         """Return what is to be recorded of instances; ``groups`` are kept where it is None."""
         now = self._cells.clock()
-        kind = self._database.url.get_backend_name()
         if len(self._recorded) >= _MOST_FLAVORS:
             self._recorded.clear()
         records = []
@@ -245,8 +243,7 @@ class InstanceUpkeep:
             known = before.get(instance.uuid)
             flavor = None if instance.flavor else self._recorded_flavor(instance, known)
             flavor = flavor or self._flavors.of(instance)
-            digest = digest_of(flavor.text, kind)
-            self._recorded[digest] = flavor
+            self._recorded[flavor.digest] = flavor
             if groups is not None:
                 group = groups.get(instance.uuid)
             else:
@@ -255,7 +252,7 @@ class InstanceUpkeep:
                 record_of(
                     instance,
                     known,
-                    flavor=(flavor, digest),
+                    flavor=flavor,
                     group=group,
                     now=now,
                     is_pending=self._is_pending,
@@ -290,8 +287,7 @@ class InstanceUpkeep:
         if not uuids:
             return True
         groups = {one.values[-1] for one in differing} - {None}
-        whole = [one for one in differing if is_made_again(before.get(one.uuid), one)]
-        others = [one for one in differing if not is_made_again(before.get(one.uuid), one)]
+        texts = _flavors_of(differing)
 
         def write(connection: Connection) -> bool:
             server_groups.lock_many(connection, groups)
@@ -300,8 +296,8 @@ class InstanceUpkeep:
                 return False
             if groups != server_groups.existing(connection, groups):
                 return False
-            instances.change(connection, [one.row() for one in whole])
-            instances.change(connection, [one.row_of_place() for one in others])
+            embedded_flavors.keep(connection, texts)
+            instances.change(connection, [one.row() for one in differing])
             instances.remove(connection, gone)
             return True
 
@@ -325,3 +321,8 @@ class InstanceUpkeep:
         """Return the uuids of the instances that are recorded on a host."""
         with self._database.read() as connection:
             return instances.uuids_on_host(connection, host)
+
+
+def _flavors_of(records: Iterable[NewRecord]) -> dict[str, str]:
+    """Return the texts of the flavors of records, by their digests."""
+    return {one.flavor.digest: one.flavor.text for one in records}

@@ -13,16 +13,18 @@ from placement_sched.db import sql
 from placement_sched.db.tables import allocations, compute_nodes, consumers, instances, projects
 from placement_sched.errors import NotFound
 from placement_sched.model.instance import Instance
+from placement_sched.store.compute import embedded_flavors
 
 _COLUMNS = instances.c
 _LONGEST_ID = 255
 #: So many rows are sent in one statement.
 _AT_ONCE = 2000
-_DERIVED = ("flavorid", "image_id")
-_RECORDED = tuple(
+_DERIVED = ("flavor_digest", "flavorid", "image_id")
+#: The fields of an instance that are columns; ``image`` is its JSON there.
+_PLAIN = tuple(
     one.name
     for one in fields(Instance)
-    if one.name not in {"uuid", "decision_uuid", "created_at", "updated_at"}
+    if one.name not in {"uuid", "flavor", "decision_uuid", "created_at", "updated_at"}
 )
 
 
@@ -50,13 +52,13 @@ def by_uuids(
     query = select(instances).order_by(_COLUMNS.uuid)
     query = query.with_for_update() if lock else query
     found = sql.rows_among(connection, query, _COLUMNS.uuid, sorted(set(uuids)))
-    return tuple(map(of_row, found))
+    return of_rows(connection, found)
 
 
 def by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ...]:
     """Return the instances on these hosts, by host, then uuid."""
     query = select(instances).order_by(_COLUMNS.host, _COLUMNS.uuid)
-    return tuple(map(of_row, sql.rows_among(connection, query, _COLUMNS.host, set(hosts))))
+    return of_rows(connection, sql.rows_among(connection, query, _COLUMNS.host, set(hosts)))
 
 
 def named_on_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Named, ...]:
@@ -78,7 +80,7 @@ def search(
     """Return the instances of a host, a node, a project, or all, by uuid, those after ``after``."""
     wanted = sql.given(host=host, node=node, project_id=project_id)
     query = _after(select(instances).filter_by(**wanted), after, limit)
-    return tuple(map(of_row, connection.execute(query)))
+    return of_rows(connection, connection.execute(query))
 
 
 def _after(query: Select[Any], after: str | None, limit: int | None) -> Select[Any]:
@@ -106,17 +108,22 @@ def record(connection: Connection, recorded: Sequence[Instance], now: datetime) 
 
     The decision that placed an instance stays noted where the new record names none.
     """
-    changing = [*_RECORDED, *_DERIVED, "updated_at"]
+    changing = [*_PLAIN, *_DERIVED, "updated_at"]
+    digests = embedded_flavors.keep_each(connection, {one.uuid: one.flavor for one in recorded})
     for decided, names in ((True, [*changing, "decision_uuid"]), (False, changing)):
-        rows = [_row_of(one, now) for one in recorded if (one.decision_uuid is not None) is decided]
+        rows = [
+            _row_of(one, digests.get(one.uuid), now)
+            for one in recorded
+            if (one.decision_uuid is not None) is decided
+        ]
         sql.insert_or_update(connection, instances, rows, key=("uuid",), changing=names)
 
 
 class Kept(NamedTuple):
     """The record of one instance, as it is compared with thousands of others.
 
-    ``flavor`` is the digest of its JSON (:func:`placement_sched.db.sql.digest`), ``image`` its
-    JSON, ``created_at`` a text of ISO 8601.
+    ``flavor_digest`` is that of :mod:`placement_sched.store.compute.embedded_flavors`, ``image``
+    its JSON, ``created_at`` a text of ISO 8601.
     """
 
     uuid: str
@@ -127,7 +134,7 @@ class Kept(NamedTuple):
     display_name: str
     vm_state: str | None
     task_state: str | None
-    flavor: str | None
+    flavor_digest: str | None
     image_id: str | None
     server_group: str | None
     image: str | None
@@ -177,9 +184,7 @@ def locked(connection: Connection, uuids: Iterable[str]) -> dict[str, PlaceAndSt
 
 
 def _kept(connection: Connection) -> Select[Any]:
-    columns: dict[str, Any] = {name: _COLUMNS[name] for name in Kept._fields}
-    columns["flavor"] = sql.digest(connection, _COLUMNS.flavor)
-    return select(sql.json_row(connection, columns.values()))
+    return select(sql.json_row(connection, [_COLUMNS[name] for name in Kept._fields]))
 
 
 def uuids_on_host(connection: Connection, host: str) -> frozenset[str]:
@@ -199,7 +204,7 @@ def add(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 def change(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Change instances to what these rows say, and add those that are new.
 
-    All rows have the same columns. Those of instances that are locked may lack what stays as it is.
+    A row has all columns but ``id``.
     """
     if not rows:
         return
@@ -213,14 +218,17 @@ def remove(connection: Connection, uuids: Iterable[str]) -> int:
     return sql.change_among(connection, sa.delete(instances), _COLUMNS.uuid, set(uuids))
 
 
-def _row_of(instance: Instance, now: datetime) -> dict[str, Any]:
-    row = {name: getattr(instance, name) for name in ("uuid", *_RECORDED, "decision_uuid")}
-    flavor, image = row["flavor"] or {}, row["image"] or {}
-    row["flavorid"] = short_id(flavor.get("flavorid"), flavor.get("id"))
-    row["image_id"] = short_id(image.get("id"))
-    for name in ("flavor", "image"):
-        row[name] = None if row[name] is None else orjson.dumps(row[name]).decode()
-    return {**row, "created_at": now, "updated_at": now}
+def _row_of(instance: Instance, flavor_digest: str | None, now: datetime) -> dict[str, Any]:
+    flavor, image = instance.flavor or {}, instance.image
+    return {
+        **{name: getattr(instance, name) for name in ("uuid", *_PLAIN, "decision_uuid")},
+        "image": None if image is None else orjson.dumps(image).decode(),
+        "flavor_digest": flavor_digest,
+        "flavorid": short_id(flavor.get("flavorid"), flavor.get("id")),
+        "image_id": short_id((image or {}).get("id")),
+        "created_at": now,
+        "updated_at": now,
+    }
 
 
 def short_id(*candidates: str | int | None) -> str | None:
@@ -229,14 +237,17 @@ def short_id(*candidates: str | int | None) -> str | None:
     return found if found is not None and len(found) <= _LONGEST_ID else None
 
 
-def of_row(row: Row[Any]) -> Instance:
-    """Return the instance of a row of the table."""
-    found = row._asdict()
-    for name in ("id", *_DERIVED):
-        del found[name]
-    for name in ("flavor", "image"):
-        found[name] = None if found[name] is None else orjson.loads(found[name])
-    return Instance(**found)
+def of_rows(connection: Connection, rows: Iterable[Row[Any]]) -> tuple[Instance, ...]:
+    """Return the instances of rows of the table, whose flavors are read once each."""
+    found = [row._asdict() for row in rows]
+    digests = {row["flavor_digest"] for row in found} - {None}
+    flavors = embedded_flavors.read(connection, digests) if digests else {}
+    for row in found:
+        row["flavor"] = flavors.get(row["flavor_digest"])
+        row["image"] = None if row["image"] is None else orjson.loads(row["image"])
+        for name in ("id", *_DERIVED):
+            del row[name]
+    return tuple(Instance(**row) for row in found)
 
 
 def unallocated(

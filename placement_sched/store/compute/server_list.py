@@ -13,7 +13,7 @@ from placement_sched.db.tables import host_aggregate_hosts, host_aggregate_metad
 from placement_sched.errors import Invalid
 from placement_sched.model.host_aggregate import ZONE_KEY
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
-from placement_sched.store.compute.instances import of_row
+from placement_sched.store.compute.instances import of_rows
 
 _COLUMNS = instances.c
 #: What a database says of a regular expression that it does not understand.
@@ -105,7 +105,7 @@ def search(connection: Connection, wanted: ServersWanted) -> tuple[Instance, ...
         missing=f"marker [{wanted.marker}] not found",
     )
     try:
-        return tuple(map(of_row, connection.execute(query)))
+        return of_rows(connection, connection.execute(query))
     except DBAPIError as failure:
         codes = {getattr(failure.orig, "sqlstate", None), *getattr(failure.orig, "args", ())[:1]}
         if wanted.name is not None and not codes.isdisjoint(_NO_EXPRESSION):
