@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
-import orjson
-from sqlalchemy import Connection, Select, func, literal, or_, select, union_all
+from sqlalchemy import Connection, Select, String, cast, func, literal, or_, select, union_all
 
 from placement_sched.db import sql
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
@@ -15,6 +14,8 @@ _COLUMNS = services.c
 _IS_COMPUTE = (_COLUMNS.deleted == 0, _COLUMNS.binary == COMPUTE_BINARY)
 # A service that has not sent a heartbeat yet is as old as its record, for nova too.
 _SEEN = func.coalesce(_COLUMNS.last_seen_up, _COLUMNS.created_at).label("seen")
+#: What no name of a host has.
+_BETWEEN_HOSTS = "\n"
 _SERVICES: Select[Any] = select(
     *(_COLUMNS.id, _COLUMNS.uuid, _COLUMNS.host, _COLUMNS.disabled, _COLUMNS.disabled_reason),
     *(_COLUMNS.forced_down, _SEEN),
@@ -38,11 +39,17 @@ def barred(connection: Connection) -> tuple[Service, ...]:
 
 
 def heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
-    """Return when hosts were last seen up, of those that were seen since then."""
-    query = select(sql.json_row(connection, (_COLUMNS.host, _COLUMNS.last_seen_up)))
-    query = query.where(*_IS_COMPUTE, _COLUMNS.last_seen_up >= since)
-    rows = map(orjson.loads, connection.scalars(query))
-    return {host: datetime.fromisoformat(seen[:19]) for host, seen in rows}
+    """Return when hosts were last seen up, of those that were seen since then.
+
+    A row is a second with all hosts that were seen in it: of ten thousand hosts that send a
+    heartbeat every ten seconds, ten rows rather than ten thousand.
+    """
+    second = func.substr(cast(_COLUMNS.last_seen_up, String), 1, 19)
+    query = select(second, func.aggregate_strings(_COLUMNS.host, _BETWEEN_HOSTS))
+    query = query.where(*_IS_COMPUTE, _COLUMNS.last_seen_up >= since).group_by(second)
+    rows = connection.execute(query.order_by(second)).all()
+    found = [(datetime.fromisoformat(seen), hosts) for seen, hosts in rows]
+    return {host: seen for seen, hosts in found for host in hosts.split(_BETWEEN_HOSTS)}
 
 
 def heartbeats_of(connection: Connection, hosts: Collection[str]) -> dict[str, datetime]:

@@ -1,6 +1,6 @@
 """What is to be recorded of an instance of nova's, beside what is recorded of it; no I/O."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -13,6 +13,8 @@ from placement_sched.store.compute.instances import Kept, short_id
 #: the uuid, and how people call them.
 _COLUMNS = Kept._fields[1:11]
 FIELDS = tuple(name.removesuffix("_digest") for name in _COLUMNS)
+#: The columns of a field, where they are not the one of its name.
+_COLUMNS_OF = {"flavor": ("flavor_digest", "flavorid"), "image_id": ("image_id", "image")}
 
 
 class NewRecord(NamedTuple):
@@ -25,6 +27,15 @@ class NewRecord(NamedTuple):
     decision_uuid: str | None
     created_at: datetime
     updated_at: datetime
+
+    def changed(self, fields: Collection[str]) -> dict[str, Any]:
+        """Return of the row the columns of these fields, and what every row that is sent has."""
+        row = self.row()
+        names = {name for field in fields for name in _COLUMNS_OF.get(field, (field,))}
+        # A database wants the name of an instance even where the row is there already.
+        return {name: row[name] for name in row if name in {"uuid", "display_name", *names}} | {
+            "updated_at": self.updated_at
+        }
 
     def row(self) -> dict[str, Any]:
         """Return the row of the table, but for its number."""

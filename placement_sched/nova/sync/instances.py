@@ -288,6 +288,9 @@ class InstanceUpkeep:
             return True
         groups = {one.values[-1] for one in differing} - {None}
         texts = _flavors_of(differing)
+        new = [one.row() for one in differing if one.uuid not in before]
+        known = [one for one in differing if one.uuid in before]
+        fields = {name for one in known for name in unlike(before[one.uuid], one)}
 
         def write(connection: Connection) -> bool:
             server_groups.lock_many(connection, groups)
@@ -297,7 +300,8 @@ class InstanceUpkeep:
             if groups != server_groups.existing(connection, groups):
                 return False
             embedded_flavors.keep(connection, texts)
-            instances.change(connection, [one.row() for one in differing])
+            instances.change(connection, new)
+            instances.change(connection, [one.changed(fields) for one in known])
             instances.remove(connection, gone)
             return True
 

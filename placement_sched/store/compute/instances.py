@@ -204,7 +204,7 @@ def add(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 def change(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Change instances to what these rows say, and add those that are new.
 
-    A row has all columns but ``id``.
+    All rows have the same columns. Those of instances that are locked may lack what stays as it is.
     """
     if not rows:
         return
