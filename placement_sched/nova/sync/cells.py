@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from threading import Lock
 from time import monotonic
 
 from oslo_log import log
@@ -70,6 +71,8 @@ class NovaCells:
         self._cell0: FollowedCell | None = None
         self._api_is_away = False
         self._only_looking = False
+        # Instances are followed beside the rest.
+        self._noting = Lock()
 
     @property
     def every(self) -> tuple[FollowedCell, ...]:
@@ -181,7 +184,8 @@ class NovaCells:
         ``patient`` work asks also cells that were away when last asked, from time to time.
         """
         for cell in sorted(self.every, key=lambda one: one.away_until is not None):
-            if cell.away_until is not None and not (patient and monotonic() >= cell.away_until):
+            before = cell.away_until
+            if before is not None and not (patient and monotonic() >= before):
                 self._note(account, cell)
                 continue
             try:
@@ -190,8 +194,8 @@ class NovaCells:
                 self._went(cell, failure)
                 self._note(account, cell)
             else:
-                if cell.away_until is not None:
-                    self._came_back(cell)
+                if before is not None:
+                    self._came_back(cell, before)
 
     @contextmanager
     def only_looking(self) -> Iterator[None]:
@@ -203,8 +207,8 @@ class NovaCells:
             self._only_looking = False
 
     def _note(self, account: Account | None, cell: FollowedCell) -> None:
-        if account is not None and cell.title not in account.away:
-            account.away.append(cell.title)
+        if account is not None:
+            account.away[cell.title] = None
 
     def look_for_those_back(self) -> None:
         """Ask again, next time, those cells that another process found to be back."""
@@ -222,7 +226,9 @@ class NovaCells:
         self.database.write(partial(cells.note_read, uuids=answering, now=self.clock()))
 
     def _went(self, cell: FollowedCell, failure: NovaAway) -> None:
-        if cell.away_until is None:
+        with self._noting:
+            is_news, cell.away_until = cell.away_until is None, monotonic() + PAUSE
+        if is_news:
             LOG.warning(
                 "%s: its database cannot be read, so that its hosts get no instances until it "
                 "can: %s",
@@ -232,10 +238,13 @@ class NovaCells:
             note = partial(cells.note_away, uuid=cell.uuid, failure=failure.detail)
             if not self._only_looking:
                 self.database.write(partial(note, now=self.clock()))
-        cell.away_until = monotonic() + PAUSE
 
-    def _came_back(self, cell: FollowedCell) -> None:
-        cell.away_until = None
+    def _came_back(self, cell: FollowedCell, before: float) -> None:
+        """Note that a cell answered that was away before; another thread may know better by now."""
+        with self._noting:
+            if cell.away_until != before:
+                return
+            cell.away_until = None
         LOG.info("%s: its database answers again", cell.title)
         if not self._only_looking:
             self.database.write(partial(cells.note_read, uuids=[cell.uuid], now=self.clock()))

@@ -88,7 +88,7 @@ class Account:
     read: Counter[str] = field(default_factory=Counter)
     unlike: list[Unlike] = field(default_factory=list)
     misfits: dict[Misfit, None] = field(default_factory=dict)
-    away: list[str] = field(default_factory=list)
+    away: dict[str, None] = field(default_factory=dict)
     #: Whether differences are named, and not only counted.
     naming: bool = False
     _counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))

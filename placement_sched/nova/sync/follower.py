@@ -1,6 +1,7 @@
 """Keeps what is recorded here of the cloud in step with nova's databases."""
 
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
@@ -123,15 +124,22 @@ class Follower:
             except NovaAway as failure:
                 # The cells that are known are read all the same: their hosts must not seem down.
                 away = failure
-            self._services.beat(account)
-            self._look(account, settling=True)
-            self._cells.each(lambda cell: self._instances.follow(cell, account), account=account)
-            self._instances.follow_cell0(account)
-            self._instances.settle(joined, account)
+            # Both wait for databases most of the time.
+            with ThreadPoolExecutor(1, "nova-instances") as beside:
+                instances = beside.submit(self._follow_instances, joined, account)
+                self._services.beat(account)
+                self._look(account, settling=True)
+                instances.result()
             self._cells.note_read()
         if away is not None:
             raise away
         return account.findings(monotonic() - begun)
+
+    def _follow_instances(self, joined: Collection[str], account: Account) -> None:
+        """Record the instances that changed, and those that joined a server group."""
+        self._cells.each(lambda cell: self._instances.follow(cell, account), account=account)
+        self._instances.follow_cell0(account)
+        self._instances.settle(joined, account)
 
     def refresh(self) -> None:
         """Bring services, compute nodes and server groups up to date, before a request.
