@@ -286,10 +286,15 @@ def _change(
 ) -> None:
     if not rows:
         return
+    differing = [
+        key
+        for key in _DESCRIBING
+        if any(row[key] != getattr(found[row["uuid"]], key) for row in rows)
+    ]
     values = [
         {
             "b_uuid": row["uuid"],
-            **{key: row[key] for key in (*_DESCRIBING, "last_seen_up")},
+            **{key: row[key] for key in (*differing, "last_seen_up")},
             "version": found[row["uuid"]].version + 1,
             "updated_at": now,
         }
