@@ -48,7 +48,7 @@ def keep_each(
 
 
 def read(connection: Connection, digests: Iterable[str]) -> dict[str, Json]:
-    """Return the flavors of these digests; nobody may change them, for all instances share them."""
+    """Return the flavors of these digests: not to be changed, as instances share them."""
     texts = _texts(connection, digests, _COLUMNS.flavor)
     return {digest: _parsed(text) for digest, text in texts.items()}
 
