@@ -100,6 +100,25 @@ def json_row(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> C
     return sa.cast(array(*columns), sa.Text) if is_postgresql(connection) else array(*columns)
 
 
+def json_rows(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
+    """Return the values of columns of all rows, or all of a group, for :func:`values_of`.
+
+    A driver written in Python takes longer for a row than to read its text. For about a thousand
+    rows of bounded length: of more than its max_allowed_packet MariaDB makes null.
+    """
+    together: ColumnElement[str] = sa.func.aggregate_strings(json_row(connection, columns), ",")
+    return together
+
+
+def values_of(texts: Iterable[str]) -> Iterator[list[Any]]:
+    """Yield row by row the values that :func:`json_rows` joined together.
+
+    Raises :class:`ValueError` where the database cut them.
+    """
+    for text in texts:
+        yield from orjson.loads(f"[{text}]")
+
+
 def is_postgresql(connection: Connection) -> bool:
     """Return whether the database is PostgreSQL."""
     return connection.dialect.name == "postgresql"

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, Select, and_, func, or_, select
+from sqlalchemy import Connection, and_, func, or_, select
 
 from placement_sched.db import sql
 from placement_sched.model.cell import CELL0
@@ -71,6 +71,9 @@ _FLAVOR = (
     *("id", "name", "flavorid", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"),
     *("rxtx_factor", "vcpu_weight", "disabled", "is_public", "description", "extra_specs"),
 )
+#: So many rows at most are joined together to be sent.
+_TOGETHER = 1000
+_SOME = _COLUMNS.id // _TOGETHER
 #: So many texts of flavors are remembered with what they say.
 _MOST_TEXTS = 10_000
 
@@ -83,16 +86,23 @@ def count(connection: Connection) -> int:
 
 def between(connection: Connection, first: str, last: str | None) -> list[NovaInstance]:
     """Return the instances that live whose uuid is from ``first`` up to, but not, ``last``."""
-    query = _whole(connection).where(_LIVING, _COLUMNS.uuid >= first)
+    flavor = sql.digest(connection, instance_extra.c.flavor)
+    whole = instances.outerjoin(instance_extra, instance_extra.c.instance_uuid == _COLUMNS.uuid)
+    query = select(sql.json_rows(connection, (*_PLAIN, flavor))).select_from(whole)
+    query = query.where(_LIVING, _COLUMNS.uuid >= first)
     query = query if last is None else query.where(_COLUMNS.uuid < last)
-    return [NovaInstance(*orjson.loads(row[0])) for row in connection.execute(query).all()]
+    texts = connection.scalars(query.group_by(_SOME))
+    return [NovaInstance(*row) for row in sql.values_of(texts)]
 
 
 def by_uuids(connection: Connection, uuids: Collection[str]) -> list[NovaInstance]:
     """Return those of the instances that the cell has, living or not, without their flavors."""
-    query = select(sql.json_row(connection, _PLAIN))
-    rows = sql.rows_among(connection, query, _COLUMNS.uuid, uuids)
-    return [NovaInstance(*orjson.loads(row[0])) for row in rows]
+    query = select(sql.json_rows(connection, _PLAIN)).having(func.count() > 0)
+    found: list[NovaInstance] = []
+    for some in sql.batches(uuids, _TOGETHER):
+        texts = connection.scalars(query.where(sql.among(connection, _COLUMNS.uuid, some)))
+        found += [NovaInstance(*row) for row in sql.values_of(texts)]
+    return found
 
 
 def with_flavors(connection: Connection, found: Sequence[NovaInstance]) -> list[NovaInstance]:
@@ -104,21 +114,15 @@ def with_flavors(connection: Connection, found: Sequence[NovaInstance]) -> list[
     return [one._replace(flavor=flavors.get(one.uuid)) for one in found]
 
 
-def _whole(connection: Connection) -> Select[Any]:
-    flavor = sql.digest(connection, instance_extra.c.flavor)
-    whole = select(sql.json_row(connection, (*_PLAIN, flavor))).select_from(instances)
-    return whole.outerjoin(instance_extra, instance_extra.c.instance_uuid == _COLUMNS.uuid)
-
-
 def moved(connection: Connection, since: datetime) -> dict[str, tuple[Any, ...]]:
     """Return by uuid what moves of the instances written or made since then.
 
     Those that were deleted are among them: what deletes an instance writes it shortly before.
     """
-    moving = select(sql.json_row(connection, (_COLUMNS.uuid, *_MOVING)))
+    moving = select(sql.json_rows(connection, (_COLUMNS.uuid, *_MOVING))).group_by(_SOME)
     written = connection.scalars(moving.where(_COLUMNS.updated_at >= since)).all()
     new = moving.where(_COLUMNS.deleted == 0, _COLUMNS.created_at >= since)
-    rows = map(orjson.loads, (*written, *connection.scalars(new)))
+    rows = sql.values_of((*written, *connection.scalars(new)))
     return {row[0]: tuple(row[1:]) for row in rows}
 
 
