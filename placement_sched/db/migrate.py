@@ -13,6 +13,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
+from placement_sched.db.change_triggers import make_triggers, missing_triggers
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
@@ -64,8 +65,15 @@ def schema_contents(connection: Connection) -> SchemaContents:
 
 
 def sync_schema(database: Database) -> None:
-    """Bring the schema to the newest revision; safe when several workers start at once."""
+    """Bring the schema to the newest revision; safe when several workers start at once.
+
+    Triggers that were lost since, with a table that was made again, are made again as well.
+    """
     if current_revision(database) == newest_revision():
+        with database.read() as connection:
+            lacking = missing_triggers(connection)
+        if lacking:
+            database.write(_mend_triggers)
         return
 
     def upgrade(connection: Connection) -> None:
@@ -75,6 +83,11 @@ def sync_schema(database: Database) -> None:
             command.upgrade(configuration, "head")
 
     database.write(upgrade)
+
+
+def _mend_triggers(connection: Connection) -> None:
+    with one_at_a_time(connection):
+        make_triggers(connection)
 
 
 def current_revision(database: Database) -> str | None:

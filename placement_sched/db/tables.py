@@ -22,6 +22,9 @@ ExactLongText = sa.Text().with_variant(
     mysql.LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
 )
 
+#: A time with its microseconds.
+Moment = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+
 
 def exact(length: int) -> String:
     """Return a text type of ``length`` whose comparisons are case-sensitive on MariaDB too."""
@@ -391,6 +394,32 @@ shadow_results = new_table(
     sa.PrimaryKeyConstraint("decision_uuid", "position"),
     *indexes("sched_shadow_results", "instance_uuid"),
     Index("sched_shadow_results_verdict_idx", "verdict", "created_at"),
+)
+
+#: The log of changes: each row is a provider of which something was written, by triggers, in the
+#: transaction that wrote it. ``store/placement/change_log.py`` says what the numbers mean.
+provider_changes = new_table(
+    "sched_provider_changes",
+    # PostgreSQL: the number of the transaction; elsewhere one number for each row.
+    Column("id", sa.BigInteger, primary_key=True, nullable=False, autoincrement=True),
+    Column("provider_id", Integer, primary_key=True, nullable=False, autoincrement=False),
+    Column("created_at", Moment),
+)
+
+#: Positions in the log of changes that were read at some time: what is deleted goes by them.
+change_marks = new_table(
+    "sched_provider_change_marks",
+    Column("id", Integer, primary_key=True, nullable=False),
+    Column("created_at", Moment),
+    Column("position", LongText, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+#: Rows that writers of the log of changes lock, shared, until their transactions end; on MariaDB
+#: only. Where one is not locked, none of those that took it are at work any more.
+change_turns = new_table(
+    "sched_provider_change_turns",
+    Column("id", Integer, primary_key=True, nullable=False, autoincrement=False),
 )
 
 #: Our own tables, in the order in which they can be created.

@@ -1,0 +1,61 @@
+"""Create the log of changes of providers, and the triggers that write it.
+
+The triggers are made by ``db/change_triggers.py``, also at any later sync: a database user may be
+granted that privilege after this revision was reached, and a table that was made again lacks them.
+
+Revision: 0014, after 0012.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import mysql
+
+from placement_sched.db.change_triggers import make_triggers
+
+revision = "0014"
+down_revision = "0012"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    connection = op.get_bind()
+    moment = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+    # MariaDB commits every table at once: what an interrupted sync made is there already.
+    there = sa.inspect(connection).get_table_names()
+    if "sched_provider_changes" not in there:
+        op.create_table(
+            "sched_provider_changes",
+            sa.Column(
+                "id",
+                sa.BigInteger(),
+                primary_key=True,
+                nullable=False,
+                autoincrement=connection.dialect.name in {"mysql", "mariadb"},
+            ),
+            sa.Column(
+                "provider_id", sa.Integer(), primary_key=True, nullable=False, autoincrement=False
+            ),
+            sa.Column("created_at", moment),
+            mysql_engine="InnoDB",
+        )
+    if "sched_provider_change_marks" not in there:
+        op.create_table(
+            "sched_provider_change_marks",
+            sa.Column("id", sa.Integer(), primary_key=True, nullable=False),
+            sa.Column("created_at", moment),
+            sa.Column(
+                "position",
+                sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb"),
+                nullable=False,
+            ),
+            sqlite_autoincrement=True,
+            mysql_engine="InnoDB",
+        )
+    if "sched_provider_change_turns" not in there:
+        op.create_table(
+            "sched_provider_change_turns",
+            sa.Column("id", sa.Integer(), primary_key=True, nullable=False, autoincrement=False),
+            mysql_engine="InnoDB",
+        )
+    make_triggers(connection)

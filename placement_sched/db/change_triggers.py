@@ -1,0 +1,242 @@
+"""The triggers that write the log of changes, on the tables that OpenStack placement writes, too.
+
+Each writes to ``sched_provider_changes``, in the writer's own transaction, which providers a
+statement was about. They run with the privileges of the user that made them: the other service's
+user needs none on our tables.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from placement_sched.db.sql import insert_missing
+from placement_sched.db.tables import change_turns
+
+#: What stands in a row of the log in place of a provider's id: a name of a trait, resource class or
+#: aggregate was written; and all of a table was removed at once.
+NAMES, EVERYTHING = 0, -1
+
+#: The columns that name the provider of a row.
+_PROVIDERS: Mapping[str, str] = {
+    "allocations": "resource_provider_id",
+    "inventories": "resource_provider_id",
+    "resource_provider_aggregates": "resource_provider_id",
+    "resource_provider_traits": "resource_provider_id",
+    "resource_providers": "id",
+}
+_NAMES = ("placement_aggregates", "resource_classes", "traits")
+_EVENTS: Mapping[str, str] = {"inserted": "INSERT", "updated": "UPDATE", "deleted": "DELETE"}
+
+#: How many rows writers on MariaDB take turns to lock, and for how many seconds each is taken: one
+#: that is no longer taken is free as soon as the transactions that took it have ended.
+TURNS, SECONDS = 8, 4
+
+
+class _Trigger(NamedTuple):
+    table: str
+    name: str
+    statement: str
+
+
+def missing_triggers(connection: Connection) -> frozenset[str]:
+    """Return the names of the triggers that are not there, or that are disabled."""
+    kind = connection.dialect.name
+    found = connection.exec_driver_sql(_FOUND.get(kind, _FOUND["mysql"])).all()
+    wanted = {(one.table, one.name) for one in _triggers(connection)}
+    return frozenset(name for _, name in wanted - {(str(table), str(name)) for table, name in found})
+
+
+_FOUND: Mapping[str, str] = {
+    "sqlite": "SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'",
+    "postgresql": (
+        "SELECT c.relname, t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+        "WHERE c.relnamespace = current_schema()::regnamespace AND t.tgenabled IN ('O', 'A') "
+        "AND NOT t.tgisinternal"
+    ),
+    # MySQL and MariaDB show those of tables for which the user has the privilege TRIGGER.
+    "mysql": (
+        "SELECT event_object_table, trigger_name FROM information_schema.triggers "
+        "WHERE trigger_schema = DATABASE()"
+    ),
+}
+
+
+def make_triggers(connection: Connection) -> str | None:
+    """Make the triggers that are not there; return why they cannot be made, else None.
+
+    Where the database's user may not make them, those that were made are removed again: a log
+    that is kept in part is of no use. Whatever else the database says is raised.
+    """
+    if not (lacking := missing_triggers(connection)):
+        _fill_turns(connection)
+        return None
+    postgresql = connection.dialect.name == "postgresql"
+    try:
+        if postgresql:
+            with connection.begin_nested():
+                _make(connection, lacking)
+        else:
+            _make(connection, lacking)
+    except DBAPIError as failure:
+        if not _is_refused(failure):
+            raise
+        if not postgresql:
+            _remove(connection, lacking)
+        return f"the database's user may not create triggers ({failure.orig})"
+    return None
+
+
+def _make(connection: Connection, lacking: frozenset[str]) -> None:
+    if connection.dialect.name == "postgresql":
+        for statement in _functions(connection):
+            connection.exec_driver_sql(statement)
+    _fill_turns(connection)
+    for one in _triggers(connection):
+        if one.name in lacking:
+            if connection.dialect.name == "postgresql":  # where it was disabled
+                connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {one.name} ON {one.table}")
+            connection.exec_driver_sql(one.statement)
+            if connection.dialect.name == "postgresql":
+                # Also in sessions that apply what another server wrote.
+                connection.exec_driver_sql(
+                    f"ALTER TABLE {one.table} ENABLE ALWAYS TRIGGER {one.name}"
+                )
+
+
+def _fill_turns(connection: Connection) -> None:
+    if connection.dialect.name not in {"postgresql", "sqlite"}:
+        insert_missing(connection, change_turns, [{"id": number} for number in range(TURNS)])
+
+
+def _remove(connection: Connection, names: frozenset[str]) -> None:
+    for name in sorted(names - missing_triggers(connection)):
+        connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
+
+
+# insufficient_privilege; TRIGGER, SUPER, and SUPER where there is a binary log.
+_REFUSED = {"42501", 1142, 1227, 1419, 1044}
+
+
+def _is_refused(failure: DBAPIError) -> bool:
+    original = failure.orig
+    codes = {getattr(original, "sqlstate", None), next(iter(getattr(original, "args", ())), None)}
+    return not _REFUSED.isdisjoint(codes)
+
+
+def _triggers(connection: Connection) -> Iterator[_Trigger]:
+    kind = connection.dialect.name
+    if kind == "postgresql":
+        return _on_postgresql()
+    return _by_row(_sqlite_body if kind == "sqlite" else _mariadb_body)
+
+
+def _by_row(body: Callable[[str, str | None], str]) -> Iterator[_Trigger]:
+    """Yield three triggers a table, each for one row."""
+    for table, column in {**_PROVIDERS, **dict.fromkeys(_NAMES)}.items():
+        for done, event in _EVENTS.items():
+            name = f"sched_{table}_{done}"
+            yield _Trigger(
+                table,
+                name,
+                f"CREATE TRIGGER {name} AFTER {event} ON {table} FOR EACH ROW "
+                f"BEGIN {body(event, column)} END",
+            )
+
+
+def _written(event: str, column: str | None) -> tuple[str, str | None]:
+    """Return the provider of a row, and the one that an update took it from."""
+    if column is None:
+        return str(NAMES), None
+    return {
+        "INSERT": (f"NEW.{column}", None),
+        "UPDATE": (f"NEW.{column}", f"OLD.{column}"),
+        "DELETE": (f"OLD.{column}", None),
+    }[event]
+
+
+def _sqlite_body(event: str, column: str | None) -> str:
+    # What is replaced (INSERT OR REPLACE) is reported by the row that replaces it: with the same
+    # provider, unless a row's id was given with it, which neither service does.
+    insert = (
+        "INSERT INTO sched_provider_changes (id, provider_id, created_at) "
+        "SELECT coalesce(max(id), 0) + 1, {}, strftime('%Y-%m-%d %H:%M:%f', 'now') "
+        "FROM sched_provider_changes"
+    )
+    new, old = _written(event, column)
+    moved = f"{insert.format(old)} HAVING {old} <> {new};" if old else ""
+    return f"{insert.format(new)}; {moved}"
+
+
+def _mariadb_body(event: str, column: str | None) -> str:
+    # The turn is taken before the row's number: see store/placement/change_gaps.py.
+    insert = (
+        "INSERT INTO sched_provider_changes (provider_id, created_at) "
+        "VALUES ({}, UTC_TIMESTAMP(6));"
+    )
+    new, old = _written(event, column)
+    moved = f"IF {old} <> {new} THEN {insert.format(old)} END IF;" if old else ""
+    return (
+        "DECLARE turn INT; SELECT id INTO turn FROM sched_provider_change_turns "
+        f"WHERE id = FLOOR(UNIX_TIMESTAMP() / {SECONDS}) MOD {TURNS} LOCK IN SHARE MODE; "
+        f"{insert.format(new)} {moved}"
+    )
+
+
+def _on_postgresql() -> Iterator[_Trigger]:
+    """Yield the triggers of a statement: at most one row of the log for each provider."""
+    seen = {
+        "INSERT": "REFERENCING NEW TABLE AS new_rows",
+        "UPDATE": "REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows",
+        "DELETE": "REFERENCING OLD TABLE AS old_rows",
+        "TRUNCATE": "",
+    }
+    for table, column in _PROVIDERS.items():
+        function = f"sched_log_by_{column}()"
+        for done, event in {**_EVENTS, "truncated": "TRUNCATE"}.items():
+            name = f"sched_{table}_{done}"
+            yield _Trigger(
+                table,
+                name,
+                f"CREATE TRIGGER {name} AFTER {event} ON {table} {seen[event]} "
+                f"FOR EACH STATEMENT EXECUTE FUNCTION {function}",
+            )
+    for table in _NAMES:
+        name = f"sched_{table}_written"
+        yield _Trigger(
+            table,
+            name,
+            f"CREATE TRIGGER {name} AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table} "
+            "FOR EACH STATEMENT EXECUTE FUNCTION sched_log_names()",
+        )
+
+
+def _functions(connection: Connection) -> Iterator[str]:
+    """Yield what makes the functions of PostgreSQL's triggers.
+
+    They run as their owner, so every name in them says its schema.
+    """
+    schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
+    insert = (
+        f"INSERT INTO {schema}.sched_provider_changes (id, provider_id, created_at) "
+        # The number of the transaction, of 64 bits: it is never used again.
+        "SELECT pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, provider, "
+        "pg_catalog.timezone('UTC', pg_catalog.now()) FROM ({}) AS found (provider) "
+        "ON CONFLICT DO NOTHING;"
+    )
+    head = "CREATE OR REPLACE FUNCTION {} RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS "
+    for column in sorted(set(_PROVIDERS.values())):
+        new, old = f"SELECT {column} FROM new_rows", f"SELECT {column} FROM old_rows"
+        yield (
+            head.format(f"sched_log_by_{column}()")
+            + "$$ BEGIN "
+            + f"IF TG_OP = 'INSERT' THEN {insert.format(f'{new} GROUP BY 1')} "
+            + f"ELSIF TG_OP = 'UPDATE' THEN {insert.format(f'{new} UNION {old}')} "
+            + f"ELSIF TG_OP = 'DELETE' THEN {insert.format(f'{old} GROUP BY 1')} "
+            + f"ELSE {insert.format(f'VALUES ({EVERYTHING})')} END IF; RETURN NULL; END $$"
+        )
+    yield (
+        head.format("sched_log_names()")
+        + f"$$ BEGIN {insert.format(f'VALUES ({NAMES})')} RETURN NULL; END $$"
+    )
