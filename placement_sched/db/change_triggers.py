@@ -27,6 +27,8 @@ _PROVIDERS: Mapping[str, str] = {
     "resource_providers": "id",
 }
 _NAMES = ("placement_aggregates", "resource_classes", "traits")
+#: The tables whose changes are logged.
+LOGGED = (*_PROVIDERS, *_NAMES)
 _EVENTS: Mapping[str, str] = {"inserted": "INSERT", "updated": "UPDATE", "deleted": "DELETE"}
 
 #: How many rows writers on MariaDB take turns to lock, and for how many seconds each is taken: one
@@ -45,7 +47,9 @@ def missing_triggers(connection: Connection) -> frozenset[str]:
     kind = connection.dialect.name
     found = connection.exec_driver_sql(_FOUND.get(kind, _FOUND["mysql"])).all()
     wanted = {(one.table, one.name) for one in _triggers(connection)}
-    return frozenset(name for _, name in wanted - {(str(table), str(name)) for table, name in found})
+    return frozenset(
+        name for _, name in wanted - {(str(table), str(name)) for table, name in found}
+    )
 
 
 _FOUND: Mapping[str, str] = {
@@ -161,11 +165,11 @@ def _sqlite_body(event: str, column: str | None) -> str:
     # provider, unless a row's id was given with it, which neither service does.
     insert = (
         "INSERT INTO sched_provider_changes (id, provider_id, created_at) "
-        "SELECT coalesce(max(id), 0) + 1, {}, strftime('%Y-%m-%d %H:%M:%f', 'now') "
-        "FROM sched_provider_changes"
+        "SELECT (SELECT coalesce(max(id), 0) + 1 FROM sched_provider_changes), {}, "
+        "strftime('%Y-%m-%d %H:%M:%f', 'now')"
     )
     new, old = _written(event, column)
-    moved = f"{insert.format(old)} HAVING {old} <> {new};" if old else ""
+    moved = f"{insert.format(old)} WHERE {old} <> {new};" if old else ""
     return f"{insert.format(new)}; {moved}"
 
 
@@ -178,7 +182,7 @@ def _mariadb_body(event: str, column: str | None) -> str:
     new, old = _written(event, column)
     moved = f"IF {old} <> {new} THEN {insert.format(old)} END IF;" if old else ""
     return (
-        "DECLARE turn INT; SELECT id INTO turn FROM sched_provider_change_turns "
+        "DECLARE turn INT; SELECT id INTO turn FROM sched_provider_change_turns "  # noqa: S608
         f"WHERE id = FLOOR(UNIX_TIMESTAMP() / {SECONDS}) MOD {TURNS} LOCK IN SHARE MODE; "
         f"{insert.format(new)} {moved}"
     )
@@ -219,7 +223,7 @@ def _functions(connection: Connection) -> Iterator[str]:
     """
     schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
     insert = (
-        f"INSERT INTO {schema}.sched_provider_changes (id, provider_id, created_at) "
+        f"INSERT INTO {schema}.sched_provider_changes (id, provider_id, created_at) "  # noqa: S608
         # The number of the transaction, of 64 bits: it is never used again.
         "SELECT pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, provider, "
         "pg_catalog.timezone('UTC', pg_catalog.now()) FROM ({}) AS found (provider) "
@@ -227,7 +231,7 @@ def _functions(connection: Connection) -> Iterator[str]:
     )
     head = "CREATE OR REPLACE FUNCTION {} RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS "
     for column in sorted(set(_PROVIDERS.values())):
-        new, old = f"SELECT {column} FROM new_rows", f"SELECT {column} FROM old_rows"
+        new, old = f"SELECT {column} FROM new_rows", f"SELECT {column} FROM old_rows"  # noqa: S608
         yield (
             head.format(f"sched_log_by_{column}()")
             + "$$ BEGIN "

@@ -1,0 +1,70 @@
+"""The log of changes on PostgreSQL, where a position is a snapshot.
+
+Rows have the numbers of their transactions. A snapshot has not seen those from its xmax on, nor
+those that were in progress: https://www.postgresql.org/docs/current/functions-info.html. Numbers
+of 64 bits are never used again, and one of a transaction that was rolled back is just never there.
+"""
+
+from typing import Any
+
+from sqlalchemy import Connection
+
+from placement_sched.store.placement.change_positions import (
+    Changes,
+    Position,
+    add_mark,
+    changes,
+    in_doubt,
+)
+
+# The timeline changes when another server takes over, which may lack what was committed last; the
+# start, when this one may have lost it (synchronous_commit); the table, when it was made again.
+_SERVER = (
+    "CASE WHEN pg_is_in_recovery() THEN '' ELSE "
+    "left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || ' ' || "
+    "extract(epoch FROM pg_postmaster_start_time())::text || ' ' || "
+    "'sched_provider_changes'::regclass::oid::text END"
+)
+_HEAD = (
+    f"SELECT pg_current_snapshot()::text, {_SERVER}, "  # noqa: S608
+    "(SELECT min(id) FROM sched_provider_change_marks), "
+    "(SELECT max(id) FROM sched_provider_change_marks)"
+)
+# Between two bounds, for PostgreSQL takes one bound of unknown value for a third of the table, and
+# would read all of it.
+_SINCE = (
+    f"{_HEAD}, (SELECT string_agg(provider_id::text, ',') FROM sched_provider_changes "  # noqa: S608
+    "WHERE id BETWEEN %(last)s::bigint AND 9223372036854775807 "
+    "OR id = ANY (%(awaited)s::bigint[]))"
+)
+
+
+def begin(connection: Connection) -> Position:
+    """Return the snapshot of this moment."""
+    row = connection.exec_driver_sql(_HEAD).one()
+    if row[2] is None:
+        add_mark(connection, _position(row))
+        row = connection.exec_driver_sql(_HEAD).one()
+    return _position(row)
+
+
+def since(connection: Connection, position: Position) -> Changes:
+    """Return what a snapshot did not see and is committed, by one statement."""
+    awaited = "{" + ",".join(map(str, position.awaited)) + "}"
+    # As texts, whose types are the same each time: a statement of other types is prepared again.
+    parameters = {"last": str(position.last), "awaited": awaited}
+    row = connection.exec_driver_sql(_SINCE, parameters).one()
+    _, server, oldest, newest, written = row
+    known = oldest is not None and oldest <= position.mark <= newest
+    if not known or not server or server != position.server:
+        return in_doubt(position)
+    after = _position(row)
+    if after.last < position.last:
+        return in_doubt(position)
+    return changes(set(map(int, written.split(","))) if written else set(), after)
+
+
+def _position(row: Any) -> Position:
+    _xmin, xmax, running = row[0].split(":")
+    awaited = frozenset(map(int, running.split(","))) if running else frozenset[int]()
+    return Position(server=row[1], mark=row[3] or 0, last=int(xmax), awaited=awaited)
