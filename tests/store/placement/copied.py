@@ -1,0 +1,73 @@
+"""A copy of placement's tables that reads again only what the log of changes names."""
+
+from collections import defaultdict
+
+from sqlalchemy import select
+
+from placement_sched.db import tables
+from placement_sched.store.placement import change_log
+
+#: The tables whose rows are of providers, and the column that says of which.
+OF_PROVIDERS = {
+    tables.resource_providers: "id",
+    tables.inventories: "resource_provider_id",
+    tables.allocations: "resource_provider_id",
+    tables.resource_provider_traits: "resource_provider_id",
+    tables.resource_provider_aggregates: "resource_provider_id",
+}
+OF_NAMES = (tables.traits, tables.resource_classes, tables.placement_aggregates)
+
+
+def rows_of(connection, providers=None):
+    """Return all rows of these providers, or of all, by provider."""
+    found = defaultdict(set)
+    for table, column in OF_PROVIDERS.items():
+        query = select(table.c[column], table)
+        if providers is not None:
+            query = query.where(table.c[column].in_(providers))
+        for provider, *values in connection.execute(query):
+            found[provider].add((table.name, *values))
+    return dict(found)
+
+
+def names(connection):
+    """Return all names, with their ids."""
+    return {
+        (table.name, *row)
+        for table in OF_NAMES
+        for row in connection.execute(select(table.c.id, table.c[_name_of(table)]))
+    }
+
+
+def _name_of(table):
+    return "uuid" if "uuid" in table.c else "name"
+
+
+class Copy:
+    """The rows of all providers as they were when :meth:`follow` was last called."""
+
+    def __init__(self, database):
+        self.database = database
+        with database.read() as connection:
+            self.position = change_log.begin(connection)
+            self.rows = rows_of(connection)
+            self.names = names(connection)
+
+    def follow(self):
+        """Read again what changed; return the changes, which are not in doubt."""
+        with self.database.read() as connection:
+            changes = change_log.since(connection, self.position)
+            assert not changes.in_doubt
+            if changes.providers:
+                for provider in changes.providers:
+                    self.rows.pop(provider, None)
+                self.rows.update(rows_of(connection, changes.providers))
+            if changes.names:
+                self.names = names(connection)
+        self.position = changes.position
+        return changes
+
+    def is_right(self):
+        """Return whether it equals the tables; while no other transaction is committed."""
+        with self.database.read() as connection:
+            return (self.rows, self.names) == (rows_of(connection), names(connection))
