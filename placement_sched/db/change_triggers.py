@@ -174,7 +174,8 @@ def _sqlite_body(event: str, column: str | None) -> str:
 
 
 def _mariadb_body(event: str, column: str | None) -> str:
-    # The turn is taken before the row's number: see store/placement/change_gaps.py.
+    # The turn is taken before the row's number: see store/placement/change_gaps.py. Once is enough
+    # for all rows of a statement, by whose beginning it is known: NOW(6) stays what it was.
     insert = (
         "INSERT INTO sched_provider_changes (provider_id, created_at) "
         "VALUES ({}, UTC_TIMESTAMP(6));"
@@ -182,8 +183,11 @@ def _mariadb_body(event: str, column: str | None) -> str:
     new, old = _written(event, column)
     moved = f"IF {old} <> {new} THEN {insert.format(old)} END IF;" if old else ""
     return (
-        "DECLARE turn INT; SELECT id INTO turn FROM sched_provider_change_turns "  # noqa: S608
+        "DECLARE turn INT; "
+        "IF NOT (@sched_turn_taken <=> CAST(NOW(6) AS CHAR)) THEN "
+        "SELECT id INTO turn FROM sched_provider_change_turns "  # noqa: S608
         f"WHERE id = FLOOR(UNIX_TIMESTAMP() / {SECONDS}) MOD {TURNS} LOCK IN SHARE MODE; "
+        "SET @sched_turn_taken = CAST(NOW(6) AS CHAR); END IF; "
         f"{insert.format(new)} {moved}"
     )
 

@@ -44,20 +44,31 @@ def _name_of(table):
 
 
 class Copy:
-    """The rows of all providers as they were when :meth:`follow` was last called."""
+    """The rows of all providers as they were when :meth:`follow` was last called.
+
+    ``doubts`` counts how often all had to be read again.
+    """
 
     def __init__(self, database):
         self.database = database
-        with database.read() as connection:
+        self.doubts = -1
+        self.start()
+
+    def start(self):
+        """Read everything."""
+        self.doubts += 1
+        with self.database.read() as connection:
             self.position = change_log.begin(connection)
             self.rows = rows_of(connection)
             self.names = names(connection)
 
     def follow(self):
-        """Read again what changed; return the changes, which are not in doubt."""
+        """Read again what changed, everything where that is in doubt; return the changes."""
         with self.database.read() as connection:
             changes = change_log.since(connection, self.position)
-            assert not changes.in_doubt
+            if changes.in_doubt:
+                self.start()
+                return changes
             if changes.providers:
                 for provider in changes.providers:
                     self.rows.pop(provider, None)

@@ -105,6 +105,7 @@ def following(database):
     def written():
         changes = copy.follow()
         assert copy.is_right()
+        assert not copy.doubts
         return set(changes.providers) | ({"names"} if changes.names else set())
 
     return written

@@ -1,0 +1,183 @@
+"""No committed change is missed, whatever transactions are under way and however they end."""
+
+import random
+import time
+from datetime import timedelta
+from itertools import count
+from threading import Thread
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import insert
+
+from placement_sched.db import tables
+from placement_sched.db.transaction import Database
+from placement_sched.store.placement import change_gaps, change_log, change_numbers
+from tests.conftest import make_settings
+from tests.exploring import draws
+from tests.processes import race
+from tests.store.placement.copied import Copy
+
+ALLOCATIONS = tables.allocations
+#: Ids that no database gives.
+NUMBERS = count(1_000_000)
+
+
+class Writer:
+    """One of several connections, with rows that no other writes: they never wait."""
+
+    def __init__(self, database):
+        self.connection = database.writer.connect()
+        self.rows, self.before = [], []
+
+    @property
+    def is_open(self):
+        return self.connection.in_transaction()
+
+    def insert(self, provider):
+        number = next(NUMBERS)
+        row = {"id": number, "resource_provider_id": provider, "resource_class_id": 0}
+        self.connection.execute(insert(ALLOCATIONS), {**row, "consumer_id": "c", "used": 1})
+        self.rows = [*self.rows, number]
+
+    def change(self, provider):
+        self._each(ALLOCATIONS.update().values(used=provider + 7))
+
+    def move(self, provider):
+        self._each(ALLOCATIONS.update().values(resource_provider_id=provider))
+
+    def remove(self, provider):
+        self._each(ALLOCATIONS.delete())
+        self.rows = self.rows[:-1]
+
+    def take_back(self, provider):
+        rows = self.rows
+        savepoint = self.connection.begin_nested()
+        self.insert(provider)
+        savepoint.rollback()
+        self.rows = rows
+
+    def commit(self, _provider=0):
+        self.connection.commit()
+        self.before = self.rows
+
+    def roll_back(self, _provider=0):
+        self.connection.rollback()
+        self.rows = self.before
+
+    def _each(self, statement):
+        for number in self.rows[-1:]:
+            self.connection.execute(statement.where(ALLOCATIONS.c.id == number))
+
+
+WRITING = ("insert", "insert", "change", "move", "remove", "take_back", "commit", "roll_back")
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(WRITING), st.integers(0, 3), st.integers(1, 4)),
+        st.tuples(st.sampled_from(["follow", "follow late", "trim", "begin"])),
+    ),
+    max_size=60,
+)
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Let gaps be decided at each reading, and be few."""
+    monkeypatch.setattr(change_gaps, "PAUSE", 0.0)
+    monkeypatch.setattr(change_numbers, "MOST_GAPS", 12)
+
+
+@given(steps=steps)
+@settings(
+    max_examples=draws(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_copy_that_follows_equals_the_tables_after_each_reading(database, eager, steps):
+    prompt, late = Copy(database), Copy(database)
+    writers = [Writer(database) for _ in range(4)]
+    alone = database.url.get_backend_name() == "sqlite"
+    try:
+        for name, *arguments in steps:
+            if arguments:
+                writer = writers[arguments[0]]
+                if not (alone and any(one.is_open for one in writers if one is not writer)):
+                    getattr(writer, name)(arguments[1])
+            elif name == "trim" and alone and any(one.is_open for one in writers):
+                continue
+            elif name == "trim":
+                with database.read() as connection:
+                    change_log.trim(
+                        connection, prompt.position, keep=timedelta(0), spacing=timedelta(0)
+                    )
+            elif name == "begin":
+                late = Copy(database)
+            else:
+                copy = prompt if name == "follow" else late
+                copy.follow()
+                assert copy.is_right()
+        for writer in writers:
+            writer.commit()
+        for copy in (prompt, late):
+            copy.follow()
+            assert copy.is_right()
+            assert not copy.follow().providers
+    finally:
+        for writer in writers:
+            writer.connection.close()
+
+
+#: What each of several processes does, and how many rows of its own it keeps at most.
+TRANSACTIONS, WRITERS = {"sqlite": 150, "postgresql": 700, "mysql": 700}, 3
+
+
+def write(barrier, which, url, transactions):
+    """Insert rows of a new provider in each transaction, and remove some of earlier ones."""
+    database, dice, left = Database(make_settings(url)), random.Random(which), []
+    barrier.wait(timeout=120)
+    for number in range(transactions):
+        provider = 10_000 * (which + 1) + number
+        with database.writer.connect() as connection:
+            rows = [
+                {
+                    "resource_provider_id": provider,
+                    "consumer_id": f"{which} {number}",
+                    "resource_class_id": place,
+                    "used": 1,
+                }
+                for place in range(dice.choice((1, 1, 3)))
+            ]
+            connection.execute(insert(ALLOCATIONS), rows)
+            gone = dice.choice(left) if left and dice.random() < 0.3 else None
+            if gone is not None:
+                consumer = ALLOCATIONS.c.consumer_id == f"{which} {gone}"
+                connection.execute(ALLOCATIONS.delete().where(consumer))
+            if dice.random() < 0.1:
+                time.sleep(dice.uniform(0, 0.02))
+            if dice.random() < 0.2:
+                connection.rollback()
+                continue
+            connection.commit()
+            left = [one for one in [*left, number] if one != gone]
+    database.dispose()
+    return [which]
+
+
+def test_reader_beside_writers_of_several_processes_misses_nothing(database, database_url):
+    """No provider is written twice but by its removal: nothing that is missed comes again."""
+    copy, done = Copy(database), []
+    number = TRANSACTIONS[database.url.get_backend_name()]
+    racing = Thread(target=lambda: done.extend(race(WRITERS, write, database_url, number)))
+    racing.start()
+    readings = 0
+    while racing.is_alive():
+        copy.follow()
+        readings += 1
+    racing.join()
+    copy.follow()
+    assert sorted(done) == list(range(WRITERS))
+    assert copy.is_right()
+    assert copy.doubts == 0
+    assert len(copy.rows) > WRITERS * number / 3
+    assert readings > 20
