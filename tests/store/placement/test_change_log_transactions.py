@@ -95,37 +95,58 @@ def eager(monkeypatch):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_copy_that_follows_equals_the_tables_after_each_reading(database, eager, steps):
-    prompt, late = Copy(database), Copy(database)
-    writers = [Writer(database) for _ in range(4)]
-    alone = database.url.get_backend_name() == "sqlite"
+    cloud = Cloud(database)
     try:
         for name, *arguments in steps:
-            if arguments:
-                writer = writers[arguments[0]]
-                if not (alone and any(one.is_open for one in writers if one is not writer)):
-                    getattr(writer, name)(arguments[1])
-            elif name == "trim" and alone and any(one.is_open for one in writers):
-                continue
-            elif name == "trim":
-                with database.read() as connection:
-                    change_log.trim(
-                        connection, prompt.position, keep=timedelta(0), spacing=timedelta(0)
-                    )
-            elif name == "begin":
-                late = Copy(database)
-            else:
-                copy = prompt if name == "follow" else late
-                copy.follow()
-                assert copy.is_right()
-        for writer in writers:
+            cloud.step(name, *arguments)
+        cloud.end()
+    finally:
+        for writer in cloud.writers:
+            writer.connection.close()
+
+
+class Cloud:
+    """A database with several writers, and a copy that follows often and one that does rarely."""
+
+    def __init__(self, database):
+        self.database = database
+        self.prompt, self.late = Copy(database), Copy(database)
+        self.writers = [Writer(database) for _ in range(4)]
+
+    def step(self, name, *arguments):
+        if name == "trim":
+            self.trim()
+        elif name == "begin":
+            self.late = Copy(self.database)
+        elif name in {"follow", "follow late"}:
+            copy = self.prompt if name == "follow" else self.late
+            copy.follow()
+            assert copy.is_right()
+        else:
+            number, provider = arguments
+            if self.may_write(self.writers[number]):
+                getattr(self.writers[number], name)(provider)
+
+    def trim(self):
+        if self.may_write(None):
+            with self.database.read() as connection:
+                change_log.trim(
+                    connection, self.prompt.position, keep=timedelta(0), spacing=timedelta(0)
+                )
+
+    def may_write(self, writer):
+        """Return whether it would not wait: SQLite has one transaction that writes at a time."""
+        alone = self.database.url.get_backend_name() == "sqlite"
+        others = (one for one in self.writers if one is not writer)
+        return not (alone and any(one.is_open for one in others))
+
+    def end(self):
+        for writer in self.writers:
             writer.commit()
-        for copy in (prompt, late):
+        for copy in (self.prompt, self.late):
             copy.follow()
             assert copy.is_right()
             assert not copy.follow().providers
-    finally:
-        for writer in writers:
-            writer.connection.close()
 
 
 #: What each of several processes does, and how many rows of its own it keeps at most.

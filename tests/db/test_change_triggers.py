@@ -1,0 +1,195 @@
+"""The triggers of the log of changes are made where they may be, and again where they are lost."""
+
+from contextlib import contextmanager
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import create_engine, insert, text
+
+from placement_sched.db import change_triggers, tables
+from placement_sched.db.migrate import VERSION_TABLE, current_revision, newest_revision, sync_schema
+from placement_sched.db.transaction import Database
+from placement_sched.store.placement import change_log
+from tests.conftest import SERVERS, make_settings
+from tests.empty_databases import KINDS, empty_database
+from tests.openstack_databases import fill, make_openstack
+from tests.store.placement.copied import Copy
+
+#: The revision before there was a log.
+BEFORE_LOG = "0012"
+
+
+@pytest.fixture(params=KINDS)
+def empty_url(request, tmp_path):
+    with empty_database(request.param, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def empty(empty_url):
+    database = Database(make_settings(empty_url))
+    yield database
+    database.dispose()
+
+
+def missing(database):
+    with database.read() as connection:
+        return change_triggers.missing_triggers(connection)
+
+
+def reason(database):
+    with database.read() as connection:
+        return change_log.why_not_kept(connection)
+
+
+def drop(database, *names):
+    def work(connection):
+        for name in names:
+            table = next(one for one in change_triggers.LOGGED if name.startswith(f"sched_{one}_"))
+            of_table = f" ON {table}" if connection.dialect.name == "postgresql" else ""
+            connection.execute(text(f"DROP TRIGGER {name}{of_table}"))
+
+    database.write(work)
+
+
+def test_log_is_not_kept_without_its_tables(empty):
+    assert "its tables" in reason(empty)
+
+
+def test_sync_makes_all_and_a_second_one_changes_nothing(empty):
+    sync_schema(empty)
+    assert reason(empty) is None
+    sync_schema(empty)
+    assert missing(empty) == set()
+
+
+def test_lost_triggers_are_noticed_and_made_by_the_next_sync(empty):
+    sync_schema(empty)
+    lost = ("sched_allocations_inserted", "sched_inventories_deleted")
+    drop(empty, *lost)
+    assert missing(empty) == set(lost)
+    assert "sched_allocations_inserted" in reason(empty)
+    sync_schema(empty)
+    assert reason(empty) is None
+
+
+def test_disabled_trigger_is_as_good_as_none(empty):
+    if empty.url.get_backend_name() != "postgresql":
+        pytest.skip("only PostgreSQL has triggers that are disabled")
+    sync_schema(empty)
+    disable = "ALTER TABLE allocations DISABLE TRIGGER sched_allocations_updated"
+    empty.write(lambda connection: connection.execute(text(disable)))
+    assert missing(empty) == {"sched_allocations_updated"}
+    sync_schema(empty)
+    assert reason(empty) is None
+
+
+@pytest.mark.parametrize("made", [0, 1, 7])
+def test_interrupted_sync_goes_on(empty, made):
+    """MariaDB commits each trigger: some are there, the revision is not."""
+    sync_schema(empty)
+    with empty.read() as connection:
+        names = [one.name for one in change_triggers._triggers(connection)]
+    drop(empty, *names[made:])
+
+    def as_it_was(connection):
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{BEFORE_LOG}'"))
+        if not made:
+            connection.execute(text(f"DROP TABLE {tables.change_turns.name}"))
+
+    empty.write(as_it_was)
+    sync_schema(empty)
+    assert reason(empty) is None
+    assert current_revision(empty) == newest_revision()
+
+
+def test_database_that_openstack_placement_made_and_filled_is_logged(empty):
+    make_openstack(empty)
+    fill(empty)
+    sync_schema(empty)
+    assert reason(empty) is None
+    copy = Copy(empty)
+    row = {"resource_provider_id": 1, "resource_class_id": 1, "consumer_id": "c", "used": 1}
+    empty.write(lambda connection: connection.execute(insert(tables.allocations), row))
+    assert copy.follow().providers == {1}
+    assert copy.is_right()
+
+
+@contextmanager
+def user_with(url, rights):
+    """Give the database's URL for a new user with these rights on it."""
+    server = create_engine(SERVERS["mysql"], isolation_level="AUTOCOMMIT")
+    name, there = f"ps_{uuid4().hex[:12]}", server.url.set(database=None)
+    its = create_engine(url).url
+    with server.connect() as connection:
+        connection.execute(text(f"CREATE USER {name}@'%' IDENTIFIED BY 'secret'"))
+        connection.execute(text(f"GRANT {rights} ON {its.database}.* TO {name}@'%'"))
+    try:
+        limited = there.set(username=name, password="secret", database=its.database)
+        yield limited.render_as_string(hide_password=False)
+    finally:
+        with server.connect() as connection:
+            connection.execute(text(f"DROP USER {name}@'%'"))
+        server.dispose()
+
+
+def test_user_who_may_not_create_triggers_goes_on_without_the_log(empty):
+    """Once the privilege is granted, the next sync makes them."""
+    if empty.url.get_backend_name() != "mysql":
+        pytest.skip("who owns the tables may create triggers elsewhere")
+    rights = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES"
+    url = empty.url.render_as_string(hide_password=False)
+    with user_with(url, rights) as limited:
+        database = Database(make_settings(limited))
+        sync_schema(database)
+        assert current_revision(database) == newest_revision()
+        assert "lacks the triggers" in reason(database)
+        row = {"resource_provider_id": 1, "resource_class_id": 1, "consumer_id": "c", "used": 1}
+        database.write(lambda connection: connection.execute(insert(tables.allocations), row))
+        database.dispose()
+    sync_schema(empty)
+    assert reason(empty) is None
+
+
+def test_service_that_may_not_write_our_tables_may_write_its_own(empty):
+    """The triggers run with the privileges of the user that made them."""
+    if empty.url.get_backend_name() != "mysql":
+        pytest.skip("roles of PostgreSQL are of the whole server")
+    sync_schema(empty)
+    copy = Copy(empty)
+    url = empty.url.render_as_string(hide_password=False)
+    with user_with(url, "SELECT") as limited:
+        server = create_engine(SERVERS["mysql"], isolation_level="AUTOCOMMIT")
+        other = create_engine(limited)
+        with server.connect() as connection:
+            rights = f"INSERT ON {empty.url.database}.allocations TO {other.url.username}@'%'"
+            connection.execute(text(f"GRANT {rights}"))
+        row = {"resource_provider_id": 5, "resource_class_id": 1, "consumer_id": "c", "used": 1}
+        with other.begin() as connection:
+            connection.execute(insert(tables.allocations), row)
+        other.dispose()
+        server.dispose()
+    assert copy.follow().providers == {5}
+
+
+def test_foreign_keys_that_delete_rows_unseen_are_refused(empty):
+    """InnoDB deletes what they cascade to without triggers."""
+    if empty.url.get_backend_name() != "mysql":
+        pytest.skip("cascades fire triggers elsewhere")
+    sync_schema(empty)
+    key = (
+        "ALTER TABLE inventories ADD CONSTRAINT theirs FOREIGN KEY (resource_provider_id) "
+        "REFERENCES resource_providers (id) ON DELETE CASCADE"
+    )
+    empty.write(lambda connection: connection.execute(text(key)))
+    assert "theirs" in reason(empty)
+
+
+def test_numbers_that_several_servers_give_are_refused(empty):
+    """As those of a server that replicates from another one that is written to, and back."""
+    if empty.url.get_backend_name() != "mysql":
+        pytest.skip("MariaDB alone has numbers in no order of commits")
+    sync_schema(empty)
+    with empty.read() as connection:
+        connection.execute(text("SET auto_increment_increment = 2"))
+        assert "auto_increment_increment" in change_log.why_not_kept(connection)
