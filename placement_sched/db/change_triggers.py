@@ -183,9 +183,9 @@ def _mariadb_body(event: str, column: str | None) -> str:
     new, old = _written(event, column)
     moved = f"IF {old} <> {new} THEN {insert.format(old)} END IF;" if old else ""
     return (
-        "DECLARE turn INT; "
+        "DECLARE turn INT; "  # noqa: S608
         "IF NOT (@sched_turn_taken <=> CAST(NOW(6) AS CHAR)) THEN "
-        "SELECT id INTO turn FROM sched_provider_change_turns "  # noqa: S608
+        "SELECT id INTO turn FROM sched_provider_change_turns "
         f"WHERE id = FLOOR(UNIX_TIMESTAMP() / {SECONDS}) MOD {TURNS} LOCK IN SHARE MODE; "
         "SET @sched_turn_taken = CAST(NOW(6) AS CHAR); END IF; "
         f"{insert.format(new)} {moved}"

@@ -29,15 +29,15 @@ from placement_sched.store.placement import change_numbers, change_snapshots
 from placement_sched.store.placement.change_gaps import free_turns
 from placement_sched.store.placement.change_positions import (
     Changes,
+    LogPosition,
     Mark,
-    Position,
     add_mark,
     marks,
     remove_marks_before,
     time_there,
 )
 
-__all__ = ["Changes", "Position", "begin", "is_kept", "since", "trim", "why_not_kept"]
+__all__ = ["Changes", "LogPosition", "begin", "is_kept", "since", "trim", "why_not_kept"]
 
 #: How long rows stay at least, and how often a mark is made.
 KEEP, SPACING = timedelta(hours=1), timedelta(minutes=10)
@@ -45,7 +45,7 @@ KEEP, SPACING = timedelta(hours=1), timedelta(minutes=10)
 BATCH, BATCHES = 5000, 20
 
 
-def begin(connection: Connection) -> Position:
+def begin(connection: Connection) -> LogPosition:
     """Return a position to read changes from, to be taken before everything is read.
 
     On MariaDB the first of all waits for the transactions that are at work, half a minute at most.
@@ -55,7 +55,7 @@ def begin(connection: Connection) -> Position:
     return change_numbers.begin(connection)
 
 
-def since(connection: Connection, position: Position) -> Changes:
+def since(connection: Connection, position: LogPosition) -> Changes:
     """Return what was committed since a position was returned: as a rule by one statement."""
     if connection.dialect.name == "postgresql":
         return change_snapshots.since(connection, position)
@@ -64,7 +64,7 @@ def since(connection: Connection, position: Position) -> Changes:
 
 def trim(
     connection: Connection,
-    position: Position,
+    position: LogPosition,
     *,
     keep: timedelta = KEEP,
     spacing: timedelta = SPACING,

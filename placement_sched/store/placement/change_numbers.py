@@ -14,7 +14,7 @@ from placement_sched.db.change_triggers import NAMES
 from placement_sched.store.placement.change_gaps import outlast, settle
 from placement_sched.store.placement.change_positions import (
     Changes,
-    Position,
+    LogPosition,
     add_mark,
     changes,
     in_doubt,
@@ -49,16 +49,16 @@ _ANCHORS = {
 _UNKNOWN = ""
 
 
-def begin(connection: Connection) -> Position:
+def begin(connection: Connection) -> LogPosition:
     """Return the position after all that is committed, and before all that is not."""
     position = _after_newest_mark(connection)
     if position is None:
         _make_mark(connection)
         position = _after_newest_mark(connection)
-    return Position(_UNKNOWN, mark=0, last=0) if position is None else position
+    return LogPosition(_UNKNOWN, mark=0, last=0) if position is None else position
 
 
-def since(connection: Connection, position: Position) -> Changes:
+def since(connection: Connection, position: LogPosition) -> Changes:
     """Return what was committed since a position, by one statement.
 
     By two, once a second, while there are gaps.
@@ -102,7 +102,9 @@ def _seen(rows: Sequence[Any], last: int) -> _Seen | None:
     return None
 
 
-def _advanced(connection: Connection, position: Position, rows: Sequence[Any]) -> Position | None:
+def _advanced(
+    connection: Connection, position: LogPosition, rows: Sequence[Any]
+) -> LogPosition | None:
     """Return the position after ``rows``; None where they are too many, or the gaps are."""
     if len(rows) >= MOST_ROWS:
         return None
@@ -119,7 +121,7 @@ def _advanced(connection: Connection, position: Position, rows: Sequence[Any]) -
     return replace(position, last=last, awaited=awaited, anchor=anchor)
 
 
-def _after_newest_mark(connection: Connection) -> Position | None:
+def _after_newest_mark(connection: Connection) -> LogPosition | None:
     """Return the position of this moment; None where no mark is of use."""
     mark = newest_mark(connection)
     if mark is None:
@@ -128,7 +130,7 @@ def _after_newest_mark(connection: Connection) -> Position | None:
     here = _seen(rows, mark.last)
     if here is None:
         return None
-    before = Position(here.server, here.marks[-1], mark.last, mark.awaited, here.anchor)
+    before = LogPosition(here.server, here.marks[-1], mark.last, mark.awaited, here.anchor)
     return _advanced(connection, before, rows)
 
 
@@ -142,4 +144,4 @@ def _make_mark(connection: Connection) -> None:
         number = found.scalar_one()
     elif not outlast(connection):
         return
-    add_mark(connection, Position(_UNKNOWN, mark=0, last=number))
+    add_mark(connection, LogPosition(_UNKNOWN, mark=0, last=number))

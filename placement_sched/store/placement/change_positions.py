@@ -21,7 +21,7 @@ _NOW_ON_MARIADB = "UTC_TIMESTAMP(6)"
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LogPosition:
     """What of the log has been read. ``mark`` is the newest mark that was there.
 
     ``last`` is the highest number that was seen (on PostgreSQL the first that was not given out),
@@ -53,16 +53,16 @@ class Changes:
 
     providers: frozenset[int]
     names: bool
-    position: Position
+    position: LogPosition
     in_doubt: bool = False
 
 
-def in_doubt(position: Position) -> Changes:
+def in_doubt(position: LogPosition) -> Changes:
     """Return that the log does not say what changed since ``position``."""
     return Changes(frozenset(), names=True, position=position, in_doubt=True)
 
 
-def changes(written: set[int], position: Position) -> Changes:
+def changes(written: set[int], position: LogPosition) -> Changes:
     """Return the changes that the log's provider ids mean, up to ``position``."""
     if EVERYTHING in written:
         return in_doubt(position)
@@ -91,7 +91,7 @@ def newest_mark(connection: Connection) -> Mark | None:
     return None if row is None else _mark(*row)
 
 
-def add_mark(connection: Connection, position: Position) -> None:
+def add_mark(connection: Connection, position: LogPosition) -> None:
     """Write down a position."""
     values = {"created_at": now(connection), "position": position.as_text()}
     connection.execute(sa.insert(change_marks).values(values))

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from placement_sched.store.placement.change_positions import (
     Changes,
-    Position,
+    LogPosition,
     add_mark,
     changes,
     in_doubt,
@@ -39,7 +39,7 @@ _SINCE = (
 )
 
 
-def begin(connection: Connection) -> Position:
+def begin(connection: Connection) -> LogPosition:
     """Return the snapshot of this moment."""
     row = connection.exec_driver_sql(_HEAD).one()
     if row[2] is None:
@@ -48,7 +48,7 @@ def begin(connection: Connection) -> Position:
     return _position(row)
 
 
-def since(connection: Connection, position: Position) -> Changes:
+def since(connection: Connection, position: LogPosition) -> Changes:
     """Return what a snapshot did not see and is committed, by one statement."""
     awaited = "{" + ",".join(map(str, position.awaited)) + "}"
     # As texts, whose types are the same each time: a statement of other types is prepared again.
@@ -64,7 +64,7 @@ def since(connection: Connection, position: Position) -> Changes:
     return changes(set(map(int, written.split(","))) if written else set(), after)
 
 
-def _position(row: Any) -> Position:
+def _position(row: Any) -> LogPosition:
     _xmin, xmax, running = row[0].split(":")
     awaited = frozenset(map(int, running.split(","))) if running else frozenset[int]()
-    return Position(server=row[1], mark=row[3] or 0, last=int(xmax), awaited=awaited)
+    return LogPosition(server=row[1], mark=row[3] or 0, last=int(xmax), awaited=awaited)

@@ -195,7 +195,7 @@ def test_reader_beside_writers_of_several_processes_misses_nothing(database, dat
     while racing.is_alive():
         copy.follow()
         readings += 1
-    racing.join()
+    racing.join(timeout=60)
     copy.follow()
     assert sorted(done) == list(range(WRITERS))
     assert copy.is_right()
