@@ -3,7 +3,7 @@
 The triggers are made by ``db/change_triggers.py``, also at any later sync: a database user may be
 granted that privilege after this revision was reached, and a table that was made again lacks them.
 
-Revision: 0014, after 0012.
+Revision: 0014, after 0013.
 """
 
 import sqlalchemy as sa
@@ -13,7 +13,7 @@ from sqlalchemy.dialects import mysql
 from placement_sched.db.change_triggers import make_triggers
 
 revision = "0014"
-down_revision = "0012"
+down_revision = "0013"
 branch_labels = None
 depends_on = None
 

@@ -16,7 +16,7 @@ from tests.openstack_databases import fill, make_openstack
 from tests.store.placement.copied import Copy
 
 #: The revision before there was a log.
-BEFORE_LOG = "0012"
+BEFORE_LOG = "0013"
 
 
 @pytest.fixture(params=KINDS)
