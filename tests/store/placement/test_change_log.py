@@ -337,7 +337,8 @@ def test_gaps_are_looked_for_until_their_transactions_have_ended(database, follo
         with database.writer.connect() as other:
             allocate(other, A)
             other.rollback()
-        do(database, f"DELETE FROM allocations WHERE resource_provider_id = {B}")
+            allocate(other, B)
+            other.commit()
         for _ in range(5):
             changes = change_log.since(connection, changes.position)
             assert len(changes.position.awaited) == 3
