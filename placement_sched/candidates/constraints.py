@@ -19,7 +19,7 @@ from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.db import tables
 from placement_sched.db.sql import Condition
 from placement_sched.db.tables import resource_providers
-from placement_sched.model.placement.query import RequestGroup, TraitTerms
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.store.placement.capacity import has_room
 
 _provider = resource_providers.c
@@ -142,6 +142,17 @@ def root_constraints_of(
     return tuple(
         replace(one, kind=ROOT_REQUIRED, refused=f"the root {one.refused}")
         for one in constraints_of(RequestGroup(traits=root), names, None, style)
+    )
+
+
+def alone(
+    query: CandidatesQuery, names: ResolvedNames, style: ConditionStyle = DEFAULT_STYLE
+) -> tuple[Constraint, ...]:
+    """Return the constraints of a request of one group where every provider stands alone."""
+    (group,) = query.groups
+    return (
+        *constraints_of(group, names, style=style),
+        *root_constraints_of(query.root, names, style),
     )
 
 

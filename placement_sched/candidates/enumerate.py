@@ -12,7 +12,7 @@ from math import ceil
 from random import Random
 
 from placement_sched.candidates.combine import Combination, combinations
-from placement_sched.candidates.provider_trees import TreeProvider, roots_of, serving_roots
+from placement_sched.candidates.source import TreeProvider
 from placement_sched.candidates.tree_loader import TreeBatch, TreeLoader
 
 #: The root of a tree, and a combination that serves it.
@@ -118,7 +118,7 @@ class Enumeration:
 
     def _serving(self, after: int) -> Iterator[TreeBatch]:
         size, loader = self.limit, self.loader
-        while roots := serving_roots(loader.connection, loader.search, size, after):
+        while roots := loader.source.serving_roots(loader.search, size, after):
             for first in range(0, len(roots), _MANY):
                 yield loader.read_trees(roots[first : first + _MANY])
             if size is None or len(roots) < size:
@@ -128,7 +128,7 @@ class Enumeration:
     def _at_random(self, random: Random) -> Iterator[TreeBatch]:
         """Yield trees at random from all; where few serve, from the others that may."""
         loader = self.loader
-        roots = list(loader.connection.scalars(roots_of(loader.search)))
+        roots = loader.source.roots(loader.search)
         random.shuffle(roots)
         looked_at, size = 0, self._first_size()
         while some := roots[looked_at : looked_at + size]:
@@ -136,7 +136,7 @@ class Enumeration:
             yield batch
             looked_at += len(some)
             if looked_at < len(roots) and _is_sparse(batch):
-                serving = set(serving_roots(loader.connection, loader.search, None))
+                serving = set(loader.source.serving_roots(loader.search, None))
                 rest = serving.difference(roots[:looked_at])
                 drawn = iter(random.sample(sorted(rest), len(rest)))
                 while some := list(islice(drawn, size)):

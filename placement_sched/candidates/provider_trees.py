@@ -6,21 +6,21 @@ the trait MISC_SHARES_VIA_AGGREGATE serves every tree of which a provider is in 
 aggregates (Placement documentation, "Modeling with Provider Trees").
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import CTE, Connection, Select, Subquery, case, exists, or_, select
 
 from placement_sched.candidates import constraints
 from placement_sched.candidates.constraints import OWN_ROOT, providers_with_trait
 from placement_sched.candidates.resolve import SHARES
-from placement_sched.candidates.slots import NO_ROOT, SlotGroup, TreeSearch
+from placement_sched.candidates.slots import NO_ROOT, SlotGroup, TreeSearch, equal_slots
+from placement_sched.candidates.source import TreeProvider
 from placement_sched.db import tables
 from placement_sched.db.sql import Condition, among, batches
 from placement_sched.db.tables import resource_providers
-from placement_sched.model.placement.candidate import CandidateProvider
 
 #: So many slots are planned as joins; the others are evaluated row by row.
 _JOINED = 3
@@ -32,17 +32,6 @@ _TREE = (_provider.root_provider_id, _provider.parent_provider_id)
 _DESCRIBED = (_provider.id, *_TREE, _provider.uuid, _provider.generation)
 _ROOT = resource_providers.alias("tree").c
 _IN_AGGREGATE = resource_providers.alias("member")
-
-
-class TreeProvider(NamedTuple):
-    """A provider of a tree: its ids, what a summary needs, and the slots it could serve."""
-
-    id: int
-    root: int
-    parent: int | None
-    uuid: str
-    generation: int
-    serves: tuple[int, ...]
 
 
 def providers_of_first(
@@ -73,36 +62,17 @@ def providers_of(
 
 
 def _providers(search: TreeSearch, root: constraints.RootColumn) -> Select[*tuple[Any, ...]]:
-    slots = [search.slots[positions[0]] for positions in _equal_slots(search)]
+    slots = [search.slots[positions[0]] for positions in equal_slots(search)]
     columns = [
         case((slot.condition(root, constraints.EACH_PROVIDER), 1), else_=0) for slot in slots
     ]
     return select(*_DESCRIBED, *columns).select_from(resource_providers)
 
 
-def conditions_of(search: TreeSearch) -> int:
-    """Return about how many conditions are evaluated for each provider."""
-    groups = [search.slots[positions[0]].group for positions in _equal_slots(search)]
-    return sum(
-        len(group.resources)
-        + len(group.traits.required)
-        + len(group.traits.forbidden)
-        + len(group.aggregates.member_of)
-        for group in groups
-    )
-
-
-def _equal_slots(search: TreeSearch) -> list[list[int]]:
-    equal: dict[object, list[int]] = {}
-    for position, slot in enumerate(search.slots):
-        equal.setdefault(slot.demand, []).append(position)
-    return list(equal.values())
-
-
 def _read(
     connection: Connection, search: TreeSearch, statements: Iterable[Select[*tuple[Any, ...]]]
 ) -> list[TreeProvider]:
-    slots = _equal_slots(search)
+    slots = equal_slots(search)
     known: dict[tuple[int, ...], tuple[int, ...]] = {}
     found = []
     for statement in statements:
@@ -114,36 +84,6 @@ def _read(
                 serves = known[flags] = tuple(sorted(chain.from_iterable(served)))
             found.append(TreeProvider._make((*row[: len(_DESCRIBED)], serves)))
     return found
-
-
-def described(
-    providers: Mapping[int, TreeProvider], ids: Iterable[int]
-) -> tuple[list[CandidateProvider], list[int]]:
-    """Return the providers of these ids, and the ids of those whose root or parent is unknown."""
-    known, unknown = [], []
-    for key in ids:
-        one = providers[key]
-        if one.root in providers and (one.parent is None or one.parent in providers):
-            known.append(_candidate_provider(one, providers))
-        else:
-            unknown.append(key)
-    return known, unknown
-
-
-def whole_trees_of(
-    providers: Mapping[int, TreeProvider], ids: Iterable[int]
-) -> tuple[CandidateProvider, ...]:
-    """Return all providers of the trees of these ids, by id, all of which are known."""
-    roots = {providers[key].root for key in ids}
-    whole = sorted(one for one in providers.values() if one.root in roots)
-    return tuple([_candidate_provider(one, providers) for one in whole])
-
-
-def _candidate_provider(
-    one: TreeProvider, providers: Mapping[int, TreeProvider]
-) -> CandidateProvider:
-    parent = None if one.parent is None else providers[one.parent].uuid
-    return CandidateProvider(one.id, one.uuid, one.generation, providers[one.root].uuid, parent)
 
 
 def roots_of(search: TreeSearch, after: int = 0) -> Select[int]:

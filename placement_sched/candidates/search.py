@@ -2,7 +2,7 @@
 
 names -> constraints -> single providers, or trees -> combinations -> allocation requests
 
-A request of one group in a cloud of providers without trees is answered by a single statement; any
+A request of one group in a cloud of providers without trees is answered by a single question; any
 other is combined tree by tree, with the same constraints. Summaries of the providers found are made
 by ``summaries``, since the scheduler needs none; ``explain`` reports what each constraint removed.
 """
@@ -12,18 +12,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from sqlalchemy import Connection, and_
-
-from placement_sched.candidates import constraints, single_provider
+from placement_sched.candidates import constraints
 from placement_sched.candidates.combine import Budget
 from placement_sched.candidates.constraints import DEFAULT_STYLE, ConditionStyle, Constraint
 from placement_sched.candidates.enumerate import Enumeration
-from placement_sched.candidates.provider_trees import described, whole_trees_of
-from placement_sched.candidates.resolve import ResolvedNames, resolve
+from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.candidates.slots import SlotGroup, slots_of, tree_search
-from placement_sched.candidates.tree_loader import TreeLoader
-from placement_sched.db.sql import among
-from placement_sched.db.tables import resource_providers
+from placement_sched.candidates.source import ProviderSource
+from placement_sched.candidates.tree_loader import TreeLoader, described, whole_trees_of
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement import candidate
 from placement_sched.model.placement.candidate import AllocationRequest, Candidates, Layout
@@ -45,20 +41,16 @@ class Search:
 
     def constraints(self, style: ConditionStyle = DEFAULT_STYLE) -> tuple[Constraint, ...]:
         """Return the constraints where :attr:`is_single`: of the group, and of the root."""
-        (group,) = self.query.groups
-        return (
-            *constraints.constraints_of(group, self.names, style=style),
-            *constraints.root_constraints_of(self.query.root, self.names, style),
-        )
+        return constraints.alone(self.query, self.names, style)
 
 
-def prepare(connection: Connection, query: CandidatesQuery) -> Search:
+def prepare(source: ProviderSource, query: CandidatesQuery) -> Search:
     """Return the search for ``query``; raises :class:`UnknownNames` for a class or trait."""
-    return Search(query, resolve(connection, query))
+    return Search(query, source.resolve(query))
 
 
 def find(
-    connection: Connection,
+    source: ProviderSource,
     search: Search,
     settings: Settings,
     random: Random,
@@ -75,37 +67,35 @@ def find(
     limit = effective_limit(search.query.limit, settings)
     sampling = random if settings.placement.randomize_allocation_candidates else None
     if search.is_single:
-        return _find_single(connection, search, limit, sampling)
-    loader = _loader(connection, search, settings, one_of_a_tree=one_of_a_tree)
+        return _find_single(source, search, limit, sampling)
+    loader = _loader(source, search, settings, one_of_a_tree=one_of_a_tree)
     in_turn = settings.placement.allocation_candidates_generation_strategy == "breadth-first"
     enumeration = Enumeration(loader=loader, limit=limit, breadth_first=in_turn, random=sampling)
     return _find_in_trees(search, enumeration)
 
 
 def find_on(
-    connection: Connection, search: Search, settings: Settings, roots: Collection[str]
+    source: ProviderSource, search: Search, settings: Settings, roots: Collection[str]
 ) -> Candidates:
     """Return the candidates on the trees of these roots, as :func:`find` does without a limit.
 
     Of a tree with very many, only as many as ``[scheduler] max_placement_results`` are made.
     """
     if search.is_single:
-        of_these = among(connection, resource_providers.c.uuid, roots)
-        serving = constraints.all_of(search.constraints(constraints.EACH_PROVIDER))
-        found = single_provider.first_providers(connection, and_(serving, of_these), None, None)
-        return _single_candidates(search, *found, limit=None)
-    only = sorted(single_provider.ids_of(connection, roots).values())
-    most, loader = settings.scheduler.max_placement_results, _loader(connection, search, settings)
+        serving = source.serving_alone_of(search.query, search.names, roots)
+        return _single_candidates(search, serving, candidate.Usages(), limit=None)
+    only = sorted(source.ids_of(roots).values())
+    most, loader = settings.scheduler.max_placement_results, _loader(source, search, settings)
     return _find_in_trees(search, Enumeration(loader=loader, limit=most, only=only))
 
 
 def _loader(
-    connection: Connection, search: Search, settings: Settings, *, one_of_a_tree: bool = False
+    source: ProviderSource, search: Search, settings: Settings, *, one_of_a_tree: bool = False
 ) -> TreeLoader:
     steps = settings.placement.allocation_candidates_budget
     budget = Budget(steps, settings.placement_database.read_timeout)
     trees = tree_search(search.query, search.names, one_of_a_tree=one_of_a_tree)
-    return TreeLoader(connection, trees, budget)
+    return TreeLoader(source, trees, budget)
 
 
 def _check_memberships(search: Search, settings: Settings) -> None:
@@ -138,17 +128,12 @@ def limiting_option(requested: int | None, settings: Settings) -> str:
 
 
 def _find_single(
-    connection: Connection, search: Search, limit: int | None, random: Random | None
+    source: ProviderSource, search: Search, limit: int | None, random: Random | None
 ) -> Candidates:
-    (group,) = search.query.groups
     if random is not None:
-        serving = constraints.all_of(search.constraints())
-        drawn = single_provider.sample(connection, serving, limit, random)
+        drawn = source.sampled_alone(search.query, search.names, limit, random)
         return _single_candidates(search, drawn, candidate.Usages(), limit=limit)
-    classes = [search.names.classes[name] for name, _ in group.resources]
-    sums = constraints.usage_sums(connection, classes)
-    serving = constraints.all_of(search.constraints(ConditionStyle(sums=sums)))
-    found = single_provider.first_providers(connection, serving, sums, limit)
+    found = source.serving_alone(search.query, search.names, limit)
     return _single_candidates(search, *found, limit=limit)
 
 
@@ -189,7 +174,7 @@ def _find_in_trees(search: Search, enumeration: Enumeration) -> Candidates:
     known, unknown = described(providers, serving)
     return Candidates(
         requests=tuple(requests),
-        providers=(*known, *single_provider.describe(loader.connection, unknown)),
+        providers=(*known, *loader.source.describe(unknown)),
         limited=enumeration.lacking == 0,
         trees=None if search.names.topology.sharing else whole_trees_of(providers, serving),
     )

@@ -75,6 +75,26 @@ def tree_search(
     return TreeSearch(slots=slots, rules=rules, root=query.root, names=names)
 
 
+def conditions_of(search: TreeSearch) -> int:
+    """Return about how many conditions are evaluated for each provider."""
+    groups = [search.slots[positions[0]].group for positions in equal_slots(search)]
+    return sum(
+        len(group.resources)
+        + len(group.traits.required)
+        + len(group.traits.forbidden)
+        + len(group.aggregates.member_of)
+        for group in groups
+    )
+
+
+def equal_slots(search: TreeSearch) -> list[list[int]]:
+    """Return the positions of slots that the same providers can serve, together."""
+    equal: dict[object, list[int]] = {}
+    for position, slot in enumerate(search.slots):
+        equal.setdefault(slot.demand, []).append(position)
+    return list(equal.values())
+
+
 def slots_of(query: CandidatesQuery, names: ResolvedNames) -> tuple[SlotGroup, ...]:
     """Return the slots of a request in the order of its groups and classes."""
     found = []

@@ -11,19 +11,16 @@ database on SQLite): created again, it may be equal in all that is compared, eve
 which have a resolution of one second.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
 
 import orjson
-from sqlalchemy import BigInteger, Connection, Select, String, cast, func, select
 
-from placement_sched.db import tables
-from placement_sched.db.sql import AT_ONCE, among, batches, uses_ids_again
+from placement_sched.candidates.source import ProviderSource
+from placement_sched.db.sql import AT_ONCE, batches
 from placement_sched.model.placement.candidate import CandidateProvider, Usages
-from placement_sched.model.placement.provider import Inventory
 
 #: How many providers' fragments a process keeps (some kilobytes each).
 KEPT = 100_000
@@ -90,7 +87,7 @@ class Summaries:
 
     def render(
         self,
-        connection: Connection,
+        source: ProviderSource,
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
         fields: SummaryFields,
@@ -101,8 +98,8 @@ class Summaries:
         Usages that are ``known`` are not read again. Only the resources are filled in: looking for
         their places in whole summaries takes ten times as long.
         """
-        fragments = self._fragments(connection, providers, class_names)
-        used = _used(connection, fragments, fields, known)
+        fragments = self._fragments(source, providers, class_names)
+        used = _used(source, fragments, fields, known)
         pieces: list[bytes] = []
         newest = fields.classes is None and fields.traits and fields.tree
         for some in batches(fragments, AT_ONCE):
@@ -120,11 +117,11 @@ class Summaries:
 
     def _fragments(
         self,
-        connection: Connection,
+        source: ProviderSource,
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
     ) -> Sequence[_Fragment]:
-        """Return a fragment of each provider, loading in three statements those not in memory."""
+        """Return a fragment of each provider, loading at once those not in memory."""
         memory = self._memory
         known = memory.fragments if memory.agrees_with(class_names) else {}
         found: dict[int, _Fragment] = {}
@@ -136,7 +133,7 @@ class Summaries:
             else:
                 missing.append(provider)
         if missing:
-            loaded = _load(connection, missing, class_names)
+            loaded = _load(source, missing, class_names)
             found.update(loaded)
             self._remember(loaded, class_names)
         return [found[provider.id] for provider in providers]
@@ -154,40 +151,25 @@ class Summaries:
 
 
 def _load(
-    connection: Connection, providers: Sequence[CandidateProvider], class_names: Mapping[int, str]
+    source: ProviderSource, providers: Sequence[CandidateProvider], class_names: Mapping[int, str]
 ) -> dict[int, _Fragment]:
     by_id = {provider.id: provider for provider in providers}
-    capacities: dict[int, dict[int, tuple[str, int]]] = {key: {} for key in by_id}
-    trait_ids: dict[int, str] = dict.fromkeys(by_id, "")
-    for batch in batches(by_id):
-        rows = connection.execute(_inventories_of(connection, batch)).all()
-        for key, class_id, total, reserved, ratio in rows:
-            name = class_names.get(class_id)
-            if name is None:
-                # Made after the names were read: left out here, and not remembered.
-                by_id[key] = by_id[key]._replace(generation=_NEVER)
-                continue
-            inventory = Inventory(
-                resource_class=name, total=total, reserved=reserved, allocation_ratio=ratio
-            )
-            capacities[key][class_id] = (name, inventory.capacity)
-        trait_ids.update(row for row in connection.execute(_traits_of(connection, batch)).all())
-    # Selected after the ids, so that each of them has a name.
-    used_again = uses_ids_again(connection, tables.resource_providers)
-    known = connection.execute(select(tables.traits.c.id, tables.traits.c.name, used_again)).all()
-    if any(again for *_, again in known):
-        by_id = {key: provider._replace(generation=_NEVER) for key, provider in by_id.items()}
-    names = {key: name for key, name, _ in known}
-    rendered = {}
-    for ids in set(trait_ids.values()):
-        # In the order of their ids, as OpenStack placement usually has them.
-        carried = sorted(int(one) for one in ids.split(",") if one)
-        shown = orjson.dumps([names[one] for one in carried if one in names])
-        rendered[ids] = b'},"traits":' + shown
-    return {
-        key: _fragment(provider, capacities[key], rendered[trait_ids[key]])
-        for key, provider in by_id.items()
+    contents = source.contents(by_id)
+    rendered = {
+        key: b'},"traits":' + orjson.dumps(names) for key, names in contents.trait_sets.items()
     }
+    fragments = {}
+    for key, provider in by_id.items():
+        capacities = contents.capacities[key]
+        known = {one: amount for one, amount in capacities.items() if one in class_names}
+        # A class made after the names were read is left out here, and that is not remembered.
+        lasting = len(known) == len(capacities) and not contents.ids_recur
+        fragments[key] = _fragment(
+            provider if lasting else provider._replace(generation=_NEVER),
+            {one: (class_names[one], amount) for one, amount in known.items()},
+            rendered[contents.traits[key]],
+        )
+    return fragments
 
 
 def _fragment(
@@ -216,55 +198,12 @@ def _resources_json(capacities: tuple[tuple[str, int], ...]) -> tuple[tuple[byte
     return each, b",".join(each)
 
 
-def _inventories_of(
-    connection: Connection, ids: Sequence[int]
-) -> Select[int, int, int, int, float]:
-    owned = tables.inventories.c
-    key = owned.resource_provider_id
-    amounts = (owned.total, owned.reserved, owned.allocation_ratio)
-    statement = select(key, owned.resource_class_id, *amounts)
-    return statement.where(among(connection, key, ids)).order_by(owned.resource_class_id)
-
-
-def _traits_of(connection: Connection, ids: Sequence[int]) -> Select[int, str]:
-    # The ids of a provider's traits come in one row rather than in forty.
-    carried = tables.resource_provider_traits.c
-    key = carried.resource_provider_id
-    together = func.aggregate_strings(cast(carried.trait_id, String), ",")
-    return select(key, together).where(among(connection, key, ids)).group_by(key)
-
-
 def _used(
-    connection: Connection, fragments: Sequence[_Fragment], fields: SummaryFields, known: Usages
+    source: ProviderSource, fragments: Sequence[_Fragment], fields: SummaryFields, known: Usages
 ) -> Mapping[int, tuple[int, ...]]:
     rest = {
         fragment.provider.id: fragment.classes
         for fragment in fragments
         if fragment.classes != known.classes or fragment.provider.id not in known.amounts
     }
-    if not rest:
-        return known.amounts
-    summed = _sums(connection, list(rest), fields.classes)
-    used = dict(known.amounts)
-    for key, classes in rest.items():
-        used[key] = tuple([summed[one].get(key, 0) for one in classes])
-    return used
-
-
-def _sums(
-    connection: Connection, ids: Sequence[int], classes: Iterable[int] | None
-) -> Mapping[int, Mapping[int, int]]:
-    held = tables.allocations.c
-    key = (held.resource_provider_id, held.resource_class_id)
-    # MariaDB sums to a decimal; and several allocations may be more than a column of one holds.
-    summed = func.sum(held.used).cast(BigInteger)
-    statement = select(*key, summed).group_by(*key)
-    if classes is not None:
-        statement = statement.where(held.resource_class_id.in_(sorted(classes)))
-    found: dict[int, dict[int, int]] = defaultdict(dict)
-    for batch in batches(ids):
-        some = connection.execute(statement.where(among(connection, key[0], batch)))
-        for rows in some.partitions(AT_ONCE):
-            for provider, class_id, used in rows:
-                found[class_id][provider] = used
-    return found
+    return {**known.amounts, **source.used(rest, fields.classes)} if rest else known.amounts

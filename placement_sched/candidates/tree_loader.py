@@ -1,20 +1,15 @@
-"""Read trees from the database with all that combining needs: which providers serve which slot."""
+"""Read trees from their source with all that combining needs: which providers serve which slot."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, case, select
-
-from placement_sched.candidates import provider_trees
 from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, lacks_traits
-from placement_sched.candidates.constraints import root_in_aggregates
 from placement_sched.candidates.feasibility import trait_bits
-from placement_sched.candidates.provider_trees import TreeProvider
-from placement_sched.candidates.slots import TreeSearch
-from placement_sched.db.sql import among, batches
-from placement_sched.db.tables import resource_provider_traits, resource_providers
-from placement_sched.store.placement import capacity
+from placement_sched.candidates.slots import TreeSearch, conditions_of
+from placement_sched.candidates.source import ProviderSource, TreeProvider
+from placement_sched.db.sql import batches
+from placement_sched.model.placement.candidate import CandidateProvider
 
 #: So many conditions for each tree cost nothing, and so many more cost one step.
 _FREE_CONDITIONS, _CONDITIONS = 50, 2
@@ -68,14 +63,14 @@ class TreeLoader:
     capacity also where the rules give a provider to one of the slots that request a class.
     """
 
-    connection: Connection
+    source: ProviderSource
     search: TreeSearch
     budget: Budget
     for_other_rules: bool = False
 
     def read_first(self, size: int, after: int) -> TreeBatch:
         """Return the first ``size`` trees with ids above ``after``."""
-        found = provider_trees.providers_of_first(self.connection, self.search, size, after)
+        found = self.source.first_trees(self.search, size, after)
         roots = sorted({one.root for one in found})
         self._pay_for_conditions(len(roots))
         return self._batch(roots, found)
@@ -83,10 +78,10 @@ class TreeLoader:
     def read_trees(self, roots: Sequence[int]) -> TreeBatch:
         """Return the trees of these roots, in this order."""
         self._pay_for_conditions(len(roots))
-        return self._batch(roots, provider_trees.providers_of(self.connection, self.search, roots))
+        return self._batch(roots, self.source.trees(self.search, roots))
 
     def _pay_for_conditions(self, trees: int) -> None:
-        beyond = max(0, provider_trees.conditions_of(self.search) - _FREE_CONDITIONS)
+        beyond = max(0, conditions_of(self.search) - _FREE_CONDITIONS)
         self.budget.spend(trees * beyond // _CONDITIONS)
 
     def _batch(self, roots: Sequence[int], own: Sequence[TreeProvider]) -> TreeBatch:
@@ -113,11 +108,11 @@ class TreeLoader:
         return TreeBatch(roots=roots, trees=trees, providers=providers)
 
     def _sharing_with(self, roots: Sequence[int]) -> _Sharing:
-        """Return what shares with the trees of these roots, found with two statements.
+        """Return what shares with the trees of these roots, found with two questions.
 
         If a root is in an aggregate that is forbidden for a slot, nothing that shares may serve it.
         """
-        connection, search = self.connection, self.search
+        search = self.search
         if not search.names.topology.sharing:
             return _Sharing()
         forbidden = {
@@ -128,13 +123,7 @@ class TreeLoader:
         shared: dict[int, list[int]] = defaultdict(list)
         barred: dict[int, frozenset[int]] = defaultdict(frozenset)
         for batch in batches(roots, 10_000):
-            pairs = provider_trees.sharing_with_trees(connection, batch)
-            anchor = pairs.c.anchor_id
-            flags = [
-                case((root_in_aggregates(uuids, search.names, anchor), 1), else_=0)
-                for uuids in forbidden.values()
-            ]
-            rows = connection.execute(select(pairs.c.provider_id, anchor, *flags)).all()
+            rows = self.source.sharing_pairs(search, batch, list(forbidden.values()))
             self.budget.spend(len(rows) // _SHARED_NOTED)
             for provider, root, *in_forbidden in rows:
                 shared[root].append(provider)
@@ -142,7 +131,7 @@ class TreeLoader:
                     slots = zip(forbidden, in_forbidden, strict=True)
                     barred[root] = frozenset(slot for slot, flag in slots if flag)
         ids = sorted({key for some in shared.values() for key in some})
-        found = provider_trees.providers_of(connection, search, ids, sharing=True)
+        found = self.source.sharing(search, ids)
         serving = {one.id for one in found if one.serves}
         pools = {root: tuple(sorted(serving.intersection(some))) for root, some in shared.items()}
         return _Sharing(
@@ -183,7 +172,7 @@ class TreeLoader:
         self.budget.spend(sum(map(len, options)) // _NOTED)
         return options
 
-    def _free(self, providers: Sequence[TreeProvider]) -> dict[tuple[int, int], FreeCapacity]:
+    def _free(self, providers: Sequence[TreeProvider]) -> Mapping[tuple[int, int], FreeCapacity]:
         repeated = self._contested(range(len(self.search.slots)), isolate=False)
         if not repeated:
             return {}
@@ -195,10 +184,7 @@ class TreeLoader:
         wanted = {(one.id, class_id) for one in providers for class_id in classes[one.serves]}
         if not wanted:
             return {}
-        return {
-            key: FreeCapacity(room.inventory.capacity - room.used, room.inventory.max_unit)
-            for key, room in capacity.read(self.connection, wanted).items()
-        }
+        return self.source.free(wanted)
 
     def _contested(self, slots: Iterable[int], *, isolate: bool) -> frozenset[int]:
         """Return the classes of several slots, if not (``isolate``) all of these have suffixes."""
@@ -212,32 +198,17 @@ class TreeLoader:
             if len(some) > 1 and not (isolate and all(some))
         )
 
-    def _covers(self, providers: Iterable[int]) -> dict[int, int]:
+    def _covers(self, providers: Iterable[int]) -> Mapping[int, int]:
         bits = trait_bits(self.search.rules.trait_choices)
-        if not bits:
-            return {}
-        carried = resource_provider_traits.c
-        found: dict[int, int] = defaultdict(int)
-        for batch in batches(providers):
-            statement = select(carried.resource_provider_id, carried.trait_id).where(
-                among(self.connection, carried.resource_provider_id, batch),
-                carried.trait_id.in_(sorted(bits)),
-            )
-            for provider, trait in self.connection.execute(statement).all():
-                found[provider] |= bits[trait]
-        return found
+        return self.source.covers(providers, bits) if bits else {}
 
     def _lineage(self, own: Iterable[TreeProvider], sharing: _Sharing) -> dict[int, frozenset[int]]:
         """Return each provider with all above it; one that shares may have a subtree of its own."""
         if not self.search.rules.subtrees:
             return {}
         parents = {one.id: one.parent for one in (*own, *sharing.providers.values())}
-        columns = resource_providers.c
-        for batch in batches({one.root for one in sharing.providers.values()}):
-            statement = select(columns.id, columns.parent_provider_id).where(
-                among(self.connection, columns.root_provider_id, batch)
-            )
-            parents.update((key, parent) for key, parent in self.connection.execute(statement))
+        if sharing.providers:
+            parents.update(self.source.parents({one.root for one in sharing.providers.values()}))
         return {key: _with_ancestors(key, parents) for key in parents}
 
 
@@ -259,3 +230,33 @@ def _with_ancestors(provider: int | None, parents: Mapping[int, int | None]) -> 
         found.add(provider)
         provider = parents.get(provider)
     return frozenset(found)
+
+
+def described(
+    providers: Mapping[int, TreeProvider], ids: Iterable[int]
+) -> tuple[list[CandidateProvider], list[int]]:
+    """Return the providers of these ids, and the ids of those whose root or parent is unknown."""
+    known, unknown = [], []
+    for key in ids:
+        one = providers[key]
+        if one.root in providers and (one.parent is None or one.parent in providers):
+            known.append(_candidate_provider(one, providers))
+        else:
+            unknown.append(key)
+    return known, unknown
+
+
+def whole_trees_of(
+    providers: Mapping[int, TreeProvider], ids: Iterable[int]
+) -> tuple[CandidateProvider, ...]:
+    """Return all providers of the trees of these ids, by id, all of which are known."""
+    roots = {providers[key].root for key in ids}
+    whole = sorted(one for one in providers.values() if one.root in roots)
+    return tuple([_candidate_provider(one, providers) for one in whole])
+
+
+def _candidate_provider(
+    one: TreeProvider, providers: Mapping[int, TreeProvider]
+) -> CandidateProvider:
+    parent = None if one.parent is None else providers[one.parent].uuid
+    return CandidateProvider(one.id, one.uuid, one.generation, providers[one.root].uuid, parent)

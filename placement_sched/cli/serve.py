@@ -216,7 +216,13 @@ def load(files: Sequence[str], parent: int) -> Bridge:
     away = ""
     try:
         services.ready()
-        rehearse(services.database, services.summaries, services.settings, services.random)
+        rehearse(
+            services.database,
+            services.scheduler.memory.provider_source,
+            services.summaries,
+            services.settings,
+            services.random,
+        )
     except Unavailable as failure:
         away = sentence(failure)
     # Not in the handler: oslo.log would add what is handled there to the line.

@@ -13,10 +13,11 @@ from threading import Lock, Semaphore
 from oslo_policy import opts as policy_options
 
 from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.source import ProviderSource
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db import openstack_schema
 from placement_sched.db.migrate import current_revision, newest_revision, sync_schema
-from placement_sched.db.transaction import Database
+from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Invalid, Unavailable
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
@@ -117,7 +118,13 @@ _QUESTION = CandidatesQuery(
 _NEWEST = SummaryFields(classes=None, traits=True, tree=True)
 
 
-def rehearse(database: Database, summaries: Summaries, settings: Settings, random: Random) -> None:
+def rehearse(
+    database: Database,
+    sources: Callable[[Connection], ProviderSource],
+    summaries: Summaries,
+    settings: Settings,
+    random: Random,
+) -> None:
     """Ask for allocation candidates once, so that the first request is answered as fast as others.
 
     It compiles the statements, opens a connection and reads the first hosts' summaries. A question
@@ -125,10 +132,11 @@ def rehearse(database: Database, summaries: Summaries, settings: Settings, rando
     not answer.
     """
     with database.read() as connection, suppress(Invalid):
-        search = prepare(connection, _QUESTION)
-        found = find(connection, search, settings, random)
+        source = sources(connection)
+        search = prepare(source, _QUESTION)
+        found = find(source, search, settings, random)
         shown = found.providers if found.trees is None else found.trees
-        summaries.render(connection, shown, search.names.class_names, _NEWEST, found.usages)
+        summaries.render(source, shown, search.names.class_names, _NEWEST, found.usages)
 
 
 #: Where oslo.policy looks when there is no file of its default name.

@@ -79,19 +79,19 @@ def ask(
     A rebuild asks nothing: the instance keeps its host and what it allocates there, as in nova.
     Raises what :func:`question_from` raises.
     """
-    spec, settings, connection = narrowed.spec, request.settings, cloud.connection
+    spec, settings, source = narrowed.spec, request.settings, cloud.providers
     if spec.is_rebuild:
         return Searches()
-    nodes = named_nodes(connection, spec)
+    nodes = named_nodes(cloud.connection, spec)
     uuids = None if nodes is None else tuple(node.uuid for node in nodes)
     named = Confinement(uuids, request.plugins.unlimited_hints)
 
     def answered(question: RequestQuestion) -> AnsweredSearch:
         try:
-            search = prepare(connection, question.query)
+            search = prepare(source, question.query)
         except UnknownNames as unknown:
             raise unknown_in(spec, unknown, narrowed.reports) from None
-        return AnsweredSearch(search, find(connection, search, settings, random))
+        return AnsweredSearch(search, find(source, search, settings, random))
 
     question = question_from(spec, settings, named)
     cloud.memory.ignored.log(question.ignored)

@@ -38,6 +38,7 @@ from placement_sched.model.placement.query import (
 from placement_sched.model.results.stages import View
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
+from tests.candidates.sources import source_of
 from tests.clouds import Cloud, load, uuid_of
 from tests.versions import LATEST_HEADERS
 
@@ -275,11 +276,11 @@ def test_hosts_that_only_the_same_pools_serve_are_one_tree(database):
     asked = (RequestGroup(suffix=str(n), resources=(("SRIOV_NET_VF", 1),)) for n in range(20))
     query = CandidatesQuery(groups=tuple(asked), group_policy="isolate")
     with database.read() as connection:
-        search = prepare(connection, query)
+        search = prepare(source_of(connection), query)
         trees = tree_search(query, search.names)
         roots = list(connection.scalars(roots_of(trees)))
         # A step for five trees that are shared with, and for 20 choices of each different tree.
-        loader = TreeLoader(connection, trees, Budget(208 * 8 // 5 + 200))
+        loader = TreeLoader(source_of(connection), trees, Budget(208 * 8 // 5 + 200))
         found = loader.read_trees(roots).trees
     assert len(found) == 208
     assert len({id(tree) for tree in found.values()}) == 9
@@ -338,8 +339,8 @@ def test_sixty_sets_of_aggregates_are_met_by_itself_or_by_the_root(database, set
     sets = tuple(frozenset({uuid_of(place), uuid_of("nowhere")}) for place in places)
     group = RequestGroup(resources=(("VCPU", 1),), aggregates=AggregateTerms(sets))
     with database.read() as connection:
-        search = prepare(connection, CandidatesQuery(groups=(group,)))
-        found = find(connection, search, settings, Random(1))
+        search = prepare(source_of(connection), CandidatesQuery(groups=(group,)))
+        found = find(source_of(connection), search, settings, Random(1))
         reported = explain(connection, search, found, settings, View(), CapacityMemory())
     serving = {uuid for request in found.requests for uuid in request.allocations}
     assert serving == {uuid_of(name) for name in ("CN0", "NUMA0", "NUMA2")}
@@ -394,8 +395,8 @@ def test_forty_groups_are_answered_and_explained_in_seconds(database, settings, 
     query = CandidatesQuery(groups=groups, group_policy="none", limit=10)
     began = monotonic()
     with database.read() as connection:
-        search = prepare(connection, query)
-        found = find(connection, search, settings, Random(1))
+        search = prepare(source_of(connection), query)
+        found = find(source_of(connection), search, settings, Random(1))
         reported = explain(connection, search, found, settings, View(), CapacityMemory())
     assert [dict(request.allocations) for request in found.requests] == [
         {uuid_of("CN"): {"VCPU": 40}}
@@ -412,7 +413,7 @@ def test_hundred_required_traits_are_answered_in_seconds(database, settings, chi
     group = RequestGroup(resources=(("VCPU", 1),), traits=required)
     began = monotonic()
     with database.read() as connection:
-        search = prepare(connection, CandidatesQuery(groups=(group,)))
-        found = find(connection, search, settings, Random(1))
+        search = prepare(source_of(connection), CandidatesQuery(groups=(group,)))
+        found = find(source_of(connection), search, settings, Random(1))
     assert [request.root_uuid for request in found.requests] == [uuid_of("CN")]
     assert monotonic() - began < 30

@@ -14,7 +14,6 @@ from placement_sched.api.placement.routes.allocation_candidates import render
 from placement_sched.candidates.explain.report import explain
 from placement_sched.candidates.explain.single_provider import CapacityMemory
 from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.single_provider import whole_trees
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.tables import (
     inventories,
@@ -27,6 +26,7 @@ from placement_sched.model.results.stages import View
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
+from tests.candidates.sources import source_of
 from tests.clouds import Cloud, uuid_of
 
 HOSTS = tuple(
@@ -100,11 +100,13 @@ CHANGES = {
 
 
 def _answer(connection, query, options, summaries):
-    search = prepare(connection, query)
-    found = find(connection, search, options, Random(1))
-    shown = whole_trees(connection, found.providers) if found.trees is None else found.trees
+    search = prepare(source_of(connection), query)
+    found = find(source_of(connection), search, options, Random(1))
+    shown = (
+        source_of(connection).whole_trees(found.providers) if found.trees is None else found.trees
+    )
     shape = SummaryFields(classes=None, traits=True, tree=True)
-    summaries.render(connection, shown, search.names.class_names, shape, found.usages)
+    summaries.render(source_of(connection), shown, search.names.class_names, shape, found.usages)
     render(found.requests, Version(1, 39))
     return explain(connection, search, found, options, View(), CapacityMemory())
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from placement_sched.candidates.search import find, prepare
 from tests.candidates.reference import all_candidates, as_found, candidates_of
 from tests.candidates.reload import reload
+from tests.candidates.sources import source_of
 from tests.candidates.strategies import queries, tree_clouds
 from tests.exploring import draws
 
@@ -25,8 +26,10 @@ MOST = "placement.max_allocation_candidates"
 
 def _find(database, query, options, *, one_of_a_tree=False, seed=7):
     with database.read() as connection:
-        search = prepare(connection, query)
-        found = find(connection, search, options, Random(seed), one_of_a_tree=one_of_a_tree)
+        search = prepare(source_of(connection), query)
+        found = find(
+            source_of(connection), search, options, Random(seed), one_of_a_tree=one_of_a_tree
+        )
     return found.requests
 
 

@@ -18,6 +18,7 @@ from placement_sched.store.placement import provider_trees
 from tests.candidates.documented import provider
 from tests.candidates.reference import all_candidates, as_found
 from tests.candidates.reload import reload
+from tests.candidates.sources import source_of
 from tests.candidates.strategies import queries, tree_clouds
 from tests.clouds import NOW, Cloud, Host, load, stock, uuid_of
 from tests.exploring import draws
@@ -71,7 +72,9 @@ def _cloud(trees, serving):
 
 def _find(database, query, options, seed=7):
     with database.read() as connection:
-        return find(connection, prepare(connection, query), options, Random(seed))
+        return find(
+            source_of(connection), prepare(source_of(connection), query), options, Random(seed)
+        )
 
 
 def _roots(found):
@@ -282,7 +285,7 @@ def test_candidates_of_several_trees_keep_their_own_roots(
     )
     group = RequestGroup(resources=(("VCPU", 1), ("MEMORY_MB", 1)))
     with sqlite_database.read() as connection:
-        search = prepare(connection, CandidatesQuery(groups=(group,)))
-        found = find(connection, search, settings, Random(1))
+        search = prepare(source_of(connection), CandidatesQuery(groups=(group,)))
+        found = find(source_of(connection), search, settings, Random(1))
     roots = {tuple(request.allocations): request.root_uuid for request in found.requests}
     assert roots == {(uuid_of(name),): uuid_of(name) for name in names}

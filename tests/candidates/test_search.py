@@ -10,6 +10,7 @@ from placement_sched.candidates.search import find, prepare
 from placement_sched.errors import Invalid
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from tests.candidates.reload import reload
+from tests.candidates.sources import source_of
 from tests.candidates.strategies import clouds, groups
 from tests.clouds import Cloud, Host, candidates, load, stock
 from tests.exploring import draws
@@ -24,7 +25,9 @@ EXAMPLES = settings(
 def _search(database, group, options, limit=None):
     query = CandidatesQuery(groups=(group,), limit=limit)
     with database.read() as connection:
-        return find(connection, prepare(connection, query), options, Random(7))
+        return find(
+            source_of(connection), prepare(source_of(connection), query), options, Random(7)
+        )
 
 
 def _uuids(found):

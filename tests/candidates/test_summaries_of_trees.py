@@ -16,6 +16,7 @@ from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
 from tests.candidates.documented import provider, reported
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
+from tests.candidates.sources import source_of
 from tests.candidates.strategies import queries, tree_clouds
 from tests.clouds import Cloud, load, uuid_of
 from tests.exploring import draws
@@ -156,12 +157,14 @@ def test_names_with_percent_signs_and_quotes_are_shown_as_they_are(
     query = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
     summaries = Summaries()
     with sqlite_database.read() as connection:
-        search = prepare(connection, query)
-        found = find(connection, search, sqlite_settings, Random(1))
+        search = prepare(source_of(connection), query)
+        found = find(source_of(connection), search, sqlite_settings, Random(1))
         shape = SummaryFields(classes=None, traits=traits_shown, tree=tree)
         for _ in range(2):
             names, providers = search.names.class_names, found.providers
-            text = b"".join(summaries.render(connection, providers, names, shape, found.usages))
+            text = b"".join(
+                summaries.render(source_of(connection), providers, names, shape, found.usages)
+            )
             shown = orjson.loads(text)[host.uuid]
             assert shown["resources"] == {
                 "VCPU": {"capacity": 8, "used": 0},

@@ -12,6 +12,7 @@ import pytest
 
 from placement_sched.candidates.explain.report import explain
 from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.transaction import Database
 from placement_sched.model.placement.candidate import Usages
@@ -122,8 +123,8 @@ def told(shared_url: str) -> Iterator[Callable[..., CandidatesReport]]:
     ) -> CandidatesReport:
         query = CandidatesQuery(groups=(RequestGroup(resources=resources),), limit=1)
         with database.read() as connection:
-            search = prepare(connection, query)
-            found = find(connection, search, settings, Random(1))
+            search = prepare(DatabaseProviders(connection), query)
+            found = find(DatabaseProviders(connection), search, settings, Random(1))
             if memory is None:
                 memory, found = CapacityMemory(), replace(found, usages=Usages())
             return explain(connection, search, found, settings, EVERYTHING, memory)

@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 
 from placement_sched.candidates.combine import Budget, check_trees
 from placement_sched.candidates.explain.stages import CheckedTree, Stage, stages_of
+from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.slots import serves_alone, slots_of, tree_search
 from placement_sched.candidates.tree_loader import TreeLoader
@@ -72,7 +73,7 @@ def near_misses(
                 roots = blockers.trees_without(some)
                 looser = tree_search(_without(search.query, dropped), search.names)
                 budget.spend(_EVALUATION + _SLOT * len(looser.slots) + _READ * len(roots))
-                batch = TreeLoader(connection, looser, budget).read_trees(roots)
+                batch = TreeLoader(DatabaseProviders(connection), looser, budget).read_trees(roots)
                 checked = check_trees(batch.trees, looser.rules, budget)
                 if serving := sum(serves for _, serves in checked):
                     found.append(NearMiss.of([term.name for term in dropped], serving))

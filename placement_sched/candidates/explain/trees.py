@@ -17,6 +17,7 @@ from placement_sched.candidates.explain import stages
 from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
 from placement_sched.candidates.explain.single_provider import RejectedProvider
 from placement_sched.candidates.explain.stages import CheckedTree, Stage
+from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.search import Search, limiting_option
 from placement_sched.candidates.single_provider import ids_of
 from placement_sched.candidates.slots import tree_search
@@ -177,7 +178,7 @@ def _whole(run: SearchRun, standing: Sequence[CheckedTree]) -> Mapping[int, Prov
     """Return the trees left, by root id, without those that lack a provider meanwhile."""
     search = tree_search(run.search.query, run.search.names)
     # Not bounded: no more is read than was looked at already, when the trees were checked.
-    loader = TreeLoader(run.connection, search, Budget(0), for_other_rules=True)
+    loader = TreeLoader(DatabaseProviders(run.connection), search, Budget(0), for_other_rules=True)
     return loader.read_trees([tree.root.id for tree in standing]).trees
 
 

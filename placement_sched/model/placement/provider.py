@@ -71,7 +71,12 @@ class Inventory:
     @property
     def capacity(self) -> int:
         """Return how much may be allocated in all: unreserved total times the ratio."""
-        return int((self.total - self.reserved) * self.allocation_ratio)
+        return capacity_of(self.total, self.reserved, self.allocation_ratio)
+
+
+def capacity_of(total: int, reserved: int, allocation_ratio: float) -> int:
+    """Return how much may be allocated in all of an inventory."""
+    return int((total - reserved) * allocation_ratio)
 
 
 def obeys_units(inventory: Inventory, asked: int) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from placement_sched.candidates.explain.report import each_refusal
+from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.search import find_on, prepare
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, TooComplex, UnknownNames
@@ -218,7 +219,9 @@ def _candidates_alone(
     outside = [root for root in roots if root not in known]
     for before, asked in _asked(connection, run) if outside else ():
         try:
-            alone = find_on(connection, asked.search, run.request.settings, outside)
+            alone = find_on(
+                DatabaseProviders(connection), asked.search, run.request.settings, outside
+            )
         except TooComplex:  # the steps of the search show the reason
             alone = Candidates()
         found.append(alone)
@@ -241,7 +244,7 @@ def _asked(connection: Connection, run: Run) -> Iterator[tuple[str, AnsweredSear
             yield "with VCPU for PCPU: ", run.searches.fallback
     elif run.searches.query is not None:
         try:
-            search = prepare(connection, run.searches.query)
+            search = prepare(DatabaseProviders(connection), run.searches.query)
         except UnknownNames:  # no provider could be asked for them
             return
         yield "", AnsweredSearch(search, Candidates())

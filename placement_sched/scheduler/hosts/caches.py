@@ -11,6 +11,8 @@ from threading import Lock
 from oslo_log import log
 
 from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.candidates.from_database import DatabaseProviders
+from placement_sched.candidates.source import ProviderSource
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate
@@ -231,3 +233,7 @@ class Memory:
         self.node_traits = NodeTraitCache()
         self.capacity = CapacityMemory()
         self.ignored = IgnoredLog()
+
+    def provider_source(self, connection: Connection) -> ProviderSource:
+        """Return what a request asks about providers."""
+        return DatabaseProviders(connection)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Self
 
+from placement_sched.candidates.source import ProviderSource
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate
@@ -44,7 +45,7 @@ HINTS = ("same_host", "different_host")
 _ReadRecords = Callable[[Connection, Collection[str]], Iterable[Instance]]
 
 
-@dataclass(slots=True)
+@dataclass
 class CloudView:
     """The cloud as one request sees it: aggregates are read when first asked for, then stay.
 
@@ -67,6 +68,11 @@ class CloudView:
             interval = request.settings.scheduler.periodic_task_interval
             age = memory.kept_nodes.refresh(driver.now(), interval)
         return cls(connection, memory, request.aggregates, request.policies, age)
+
+    @cached_property
+    def providers(self) -> ProviderSource:
+        """What the candidates search asks about providers, as this request sees them."""
+        return self.memory.provider_source(self.connection)
 
     @property
     def aggregates(self) -> Aggregates:

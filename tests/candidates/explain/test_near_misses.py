@@ -22,6 +22,7 @@ from placement_sched.model.results.stages import NearMisses, View
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
+from tests.candidates.sources import source_of
 from tests.clouds import Cloud, load, uuid_of
 from tests.statements import counted
 
@@ -45,8 +46,8 @@ def _hosts(count, **stock):
 
 def _reported(database, settings, query):
     with database.read() as connection:
-        search = prepare(connection, query)
-        found = find(connection, search, settings, Random(1))
+        search = prepare(source_of(connection), query)
+        found = find(source_of(connection), search, settings, Random(1))
         return found, explain(connection, search, found, settings, View(), CapacityMemory())
 
 
@@ -118,7 +119,7 @@ class Counted(Budget):
 
 def _looking(database, query, budget):
     with database.read() as connection:
-        search = prepare(connection, query)
+        search = prepare(source_of(connection), query)
         return near_misses(connection, search, checked_trees(connection, search), budget)
 
 
@@ -226,7 +227,9 @@ def test_a_sharing_provider_is_checked_once_and_again_only_for_trees_it_may_not_
     terms = AggregateTerms((), frozenset(map(uuid_of, forbidden)))
     group = RequestGroup(resources=(("DISK_GB", 1),), aggregates=terms)
     with database.read() as connection:
-        trees = checked_trees(connection, prepare(connection, CandidatesQuery(groups=(group,))))
+        trees = checked_trees(
+            connection, prepare(source_of(connection), CandidatesQuery(groups=(group,)))
+        )
     shared = [
         member
         for tree in trees

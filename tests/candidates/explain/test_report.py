@@ -16,6 +16,7 @@ from tests.candidates.documented import FPGAS, NICS, ONE_CARD, ROOT_TRAITS, prov
 from tests.candidates.prefixes import names, prefixes, without
 from tests.candidates.reference import all_candidates, candidates_of, stands
 from tests.candidates.reload import reload
+from tests.candidates.sources import source_of
 from tests.candidates.strategies import clouds, groups, queries, tree_clouds
 from tests.clouds import Cloud, Host, load, stock
 from tests.exploring import draws
@@ -29,8 +30,8 @@ EXAMPLES = examples(
 
 def _explain(database, query, settings, view=EVERYTHING):
     with database.read() as connection:
-        search = prepare(connection, query)
-        found = find(connection, search, settings, Random(7))
+        search = prepare(source_of(connection), query)
+        found = find(source_of(connection), search, settings, Random(7))
         memory = CapacityMemory()
         reported = explain(connection, search, found, settings, view, memory)
         # Who was seen to have room is not asked again, and reported of all the same.

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
+from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.search import find as find_candidates
 from placement_sched.candidates.search import prepare
 from placement_sched.errors import Invalid
@@ -131,7 +132,12 @@ def candidates(connection, spec):
         query = question_from(spec, ALL_ON, Confinement()).query
     except Invalid:
         return frozenset()
-    found = find_candidates(connection, prepare(connection, query), ALL_ON, Random(0))
+    found = find_candidates(
+        DatabaseProviders(connection),
+        prepare(DatabaseProviders(connection), query),
+        ALL_ON,
+        Random(0),
+    )
     return frozenset(json.dumps(one.as_json(), sort_keys=True) for one in found.requests)
 
 

@@ -16,7 +16,6 @@ from placement_sched.api.placement.conventions import AMOUNTS, INTEGER, TEXT, UU
 from placement_sched.api.placement.params import query_of
 from placement_sched.api.schema import REPEATED, Schemas
 from placement_sched.candidates.search import Search, find, prepare
-from placement_sched.candidates.single_provider import whole_trees
 from placement_sched.candidates.summaries import SummaryFields
 from placement_sched.db.sql import AT_ONCE, batches
 from placement_sched.model.document import Json
@@ -102,15 +101,16 @@ def list_candidates(call: Call) -> Answer:
     services, query = call.services, query_of(call)
     sees_trees = call.version.has(mv.NESTED_CANDIDATES)
     with services.database.read() as connection:
-        search = prepare(connection, query)
+        source = services.scheduler.memory.provider_source(connection)
+        search = prepare(source, query)
         found = find(
-            connection, search, services.settings, services.random, one_of_a_tree=not sees_trees
+            source, search, services.settings, services.random, one_of_a_tree=not sees_trees
         )
         shown = found.providers
         if sees_trees and search.names.topology.nested:
-            shown = whole_trees(connection, shown) if found.trees is None else found.trees
+            shown = source.whole_trees(shown) if found.trees is None else found.trees
         summaries = services.summaries.render(
-            connection, shown, search.names.class_names, _shape(call, search), found.usages
+            source, shown, search.names.class_names, _shape(call, search), found.usages
         )
     services.database.tally.candidates = len(found.requests)
     requests = render(found.requests, call.version)
