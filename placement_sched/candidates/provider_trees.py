@@ -15,12 +15,12 @@ from sqlalchemy import CTE, Connection, Select, Subquery, case, exists, or_, sel
 
 from placement_sched.candidates import constraints
 from placement_sched.candidates.constraints import OWN_ROOT, providers_with_trait
-from placement_sched.candidates.resolve import SHARES
 from placement_sched.candidates.slots import NO_ROOT, SlotGroup, TreeSearch, equal_slots
 from placement_sched.candidates.source import TreeProvider
 from placement_sched.db import tables
 from placement_sched.db.sql import Condition, among, batches
 from placement_sched.db.tables import resource_providers
+from placement_sched.model.placement.provider import SHARES
 
 #: So many slots are planned as joins; the others are evaluated row by row.
 _JOINED = 3

@@ -14,10 +14,8 @@ from sqlalchemy import Connection
 
 from placement_sched.db import tables
 from placement_sched.errors import UnknownNames
+from placement_sched.model.placement.provider import SHARES
 from placement_sched.model.placement.query import CandidatesQuery
-
-#: A provider with this trait serves every tree of which a provider is in one of its aggregates.
-SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 _CLASS, _TRAIT, _AGGREGATE, _TOPOLOGY = range(4)
 
@@ -58,8 +56,7 @@ def resolve(connection: Connection, query: CandidatesQuery) -> ResolvedNames:
 
     Raises :class:`UnknownNames` for classes and traits that do not exist, naming each of them.
     """
-    wanted_classes = {name for group in query.groups for name, _ in group.resources}
-    wanted_traits = query.root.names.union(*(group.traits.names for group in query.groups))
+    wanted_traits = _traits_of(query)
     wanted_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
     statement = _statement(with_traits=bool(wanted_traits), with_aggregates=bool(wanted_aggregates))
     values = {"traits": sorted(wanted_traits), "aggregates": sorted(wanted_aggregates)}
@@ -67,11 +64,21 @@ def resolve(connection: Connection, query: CandidatesQuery) -> ResolvedNames:
     for kind, number, name in connection.execute(statement, values).all():
         found[kind][name] = number
     classes, trait_ids, aggregates, shapes = found
-    words = "Invalid resource class in resources parameter: No such resource class"
-    _check("resource class", words, wanted_classes, classes)
-    _check("trait(s)", "No such trait(s):", wanted_traits, trait_ids)
     topology = Topology(nested=bool(shapes["nested"]), sharing=bool(shapes["sharing"]))
-    return ResolvedNames(classes, trait_ids, aggregates, topology)
+    return checked(query, ResolvedNames(classes, trait_ids, aggregates, topology))
+
+
+def checked(query: CandidatesQuery, names: ResolvedNames) -> ResolvedNames:
+    """Return the names; raise :class:`UnknownNames` for those of the query that are not there."""
+    words = "Invalid resource class in resources parameter: No such resource class"
+    classes = {name for group in query.groups for name, _ in group.resources}
+    _check("resource class", words, classes, names.classes)
+    _check("trait(s)", "No such trait(s):", _traits_of(query), names.traits)
+    return names
+
+
+def _traits_of(query: CandidatesQuery) -> frozenset[str]:
+    return query.root.names.union(*(group.traits.names for group in query.groups))
 
 
 def _check(kind: str, words: str, wanted: AbstractSet[str], known: Mapping[str, int]) -> None:

@@ -13,12 +13,11 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import product
 
-from placement_sched.candidates.resolve import SHARES
 from placement_sched.db.transaction import Connection
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.image import Image, StoredImage
-from placement_sched.model.placement.provider import Provider
+from placement_sched.model.placement.provider import SHARES, Provider
 from placement_sched.model.placement.sync import HostMap, ProviderTrait
 from placement_sched.operations.sync.ports import wanted_traits
 from placement_sched.scheduler.request_filters import forbidden_aggregates

@@ -3,6 +3,7 @@
 from collections import Counter
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import queries, tree_clouds
 from tests.exploring import draws
+
+pytestmark = pytest.mark.usefixtures("each_source")
 
 EXAMPLES = settings(
     max_examples=draws(40),

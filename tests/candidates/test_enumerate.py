@@ -23,6 +23,8 @@ from tests.candidates.strategies import queries, tree_clouds
 from tests.clouds import NOW, Cloud, Host, load, stock, uuid_of
 from tests.exploring import draws
 
+pytestmark = pytest.mark.usefixtures("each_source")
+
 EXAMPLES = settings(
     max_examples=draws(30),
     deadline=None,

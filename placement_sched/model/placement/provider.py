@@ -48,6 +48,9 @@ class Trait(NamedTuple):
     updated_at: datetime | None = None
 
 
+#: A provider with this trait serves every tree of which a provider is in one of its aggregates.
+SHARES = "MISC_SHARES_VIA_AGGREGATE"
+
 #: The largest integer the tables keep, and so the largest amount anybody may ask for.
 MAX_INT = 0x7FFFFFFF
 #: The largest ratio, as the tables keep single-precision floats.

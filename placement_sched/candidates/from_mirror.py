@@ -1,0 +1,332 @@
+"""Facts about providers as the mirror of this process has them: no statement for any question."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_sched.candidates.combine import FreeCapacity
+from placement_sched.candidates.mirrored_constraints import Constrained, CountedRoot
+from placement_sched.candidates.resolve import ResolvedNames, Topology, checked
+from placement_sched.candidates.slots import TreeSearch, equal_slots
+from placement_sched.candidates.source import ProviderContents, SharingPair, TreeProvider
+from placement_sched.db.sql import SIZE, batches
+from placement_sched.mirror.cloud import MirroredCloud
+from placement_sched.mirror.columns import Mask, RowNumbers
+from placement_sched.mirror.shape import CloudShape
+from placement_sched.mirror.upkeep import Mirror
+from placement_sched.model.placement.candidate import CandidateProvider, Usages
+from placement_sched.model.placement.query import CandidatesQuery
+
+#: So many providers are looked at first under a limit, and how many times as many next.
+_BLOCK, _GROWTH = 8_192, 4
+#: So many sets of traits that must be in a tree are asked about, as in ``provider_trees``.
+_SETS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredProviders:
+    """The providers in the mirror, as :class:`ProviderSource` has them.
+
+    Each method holds the mirror, and so answers of one moment.
+    """
+
+    mirror: Mirror
+
+    def resolve(self, query: CandidatesQuery) -> ResolvedNames:
+        """Return the ids of all names used; raises :class:`UnknownNames`."""
+        with self.mirror.held() as (cloud, shape):
+            names, topology = cloud.names, Topology(shape.nested, bool(len(shape.sharers)))
+        return checked(
+            query, ResolvedNames(names.classes, names.traits, names.aggregates, topology)
+        )
+
+    def serving_alone(
+        self, query: CandidatesQuery, names: ResolvedNames, limit: int | None
+    ) -> tuple[tuple[CandidateProvider, ...], Usages]:
+        """Return the first providers that serve alone; what is used, :meth:`used` returns."""
+        with self.mirror.held() as (cloud, shape):
+            asked = Constrained(shape, names)
+            found: list[CandidateProvider] = []
+            start, size = 0, len(cloud) if limit is None else _BLOCK
+            while start < len(cloud) and (limit is None or len(found) < limit):
+                block = slice(start, min(start + size, len(cloud)))
+                rows = np.flatnonzero(_alone(asked, query, block)) + start
+                rows = rows[cloud.providers.roots[rows] != 0]
+                if limit is not None:
+                    rows = rows[: limit - len(found)]
+                found += cloud.described(rows.astype(np.int32))
+                start, size = block.stop, size * _GROWTH
+        return tuple(found), Usages()
+
+    def sampled_alone(
+        self, query: CandidatesQuery, names: ResolvedNames, limit: int | None, random: Random
+    ) -> tuple[CandidateProvider, ...]:
+        """Return some that serve alone, drawn at random by id."""
+        with self.mirror.held() as (cloud, shape):
+            serving = _alone(Constrained(shape, names), query, slice(0, len(cloud)))
+            ids = cloud.providers.ids[serving].tolist()
+            number = len(ids) if limit is None else min(limit, len(ids))
+            drawn = random.sample(ids, number)
+            known = {one.id: one for one in cloud.described(np.sort(cloud.rows_of(drawn)))}
+        return tuple(known[key] for key in drawn if key in known)
+
+    def serving_alone_of(
+        self, query: CandidatesQuery, names: ResolvedNames, uuids: Collection[str]
+    ) -> tuple[CandidateProvider, ...]:
+        """Return those of the providers of these uuids that serve alone, by id."""
+        with self.mirror.held() as (cloud, shape):
+            rows = np.sort(cloud.rows_of(cloud.ids_of(uuids).values()))
+            return tuple(cloud.described(rows[_alone(Constrained(shape, names), query, rows)]))
+
+    def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
+        """Return the ids of the providers of these uuids."""
+        with self.mirror.held() as (cloud, _):
+            return cloud.ids_of(uuids)
+
+    def describe(self, ids: Sequence[int]) -> Sequence[CandidateProvider]:
+        """Return the providers of these ids, by id."""
+        with self.mirror.held() as (cloud, _):
+            return cloud.described(np.sort(cloud.rows_of(ids)))
+
+    def whole_trees(self, providers: Sequence[CandidateProvider]) -> tuple[CandidateProvider, ...]:
+        """Return all providers of the trees that these are of."""
+        found: dict[int, CandidateProvider] = {}
+        with self.mirror.held() as (cloud, shape):
+            # As many at once as one statement takes: the order is that of the answer.
+            for batch in batches([provider.id for provider in providers], SIZE):
+                roots = cloud.providers.roots[cloud.rows_of(batch)]
+                whole = cloud.described(shape.rows_of_trees(roots[roots != 0]))
+                found.update((one.id, one) for one in whole)
+        return tuple(found.values())
+
+    def first_trees(self, search: TreeSearch, size: int, after: int) -> Sequence[TreeProvider]:
+        """Return the providers of the first trees after a root."""
+        with self.mirror.held() as (cloud, shape):
+            roots = cloud.providers.ids[_roots(shape, search, after)[:size]]
+            return _tree_providers(shape, search, shape.rows_of_trees(roots), CountedRoot.OWN)
+
+    def trees(self, search: TreeSearch, roots: Sequence[int]) -> Sequence[TreeProvider]:
+        """Return the providers of the trees of these roots."""
+        with self.mirror.held() as (_, shape):
+            rows = shape.rows_of_trees(np.fromiter(roots, np.int64))
+            return _tree_providers(shape, search, rows, CountedRoot.OWN)
+
+    def sharing(self, search: TreeSearch, ids: Sequence[int]) -> Sequence[TreeProvider]:
+        """Return the providers of these ids, with the slots of another tree that each serves."""
+        with self.mirror.held() as (cloud, shape):
+            rows = np.sort(cloud.rows_of(ids))
+            return _tree_providers(shape, search, rows, CountedRoot.OTHER)
+
+    def sharing_pairs(
+        self, search: TreeSearch, roots: Sequence[int], aggregates: Sequence[frozenset[str]]
+    ) -> Sequence[SharingPair]:
+        """Return what shares with the trees of these roots."""
+        with self.mirror.held() as (cloud, shape):
+            wanted = np.zeros(len(cloud), np.bool_)
+            wanted[cloud.rows_of(roots)] = True
+            providers, anchors = shape.sharing
+            some = wanted[anchors]
+            providers, anchors = providers[some], anchors[some]
+            asked, ids = Constrained(shape, search.names), cloud.providers.ids
+            flags = [asked.members_of(uuids)[anchors].tolist() for uuids in aggregates]
+            return list(zip(ids[providers].tolist(), ids[anchors].tolist(), *flags, strict=True))
+
+    def roots(self, search: TreeSearch) -> list[int]:
+        """Return all roots that are as required, by id."""
+        with self.mirror.held() as (cloud, shape):
+            return _ids(cloud, _roots(shape, search, 0))
+
+    def serving_roots(self, search: TreeSearch, limit: int | None, after: int = 0) -> list[int]:
+        """Return the first roots after one whose trees may serve."""
+        with self.mirror.held() as (cloud, shape):
+            rows = _serving_roots(shape, search, after)
+            return _ids(cloud, rows if limit is None else rows[:limit])
+
+    def free(self, places: Collection[tuple[int, int]]) -> Mapping[tuple[int, int], FreeCapacity]:
+        """Return what is free at these places, and of these classes at all of their providers."""
+        found: dict[tuple[int, int], FreeCapacity] = {}
+        with self.mirror.held() as (cloud, _):
+            rows = np.sort(cloud.rows_of({provider for provider, _ in places}))
+            for class_id in sorted({class_id for _, class_id in places}):
+                columns = cloud.classes.get(class_id)
+                if columns is None:
+                    continue
+                at, there = columns.stock.places(rows)
+                values, at = columns.stock.values, at[there]
+                for key, capacity, used, most in zip(
+                    _ids(cloud, rows[there]),
+                    values["capacity"][at].tolist(),
+                    values["used"][at].tolist(),
+                    values["max_unit"][at].tolist(),
+                    strict=True,
+                ):
+                    found[key, class_id] = FreeCapacity(int(capacity) - used, most)
+        return found
+
+    def covers(self, providers: Iterable[int], bits: Mapping[int, int]) -> Mapping[int, int]:
+        """Return by provider the bits of all its traits."""
+        found: dict[int, int] = defaultdict(int)
+        with self.mirror.held() as (cloud, _):
+            rows = np.sort(cloud.rows_of(providers))
+            for trait, some in bits.items():
+                for key in _ids(cloud, rows[cloud.traits.any_of(frozenset({trait}), rows)]):
+                    found[key] |= some
+        return found
+
+    def parents(self, roots: Collection[int]) -> Mapping[int, int | None]:
+        """Return the id of the parent of each provider of these trees."""
+        with self.mirror.held() as (cloud, shape):
+            rows = shape.rows_of_trees(np.fromiter(roots, np.int64))
+            pairs = zip(_ids(cloud, rows), cloud.providers.parents[rows].tolist(), strict=True)
+            return {key: parent or None for key, parent in pairs}
+
+    def contents(self, ids: Collection[int]) -> ProviderContents:
+        """Return what summaries show of the providers of these ids."""
+        with self.mirror.held() as (cloud, _):
+            return _contents(cloud, ids)
+
+    def used(
+        self,
+        classes: Mapping[int, tuple[int, ...]],
+        only: frozenset[int] | None,  # noqa: ARG002 - all are known
+    ) -> Mapping[int, tuple[int, ...]]:
+        """Return by provider what is allocated of each of its classes; 0 of what is not there."""
+        alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for key, some in classes.items():
+            alike[some].append(key)
+        found: dict[int, tuple[int, ...]] = {}
+        with self.mirror.held() as (cloud, _):
+            for some, keys in alike.items():
+                amounts = [_used(cloud, np.array(keys, np.int64), one) for one in some]
+                rows = zip(*amounts, strict=True) if some else repeat((), len(keys))
+                found.update(zip(keys, rows, strict=True))
+        return found
+
+
+def _ids(cloud: MirroredCloud, rows: RowNumbers) -> list[int]:
+    found: list[int] = cloud.providers.ids[rows].tolist()
+    return found
+
+
+def _alone(asked: Constrained, query: CandidatesQuery, rows: slice | RowNumbers) -> Mask:
+    """Return which of the rows serve a request of one group where every provider stands alone."""
+    (group,) = query.groups
+    found = asked.serving(group, CountedRoot.OWN, rows)
+    asked.having(query.root, rows, found)
+    return found
+
+
+def _roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
+    """Return the rows of the roots with ids above ``after`` that are as required."""
+    providers = shape.cloud.providers
+    start = int(np.searchsorted(providers.ids, after, "right"))
+    rows = slice(start, len(providers.ids))
+    found = (providers.parents[rows] == 0) & (providers.roots[rows] != 0)
+    Constrained(shape, search.names).having(search.root, rows, found)
+    return (np.flatnonzero(found) + start).astype(np.int32)
+
+
+def _serving_roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
+    cloud, asked = shape.cloud, Constrained(shape, search.names)
+    whole, shares = slice(0, len(cloud)), search.names.topology.sharing
+    providers = cloud.providers
+    found = (providers.ids > after) & (providers.ids == providers.roots)
+    asked.having(search.root, whole, found)
+    # A provider that shares might bring a trait.
+    for choices in search.rules.trait_choices[: 0 if shares else _SETS]:
+        found &= _with_any(shape, cloud.traits.any_of(choices, whole))
+    for positions in equal_slots(search):
+        if not found.any():
+            break
+        slot = search.slots[positions[0]]
+        counted = CountedRoot.NONE if slot.slot.suffix else CountedRoot.OWN
+        has = _with_any(shape, asked.serving(slot.group, counted, whole))
+        if shares:
+            counted = CountedRoot.NONE if slot.slot.suffix else CountedRoot.OTHER
+            sharers, anchors = shape.sharing
+            # Few share, and each of them with many trees.
+            distinct, which = np.unique(sharers, return_inverse=True)
+            serves = asked.serving(slot.group, counted, distinct)[which]
+            if slot.group.aggregates.forbidden and not slot.slot.suffix:
+                serves &= ~asked.members_of(slot.group.aggregates.forbidden)[anchors]
+            has[anchors[serves]] = True
+        found &= has
+    return np.flatnonzero(found).astype(np.int32)
+
+
+def _with_any(shape: CloudShape, mask: Mask) -> Mask:
+    """Return for each provider whether it is the root of one of which something holds."""
+    roots = shape.root_rows[mask]
+    found = np.zeros(len(shape.cloud), np.bool_)
+    found[roots[roots >= 0]] = True
+    return found
+
+
+def _tree_providers(
+    shape: CloudShape, search: TreeSearch, rows: RowNumbers, counted: CountedRoot
+) -> list[TreeProvider]:
+    """Return the providers of these rows with the slots that each could serve."""
+    asked, slots = Constrained(shape, search.names), equal_slots(search)
+    masks = np.zeros((len(rows), len(slots)), np.bool_)
+    for bit, positions in enumerate(slots):
+        slot = search.slots[positions[0]]
+        own = CountedRoot.NONE if slot.slot.suffix else counted
+        masks[:, bit] = asked.serving(slot.group, own, rows)
+    packed = np.packbits(masks, axis=1, bitorder="little")
+    flags: list[int] = packed[:, 0].tolist()
+    if packed.shape[1] > 1:
+        flags = [int.from_bytes(one.tobytes(), "little") for one in packed]
+    known: dict[int, tuple[int, ...]] = {}
+    for value in set(flags):
+        some = (slots[bit] for bit in range(len(slots)) if value >> bit & 1)
+        known[value] = tuple(sorted(chain.from_iterable(some)))
+    providers = shape.cloud.providers
+    columns = zip(
+        providers.ids[rows].tolist(),
+        providers.roots[rows].tolist(),
+        [parent or None for parent in providers.parents[rows].tolist()],
+        providers.uuids[rows].tolist(),
+        providers.generations[rows].tolist(),
+        map(known.__getitem__, flags),
+        strict=True,
+    )
+    return list(map(TreeProvider._make, columns))
+
+
+def _contents(cloud: MirroredCloud, ids: Collection[int]) -> ProviderContents:
+    keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
+    there, rows = cloud.places_of(keys)
+    present = keys[there].tolist()
+    capacities: dict[int, dict[int, int]] = {key: {} for key in ids}
+    for class_id in sorted(cloud.classes):
+        stock = cloud.classes[class_id].stock
+        at, has = stock.places(rows)
+        amounts = stock.values["capacity"][at[has]].tolist()
+        for key, amount in zip(keys[there][has].tolist(), amounts, strict=True):
+            capacities[key][class_id] = int(amount)
+    words = [row.tobytes() for row in cloud.traits.words[rows]]
+    traits = dict.fromkeys(ids, b"") | dict(zip(present, words, strict=True))
+    names = {key: name for name, key in cloud.names.traits.items()}
+    sets = {
+        one: [names[trait] for trait in cloud.traits.ids_in(one) if trait in names]
+        for one in {b"", *words}
+    }
+    return ProviderContents(
+        capacities=capacities, traits=traits, trait_sets={**sets}, ids_recur=cloud.names.ids_recur
+    )
+
+
+def _used(cloud: MirroredCloud, ids: NDArray[np.int64], class_id: int) -> list[int]:
+    columns = cloud.classes.get(class_id)
+    found = np.zeros(len(ids), np.int64)
+    if columns is not None:
+        present, rows = cloud.places_of(ids)
+        at, there = columns.stock.places(rows)
+        found[np.flatnonzero(present)[there]] = columns.stock.values["used"][at[there]]
+    amounts: list[int] = found.tolist()
+    return amounts

@@ -1,0 +1,152 @@
+"""The mirror of one process: read once, then brought up to date by the log of changes."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+from oslo_log import log
+
+from placement_sched.db.transaction import Connection
+from placement_sched.errors import Unavailable
+from placement_sched.mirror.changes import ChangeLog, ChangesSeen
+from placement_sched.mirror.cloud import MirroredCloud
+from placement_sched.mirror.shape import CloudShape
+from placement_sched.model.placement.provider import SHARES
+from placement_sched.store.placement import provider_state
+
+LOG = log.getLogger(__name__)
+
+#: Seconds until a log that was not kept is asked about again.
+_PAUSE = 60.0
+
+
+@dataclass(slots=True)
+class MirrorFigures:
+    """What has been done for a mirror; ``seconds`` is how long the last full reading took."""
+
+    providers: int = 0
+    nbytes: int = 0
+    refreshes: int = 0
+    full_readings: int = 0
+    seconds: float = 0.0
+
+
+class Mirror:
+    """The cloud in this process's memory.
+
+    Threads share it. What is asked of it is asked while it is :meth:`held`, so that no question
+    sees a change half made; what is read for it is read by one thread at a time, beside questions.
+    """
+
+    def __init__(self, changes: ChangeLog, clock: Callable[[], float] = monotonic) -> None:
+        self._log, self._clock = changes, clock
+        self._lock, self._reading = Lock(), Lock()
+        self._position: Any = None
+        self._cloud: MirroredCloud | None = None
+        self._shape: tuple[int, CloudShape] | None = None
+        self._not_before = -_PAUSE
+        self.figures = MirrorFigures()
+
+    def bring_up_to_date(self, connection: Connection) -> bool:
+        """Let the mirror have all that was committed before; return whether there is one.
+
+        One statement where nothing has changed, and one more for some thousands of providers that
+        have. There is none where the log of changes is not kept, and while it is first read by
+        another thread.
+        """
+        if self._cloud is None and not self._begin(connection):
+            return False
+        seen = self._log.since(connection, self._position)
+        if not (seen.in_doubt or seen.providers or seen.names):
+            self._position = seen.position
+            return True
+        waited = not self._reading.acquire(blocking=False)
+        if waited:
+            self._reading.acquire()
+        try:
+            if waited:  # what another thread has read by now is not read again
+                seen = self._log.since(connection, self._position)
+            self._follow(connection, seen)
+        finally:
+            self._reading.release()
+        return True
+
+    def _begin(self, connection: Connection) -> bool:
+        if self._clock() < self._not_before or not self._reading.acquire(blocking=False):
+            return False
+        try:
+            if self._cloud is None:
+                if not self._log.is_kept(connection):
+                    self._not_before = self._clock() + _PAUSE
+                    return False
+                self._read_all(connection)
+            return True
+        finally:
+            self._reading.release()
+
+    def _follow(self, connection: Connection, seen: ChangesSeen) -> None:
+        cloud = self._cloud
+        if seen.in_doubt or cloud is None:
+            LOG.info("the log of changes does not reach back far enough; reading all providers")
+            self._read_all(connection)
+            return
+        names = provider_state.read_names(connection) if seen.names else cloud.names
+        found = provider_state.read_providers(connection, seen.providers)
+        with self._changing():
+            cloud.names = names
+            if seen.names:
+                cloud.shape += 1
+            cloud.replace(seen.providers, found)
+        self._position = seen.position
+        self.figures.refreshes += 1
+        self.figures.providers = len(cloud)
+
+    def _read_all(self, connection: Connection) -> None:
+        began = self._clock()
+        position = self._log.begin(connection)
+        cloud = MirroredCloud(provider_state.read_names(connection))
+        for some in provider_state.read_all_providers(connection):
+            cloud.replace([row[0] for row in some.providers], some)
+        # Each part was read at a moment of its own; what has changed meanwhile is read again.
+        seen = self._log.since(connection, position)
+        if seen.names:
+            cloud.names = provider_state.read_names(connection)
+        cloud.replace(seen.providers, provider_state.read_providers(connection, seen.providers))
+        with self._lock:
+            self._cloud, self._shape = cloud, None
+        self._position = seen.position
+        figures = self.figures
+        figures.full_readings += 1
+        figures.seconds = self._clock() - began
+        figures.providers, figures.nbytes = len(cloud), cloud.nbytes
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold the mirror for a change; one that fails leaves none, and it is read again."""
+        with self._lock:
+            try:
+                yield
+            except BaseException:
+                self._cloud = self._shape = None
+                raise
+
+    def _known(self) -> MirroredCloud:
+        if self._cloud is None:
+            raise Unavailable("the providers in memory are being read again; try again")
+        return self._cloud
+
+    @contextmanager
+    def held(self) -> Iterator[tuple[MirroredCloud, CloudShape]]:
+        """Give the cloud and its shape, which no other thread changes meanwhile.
+
+        To be asked after :meth:`bring_up_to_date` has returned True.
+        """
+        with self._lock:
+            cloud, shape = self._known(), self._shape
+            if shape is None or shape[0] != cloud.shape:
+                shares = cloud.names.traits.get(SHARES)
+                shape = self._shape = (cloud.shape, CloudShape(cloud, shares))
+            yield cloud, shape[1]

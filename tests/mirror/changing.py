@@ -1,0 +1,197 @@
+"""Changes of a cloud of every kind, each of which notes the providers that it changes."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from placement_sched.db import tables
+from placement_sched.db.tables import resource_providers
+from tests.candidates.sources import Seen
+from tests.candidates.strategies import AGGREGATES, CHILD_CLASSES, SHARES, TRAITS
+from tests.clouds import uuid_of
+
+_PROVIDER = resource_providers.c
+RATIOS = (1.0, 1.9, 0.1, 16.0, 1.1)
+
+
+@dataclass
+class NotedChanges:
+    """A log of what tests note in it; ``doubted`` makes it report that it does not know."""
+
+    kept: bool = True
+    doubted: bool = False
+    names: bool = False
+    noted: list[int] = field(default_factory=list)
+    asked: int = 0
+
+    def is_kept(self, connection):
+        return self.kept
+
+    def begin(self, connection):
+        self.doubted = False
+        return len(self.noted)
+
+    def since(self, connection, position):
+        self.asked += 1
+        names, self.names = self.names, False
+        return Seen(frozenset(self.noted[position:]), names, len(self.noted), self.doubted)
+
+
+@dataclass
+class Changer:
+    """Changes the cloud of a database at random."""
+
+    log: NotedChanges
+    random: Random
+    number: int = 0
+
+    def change(self, connection: Connection) -> None:
+        """Make one change."""
+        kinds: list[Callable[[Connection, list[int]], None]] = [
+            self._allocate,
+            self._allocate,
+            self._free,
+            self._stock,
+            self._trait,
+            self._aggregate,
+            self._create,
+            self._remove,
+            self._move,
+        ]
+        ids = list(connection.scalars(select(_PROVIDER.id).order_by(_PROVIDER.id)))
+        change = self.random.choice(kinds) if ids else self._create
+        change(connection, ids)
+
+    def _note(self, connection: Connection, ids: list[int]) -> None:
+        self.log.noted += ids
+        raised = update(resource_providers).values(generation=_PROVIDER.generation + 1)
+        connection.execute(raised.where(_PROVIDER.id.in_(ids)))
+
+    def _one(self, connection: Connection, ids: list[int]) -> int:
+        key = self.random.choice(ids)
+        self._note(connection, [key])
+        return key
+
+    def _class(self, connection: Connection) -> int:
+        table = tables.resource_classes.c
+        name = self.random.choice(CHILD_CLASSES)
+        return connection.execute(select(table.id).where(table.name == name)).scalar_one()
+
+    def _allocate(self, connection: Connection, ids: list[int]) -> None:
+        self.number += 1
+        connection.execute(
+            insert(tables.allocations).values(
+                resource_provider_id=self._one(connection, ids),
+                resource_class_id=self._class(connection),
+                consumer_id=uuid_of(f"another {self.number}"),
+                used=self.random.randint(1, 3),
+            )
+        )
+
+    def _free(self, connection: Connection, ids: list[int]) -> None:
+        key = tables.allocations.c.resource_provider_id
+        connection.execute(delete(tables.allocations).where(key == self._one(connection, ids)))
+
+    def _stock(self, connection: Connection, ids: list[int]) -> None:
+        owned = tables.inventories
+        key, class_id = self._one(connection, ids), self._class(connection)
+        same = (owned.c.resource_provider_id == key) & (owned.c.resource_class_id == class_id)
+        connection.execute(delete(owned).where(same))
+        if self.random.random() < 0.8:
+            connection.execute(
+                insert(owned).values(
+                    resource_provider_id=key,
+                    resource_class_id=class_id,
+                    total=self.random.choice([1, 4, 10]),
+                    reserved=self.random.choice([0, 1]),
+                    min_unit=self.random.choice([1, 1, 2]),
+                    max_unit=self.random.choice([3, 100]),
+                    step_size=self.random.choice([1, 1, 2]),
+                    allocation_ratio=self.random.choice(RATIOS),
+                )
+            )
+
+    def _trait(self, connection: Connection, ids: list[int]) -> None:
+        name = self.random.choice((*TRAITS, SHARES))
+        known = tables.traits.c
+        trait = connection.execute(select(known.id).where(known.name == name)).scalar_one()
+        self._toggle(connection, tables.resource_provider_traits, "trait_id", trait, ids)
+
+    def _aggregate(self, connection: Connection, ids: list[int]) -> None:
+        uuid, known = uuid_of(self.random.choice(AGGREGATES)), tables.placement_aggregates
+        found = connection.execute(select(known.c.id).where(known.c.uuid == uuid)).scalar()
+        if found is None:
+            connection.execute(insert(known).values(uuid=uuid))
+            found = connection.execute(select(known.c.id).where(known.c.uuid == uuid)).scalar()
+            self.log.names = True
+        table = tables.resource_provider_aggregates
+        self._toggle(connection, table, "aggregate_id", found, ids)
+
+    def _toggle(self, connection, table, column, value, ids) -> None:
+        key = self._one(connection, ids)
+        same = (table.c.resource_provider_id == key) & (table.c[column] == value)
+        if not connection.execute(delete(table).where(same)).rowcount:
+            row = {"resource_provider_id": key, column: value}
+            connection.execute(insert(table).values(row))
+
+    def _create(self, connection: Connection, ids: list[int]) -> None:
+        self.number += 1
+        uuid = uuid_of(f"created {self.number}")
+        connection.execute(insert(resource_providers).values(uuid=uuid, name=uuid, generation=0))
+        key = connection.execute(select(_PROVIDER.id).where(_PROVIDER.uuid == uuid)).scalar_one()
+        parent = self.random.choice([None, *ids])
+        root = key
+        if parent is not None:
+            root = _root(connection, parent)
+        place = {"root_provider_id": root, "parent_provider_id": parent}
+        connection.execute(update(resource_providers).where(_PROVIDER.id == key).values(place))
+        self._note(connection, [key])
+        self._stock(connection, [key])
+
+    def _remove(self, connection: Connection, ids: list[int]) -> None:
+        parents = set(connection.scalars(select(_PROVIDER.parent_provider_id)))
+        leaves = [key for key in ids if key not in parents]
+        key = self._one(connection, leaves)
+        for table in (
+            tables.allocations,
+            tables.inventories,
+            tables.resource_provider_traits,
+            tables.resource_provider_aggregates,
+        ):
+            connection.execute(delete(table).where(table.c.resource_provider_id == key))
+        alone = {"root_provider_id": None, "parent_provider_id": None}
+        connection.execute(update(resource_providers).where(_PROVIDER.id == key).values(alone))
+        connection.execute(delete(resource_providers).where(_PROVIDER.id == key))
+
+    def _move(self, connection: Connection, ids: list[int]) -> None:
+        parents = dict(connection.execute(select(_PROVIDER.id, _PROVIDER.parent_provider_id)).all())
+        top = self.random.choice(ids)
+        below = [key for key in ids if top in _line(parents, key)]
+        parent = self.random.choice([None, *(key for key in ids if key not in below)])
+        root = top if parent is None else _root(connection, parent)
+        hung = update(resource_providers).where(_PROVIDER.id == top)
+        connection.execute(hung.values(parent_provider_id=parent))
+        moved = update(resource_providers).where(_PROVIDER.id.in_(below))
+        connection.execute(moved.values(root_provider_id=root))
+        self.log.noted += below
+
+
+def _line(parents: dict[int, int | None], key: int | None) -> Iterator[int]:
+    while key is not None:
+        yield key
+        key = parents[key]
+
+
+def _root(connection: Connection, key: int) -> int:
+    query = select(_PROVIDER.root_provider_id).where(_PROVIDER.id == key)
+    return connection.execute(query).scalar_one()
+
+
+@contextmanager
+def changing(database, log, seed) -> Iterator[Callable[[], None]]:
+    """Give a function that changes the cloud of a database once."""
+    changer = Changer(log, Random(seed))
+    yield lambda: database.write(changer.change)

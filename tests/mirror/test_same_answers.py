@@ -1,0 +1,124 @@
+"""What the mirror answers is what the database answers, byte for byte, whatever has changed."""
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.candidates.from_database import DatabaseProviders
+from placement_sched.candidates.from_mirror import MirroredProviders
+from placement_sched.candidates.search import find, find_on, prepare
+from placement_sched.candidates.summaries import Summaries, SummaryFields
+from placement_sched.errors import TooComplex
+from placement_sched.mirror.upkeep import Mirror
+from placement_sched.model.placement.query import CandidatesQuery
+from placement_sched.store.placement import provider_state
+from tests.candidates.reload import reload
+from tests.candidates.strategies import clouds, groups, queries, tree_clouds
+from tests.clouds import uuid_of
+from tests.exploring import draws
+from tests.mirror.changing import Changer, NotedChanges
+
+EXAMPLES = settings(
+    max_examples=draws(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+FIELDS = (
+    SummaryFields(classes=None, traits=True, tree=True),
+    SummaryFields(classes=None, traits=False, tree=False),
+)
+CASES = st.fixed_dictionaries(
+    {
+        "placement.randomize_allocation_candidates": st.booleans(),
+        "placement.allocation_candidates_generation_strategy": st.sampled_from(
+            ["depth-first", "breadth-first"]
+        ),
+        "placement.max_allocation_candidates": st.sampled_from([-1, -1, 1, 2, 5]),
+        "placement.allocation_candidates_budget": st.sampled_from([0, 0, 200]),
+    }
+)
+
+
+def _answer(source, query, options, *, one_of_a_tree):
+    """Return all that a search finds and shows, in a form that tells any difference."""
+    search = prepare(source, query)
+    try:
+        found = find(source, search, options, Random(7), one_of_a_tree=one_of_a_tree)
+    except TooComplex as refusal:
+        return str(refusal)
+    trees = source.whole_trees(found.providers) if found.trees is None else found.trees
+    summaries = [
+        b"".join(Summaries().render(source, trees, search.names.class_names, fields, found.usages))
+        for fields in FIELDS
+    ]
+    roots = [uuid_of(f"host-{number}") for number in range(3)]
+    alone = find_on(source, search, options, roots)
+    return (
+        search.names.topology,
+        render(found.requests, Version(1, 39)),
+        # What shares from below the root of its tree is described in no order.
+        sorted(found.providers),
+        found.limited,
+        trees,
+        summaries,
+        render(alone.requests, Version(1, 39)),
+    )
+
+
+def _check(connection, mirror, query, options, *, one_of_a_tree=False):
+    assert mirror.bring_up_to_date(connection)
+    asked = {"query": query, "options": options, "one_of_a_tree": one_of_a_tree}
+    mirrored = _answer(MirroredProviders(mirror), **asked)
+    assert mirrored == _answer(DatabaseProviders(connection), **asked)
+
+
+@EXAMPLES
+@given(cloud=clouds(), group=groups(), case=CASES)
+def test_single_providers_are_those_of_the_database(database, settings, cloud, group, case):
+    reload(database, cloud)
+    with database.read() as connection:
+        query = CandidatesQuery(groups=(group,))
+        _check(connection, Mirror(NotedChanges()), query, settings.overridden(case))
+
+
+@EXAMPLES
+@given(cloud=tree_clouds(), query=queries(), case=CASES, one_of_a_tree=st.booleans())
+def test_trees_are_those_of_the_database(database, settings, cloud, query, case, one_of_a_tree):
+    reload(database, cloud)
+    with database.read() as connection:
+        options, mirror = settings.overridden(case), Mirror(NotedChanges())
+        _check(connection, mirror, query, options, one_of_a_tree=one_of_a_tree)
+
+
+@EXAMPLES
+@given(
+    cloud=st.one_of(clouds(), tree_clouds()),
+    asked=st.lists(queries(), min_size=2, max_size=4),
+    case=CASES,
+    seed=st.integers(0, 2**30),
+)
+def test_answers_follow_changes_of_every_kind(database, settings, cloud, asked, case, seed):
+    reload(database, cloud)
+    log = NotedChanges()
+    mirror, changer = Mirror(log), Changer(log, Random(seed))
+    options = settings.overridden(case)
+    with database.read() as connection:
+        for query in asked:
+            _check(connection, mirror, query, options)
+            for _ in range(changer.random.randint(0, 4)):
+                database.write(changer.change)
+            _check(connection, mirror, query, options)
+    assert mirror.figures.full_readings == 1
+
+
+@EXAMPLES
+@given(cloud=tree_clouds(), query=queries(), size=st.integers(2, 5))
+def test_cloud_read_in_parts_is_the_same(sqlite_database, sqlite_settings, cloud, query, size):
+    reload(sqlite_database, cloud)
+    with pytest.MonkeyPatch.context() as patched, sqlite_database.read() as connection:
+        patched.setattr(provider_state, "AT_ONCE", size)
+        _check(connection, Mirror(NotedChanges()), query, sqlite_settings)
