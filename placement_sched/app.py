@@ -87,7 +87,7 @@ def make_services(
         settings=settings,
         clock=clock,
         random=random,
-        memory=Memory(),
+        memory=Memory.of(settings),
         neutron=neutron_of(settings),
         announcer=announcer_of(settings),
     )

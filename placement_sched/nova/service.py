@@ -217,7 +217,7 @@ class Worker(cotyledon.Service):
             settings=settings,
             clock=utcnow,
             random=Random(),  # noqa: S311 - chooses hosts, guards nothing
-            memory=Memory(),
+            memory=Memory.of(settings),
             neutron=neutron_of(settings),
             announcer=self._announcer,
         )

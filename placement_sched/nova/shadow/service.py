@@ -81,7 +81,7 @@ class Shadow:
             settings=settings,
             clock=self.clock,
             random=Random(),  # noqa: S311 - chooses hosts, guards nothing
-            memory=Memory(),
+            memory=Memory.of(settings),
             neutron=neutron_of(settings),
         )
         self._evaluator = Evaluator(scheduler, self.follower.refresh, self.clock)

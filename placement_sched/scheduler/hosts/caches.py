@@ -7,19 +7,24 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from threading import Lock
+from typing import Self
 
 from oslo_log import log
 
 from placement_sched.candidates.explain.single_provider import CapacityMemory
 from placement_sched.candidates.from_database import DatabaseProviders
+from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.source import ProviderSource
 from placement_sched.db.transaction import Connection, Database
+from placement_sched.mirror.upkeep import Mirror
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.results.funnel import Ignored
 from placement_sched.model.spec import RequestSpec
+from placement_sched.settings import Settings
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, node_traits
+from placement_sched.store.placement import change_log
 
 LOG = log.getLogger(__name__)
 
@@ -224,9 +229,13 @@ class IgnoredLog:
 
 
 class Memory:
-    """What one process remembers between requests; right with any number of processes."""
+    """What one process remembers between requests; right with any number of processes.
 
-    def __init__(self) -> None:
+    ``mirror`` is the cloud in its memory, where it keeps one.
+    """
+
+    def __init__(self, mirror: Mirror | None = None) -> None:
+        self.mirror = mirror
         self.nodes = NodeCache()
         self.kept_nodes = KeptNodes(self.nodes)
         self.aggregates = AggregateCache()
@@ -234,6 +243,13 @@ class Memory:
         self.capacity = CapacityMemory()
         self.ignored = IgnoredLog()
 
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return the memory of a process that serves with these options."""
+        return cls(Mirror(change_log) if settings.placement.providers_in_memory else None)
+
     def provider_source(self, connection: Connection) -> ProviderSource:
-        """Return what a request asks about providers."""
+        """Return what a request asks about providers: the mirror, as it is now, or the database."""
+        if self.mirror is not None and self.mirror.bring_up_to_date(connection):
+            return MirroredProviders(self.mirror)
         return DatabaseProviders(connection)
