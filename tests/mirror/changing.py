@@ -1,7 +1,6 @@
 """Changes of a cloud of every kind, each of which notes the providers that it changes."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
@@ -9,6 +8,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from placement_sched.db import tables
 from placement_sched.db.tables import resource_providers
+from placement_sched.db.transaction import Database
 from tests.candidates.sources import Seen
 from tests.candidates.strategies import AGGREGATES, CHILD_CLASSES, SHARES, TRAITS
 from tests.clouds import uuid_of
@@ -47,9 +47,17 @@ class Changer:
     log: NotedChanges
     random: Random
     number: int = 0
+    changed: list[int] = field(default_factory=list)
+    named: bool = False
 
-    def change(self, connection: Connection) -> None:
-        """Make one change."""
+    def change(self, database: Database) -> None:
+        """Make one change, and note it in the log once it is committed."""
+        database.write(self._change)
+        self.log.names |= self.named
+        self.log.noted += self.changed
+        self.changed, self.named = [], False
+
+    def _change(self, connection: Connection) -> None:
         kinds: list[Callable[[Connection, list[int]], None]] = [
             self._allocate,
             self._allocate,
@@ -66,7 +74,7 @@ class Changer:
         change(connection, ids)
 
     def _note(self, connection: Connection, ids: list[int]) -> None:
-        self.log.noted += ids
+        self.changed += ids
         raised = update(resource_providers).values(generation=_PROVIDER.generation + 1)
         connection.execute(raised.where(_PROVIDER.id.in_(ids)))
 
@@ -126,7 +134,7 @@ class Changer:
         if found is None:
             connection.execute(insert(known).values(uuid=uuid))
             found = connection.execute(select(known.c.id).where(known.c.uuid == uuid)).scalar()
-            self.log.names = True
+            self.named = True
         table = tables.resource_provider_aggregates
         self._toggle(connection, table, "aggregate_id", found, ids)
 
@@ -176,7 +184,7 @@ class Changer:
         connection.execute(hung.values(parent_provider_id=parent))
         moved = update(resource_providers).where(_PROVIDER.id.in_(below))
         connection.execute(moved.values(root_provider_id=root))
-        self.log.noted += below
+        self.changed += below
 
 
 def _line(parents: dict[int, int | None], key: int | None) -> Iterator[int]:
@@ -188,10 +196,3 @@ def _line(parents: dict[int, int | None], key: int | None) -> Iterator[int]:
 def _root(connection: Connection, key: int) -> int:
     query = select(_PROVIDER.root_provider_id).where(_PROVIDER.id == key)
     return connection.execute(query).scalar_one()
-
-
-@contextmanager
-def changing(database, log, seed) -> Iterator[Callable[[], None]]:
-    """Give a function that changes the cloud of a database once."""
-    changer = Changer(log, Random(seed))
-    yield lambda: database.write(changer.change)

@@ -110,7 +110,7 @@ def test_answers_follow_changes_of_every_kind(database, settings, cloud, asked, 
         for query in asked:
             _check(connection, mirror, query, options)
             for _ in range(changer.random.randint(0, 4)):
-                database.write(changer.change)
+                changer.change(database)
             _check(connection, mirror, query, options)
     assert mirror.figures.full_readings == 1
 

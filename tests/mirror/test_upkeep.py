@@ -1,0 +1,158 @@
+"""When the mirror is read, brought up to date and done without."""
+
+from random import Random
+from threading import Thread
+
+import pytest
+from sqlalchemy import select
+
+from placement_sched.candidates.from_mirror import MirroredProviders
+from placement_sched.candidates.search import find, prepare
+from placement_sched.db.tables import resource_providers
+from placement_sched.errors import Unavailable
+from placement_sched.mirror.upkeep import Mirror
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from tests.candidates.documented import provider
+from tests.candidates.reload import reload
+from tests.clouds import Cloud, Host, load, stock, uuid_of
+from tests.mirror.changing import Changer, NotedChanges
+from tests.statements import counted
+
+QUERY = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
+CLOUD = Cloud(tuple(provider(f"CN{number}", {"VCPU": 4}) for number in range(3)))
+
+
+@pytest.fixture
+def filled(database):
+    reload(database, CLOUD)
+    return database
+
+
+def _found(mirror, settings):
+    source = MirroredProviders(mirror)
+    found = find(source, prepare(source, QUERY), settings, Random(1))
+    return [request.root_uuid for request in found.requests]
+
+
+def test_all_that_is_asked_takes_no_statement(filled, settings):
+    mirror = Mirror(NotedChanges())
+    with filled.read() as connection:
+        assert mirror.bring_up_to_date(connection)
+    with counted(filled) as seen:
+        assert _found(mirror, settings) == [uuid_of(f"CN{number}") for number in range(3)]
+    assert seen == []
+
+
+def test_what_changed_is_read_with_one_statement(filled, settings):
+    log = NotedChanges()
+    mirror, changer = Mirror(log), Changer(log, Random(3))
+    with filled.read() as connection:
+        mirror.bring_up_to_date(connection)
+        for _ in range(20):
+            changer.change(filled)
+        log.names = False
+        with counted(filled) as seen:
+            assert mirror.bring_up_to_date(connection)
+        assert len(seen) == 1
+        with counted(filled) as seen:
+            assert mirror.bring_up_to_date(connection)
+        assert seen == []
+
+
+def test_without_a_log_there_is_no_mirror_and_it_is_asked_for_again_later(filled):
+    now = [0.0]
+    log = NotedChanges(kept=False)
+    mirror = Mirror(log, clock=lambda: now[0])
+    with filled.read() as connection:
+        assert not mirror.bring_up_to_date(connection)
+        log.kept = True
+        assert not mirror.bring_up_to_date(connection)
+        now[0] += 61
+        assert mirror.bring_up_to_date(connection)
+
+
+def test_log_in_doubt_lets_everything_be_read_again(filled, settings):
+    log = NotedChanges()
+    mirror = Mirror(log)
+    with filled.read() as connection:
+        mirror.bring_up_to_date(connection)
+        load(filled, Cloud((provider("new", {"VCPU": 4}),)))
+        assert mirror.bring_up_to_date(connection)
+        assert uuid_of("new") not in _found(mirror, settings)
+        log.doubted = True
+        assert mirror.bring_up_to_date(connection)
+    assert uuid_of("new") in _found(mirror, settings)
+    assert mirror.figures.full_readings == 2
+
+
+def test_what_changes_while_all_is_read_is_read_again(filled, settings, monkeypatch):
+    log = NotedChanges()
+    mirror = Mirror(log)
+    begin = log.begin
+
+    def begin_before_a_change(connection):
+        position = begin(connection)
+        load(filled, Cloud((provider("late", {"VCPU": 4}),)))
+        log.noted.append(10**6)
+        return position
+
+    monkeypatch.setattr(log, "begin", begin_before_a_change)
+    with filled.read() as connection:
+        assert mirror.bring_up_to_date(connection)
+        assert log.asked == 2
+    assert uuid_of("late") in _found(mirror, settings)
+
+
+def test_change_that_fails_leaves_no_mirror_half_changed(filled, settings, monkeypatch):
+    log = NotedChanges()
+    mirror = Mirror(log)
+    with filled.read() as connection:
+        mirror.bring_up_to_date(connection)
+        log.noted += connection.scalars(select(resource_providers.c.id)).all()
+        with monkeypatch.context() as broken:
+            broken.setattr("placement_sched.mirror.cloud.MirroredCloud._associate", None)
+            with pytest.raises(TypeError):
+                mirror.bring_up_to_date(connection)
+        with pytest.raises(Unavailable):
+            _found(mirror, settings)
+        assert mirror.bring_up_to_date(connection)
+    assert len(_found(mirror, settings)) == 3
+
+
+def test_threads_may_ask_while_others_change_the_cloud(filled, settings):
+    log = NotedChanges()
+    mirror, changer = Mirror(log), Changer(log, Random(5))
+    failed = []
+
+    def ask():
+        try:
+            for _ in range(30):
+                with filled.read() as connection:
+                    if mirror.bring_up_to_date(connection):
+                        _found(mirror, settings)
+        except Exception as failure:  # noqa: BLE001 - whatever it is
+            failed.append(failure)
+
+    threads = [Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(30):
+        changer.change(filled)
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    with filled.read() as connection:
+        mirror.bring_up_to_date(connection)
+        fresh = Mirror(NotedChanges())
+        fresh.bring_up_to_date(connection)
+    assert _found(mirror, settings) == _found(fresh, settings)
+
+
+def test_single_precision_ratio_counts_as_it_is_read(database, settings):
+    load(database, Cloud((provider("CN"),)))
+    more = stock("VCPU", 10, used=18, allocation_ratio=1.9)
+    load(database, Cloud((Host("tenth", more),)))
+    mirror = Mirror(NotedChanges())
+    with database.read() as connection:
+        mirror.bring_up_to_date(connection)
+    assert _found(mirror, settings) == [uuid_of("tenth")]
