@@ -81,13 +81,14 @@ def make_services(
     ``[oslo_messaging_notifications]`` is incomplete.
     """
     database = Database(settings)
+    metrics = Metrics()
     random = random or Random()  # noqa: S311 - chooses hosts, guards nothing
     scheduler = Scheduler(
         database=database,
         settings=settings,
         clock=clock,
         random=random,
-        memory=Memory.of(settings),
+        memory=Memory.of(settings, metrics.mirror),
         neutron=neutron_of(settings),
         announcer=announcer_of(settings),
     )
@@ -99,7 +100,7 @@ def make_services(
         settings=settings,
         database=database,
         policy=Policy(settings, RULES),
-        metrics=Metrics(),
+        metrics=metrics,
         clock=clock,
         random=random,
         summaries=Summaries(),

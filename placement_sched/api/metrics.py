@@ -12,13 +12,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, values
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from placement_sched.api.request_context import WSGI
 from placement_sched.db.engine import Tally
 from placement_sched.errors import ConfigurationError
+from placement_sched.mirror.upkeep import MirrorFigures
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -74,6 +75,24 @@ class Metrics:
         self._candidates = of_request(
             "candidates", "Allocation candidates that a request found.", buckets=_CANDIDATES
         )
+        gauge = partial(
+            Gauge,
+            namespace="placement_sched",
+            subsystem="mirror",
+            registry=self._registry,
+            multiprocess_mode="livesum",
+        )
+        self._mirror = MirrorFigures()
+        self._mirror_gauges = {
+            "providers": gauge("providers", "Providers in the memory of all workers."),
+            "nbytes": gauge("bytes", "About how much memory they take."),
+            "seconds": gauge("reading_seconds", "How long the last readings of all took."),
+        }
+        mirrored = partial(counter, subsystem="mirror")
+        self._mirror_counters = {
+            "refreshes": mirrored("refreshes", "Times that changed providers were read again."),
+            "full_readings": mirrored("full_readings", "Times that all providers were read."),
+        }
         # Prometheus's own look-up of labels takes longer than the counting.
         self._requests = cache(requests.labels)
         self._seconds = cache(seconds.labels)
@@ -93,6 +112,14 @@ class Metrics:
         for outcome in ("won", "lost", "retried"):
             if number := getattr(tally, f"claims_{outcome}"):
                 self._claims.labels(asked.face, outcome).inc(number)
+
+    def mirror(self, figures: MirrorFigures) -> None:
+        """Show what is kept of the cloud in this process's memory."""
+        for name, shown in self._mirror_gauges.items():
+            shown.set(getattr(figures, name))
+        for name, counted_so_far in self._mirror_counters.items():
+            counted_so_far.inc(getattr(figures, name) - getattr(self._mirror, name))
+        self._mirror = figures
 
     def scrape(self, accept: str) -> tuple[str, bytes]:
         """Return content type and text of all numbers, in the format that ``accept`` asks for."""

@@ -35,11 +35,10 @@ class ProviderTable:
 
     @property
     def nbytes(self) -> int:
-        """Return about how many bytes this takes."""
+        """Return about how many bytes this takes, once each provider was found by a search."""
         numbers = (self.ids, self.generations, self.roots, self.parents)
-        described = int((self.described != None).sum())  # noqa: E711 - of each
-        texts = len(self.ids) * (_TEXT + 2 * _OBJECT)
-        return sum(one.nbytes for one in numbers) + texts + described * _DESCRIBED
+        objects = len(self.ids) * (_TEXT + _DESCRIBED + 2 * _OBJECT)
+        return sum(one.nbytes for one in numbers) + objects
 
     def insert(self, ids: _Ids) -> None:
         """Make room for new providers of these ascending ids."""

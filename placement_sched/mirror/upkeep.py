@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from time import monotonic
 from typing import Any
@@ -23,7 +23,7 @@ LOG = log.getLogger(__name__)
 _PAUSE = 60.0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class MirrorFigures:
     """What has been done for a mirror; ``seconds`` is how long the last full reading took."""
 
@@ -41,8 +41,14 @@ class Mirror:
     sees a change half made; what is read for it is read by one thread at a time, beside questions.
     """
 
-    def __init__(self, changes: ChangeLog, clock: Callable[[], float] = monotonic) -> None:
-        self._log, self._clock = changes, clock
+    def __init__(
+        self,
+        changes: ChangeLog,
+        clock: Callable[[], float] = monotonic,
+        report: Callable[[MirrorFigures], None] = lambda _figures: None,
+    ) -> None:
+        """``clock`` is in seconds; ``report`` is called with the figures whenever they change."""
+        self._log, self._clock, self._report = changes, clock, report
         self._lock, self._reading = Lock(), Lock()
         self._position: Any = None
         self._cloud: MirroredCloud | None = None
@@ -101,8 +107,7 @@ class Mirror:
                 cloud.shape += 1
             cloud.replace(seen.providers, found)
         self._position = seen.position
-        self.figures.refreshes += 1
-        self.figures.providers = len(cloud)
+        self._count(cloud, refreshes=self.figures.refreshes + 1)
 
     def _read_all(self, connection: Connection) -> None:
         began = self._clock()
@@ -118,10 +123,13 @@ class Mirror:
         with self._lock:
             self._cloud, self._shape = cloud, None
         self._position = seen.position
-        figures = self.figures
-        figures.full_readings += 1
-        figures.seconds = self._clock() - began
-        figures.providers, figures.nbytes = len(cloud), cloud.nbytes
+        readings, seconds = self.figures.full_readings + 1, self._clock() - began
+        self._count(cloud, full_readings=readings, seconds=seconds)
+
+    def _count(self, cloud: MirroredCloud, **more: Any) -> None:
+        size = {"providers": len(cloud), "nbytes": cloud.nbytes}
+        self.figures = replace(self.figures, **size, **more)
+        self._report(self.figures)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -16,7 +16,7 @@ from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.source import ProviderSource
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.mirror.upkeep import Mirror
+from placement_sched.mirror.upkeep import Mirror, MirrorFigures
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.results.funnel import Ignored
@@ -244,9 +244,16 @@ class Memory:
         self.ignored = IgnoredLog()
 
     @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """Return the memory of a process that serves with these options."""
-        return cls(Mirror(change_log) if settings.placement.providers_in_memory else None)
+    def of(
+        cls, settings: Settings, report: Callable[[MirrorFigures], None] = lambda _figures: None
+    ) -> Self:
+        """Return the memory of a process that serves with these options.
+
+        ``report`` is called with what its mirror holds, if there is one.
+        """
+        if not settings.placement.providers_in_memory:
+            return cls()
+        return cls(Mirror(change_log, report=report))
 
     def provider_source(self, connection: Connection) -> ProviderSource:
         """Return what a request asks about providers: the mirror, as it is now, or the database."""

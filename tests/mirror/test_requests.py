@@ -1,0 +1,117 @@
+"""Requests that a worker answers from its memory: with the log of changes that triggers write."""
+
+import pytest
+
+from tests.api.test_metrics import samples
+from tests.candidates.documented import provider
+from tests.candidates.reference import SHARES
+from tests.clouds import Cloud, load, uuid_of
+from tests.conftest import make_settings
+from tests.statements import counted
+from tests.versions import LATEST_HEADERS
+
+NESTED = "resources=DISK_GB:1&resources_CPU=VCPU:1&same_subtree=_CPU&group_policy=isolate"
+SHARED = "resources=VCPU:1,DISK_GB:1&required=CUSTOM_GOLD"
+CLOUDS = {
+    "flat": (
+        "resources=VCPU:1",
+        Cloud(tuple(provider(f"CN{number}", {"VCPU": 4}) for number in range(4))),
+    ),
+    "nested": (
+        NESTED,
+        Cloud(
+            tuple(
+                one
+                for number in range(3)
+                for one in (
+                    provider(f"CN{number}", {"DISK_GB": 9}),
+                    provider(f"NUMA{number}", {"VCPU": 4}, under=f"CN{number}"),
+                )
+            )
+        ),
+    ),
+    "shared": (
+        SHARED,
+        Cloud(
+            (
+                provider("pool", {"DISK_GB": 99}, traits=[SHARES], aggregates=["pool"]),
+                provider("CN", {"VCPU": 4}, traits=["CUSTOM_GOLD"], aggregates=["pool"]),
+            )
+        ),
+    ),
+}
+
+
+@pytest.fixture
+def keeping(database_url, make_app):
+    """Return a function that makes a worker, one of several on a database."""
+
+    def make(**options):
+        return make_app(make_settings(database_url, **options))
+
+    return make
+
+
+def _ask(app, query):
+    return app.get(f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS)
+
+
+@pytest.mark.parametrize("kind", CLOUDS)
+def test_unchanged_cloud_takes_one_statement(keeping, kind):
+    query, cloud = CLOUDS[kind]
+    mirrored, plain = keeping(placement__providers_in_memory=True), keeping()
+    database = mirrored.app.services.database
+    mirrored.get("/placement/", headers=LATEST_HEADERS)
+    load(database, cloud)
+    expected = _ask(plain, query)
+    assert len(expected.json["allocation_requests"]) > 0
+    for _ in range(2):
+        with counted(database) as seen:
+            assert _ask(mirrored, query).body == expected.body
+    assert len(seen) == 1
+
+
+def test_worker_reads_what_another_has_written(keeping):
+    query, cloud = CLOUDS["flat"]
+    one, other = (keeping(placement__providers_in_memory=True) for _ in range(2))
+    one.get("/placement/", headers=LATEST_HEADERS)
+    load(one.app.services.database, cloud)
+    assert len(_ask(one, query).json["allocation_requests"]) == 4
+    body = {
+        "allocations": {uuid_of("CN0"): {"resources": {"VCPU": 4}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    path = f"/placement/allocations/{uuid_of('consumer')}"
+    other.put_json(path, body, headers=LATEST_HEADERS)
+    assert len(_ask(one, query).json["allocation_requests"]) == 3
+    other.delete(path, headers=LATEST_HEADERS)
+    assert len(_ask(one, query).json["allocation_requests"]) == 4
+    new = {"uuid": uuid_of("new"), "name": "new"}
+    other.post_json("/placement/resource_providers", new, headers=LATEST_HEADERS)
+    stocks = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
+    place = f"/placement/resource_providers/{uuid_of('new')}"
+    other.put_json(f"{place}/inventories", stocks, headers=LATEST_HEADERS)
+    other.put_json("/placement/traits/CUSTOM_NEW", {}, headers=LATEST_HEADERS)
+    assert _ask(one, f"{query}&required=CUSTOM_NEW").json["allocation_requests"] == []
+    named = {"resource_provider_generation": 1, "traits": ["CUSTOM_NEW"]}
+    other.put_json(f"{place}/traits", named, headers=LATEST_HEADERS)
+    found = _ask(one, f"{query}&required=CUSTOM_NEW").json
+    assert list(found["provider_summaries"]) == [uuid_of("new")]
+    other.delete(place, headers=LATEST_HEADERS)
+    assert len(_ask(one, query).json["allocation_requests"]) == 4
+
+
+def test_metrics_show_what_is_kept(keeping):
+    query, cloud = CLOUDS["flat"]
+    app = keeping(placement__providers_in_memory=True)
+    app.get("/placement/", headers=LATEST_HEADERS)
+    load(app.app.services.database, cloud)
+    _ask(app, query)
+    (providers,) = samples(app, "mirror_providers").values()
+    (readings,) = samples(app, "mirror_full_readings_total").values()
+    (size,) = samples(app, "mirror_bytes").values()
+    assert (providers, readings) == (4, 1)
+    assert size > 0
