@@ -139,7 +139,7 @@ def test_threads_may_ask_while_others_change_the_cloud(filled, settings):
     for _ in range(30):
         changer.change(filled)
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert failed == []
     with filled.read() as connection:
         mirror.bring_up_to_date(connection)
