@@ -4,8 +4,9 @@ from random import Random
 from threading import Thread
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
+from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.tables import resource_providers
@@ -156,3 +157,20 @@ def test_single_precision_ratio_counts_as_it_is_read(database, settings):
     with database.read() as connection:
         mirror.bring_up_to_date(connection)
     assert _found(mirror, settings) == [uuid_of("tenth")]
+
+
+def test_tree_is_found_by_a_uuid_as_the_database_compares_it(filled, settings):
+    """OpenStack's service keeps a uuid as it was written; MariaDB finds it in any case."""
+    changed = resource_providers.c.uuid == uuid_of("CN1")
+    upper = update(resource_providers).values(uuid=uuid_of("CN1").upper())
+    filled.write(lambda connection: connection.execute(upper.where(changed)))
+    group = RequestGroup(resources=(("VCPU", 1),), in_tree=uuid_of("CN1"))
+    query, mirror = CandidatesQuery(groups=(group,)), Mirror(NotedChanges())
+    found = []
+    with filled.read() as connection:
+        mirror.bring_up_to_date(connection)
+        for source in (DatabaseProviders(connection), MirroredProviders(mirror)):
+            answer = find(source, prepare(source, query), settings, Random(1))
+            found.append([request.root_uuid for request in answer.requests])
+    on_mariadb = filled.url.get_backend_name() == "mysql"
+    assert found == [[uuid_of("CN1").upper()] if on_mariadb else []] * 2
