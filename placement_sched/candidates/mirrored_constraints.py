@@ -10,7 +10,7 @@ from enum import Enum
 import numpy as np
 
 from placement_sched.candidates.resolve import ResolvedNames
-from placement_sched.mirror.columns import Mask, Rows, number_of
+from placement_sched.mirror.columns import Mask, SomeRows, number_of
 from placement_sched.mirror.shape import CloudShape
 from placement_sched.model.placement.query import RequestGroup, TraitTerms
 
@@ -34,7 +34,7 @@ class Constrained:
     shape: CloudShape
     names: ResolvedNames
 
-    def serving(self, group: RequestGroup, counted: CountedRoot, rows: Rows) -> Mask:
+    def serving(self, group: RequestGroup, counted: CountedRoot, rows: SomeRows) -> Mask:
         """Return for each of the rows whether the provider could serve the group alone."""
         if counted is CountedRoot.OWN and not self.names.topology.nested:
             counted = CountedRoot.NONE  # every provider is its own root
@@ -48,7 +48,7 @@ class Constrained:
             found &= ~self._is_inside(group.aggregates.forbidden, counted, rows)
         return found
 
-    def having(self, terms: TraitTerms, rows: Rows, found: Mask) -> None:
+    def having(self, terms: TraitTerms, rows: SomeRows, found: Mask) -> None:
         """Leave of what was found so far the rows with the traits required, without others."""
         traits, ids = self.shape.cloud.traits, self.names.traits
         for any_of in terms.required:
@@ -56,7 +56,7 @@ class Constrained:
         if terms.forbidden:
             found &= ~traits.any_of(frozenset(ids[name] for name in terms.forbidden), rows)
 
-    def _tree(self, uuid: str | None, rows: Rows, found: Mask) -> None:
+    def _tree(self, uuid: str | None, rows: SomeRows, found: Mask) -> None:
         if uuid is None:
             return
         cloud = self.shape.cloud
@@ -64,7 +64,7 @@ class Constrained:
         of_member = roots[cloud.rows_of(cloud.ids_of([uuid]).values())]
         found &= np.isin(roots[rows], of_member[of_member != 0])
 
-    def _amounts(self, group: RequestGroup, rows: Rows, found: Mask) -> None:
+    def _amounts(self, group: RequestGroup, rows: SomeRows, found: Mask) -> None:
         classes = self.shape.cloud.classes
         for name, amount in group.resources:
             columns = classes.get(self.names.classes[name])
@@ -74,7 +74,7 @@ class Constrained:
             found &= columns.has_room(amount, rows)
 
     def _is_member(
-        self, member_of: Sequence[frozenset[str]], counted: CountedRoot, rows: Rows
+        self, member_of: Sequence[frozenset[str]], counted: CountedRoot, rows: SomeRows
     ) -> Mask:
         """Return who is in one of each of these sets: in all by itself, or in all by its root."""
         every = np.logical_and.reduce([self.members_of(uuids) for uuids in member_of])
@@ -83,7 +83,7 @@ class Constrained:
         found: Mask = every[rows]
         return found
 
-    def _is_inside(self, uuids: frozenset[str], counted: CountedRoot, rows: Rows) -> Mask:
+    def _is_inside(self, uuids: frozenset[str], counted: CountedRoot, rows: SomeRows) -> Mask:
         members = self.members_of(uuids)
         if counted is not CountedRoot.NONE:
             members = members | self.shape.of_roots(members)

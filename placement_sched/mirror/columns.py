@@ -17,10 +17,10 @@ RowNumbers = NDArray[np.int32]
 #: Whether something holds, for each of some rows.
 Mask = NDArray[np.bool_]
 #: Some rows: those of a range, or of numbers in ascending order.
-Rows = slice | RowNumbers
+SomeRows = slice | RowNumbers
 
 
-def number_of(rows: Rows) -> int:
+def number_of(rows: SomeRows) -> int:
     """Return how many rows these are."""
     return int(rows.stop - rows.start) if isinstance(rows, slice) else len(rows)
 
@@ -118,7 +118,7 @@ class ClassColumns:
         )
     )
 
-    def has_room(self, amount: int, rows: Rows) -> Mask:
+    def has_room(self, amount: int, rows: SomeRows) -> Mask:
         """Return for each row whether so much more fits there.
 
         The rule is that of ``store.placement.capacity``.
@@ -183,7 +183,7 @@ class TraitBits:
         np.bitwise_or.at(words, rows * width + (bits >> 6), each)
         return words.reshape(number, width)
 
-    def any_of(self, traits: frozenset[int], rows: Rows) -> Mask:
+    def any_of(self, traits: frozenset[int], rows: SomeRows) -> Mask:
         """Return for each row whether it has one of these traits."""
         masks: dict[int, int] = {}
         for trait in traits:
