@@ -1,0 +1,133 @@
+"""The mirror of a worker follows what either service writes: each change, as soon as it is made."""
+
+from collections.abc import Iterator
+from random import Random
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.candidates.from_database import DatabaseProviders
+from placement_sched.candidates.from_mirror import MirroredProviders
+from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.summaries import Summaries, SummaryFields
+from placement_sched.db.transaction import Database
+from placement_sched.mirror.upkeep import Mirror
+from placement_sched.model.placement.query import (
+    AggregateTerms,
+    CandidatesQuery,
+    RequestGroup,
+    TraitTerms,
+)
+from placement_sched.store.placement import change_log
+from tests.candidates.reference import SHARES
+from tests.coexistence.conftest import peer_url
+from tests.coexistence.test_explaining import Cloud
+from tests.conftest import make_settings
+from tests.differential.sides import Ours, Peer
+
+CHANGES = 120
+EVERYTHING = SummaryFields(classes=None, traits=True, tree=True)
+AGGREGATES = tuple(str(uuid4()) for _ in range(3))
+TRAITS = ("HW_CPU_X86_AVX", "CUSTOM_GOLD", SHARES)
+QUERIES = (
+    CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 2), ("MEMORY_MB", 1))),)),
+    CandidatesQuery(
+        groups=(
+            RequestGroup(
+                resources=(("VCPU", 1),), traits=TraitTerms((frozenset({"HW_CPU_X86_AVX"}),))
+            ),
+        )
+    ),
+    CandidatesQuery(
+        groups=(
+            RequestGroup(
+                resources=(("VCPU", 1), ("DISK_GB", 1)),
+                aggregates=AggregateTerms((), frozenset(AGGREGATES[:1])),
+            ),
+            RequestGroup(suffix="1", resources=(("MEMORY_MB", 1),)),
+        ),
+        group_policy="none",
+    ),
+)
+
+
+class WholeCloud(Cloud):
+    """A cloud of which everything changes."""
+
+    def change(self) -> None:
+        """Change anything: allocations and inventories, or what else a provider is and has."""
+        ways = [super().change, super().change, self._name, self._join, self._grow, self._shrink]
+        self._dice.choice(ways)()
+
+    def _one(self) -> tuple[str, int]:
+        uuid = self._dice.choice(self._providers)
+        known = self._write("GET", f"/resource_providers/{uuid}")
+        return f"/resource_providers/{uuid}", known["generation"]
+
+    def _name(self) -> None:
+        path, generation = self._one()
+        self._write("PUT", "/traits/CUSTOM_GOLD")
+        some = self._dice.sample(TRAITS, self._dice.randint(0, 2))
+        body = {"resource_provider_generation": generation, "traits": some}
+        self._write("PUT", f"{path}/traits", body)
+
+    def _join(self) -> None:
+        path, generation = self._one()
+        some = self._dice.sample(AGGREGATES, self._dice.randint(0, 2))
+        body = {"resource_provider_generation": generation, "aggregates": some}
+        self._write("PUT", f"{path}/aggregates", body)
+
+    def _grow(self) -> None:
+        uuid = str(uuid4())
+        body = {"name": uuid, "uuid": uuid}
+        if self._dice.random() < 0.5:
+            body["parent_provider_uuid"] = self._dice.choice(self._providers)
+        self._write("POST", "/resource_providers", body)
+        self._providers.append(uuid)
+        self.stock(uuid, 3)
+
+    def _shrink(self) -> None:
+        """Delete a provider; to be refused for what it has is no change."""
+        uuid = self._dice.choice(self._providers)
+        if len(self._providers) > 3:
+            reply = self._ask("DELETE", f"/resource_providers/{uuid}", ...)
+            if reply.status == 204:
+                self._providers.remove(uuid)
+
+
+@pytest.fixture(scope="module")
+def writers(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
+    ours, peer = Ours(shared_url), Peer(peer_url(shared_url))
+    yield ours, peer
+    ours.close()
+    peer.close()
+
+
+def _answer(source, query, settings):
+    search = prepare(source, query)
+    found = find(source, search, settings, Random(1))
+    trees = source.whole_trees(found.providers) if found.trees is None else found.trees
+    names = search.names.class_names
+    shown = Summaries().render(source, trees, names, EVERYTHING, found.usages)
+    return render(found.requests, Version(1, 39)), b"".join(shown)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_mirror_has_what_either_service_has_just_written(shared_url, writers, seed):
+    settings = make_settings(shared_url)
+    database, mirror = Database(settings), Mirror(change_log)
+    cloud = WholeCloud(writers, Random(seed))
+    answers = set()
+    for number in range(CHANGES):
+        cloud.change()
+        with database.read() as connection:
+            assert mirror.bring_up_to_date(connection)
+            query = QUERIES[number % len(QUERIES)]
+            mirrored = _answer(MirroredProviders(mirror), query, settings)
+            assert mirrored == _answer(DatabaseProviders(connection), query, settings)
+            answers.add(mirrored)
+    assert mirror.figures.full_readings == 1
+    assert len(answers) > CHANGES // 4
+    database.dispose()
