@@ -21,6 +21,8 @@ LOG = log.getLogger(__name__)
 
 #: Seconds until a log that was not kept is asked about again.
 _PAUSE = 60.0
+#: Of more changed providers all are read, in parts: their rows would take too much memory.
+MANY = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,8 @@ class Mirror:
 
     def _follow(self, connection: Connection, seen: ChangesSeen) -> None:
         cloud = self._cloud
-        if seen.in_doubt or cloud is None:
-            LOG.info("the log of changes does not reach back far enough; reading all providers")
+        if cloud is None or seen.in_doubt or len(seen.providers) > MANY:
+            LOG.info("reading all providers: %s", _why(seen))
             self._read_all(connection)
             return
         names = provider_state.read_names(connection) if seen.names else cloud.names
@@ -158,3 +160,9 @@ class Mirror:
                 shares = cloud.names.traits.get(SHARES)
                 shape = self._shape = (cloud.shape, CloudShape(cloud, shares))
             yield cloud, shape[1]
+
+
+def _why(seen: ChangesSeen) -> str:
+    if seen.in_doubt:
+        return "the log of changes does not reach back far enough"
+    return f"{len(seen.providers)} may have changed"

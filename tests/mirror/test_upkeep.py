@@ -11,6 +11,7 @@ from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.tables import resource_providers
 from placement_sched.errors import Unavailable
+from placement_sched.mirror import upkeep
 from placement_sched.mirror.upkeep import Mirror
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
 from tests.candidates.documented import provider
@@ -84,6 +85,19 @@ def test_log_in_doubt_lets_everything_be_read_again(filled, settings):
         assert mirror.bring_up_to_date(connection)
     assert uuid_of("new") in _found(mirror, settings)
     assert mirror.figures.full_readings == 2
+
+
+def test_very_many_changes_let_everything_be_read_again(filled, settings, monkeypatch):
+    monkeypatch.setattr(upkeep, "MANY", 1)
+    log = NotedChanges()
+    mirror = Mirror(log)
+    with filled.read() as connection:
+        mirror.bring_up_to_date(connection)
+        load(filled, Cloud((provider("new", {"VCPU": 4}),)))
+        log.noted += connection.scalars(select(resource_providers.c.id)).all()
+        assert mirror.bring_up_to_date(connection)
+    assert uuid_of("new") in _found(mirror, settings)
+    assert (mirror.figures.full_readings, mirror.figures.refreshes) == (2, 0)
 
 
 def test_what_changes_while_all_is_read_is_read_again(filled, settings, monkeypatch):
