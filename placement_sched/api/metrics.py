@@ -80,13 +80,14 @@ class Metrics:
             namespace="placement_sched",
             subsystem="mirror",
             registry=self._registry,
-            multiprocess_mode="livesum",
+            # A worker that has ended would count for good in a sum.
+            multiprocess_mode="mostrecent",
         )
         self._mirror = MirrorFigures()
         self._mirror_gauges = {
-            "providers": gauge("providers", "Providers in the memory of all workers."),
+            "providers": gauge("providers", "Providers in the memory of a worker."),
             "nbytes": gauge("bytes", "About how much memory they take."),
-            "seconds": gauge("reading_seconds", "How long the last readings of all took."),
+            "seconds": gauge("reading_seconds", "How long the last reading of all took."),
         }
         mirrored = partial(counter, subsystem="mirror")
         self._mirror_counters = {
