@@ -21,6 +21,8 @@ LOG = log.getLogger(__name__)
 
 #: Seconds until a log that was not kept is asked about again.
 _PAUSE = 60.0
+#: Seconds that a request waits for what another one reads; the database answers it as well.
+PATIENCE = 0.2
 #: Of more changed providers all are read, in parts: their rows would take too much memory.
 MANY = 20_000
 
@@ -62,8 +64,8 @@ class Mirror:
         """Let the mirror have all that was committed before; return whether there is one.
 
         One statement where nothing has changed, and one more for some thousands of providers that
-        have. There is none where the log of changes is not kept, and while it is first read by
-        another thread.
+        have. There is none where the log of changes is not kept, and while another thread takes
+        long to read all providers.
         """
         if self._cloud is None and not self._begin(connection):
             return False
@@ -72,8 +74,8 @@ class Mirror:
             self._position = seen.position
             return True
         waited = not self._reading.acquire(blocking=False)
-        if waited:
-            self._reading.acquire()
+        if waited and not self._reading.acquire(timeout=PATIENCE):
+            return False
         try:
             if waited:  # what another thread has read by now is not read again
                 seen = self._log.since(connection, self._position)

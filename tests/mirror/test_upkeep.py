@@ -1,7 +1,7 @@
 """When the mirror is read, brought up to date and done without."""
 
 from random import Random
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 from sqlalchemy import select, update
@@ -14,6 +14,7 @@ from placement_sched.errors import Unavailable
 from placement_sched.mirror import upkeep
 from placement_sched.mirror.upkeep import Mirror
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from placement_sched.store.placement import provider_state
 from tests.candidates.documented import provider
 from tests.candidates.reload import reload
 from tests.clouds import Cloud, Host, load, stock, uuid_of
@@ -132,6 +133,37 @@ def test_change_that_fails_leaves_no_mirror_half_changed(filled, settings, monke
             _found(mirror, settings)
         assert mirror.bring_up_to_date(connection)
     assert len(_found(mirror, settings)) == 3
+
+
+def test_nothing_waits_for_another_that_reads_everything(filled, settings, monkeypatch):
+    log, reading, enough = NotedChanges(), Event(), Event()
+    mirror = Mirror(log)
+    read_all = provider_state.read_all_providers
+
+    def slowly(connection):
+        reading.set()
+        assert enough.wait(timeout=60)
+        return read_all(connection)
+
+    def read_again():
+        with filled.read() as connection:
+            mirror.bring_up_to_date(connection)
+
+    with filled.read() as connection:
+        assert mirror.bring_up_to_date(connection)
+        monkeypatch.setattr(provider_state, "read_all_providers", slowly)
+        monkeypatch.setattr(upkeep, "PATIENCE", 0.01)
+        monkeypatch.setattr(log, "begin", lambda _connection: 0)
+        log.doubted = True
+        thread = Thread(target=read_again)
+        thread.start()
+        assert reading.wait(timeout=60)
+        assert not mirror.bring_up_to_date(connection)
+        log.doubted = False
+        enough.set()
+        thread.join(timeout=60)
+        assert mirror.bring_up_to_date(connection)
+    assert mirror.figures.full_readings == 2
 
 
 def test_threads_may_ask_while_others_change_the_cloud(filled, settings):
