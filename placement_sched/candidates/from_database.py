@@ -63,9 +63,13 @@ class DatabaseProviders:
         """Return the ids of the providers of these uuids."""
         return single_provider.ids_of(self.connection, uuids)
 
-    def describe(self, ids: Sequence[int]) -> Sequence[CandidateProvider]:
-        """Return the providers of these ids."""
-        return single_provider.describe(self.connection, ids)
+    def describe_found(
+        self, known: Mapping[int, TreeProvider], serving: Collection[int], *, whole: bool
+    ) -> tuple[tuple[CandidateProvider, ...], tuple[CandidateProvider, ...] | None]:
+        """Return the providers that serve, and if ``whole`` all of their trees, which are known."""
+        found, unknown = _described(known, serving)
+        others = single_provider.describe(self.connection, unknown)
+        return (*found, *others), _whole_trees_of(known, serving) if whole else None
 
     def whole_trees(self, providers: Sequence[CandidateProvider]) -> tuple[CandidateProvider, ...]:
         """Return all providers of the trees that these are of."""
@@ -143,3 +147,33 @@ class DatabaseProviders:
     ) -> Mapping[int, tuple[int, ...]]:
         """Return by provider what is allocated of each of its classes."""
         return read_used(self.connection, classes, only)
+
+
+def _described(
+    providers: Mapping[int, TreeProvider], ids: Iterable[int]
+) -> tuple[list[CandidateProvider], list[int]]:
+    """Return the providers of these ids, and the ids of those whose root or parent is unknown."""
+    known, unknown = [], []
+    for key in ids:
+        one = providers[key]
+        if one.root in providers and (one.parent is None or one.parent in providers):
+            known.append(_candidate_provider(one, providers))
+        else:
+            unknown.append(key)
+    return known, unknown
+
+
+def _whole_trees_of(
+    providers: Mapping[int, TreeProvider], ids: Iterable[int]
+) -> tuple[CandidateProvider, ...]:
+    """Return all providers of the trees of these ids, by id, all of which are known."""
+    roots = {providers[key].root for key in ids}
+    whole = sorted(one for one in providers.values() if one.root in roots)
+    return tuple([_candidate_provider(one, providers) for one in whole])
+
+
+def _candidate_provider(
+    one: TreeProvider, providers: Mapping[int, TreeProvider]
+) -> CandidateProvider:
+    parent = None if one.parent is None else providers[one.parent].uuid
+    return CandidateProvider(one.id, one.uuid, one.generation, providers[one.root].uuid, parent)

@@ -88,10 +88,22 @@ class MirroredProviders:
         with self.mirror.held() as (cloud, _):
             return cloud.ids_of(uuids)
 
-    def describe(self, ids: Sequence[int]) -> Sequence[CandidateProvider]:
-        """Return the providers of these ids, by id."""
-        with self.mirror.held() as (cloud, _):
-            return cloud.described(np.sort(cloud.rows_of(ids)))
+    def describe_found(
+        self,
+        known: Mapping[int, TreeProvider],  # noqa: ARG002 - all are described here
+        serving: Collection[int],
+        *,
+        whole: bool,
+    ) -> tuple[tuple[CandidateProvider, ...], tuple[CandidateProvider, ...] | None]:
+        """Return the providers that serve, and if ``whole`` all of their trees."""
+        with self.mirror.held() as (cloud, shape):
+            rows = np.sort(cloud.rows_of(serving))
+            by_id = {one.id: one for one in cloud.described(rows)}
+            trees = None
+            if whole:
+                roots = cloud.providers.roots[rows]
+                trees = tuple(cloud.described(shape.rows_of_trees(roots[roots != 0])))
+        return tuple([by_id[key] for key in serving if key in by_id]), trees
 
     def whole_trees(self, providers: Sequence[CandidateProvider]) -> tuple[CandidateProvider, ...]:
         """Return all providers of the trees that these are of."""

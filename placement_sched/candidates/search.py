@@ -19,7 +19,7 @@ from placement_sched.candidates.enumerate import Enumeration
 from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.candidates.slots import SlotGroup, slots_of, tree_search
 from placement_sched.candidates.source import ProviderSource
-from placement_sched.candidates.tree_loader import TreeLoader, described, whole_trees_of
+from placement_sched.candidates.tree_loader import TreeLoader
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement import candidate
 from placement_sched.model.placement.candidate import AllocationRequest, Candidates, Layout
@@ -157,7 +157,6 @@ def _single_candidates(
 def _find_in_trees(search: Search, enumeration: Enumeration) -> Candidates:
     enumeration.run()
     providers, loader = enumeration.providers, enumeration.loader
-    uuids = {key: provider.uuid for key, provider in providers.items()}
     class_names = search.names.class_names
     # Few layouts, each made once, for many requests.
     layouts: dict[tuple[int, ...], Layout] = {}
@@ -168,15 +167,13 @@ def _find_in_trees(search: Search, enumeration: Enumeration) -> Candidates:
         layout = layouts.get(pattern)
         if layout is None:
             layout = layouts[pattern] = _layout(loader.search.slots, class_names, pattern)
-        taken = tuple([uuids[key] for key in order])
-        requests.append(AllocationRequest(layout, taken, uuids[root]))
+        taken = tuple([providers[key].uuid for key in order])
+        requests.append(AllocationRequest(layout, taken, providers[root].uuid))
     serving = dict.fromkeys(key for chosen in enumeration.found for key in chosen)
-    known, unknown = described(providers, serving)
+    whole = not search.names.topology.sharing
+    found, trees = loader.source.describe_found(providers, serving, whole=whole)
     return Candidates(
-        requests=tuple(requests),
-        providers=(*known, *loader.source.describe(unknown)),
-        limited=enumeration.lacking == 0,
-        trees=None if search.names.topology.sharing else whole_trees_of(providers, serving),
+        requests=tuple(requests), providers=found, limited=enumeration.lacking == 0, trees=trees
     )
 
 

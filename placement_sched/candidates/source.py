@@ -78,8 +78,13 @@ class ProviderSource(Protocol):
     def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
         """Return the ids of the providers of these uuids."""
 
-    def describe(self, ids: Sequence[int]) -> Sequence[CandidateProvider]:
-        """Return the providers of these ids, in no order."""
+    def describe_found(
+        self, known: Mapping[int, TreeProvider], serving: Collection[int], *, whole: bool
+    ) -> tuple[tuple[CandidateProvider, ...], tuple[CandidateProvider, ...] | None]:
+        """Return the providers that serve, and if ``whole`` all of their trees, by id, or None.
+
+        ``known`` are all that were read of trees, with those that share.
+        """
 
     def whole_trees(self, providers: Sequence[CandidateProvider]) -> tuple[CandidateProvider, ...]:
         """Return all providers of the trees that these are of, by id."""

@@ -9,7 +9,6 @@ from placement_sched.candidates.feasibility import trait_bits
 from placement_sched.candidates.slots import TreeSearch, conditions_of
 from placement_sched.candidates.source import ProviderSource, TreeProvider
 from placement_sched.db.sql import batches
-from placement_sched.model.placement.candidate import CandidateProvider
 
 #: So many conditions for each tree cost nothing, and so many more cost one step.
 _FREE_CONDITIONS, _CONDITIONS = 50, 2
@@ -230,33 +229,3 @@ def _with_ancestors(provider: int | None, parents: Mapping[int, int | None]) -> 
         found.add(provider)
         provider = parents.get(provider)
     return frozenset(found)
-
-
-def described(
-    providers: Mapping[int, TreeProvider], ids: Iterable[int]
-) -> tuple[list[CandidateProvider], list[int]]:
-    """Return the providers of these ids, and the ids of those whose root or parent is unknown."""
-    known, unknown = [], []
-    for key in ids:
-        one = providers[key]
-        if one.root in providers and (one.parent is None or one.parent in providers):
-            known.append(_candidate_provider(one, providers))
-        else:
-            unknown.append(key)
-    return known, unknown
-
-
-def whole_trees_of(
-    providers: Mapping[int, TreeProvider], ids: Iterable[int]
-) -> tuple[CandidateProvider, ...]:
-    """Return all providers of the trees of these ids, by id, all of which are known."""
-    roots = {providers[key].root for key in ids}
-    whole = sorted(one for one in providers.values() if one.root in roots)
-    return tuple([_candidate_provider(one, providers) for one in whole])
-
-
-def _candidate_provider(
-    one: TreeProvider, providers: Mapping[int, TreeProvider]
-) -> CandidateProvider:
-    parent = None if one.parent is None else providers[one.parent].uuid
-    return CandidateProvider(one.id, one.uuid, one.generation, providers[one.root].uuid, parent)

@@ -48,6 +48,7 @@ def _answer(source, query, options, *, one_of_a_tree):
     search = prepare(source, query)
     try:
         found = find(source, search, options, Random(7), one_of_a_tree=one_of_a_tree)
+        alone = find_on(source, search, options, [uuid_of(f"host-{n}") for n in range(3)])
     except TooComplex as refusal:
         return str(refusal)
     trees = source.whole_trees(found.providers) if found.trees is None else found.trees
@@ -55,8 +56,6 @@ def _answer(source, query, options, *, one_of_a_tree):
         b"".join(Summaries().render(source, trees, search.names.class_names, fields, found.usages))
         for fields in FIELDS
     ]
-    roots = [uuid_of(f"host-{number}") for number in range(3)]
-    alone = find_on(source, search, options, roots)
     return (
         search.names.topology,
         render(found.requests, Version(1, 39)),
