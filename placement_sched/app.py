@@ -1,6 +1,6 @@
 """The only place where parts are joined: settings in, one Flask application out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from oslo_middleware.cors import CORS
@@ -31,6 +31,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations.aggregate_policies import PolicyUpkeep
+from placement_sched.operations.log_upkeep import LogUpkeep
 from placement_sched.operations.nova_cloud import is_novas
 from placement_sched.operations.prepare import Preparation, spare_collector
 from placement_sched.scheduler.extra_specs import all_validators
@@ -92,10 +93,11 @@ def make_services(
         neutron=neutron_of(settings),
         announcer=announcer_of(settings),
     )
-    upkeep = PolicyUpkeep(database, scheduler.live.settings, clock)
+    upkeep: list[Callable[[], None]] = [LogUpkeep(database)] if serving else []
     # Inventories are nova-compute's where the cloud is nova's, which would write its own again.
-    keeping = serving and not is_novas(settings)
-    preparation = Preparation(database, settings, clock, upkeep if keeping else None)
+    if serving and not is_novas(settings):
+        upkeep.append(PolicyUpkeep(database, scheduler.live.settings, clock))
+    preparation = Preparation(database, settings, clock, upkeep)
     return Services(
         settings=settings,
         database=database,

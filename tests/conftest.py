@@ -32,6 +32,7 @@ from webtest import TestApp
 from werkzeug.routing import Rule
 
 from placement_sched.app import Application, create_app
+from placement_sched.db.migrate import sync_schema
 from placement_sched.db.tables import (
     change_turns,
     metadata,
@@ -154,6 +155,14 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("template") / "template.db"
     _prepare(f"sqlite:///{path}")
     return path
+
+
+@pytest.fixture
+def log_of_changes(database_url: str) -> None:
+    """Let triggers log which providers are written."""
+    database = Database(make_settings(database_url, placement__providers_in_memory=True))
+    sync_schema(database)
+    database.dispose()
 
 
 #: What a test leaves behind in each table, children before parents.

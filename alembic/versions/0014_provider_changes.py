@@ -1,7 +1,6 @@
-"""Create the log of changes of providers, and the triggers that write it.
+"""Create the tables of the log of changes of providers.
 
-The triggers are made by ``db/change_triggers.py``, also at any later sync: a database user may be
-granted that privilege after this revision was reached, and a table that was made again lacks them.
+The triggers that write it are made or removed by each sync, as the options want it.
 
 Revision: 0014, after 0013.
 """
@@ -9,8 +8,6 @@ Revision: 0014, after 0013.
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
-
-from placement_sched.db.change_triggers import make_triggers
 
 revision = "0014"
 down_revision = "0013"
@@ -58,4 +55,3 @@ def upgrade() -> None:
             sa.Column("id", sa.Integer(), primary_key=True, nullable=False, autoincrement=False),
             mysql_engine="InnoDB",
         )
-    make_triggers(connection)

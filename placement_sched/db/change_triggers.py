@@ -8,11 +8,11 @@ user needs none on our tables.
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, delete
 from sqlalchemy.exc import DBAPIError
 
 from placement_sched.db.sql import insert_missing
-from placement_sched.db.tables import change_turns
+from placement_sched.db.tables import change_marks, change_turns
 
 #: What stands in a row of the log in place of a provider's id: a name of a trait, resource class or
 #: aggregate was written; and all of a table was removed at once.
@@ -50,6 +50,26 @@ def missing_triggers(connection: Connection) -> frozenset[str]:
     return frozenset(
         name for _, name in wanted - {(str(table), str(name)) for table, name in found}
     )
+
+
+def triggers_are(connection: Connection, wanted: bool) -> bool:
+    """Return whether all triggers are there, or, where they are not wanted, none is."""
+    missing = missing_triggers(connection)
+    return not missing if wanted else len(missing) == len(list(_triggers(connection)))
+
+
+def remove_triggers(connection: Connection) -> None:
+    """Remove the triggers that are there.
+
+    What follows the log is in doubt after that: the marks go last, so that what is written without
+    triggers is not missed by anything that found them there.
+    """
+    missing = missing_triggers(connection)
+    for one in _triggers(connection):
+        if one.name not in missing:
+            of_table = f" ON {one.table}" if connection.dialect.name == "postgresql" else ""
+            connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {one.name}{of_table}")
+    connection.execute(delete(change_marks))
 
 
 _FOUND: Mapping[str, str] = {

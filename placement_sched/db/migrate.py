@@ -13,7 +13,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from placement_sched.db.change_triggers import make_triggers, missing_triggers
+from placement_sched.db.change_triggers import make_triggers, remove_triggers, triggers_are
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
@@ -67,14 +67,9 @@ def schema_contents(connection: Connection) -> SchemaContents:
 def sync_schema(database: Database) -> None:
     """Bring the schema to the newest revision; safe when several workers start at once.
 
-    Triggers that were lost since, with a table that was made again, are made again as well.
+    The triggers of the log of changes are made, those that were lost as well, where the database
+    is to have it, and else removed.
     """
-    if current_revision(database) == newest_revision():
-        with database.read() as connection:
-            lacking = missing_triggers(connection)
-        if lacking:
-            database.write(_mend_triggers)
-        return
 
     def upgrade(connection: Connection) -> None:
         with one_at_a_time(connection):
@@ -82,12 +77,18 @@ def sync_schema(database: Database) -> None:
             configuration.attributes["connection"] = connection
             command.upgrade(configuration, "head")
 
-    database.write(upgrade)
+    if current_revision(database) != newest_revision():
+        database.write(upgrade)
+    with database.read() as connection:
+        right = triggers_are(connection, database.logs_changes)
+    if not right:
+        change = make_triggers if database.logs_changes else remove_triggers
 
+        def set_triggers(connection: Connection) -> None:
+            with one_at_a_time(connection):
+                change(connection)
 
-def _mend_triggers(connection: Connection) -> None:
-    with one_at_a_time(connection):
-        make_triggers(connection)
+        database.write(set_triggers)
 
 
 def current_revision(database: Database) -> str | None:

@@ -50,6 +50,8 @@ class Database:
 
     def __init__(self, settings: Settings) -> None:
         self.url = engine.database_url(settings)
+        #: Whether triggers are to log which providers are written (``db/change_triggers.py``).
+        self.logs_changes: bool = settings.placement.providers_in_memory
         self._max_retries: int = settings.placement.allocation_conflict_retry_count
         self.reader: Engine = engine.make_engine(self.url, settings, autocommit=True)
         self.writer: Engine = engine.make_engine(self.url, settings, autocommit=False)

@@ -31,8 +31,8 @@ class ChangesSeen(Protocol):
 class ChangeLog(Protocol):
     """The log of changes in the writers' own transactions, as the store keeps it."""
 
-    def is_kept(self, connection: Connection) -> bool:
-        """Return whether all writers of this database keep the log."""
+    def why_not_kept(self, connection: Connection) -> str | None:
+        """Return why the log cannot be relied upon; None where it can."""
 
     def begin(self, connection: Connection) -> Any:
         """Return a position: all that is committed later will be reported after it."""

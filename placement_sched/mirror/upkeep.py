@@ -58,6 +58,7 @@ class Mirror:
         self._cloud: MirroredCloud | None = None
         self._shape: tuple[int, CloudShape] | None = None
         self._not_before = -_PAUSE
+        self._reason = ""
         self.figures = MirrorFigures()
 
     def bring_up_to_date(self, connection: Connection) -> bool:
@@ -80,26 +81,43 @@ class Mirror:
             if waited:  # what another thread has read by now is not read again
                 seen = self._log.since(connection, self._position)
             self._follow(connection, seen)
+            return self._cloud is not None
         finally:
             self._reading.release()
-        return True
 
     def _begin(self, connection: Connection) -> bool:
         if self._clock() < self._not_before or not self._reading.acquire(blocking=False):
             return False
         try:
             if self._cloud is None:
-                if not self._log.is_kept(connection):
-                    self._not_before = self._clock() + _PAUSE
-                    return False
-                self._read_all(connection)
-            return True
+                if (reason := self._log.why_not_kept(connection)) is not None:
+                    self._do_without(reason)
+                else:
+                    self._read_all(connection)
+            return self._cloud is not None
         finally:
             self._reading.release()
+
+    def _do_without(self, reason: str) -> None:
+        """Let requests search the database for a while, and say why, once."""
+        with self._lock:
+            self._cloud = self._shape = None
+        self._not_before = self._clock() + _PAUSE
+        if reason != self._reason:
+            self._reason = reason
+            LOG.warning(
+                "candidates are searched for in the database, though [placement] "
+                "providers_in_memory is set: %s",
+                reason,
+            )
 
     def _follow(self, connection: Connection, seen: ChangesSeen) -> None:
         cloud = self._cloud
         if cloud is None or seen.in_doubt or len(seen.providers) > MANY:
+            # In doubt may mean that nothing writes the log any more.
+            if (reason := self._log.why_not_kept(connection)) is not None:
+                self._do_without(reason)
+                return
             LOG.info("reading all providers: %s", _why(seen))
             self._read_all(connection)
             return
@@ -121,6 +139,9 @@ class Mirror:
             cloud.replace([row[0] for row in some.providers], some)
         # Each part was read at a moment of its own; what has changed meanwhile is read again.
         seen = self._log.since(connection, position)
+        if seen.in_doubt:  # it would be at each request
+            self._do_without("what was written meanwhile is not known from the log of changes")
+            return
         if seen.names:
             cloud.names = provider_state.read_names(connection)
         cloud.replace(seen.providers, provider_state.read_providers(connection, seen.providers))

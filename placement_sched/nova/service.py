@@ -33,6 +33,7 @@ from placement_sched.nova.heartbeat import Heartbeat
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.followed_settings import FollowedSettings
+from placement_sched.operations.log_upkeep import LogUpkeep
 from placement_sched.operations.prepare import Preparation, spare_collector
 from placement_sched.scheduler import live_settings
 from placement_sched.scheduler.extra_specs import all_validators
@@ -167,6 +168,7 @@ class Keeper(cotyledon.Service):
         self._ready = Preparation(self._database, settings, utcnow)
         self._follower = Follower(self._database, settings, utcnow)
         self._heartbeat = Heartbeat(self._database, settings, utcnow)
+        self._trim_log = LogUpkeep(self._database)
 
     def run(self) -> None:
         """Read everything, and then what changes, until :meth:`terminate`."""
@@ -184,6 +186,7 @@ class Keeper(cotyledon.Service):
                 self._full.clear()
                 _until_done([self._follower.read_all], self._stopping)
             self._follower.keep_up()
+            self._trim_log()
             self._stopping.wait(AGAIN)
 
     def reload(self) -> None:

@@ -52,7 +52,7 @@ class Preparation:
 
     Called before every request, it costs one attribute read once done. While the database is
     absent each call tries again, so that the service recovers by itself; while it is locked, few
-    wait for it. ``upkeep`` is called every time, once the database is fit.
+    wait for it. All of ``upkeep`` is called every time, once the database is fit.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Preparation:
         database: Database,
         settings: Settings,
         clock: Clock,
-        upkeep: Callable[[], None] | None = None,
+        upkeep: Sequence[Callable[[], None]] = (),
     ) -> None:
         # SQLite is embedded: its file is this service's own, and no other service prepares it.
         embedded = database.url.get_backend_name() == "sqlite"
@@ -78,13 +78,14 @@ class Preparation:
                 self._in_turn()
             finally:
                 self._places.release()
-        if self._upkeep is not None:
-            self._upkeep()
+        for one in self._upkeep:
+            one()
 
     def keep_up(self) -> None:
         """Do the upkeep between requests; nothing before the database is prepared."""
-        if self._done and self._upkeep is not None:
-            self._upkeep()
+        if self._done:
+            for one in self._upkeep:
+                one()
 
     def _in_turn(self) -> None:
         if not self._lock.acquire(timeout=_PATIENCE):

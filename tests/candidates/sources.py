@@ -30,8 +30,8 @@ class AllChanged:
 
     known: set[int] = field(default_factory=set)
 
-    def is_kept(self, connection):
-        return True
+    def why_not_kept(self, connection):
+        return None
 
     def begin(self, connection):
         return 0

@@ -27,8 +27,8 @@ class NotedChanges:
     noted: list[int] = field(default_factory=list)
     asked: int = 0
 
-    def is_kept(self, connection):
-        return self.kept
+    def why_not_kept(self, connection):
+        return None if self.kept else "it is not"
 
     def begin(self, connection):
         self.doubted = False

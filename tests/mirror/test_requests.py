@@ -43,7 +43,7 @@ CLOUDS = {
 
 
 @pytest.fixture
-def keeping(database_url, make_app):
+def keeping(database_url, make_app, log_of_changes):
     """Return a function that makes a worker, one of several on a database."""
 
     def make(**options):

@@ -88,6 +88,28 @@ def test_log_in_doubt_lets_everything_be_read_again(filled, settings):
     assert mirror.figures.full_readings == 2
 
 
+def test_log_that_is_no_longer_kept_leaves_no_mirror(filled):
+    """As after a sync that removed the triggers: the database is searched from then on."""
+    log = NotedChanges()
+    mirror = Mirror(log)
+    with filled.read() as connection:
+        assert mirror.bring_up_to_date(connection)
+        log.doubted, log.kept = True, False
+        assert not mirror.bring_up_to_date(connection)
+        assert not mirror.bring_up_to_date(connection)
+
+
+def test_log_that_stays_in_doubt_leaves_no_mirror(filled, monkeypatch):
+    log = NotedChanges(doubted=True)
+    monkeypatch.setattr(log, "begin", lambda _connection: 0)
+    mirror = Mirror(log)
+    with filled.read() as connection:
+        assert not mirror.bring_up_to_date(connection)
+        assert log.asked == 1
+        assert not mirror.bring_up_to_date(connection)
+        assert log.asked == 1
+
+
 def test_very_many_changes_let_everything_be_read_again(filled, settings, monkeypatch):
     monkeypatch.setattr(upkeep, "MANY", 1)
     log = NotedChanges()

@@ -12,6 +12,8 @@ from placement_sched.store.placement import change_gaps, change_log, change_numb
 from tests.store.placement.copied import Copy
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.usefixtures("log_of_changes")
+
 #: Ids of providers that no other test has.
 A, B, C = 900_001, 900_002, 900_003
 

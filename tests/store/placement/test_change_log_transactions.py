@@ -19,6 +19,8 @@ from tests.exploring import draws
 from tests.processes import race
 from tests.store.placement.copied import Copy
 
+pytestmark = pytest.mark.usefixtures("log_of_changes")
+
 ALLOCATIONS = tables.allocations
 #: Ids that no database gives.
 NUMBERS = count(1_000_000)

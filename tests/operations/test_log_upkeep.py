@@ -1,0 +1,66 @@
+"""Old rows of the log of changes are deleted now and then, where there is a log."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, insert, select, update
+
+from placement_sched.db.tables import allocations, change_marks, provider_changes
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.operations import log_upkeep
+from placement_sched.operations.log_upkeep import PAUSE, LogUpkeep
+from tests.conftest import make_settings
+from tests.statements import counted
+
+
+@pytest.fixture
+def now(monkeypatch):
+    moment = [0.0]
+    monkeypatch.setattr(log_upkeep, "monotonic", lambda: moment[0])
+    return moment
+
+
+def _number(database, table):
+    with database.read() as connection:
+        return connection.scalars(select(func.count()).select_from(table)).one()
+
+
+def _allocate(database, consumer):
+    rows = [
+        {"resource_provider_id": number, "resource_class_id": 0, "consumer_id": consumer, "used": 1}
+        for number in range(1, 9)
+    ]
+    database.write(lambda connection: connection.execute(insert(allocations), rows))
+
+
+def _age_marks(connection):
+    old = utcnow() - timedelta(hours=2)
+    connection.execute(update(change_marks).values(created_at=old))
+
+
+@pytest.mark.usefixtures("log_of_changes")
+def test_what_is_old_is_deleted_once_a_minute(database_url, now):
+    database = Database(make_settings(database_url, placement__providers_in_memory=True))
+    upkeep = LogUpkeep(database)
+    for consumer in ("one", "two"):
+        _allocate(database, consumer)
+        now[0] += PAUSE + 1
+        upkeep()
+        database.write(_age_marks)
+    before = _number(database, provider_changes)
+    with counted(database) as seen:
+        upkeep()
+    assert seen == []
+    now[0] += PAUSE + 1
+    upkeep()
+    assert _number(database, provider_changes) < before
+    database.dispose()
+
+
+def test_without_a_log_nothing_is_asked(database, now):
+    upkeep = LogUpkeep(database)
+    now[0] += PAUSE + 1
+    with counted(database) as seen:
+        upkeep()
+    assert seen == []
