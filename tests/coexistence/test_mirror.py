@@ -12,6 +12,7 @@ from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
+from placement_sched.db.migrate import sync_schema
 from placement_sched.db.transaction import Database
 from placement_sched.mirror.upkeep import Mirror
 from placement_sched.model.placement.query import (
@@ -99,7 +100,8 @@ class WholeCloud(Cloud):
 
 @pytest.fixture(scope="module")
 def writers(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
-    ours, peer = Ours(shared_url), Peer(peer_url(shared_url))
+    ours = Ours(shared_url, placement__providers_in_memory=True)
+    peer = Peer(peer_url(shared_url))
     yield ours, peer
     ours.close()
     peer.close()
@@ -116,8 +118,9 @@ def _answer(source, query, settings):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_mirror_has_what_either_service_has_just_written(shared_url, writers, seed):
-    settings = make_settings(shared_url)
+    settings = make_settings(shared_url, placement__providers_in_memory=True)
     database, mirror = Database(settings), Mirror(change_log)
+    sync_schema(database)  # which makes the triggers
     cloud = WholeCloud(writers, Random(seed))
     answers = set()
     for number in range(CHANGES):

@@ -9,6 +9,7 @@ from sqlalchemy import func, insert, select, text
 
 from placement_sched.db import tables
 from placement_sched.store.placement import change_gaps, change_log, change_numbers
+from tests.conftest import make_settings
 from tests.store.placement.copied import Copy
 from tests.versions import LATEST_HEADERS
 
@@ -137,9 +138,8 @@ def test_a_row_inserted_over_another_is_logged(database, following):
     assert following() == {B}
 
 
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_truncated_table_is_read_again_as_a_whole(database, following):
-    if database.url.get_backend_name() != "postgresql":
-        pytest.skip("SQLite has no TRUNCATE, and MariaDB no trigger for it")
     with database.read() as connection:
         position = change_log.begin(connection)
         do(database, "TRUNCATE allocations")
@@ -167,9 +167,8 @@ def test_what_a_savepoint_took_back_is_not_logged(database, following):
     assert following() == {A}
 
 
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 def test_transaction_that_ends_after_many_later_ones_is_logged(database, following):
-    if database.url.get_backend_name() == "sqlite":
-        pytest.skip("writers of SQLite take turns")
     with database.writer.connect() as long:
         allocate(long, A)
         for _ in range(30):
@@ -208,8 +207,9 @@ def test_reading_is_one_statement(database, following):
         assert database.tally.statements == 1
 
 
-def test_what_this_service_writes_is_logged(database, app):
+def test_what_this_service_writes_is_logged(database, database_url, make_app):
     """Each kind of write of the Placement API, and a reshape."""
+    app = make_app(make_settings(database_url, placement__providers_in_memory=True))
     provider, child = str(uuid4()), str(uuid4())
     copy, at = Copy(database), "/placement/resource_providers"
     consumer = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
@@ -314,9 +314,8 @@ def test_log_that_was_emptied_or_restored_is_in_doubt(database, following):
             assert change_log.since(connection, position).in_doubt
 
 
+@pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
 def test_too_many_gaps_are_in_doubt(database, following, monkeypatch):
-    if database.url.get_backend_name() != "mysql":
-        pytest.skip("only MariaDB's numbers have gaps")
     monkeypatch.setattr(change_numbers, "MOST_GAPS", 3)
     with database.read() as connection:
         position = change_log.begin(connection)
@@ -328,10 +327,9 @@ def test_too_many_gaps_are_in_doubt(database, following, monkeypatch):
         assert change_log.since(connection, position).in_doubt
 
 
+@pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
 def test_gaps_are_looked_for_until_their_transactions_have_ended(database, following, monkeypatch):
     """Also where other transactions, which began later, go on."""
-    if database.url.get_backend_name() != "mysql":
-        pytest.skip("only MariaDB's numbers have gaps")
     monkeypatch.setattr(change_gaps, "PAUSE", 0.0)
     with database.read() as connection, database.writer.connect() as writing:
         changes = change_log.since(connection, change_log.begin(connection))
@@ -395,9 +393,8 @@ class TestTrimming:
             left = connection.scalar(select(func.count()).select_from(tables.provider_changes))
         assert left < 20
 
+    @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
     def test_rows_of_a_transaction_that_was_open_at_the_mark_stay(self, database, following):
-        if database.url.get_backend_name() == "sqlite":
-            pytest.skip("writers of SQLite take turns")
         with database.read() as connection, database.writer.connect() as long:
             position = change_log.begin(connection)
             allocate(long, A)
