@@ -140,8 +140,8 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
         try:
             self._check(incoming.message)
             return super().dispatch(incoming)
-        except Unanswered:
-            raise
+        except Unanswered:  # which the library would log with a traceback
+            raise oslo_messaging.ExpectedException from None
         except Expected as expected:
             failure, is_expected = expected.failure, True
         except Exception as unexpected:  # noqa: BLE001 - whatever it is, the caller learns of it

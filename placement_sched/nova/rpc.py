@@ -80,6 +80,9 @@ class SchedulerRpc:
             raise over_rpc(wrong) from None
         except (errors.Invalid, errors.NotFound) as wrong:  # a request that cannot be
             failure, line = over_rpc(wrong), line_of(wrong, sent, ids)
+        except errors.Unavailable as away:
+            LOG.error("%s", line_of(away, sent, ids))  # noqa: TRY400 - a line is enough
+            raise Expected(over_rpc(away)) from None
         except errors.Error as wrong:
             raise over_rpc(wrong, sent.get("instance_uuids") or ()) from None
         LOG.info("%s", line)

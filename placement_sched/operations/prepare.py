@@ -37,6 +37,20 @@ def sync(database: Database, clock: Clock) -> None:
     sync_standards(database, clock)
 
 
+def refuse_other_revision(database: Database) -> None:
+    """Raise :class:`Unavailable` where the schema is not that of this release.
+
+    Raises :class:`NotAdopted` for a database of OpenStack placement that is to be adopted first.
+    """
+    found, wanted = current_revision(database), newest_revision()
+    if found != wanted:
+        refuse_unadopted(database)
+        raise Unavailable(
+            f"the database schema is at revision {found}, this release requires {wanted}; "
+            "run placement-sched db sync"
+        )
+
+
 #: Threads that may be busy with it, one preparing and the others waiting for that one: fewer than a
 #: server has, so that some are left to answer health checks.
 PLACES = 3
@@ -101,13 +115,7 @@ class Preparation:
         if self._may_sync:
             sync(self._database, self._clock)
             return
-        found, wanted = current_revision(self._database), newest_revision()
-        if found != wanted:
-            refuse_unadopted(self._database)
-            raise Unavailable(
-                f"the database schema is at revision {found}, this release requires {wanted}; "
-                "run placement-sched db sync"
-            )
+        refuse_other_revision(self._database)
         sync_standards(self._database, self._clock)
 
 

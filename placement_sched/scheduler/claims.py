@@ -212,17 +212,17 @@ def _allocate(connection: Connection, claims: Iterable[ConsumerClaim], now: date
 
 
 def _beside(held: Iterable[Allocation], claim: ConsumerClaim) -> ConsumerClaim:
-    """Return the claim with what its consumer holds already added to it."""
-    total: dict[str, dict[str, int]] = defaultdict(dict)
-    for provider, amounts in claim.allocations.items():
-        total[provider] = dict(amounts)
-    generation = claim.generation
-    for one in held:
-        if one.consumer.uuid == claim.consumer:
-            amounts = total[one.provider_uuid]
-            amounts[one.resource_class] = amounts.get(one.resource_class, 0) + one.used
-            generation = one.consumer.generation
-    return replace(claim, allocations=total, generation=generation)
+    """Return the claim with what its consumer holds already beside it.
+
+    Of a provider of which it holds something nothing is added: what shares its disk with the old
+    host and the new one holds that disk once. So nova's scheduler has it for an evacuation.
+    """
+    mine = [one for one in held if one.consumer.uuid == claim.consumer]
+    kept: dict[str, dict[str, int]] = defaultdict(dict)
+    for one in mine:
+        kept[one.provider_uuid][one.resource_class] = one.used
+    generation = mine[0].consumer.generation if mine else claim.generation
+    return replace(claim, allocations={**claim.allocations, **kept}, generation=generation)
 
 
 def _added_before(

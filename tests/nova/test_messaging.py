@@ -148,8 +148,9 @@ def noted(away, message, *arguments):
     return away.filter(logging.LogRecord("x", logging.ERROR, "x", 1, message, arguments, None))
 
 
-def test_call_that_is_not_answered_here_is_delivered_again(client):
+def test_call_that_is_not_answered_here_is_delivered_again(client, caplog):
     assert client.prepare(version="4.5", timeout=30).call({}, "answer_later") == 2
+    assert [one for one in caplog.records if one.levelno > logging.INFO] == []
 
 
 def test_message_that_cannot_be_read_is_one_line():

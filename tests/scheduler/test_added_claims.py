@@ -6,8 +6,9 @@ from uuid import uuid4
 import pytest
 
 from tests.clouds import uuid_of
-from tests.placing import hosts_of, instance, report, spec
+from tests.placing import flavor, hosts_of, instance, report, spec
 from tests.scheduler.test_select_destinations import allocations, select, usages
+from tests.versions import LATEST_HEADERS
 
 HELD = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
 
@@ -20,14 +21,17 @@ def cloud(app):
     return app
 
 
-def evacuated(app, *, request_id: str | None = None, ignored: str = "cn1"):
+def evacuated(
+    app, *, request_id: str | None = None, ignored: str = "cn1", number: int = 1, **changes
+):
     headers = {"X-Openstack-Request-Id": request_id} if request_id else {}
-    body = {"request_spec": spec(instance(1), ignore_hosts=[ignored]), "claim": "add"}
+    body = {"request_spec": spec(instance(number), ignore_hosts=[ignored], **changes)}
+    body["claim"] = "add"
     return app.post_json("/scheduler/v1/select_destinations", body, headers=headers).json
 
 
-def held(app) -> dict[str, dict[str, int]]:
-    return {uuid: one["resources"] for uuid, one in allocations(app, instance(1)).items()}
+def held(app, number: int = 1) -> dict[str, dict[str, int]]:
+    return {uuid: one["resources"] for uuid, one in allocations(app, instance(number)).items()}
 
 
 def test_an_evacuated_instance_holds_both_hosts(cloud):
@@ -35,9 +39,36 @@ def test_an_evacuated_instance_holds_both_hosts(cloud):
     assert held(cloud) == {uuid_of("cn1"): HELD, uuid_of("cn2"): HELD}
 
 
-def test_amounts_of_one_provider_are_added_up(cloud):
+def test_of_a_provider_that_it_holds_already_an_instance_gets_nothing_more(cloud):
+    """As nova's scheduler claims for an evacuation."""
     assert hosts_of(evacuated(cloud, ignored="cn2")) == ["cn1"]
-    assert held(cloud) == {uuid_of("cn1"): {name: 2 * used for name, used in HELD.items()}}
+    assert held(cloud) == {uuid_of("cn1"): HELD}
+
+
+def test_a_disk_that_both_hosts_share_is_held_once(cloud):
+    pool, aggregate = instance(800), instance(801)
+    cloud.put("/placement/resource_classes/CUSTOM_FAST_DISK", headers=LATEST_HEADERS)
+    providers = "/placement/resource_providers"
+    new = {"name": "pool", "uuid": pool}
+    cloud.post_json(providers, new, headers=LATEST_HEADERS)
+    for kind, body in (
+        ("traits", {"traits": ["MISC_SHARES_VIA_AGGREGATE"]}),
+        ("inventories", {"inventories": {"CUSTOM_FAST_DISK": {"total": 4}}}),
+    ):
+        put(cloud, f"{providers}/{pool}", kind, body)
+    for uuid in (pool, uuid_of("cn1"), uuid_of("cn2")):
+        put(cloud, f"{providers}/{uuid}", "aggregates", {"aggregates": [aggregate]})
+    wanted = flavor(extra_specs={"resources:CUSTOM_FAST_DISK": "2"})
+    select(cloud, spec(instance(2), flavor=wanted))
+    assert hosts_of(evacuated(cloud, number=2, flavor=wanted)) == ["cn2"]
+    both = {uuid_of("cn1"): HELD, uuid_of("cn2"): HELD, pool: {"CUSTOM_FAST_DISK": 2}}
+    assert held(cloud, number=2) == both
+
+
+def put(app, provider, kind, body):
+    generation = app.get(provider, headers=LATEST_HEADERS).json["generation"]
+    body = {"resource_provider_generation": generation, **body}
+    app.put_json(f"{provider}/{kind}", body, headers=LATEST_HEADERS)
 
 
 def test_an_instance_that_holds_nothing_is_claimed_alone(cloud):

@@ -11,7 +11,7 @@ from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.nova.databases.connections import NovaAway, refuse_unset_databases
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.operations.prepare import Preparation
+from placement_sched.operations.prepare import Preparation, refuse_other_revision
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.settings import Settings
 
@@ -21,6 +21,8 @@ def following(
     arguments: argparse.Namespace, *, there: bool = False
 ) -> Iterator[tuple[Settings, Database, Follower]]:
     """Give the settings, the configured database, fit for use, and a follower of its nova.
+
+    A database that must be ``there`` is not made fit: nothing is written to it.
 
     Raises :class:`ConfigurationError` where a database is not configured, or cannot be as it is,
     :class:`NotAdopted` for a database of OpenStack placement that is to be adopted first, and
@@ -32,7 +34,9 @@ def following(
     with open_database(settings) as database:
         if there:
             refuse_absent_file(database)
-        Preparation(database, settings, utcnow)()
+            refuse_other_revision(database)
+        else:
+            Preparation(database, settings, utcnow)()
         with closing(Follower(database, settings, utcnow)) as follower, _without_log():
             try:
                 yield settings, database, follower

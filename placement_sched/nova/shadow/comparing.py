@@ -1,6 +1,6 @@
 """Compares where nova put the instances of a request with where they were put here.
 
-nova draws among hosts of equal weight, so that to take another of them is to agree. Where it drew
+nova takes any of the hosts of equal weight, so that another of them agrees as well. Where it took
 another one for an earlier instance of the same request, the two hosts have changed their parts for
 the later ones: there, nova's host stands for the one chosen here and the other way round.
 

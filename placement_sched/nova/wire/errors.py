@@ -48,7 +48,8 @@ def over_rpc(error: errors.Error, instance_uuids: Sequence[str] = ()) -> Excepti
     """Return the exception to raise to a client of nova's for an error of ours.
 
     A request that cannot be is one without a valid host, as it is where placement refuses what
-    nova asks for it. ``instance_uuids`` are those of the call.
+    nova asks for it. So is one for which the database does not answer, as where placement does not
+    answer nova-scheduler; the reason is not for users. ``instance_uuids`` are those of the call.
     """
     detail = errors.sentence(error)
     match error:
@@ -63,6 +64,9 @@ def over_rpc(error: errors.Error, instance_uuids: Sequence[str] = ()) -> Excepti
             return ValueError(detail)
         case errors.ConcurrentUpdate() | errors.Invalid() | errors.NotFound():
             return no_valid_host(detail)
+        case errors.Unavailable():
+            # No other does conductor take without harm to a running server.
+            return no_valid_host("")
         case errors.Conflict():
             consumers = ", ".join(instance_uuids)
             message = f"Failed to update allocations for consumer {consumers}. Error: {detail}"
