@@ -36,8 +36,7 @@ def upgrade() -> None:
             op.add_column(TABLE, sa.Column(name, exact(LONGEST)))
     if INDEX not in {index["name"] for index in there.get_indexes(TABLE)}:
         op.create_index(INDEX, TABLE, ["project_id", "created_at"])
-    if "flavor" in columns:  # a later revision keeps flavors elsewhere
-        fill()
+    fill()
 
 
 def fill() -> None:

@@ -207,14 +207,15 @@ instances = with_uuid(
     Column("display_name", String(255), nullable=False),
     Column("vm_state", String(255)),
     Column("task_state", String(255)),
-    # Of the row in sched_embedded_flavors.
-    Column("flavor_digest", exact(64)),
+    Column("flavor", LongText),
     Column("image", LongText),
     # Of flavor and image the ids, by which servers are listed.
     *texts("flavorid", "image_id", nullable=True),
     Column("server_group", String(36)),
     # The decision that placed it, so that a repeated request finds its first answer.
     Column("decision_uuid", String(36)),
+    # Where ``flavor`` is null, that of its row in sched_embedded_flavors.
+    Column("flavor_digest", exact(64)),
     Index("sched_instances_host_idx", "host", "node"),
     Index("sched_instances_server_group_idx", "server_group"),
     Index("sched_instances_project_id_idx", "project_id", "created_at"),

@@ -1,7 +1,7 @@
 """The migrations make what ``db/tables.py`` says, on every database, and spare what is there."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -16,7 +16,6 @@ from placement_sched.db.tables import (
     OWN_TABLES,
     PLACEMENT_TABLES,
     decisions,
-    embedded_flavors,
     instances,
     metadata,
     resource_providers,
@@ -31,8 +30,6 @@ BEFORE_SERVERS = "0005"
 BEFORE_PROVIDER_IDS = "0007"
 #: The revision before decisions had the ids of the request that they answered.
 BEFORE_REQUEST_IDS = "0009"
-#: The revision before flavors of instances were kept once for all.
-BEFORE_EMBEDDED_FLAVORS = "0012"
 #: The revision before decisions had a kind, and could be found by policy and flavor.
 BEFORE_KINDS = "0010"
 
@@ -140,19 +137,13 @@ def test_what_a_half_made_schema_lacks_is_added(empty):
 def test_what_was_recorded_before_servers_were_listed_is_filled_in(empty):
     """More instances than are written at once, with and without what is written."""
     uuids = [str(UUID(int=number)) for number in range(1, 1003)]
-    rows = [{"uuid": uuid, "display_name": uuid, "image": None} for uuid in uuids]
-    rows[0] |= {"image": '{"id": "i1"}'}
-    rows[1] |= {"image": '{"id": null}'}
-    rows[-1] |= {"image": '{"id": "i2"}'}
-    flavors = {
-        uuids[0]: '{"id": 3, "name": "m1"}',
-        uuids[1]: '{"id": 3, "flavorid": "f1"}',
-        uuids[-1]: f'{{"id": "{"x" * 256}"}}',
-    }
+    rows = [{"uuid": uuid, "display_name": uuid, "flavor": None, "image": None} for uuid in uuids]
+    rows[0] |= {"flavor": '{"id": 3, "name": "m1"}', "image": '{"id": "i1"}'}
+    rows[1] |= {"flavor": '{"id": 3, "flavorid": "f1"}', "image": '{"id": null}'}
+    rows[-1] |= {"flavor": f'{{"id": "{"x" * 256}"}}', "image": '{"id": "i2"}'}
 
     def as_it_was(connection):
         connection.execute(insert(instances), rows)
-        flavors_in_rows(connection, flavors)
         for name in ("flavorid", "image_id"):
             connection.execute(text(f"ALTER TABLE sched_instances DROP COLUMN {name}"))
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{BEFORE_SERVERS}'"))
@@ -170,59 +161,6 @@ def test_what_was_recorded_before_servers_were_listed_is_filled_in(empty):
         (None, None),
         (None, "i2"),
     ]
-
-
-def test_flavors_of_instances_are_kept_once_for_all_that_share_them(empty):
-    """More instances than are moved at once; also where an interrupted sync had moved them."""
-    uuids = [str(UUID(int=number)) for number in range(1, 1503)]
-    texts = ['{"name": "m1"}', '{"name": "m1 "}', '{"name": "größer"}', None]
-    flavors = dict(zip(uuids, texts * 400, strict=False))
-
-    def as_it_was(connection):
-        connection.execute(insert(instances), [{"uuid": one, "display_name": one} for one in uuids])
-        flavors_in_rows(connection, {uuid: text for uuid, text in flavors.items() if text})
-        set_version(connection, BEFORE_EMBEDDED_FLAVORS)
-
-    def before_the_column_goes(connection):
-        flavors_in_rows(connection, {}, moved=True)
-        set_version(connection, BEFORE_EMBEDDED_FLAVORS)
-
-    sync_schema(empty)
-    for change in (as_it_was, before_the_column_goes):
-        empty.write(change)
-        sync_schema(empty)
-        assert differences(empty) == []
-        with empty.read() as connection:
-            digest = instances.c.flavor_digest
-            joined = instances.outerjoin(embedded_flavors, embedded_flavors.c.digest == digest)
-            query = select(instances.c.uuid, embedded_flavors.c.flavor).select_from(joined)
-            assert dict(map(tuple, connection.execute(query))) == flavors
-            assert len(connection.execute(select(embedded_flavors)).all()) == len(texts) - 1
-
-
-def flavors_in_rows(
-    connection: Connection, flavors: Mapping[str, str], *, moved: bool = False
-) -> None:
-    """Let each instance's row have the text of its flavor, as it was before revision 0013."""
-    connection.execute(text("ALTER TABLE sched_instances ADD COLUMN flavor TEXT"))
-    change = text("UPDATE sched_instances SET flavor = :flavor WHERE uuid = :uuid")
-    for uuid, flavor in flavors.items():
-        connection.execute(change, {"uuid": uuid, "flavor": flavor})
-    if moved:
-        connection.execute(
-            text(
-                "UPDATE sched_instances SET flavor = (SELECT e.flavor "
-                "FROM sched_embedded_flavors e WHERE e.digest = flavor_digest)"
-            )
-        )
-    else:
-        connection.execute(text("ALTER TABLE sched_instances DROP COLUMN flavor_digest"))
-        connection.execute(text("DROP TABLE sched_embedded_flavors"))
-
-
-def set_version(connection: Connection, revision: str) -> None:
-    """Let a database be of this revision."""
-    connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'"))
 
 
 def test_traits_put_before_are_taken_to_be_on_the_providers_that_are_there(empty):

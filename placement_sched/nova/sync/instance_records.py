@@ -14,7 +14,7 @@ from placement_sched.store.compute.instances import Kept, short_id
 _COLUMNS = Kept._fields[1:11]
 FIELDS = tuple(name.removesuffix("_digest") for name in _COLUMNS)
 #: The columns of a field, where they are not the one of its name.
-_COLUMNS_OF = {"flavor": ("flavor_digest", "flavorid"), "image_id": ("image_id", "image")}
+_COLUMNS_OF = {"flavor": ("flavor", "flavor_digest", "flavorid"), "image_id": ("image_id", "image")}
 
 
 class NewRecord(NamedTuple):
@@ -42,6 +42,7 @@ class NewRecord(NamedTuple):
         return {
             "uuid": self.uuid,
             **dict(zip(_COLUMNS, self.values, strict=True)),
+            "flavor": None,
             "flavorid": short_id(self.flavor.flavorid),
             "image": self.image,
             "decision_uuid": self.decision_uuid,

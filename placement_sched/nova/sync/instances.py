@@ -291,6 +291,8 @@ class InstanceUpkeep:
         new = [one.row() for one in differing if one.uuid not in before]
         known = [one for one in differing if one.uuid in before]
         fields = {name for one in known for name in unlike(before[one.uuid], one)}
+        if any(before[one.uuid].has_own_flavor for one in known):
+            fields.add("flavor")
 
         def write(connection: Connection) -> bool:
             server_groups.lock_many(connection, groups)

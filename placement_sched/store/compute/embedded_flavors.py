@@ -1,12 +1,12 @@
 """The flavors that instances were given, each text once, by its digest.
 
 An instance keeps its flavor as it was, whatever becomes of the flavor. Most instances share a few,
-and a flavor with its extra specs is longer than all else that is recorded of one. A text stays when
-its last instance is gone.
+and a flavor with its extra specs is longer than all else that is recorded of one. What follows nova
+keeps flavors so; a claim writes its flavor with the instance, in the same statement. A text stays
+when its last instance is gone.
 """
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -18,6 +18,9 @@ from placement_sched.db.tables import embedded_flavors
 from placement_sched.model.document import Json
 
 _COLUMNS = embedded_flavors.c
+#: The flavors that this process has read, by digest, and how many it keeps.
+_READ: dict[str, Json] = {}
+_MOST = 10_000
 
 
 def digest_of(text: str) -> str:
@@ -35,31 +38,22 @@ def keep(connection: Connection, texts: Mapping[str, str]) -> None:
         sql.insert_missing(connection, embedded_flavors, batch)
 
 
-def keep_each(
-    connection: Connection, flavors: Mapping[str, Mapping[str, Any] | None]
-) -> dict[str, str]:
-    """Keep the flavors of instances, and return their digests; both by the instance's uuid."""
-    given = {uuid: flavor for uuid, flavor in flavors.items() if flavor is not None}
-    texts = {uuid: orjson.dumps(flavor).decode() for uuid, flavor in given.items()}
-    digests = {uuid: digest_of(text) for uuid, text in texts.items()}
-    if digests:
-        keep(connection, {digests[uuid]: text for uuid, text in texts.items()})
-    return digests
-
-
 def read(connection: Connection, digests: Iterable[str]) -> dict[str, Json]:
     """Return the flavors of these digests: not to be changed, as instances share them."""
-    texts = _texts(connection, digests, _COLUMNS.flavor)
-    return {digest: _parsed(text) for digest, text in texts.items()}
+    wanted = set(digests)
+    # A digest never means another text, so that what was read once is right for ever.
+    found = {one: known for one in wanted if (known := _READ.get(one)) is not None}
+    if missing := wanted - found.keys():
+        texts = _texts(connection, missing, _COLUMNS.flavor)
+        new = {digest: orjson.loads(text) for digest, text in texts.items()}
+        if len(_READ) + len(new) > _MOST:
+            _READ.clear()
+        _READ.update(new)
+        found |= new
+    return found
 
 
 def _texts(connection: Connection, digests: Iterable[str], column: Any) -> dict[str, str]:
     query = select(_COLUMNS.digest, column)
     rows = sql.rows_among(connection, query, _COLUMNS.digest, sorted(set(digests)))
     return dict(map(tuple, rows))
-
-
-@lru_cache(maxsize=10_000)
-def _parsed(text: str) -> Json:
-    found: Json = orjson.loads(text)
-    return found

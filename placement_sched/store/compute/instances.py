@@ -20,11 +20,10 @@ _LONGEST_ID = 255
 #: So many rows are sent in one statement.
 _AT_ONCE = 2000
 _DERIVED = ("flavor_digest", "flavorid", "image_id")
-#: The fields of an instance that are columns; ``image`` is its JSON there.
-_PLAIN = tuple(
+_RECORDED = tuple(
     one.name
     for one in fields(Instance)
-    if one.name not in {"uuid", "flavor", "decision_uuid", "created_at", "updated_at"}
+    if one.name not in {"uuid", "decision_uuid", "created_at", "updated_at"}
 )
 
 
@@ -108,14 +107,9 @@ def record(connection: Connection, recorded: Sequence[Instance], now: datetime) 
 
     The decision that placed an instance stays noted where the new record names none.
     """
-    changing = [*_PLAIN, *_DERIVED, "updated_at"]
-    digests = embedded_flavors.keep_each(connection, {one.uuid: one.flavor for one in recorded})
+    changing = [*_RECORDED, *_DERIVED, "updated_at"]
     for decided, names in ((True, [*changing, "decision_uuid"]), (False, changing)):
-        rows = [
-            _row_of(one, digests.get(one.uuid), now)
-            for one in recorded
-            if (one.decision_uuid is not None) is decided
-        ]
+        rows = [_row_of(one, now) for one in recorded if (one.decision_uuid is not None) is decided]
         sql.insert_or_update(connection, instances, rows, key=("uuid",), changing=names)
 
 
@@ -123,7 +117,7 @@ class Kept(NamedTuple):
     """The record of one instance, as it is compared with thousands of others.
 
     ``flavor_digest`` is that of :mod:`placement_sched.store.compute.embedded_flavors`, ``image``
-    its JSON, ``created_at`` a text of ISO 8601.
+    its JSON, ``created_at`` a text of ISO 8601. ``has_own_flavor``: the flavor is kept with it.
     """
 
     uuid: str
@@ -140,6 +134,7 @@ class Kept(NamedTuple):
     image: str | None
     decision_uuid: str | None
     created_at: str | None
+    has_own_flavor: bool = False
 
     @property
     def place_and_state(self) -> "PlaceAndState":
@@ -151,13 +146,13 @@ def between(connection: Connection, first: str, last: str | None) -> list[Kept]:
     """Return the instances whose uuid is from ``first`` up to, but not, ``last``."""
     query = _kept(connection).where(_COLUMNS.uuid >= first)
     query = query if last is None else query.where(_COLUMNS.uuid < last)
-    return [Kept(*orjson.loads(row[0])) for row in connection.execute(query).all()]
+    return [_kept_of(row[0]) for row in connection.execute(query).all()]
 
 
 def kept(connection: Connection, uuids: Iterable[str]) -> list[Kept]:
     """Return those of the instances that are there."""
     rows = sql.rows_among(connection, _kept(connection), _COLUMNS.uuid, sorted(set(uuids)))
-    return [Kept(*orjson.loads(row[0])) for row in rows]
+    return [_kept_of(row[0]) for row in rows]
 
 
 class PlaceAndState(NamedTuple):
@@ -184,7 +179,16 @@ def locked(connection: Connection, uuids: Iterable[str]) -> dict[str, PlaceAndSt
 
 
 def _kept(connection: Connection) -> Select[Any]:
-    return select(sql.json_row(connection, [_COLUMNS[name] for name in Kept._fields]))
+    names = (*Kept._fields[:-1], "flavor")
+    return select(sql.json_row(connection, [_COLUMNS[name] for name in names]))
+
+
+def _kept_of(text: str) -> Kept:
+    *values, flavor = orjson.loads(text)
+    found = Kept(*values)
+    if flavor is None:
+        return found
+    return found._replace(flavor_digest=embedded_flavors.digest_of(flavor), has_own_flavor=True)
 
 
 def uuids_on_host(connection: Connection, host: str) -> frozenset[str]:
@@ -218,17 +222,14 @@ def remove(connection: Connection, uuids: Iterable[str]) -> int:
     return sql.change_among(connection, sa.delete(instances), _COLUMNS.uuid, set(uuids))
 
 
-def _row_of(instance: Instance, flavor_digest: str | None, now: datetime) -> dict[str, Any]:
-    flavor, image = instance.flavor or {}, instance.image
-    return {
-        **{name: getattr(instance, name) for name in ("uuid", *_PLAIN, "decision_uuid")},
-        "image": None if image is None else orjson.dumps(image).decode(),
-        "flavor_digest": flavor_digest,
-        "flavorid": short_id(flavor.get("flavorid"), flavor.get("id")),
-        "image_id": short_id((image or {}).get("id")),
-        "created_at": now,
-        "updated_at": now,
-    }
+def _row_of(instance: Instance, now: datetime) -> dict[str, Any]:
+    row = {name: getattr(instance, name) for name in ("uuid", *_RECORDED, "decision_uuid")}
+    flavor, image = row["flavor"] or {}, row["image"] or {}
+    row["flavorid"] = short_id(flavor.get("flavorid"), flavor.get("id"))
+    row["image_id"] = short_id(image.get("id"))
+    for name in ("flavor", "image"):
+        row[name] = None if row[name] is None else orjson.dumps(row[name]).decode()
+    return {**row, "flavor_digest": None, "created_at": now, "updated_at": now}
 
 
 def short_id(*candidates: str | int | None) -> str | None:
@@ -238,13 +239,15 @@ def short_id(*candidates: str | int | None) -> str | None:
 
 
 def of_rows(connection: Connection, rows: Iterable[Row[Any]]) -> tuple[Instance, ...]:
-    """Return the instances of rows of the table, whose flavors are read once each."""
+    """Return the instances of rows of the table; flavors that they share are read once each."""
     found = [row._asdict() for row in rows]
     digests = {row["flavor_digest"] for row in found} - {None}
     flavors = embedded_flavors.read(connection, digests) if digests else {}
     for row in found:
-        row["flavor"] = flavors.get(row["flavor_digest"])
-        row["image"] = None if row["image"] is None else orjson.loads(row["image"])
+        for name in ("flavor", "image"):
+            row[name] = None if row[name] is None else orjson.loads(row[name])
+        if row["flavor"] is None:
+            row["flavor"] = flavors.get(row["flavor_digest"])
         for name in ("id", *_DERIVED):
             del row[name]
     return tuple(Instance(**row) for row in found)

@@ -4,7 +4,9 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy import select
 
+from placement_sched.db import tables
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
 from placement_sched.store.compute import instances
@@ -104,6 +106,24 @@ def test_novas_record_keeps_the_decision_and_the_image_of_the_claim(
     found = recorded()[uuid]
     assert (found.display_name, found.vm_state) == ("web", "active")
     assert (found.decision_uuid, found.image) == (str(UUID(int=1)), IMAGE)
+
+
+def test_a_flavor_that_a_claim_kept_with_an_instance_is_shared_once_nova_has_it(
+    follower, nova, database, record, recorded
+):
+    first, second = nova.add_instance("cn1"), str(uuid4())
+    follower.full()
+    flavor = recorded()[first].flavor
+    record(claimed(second, flavor=flavor))
+    assert recorded()[second].flavor == flavor
+    nova.add_instance("cn1", uuid=second)
+    follower.round()
+    assert recorded()[second].flavor == flavor
+    columns = tables.instances.c
+    with database.read() as connection:
+        rows = connection.execute(select(columns.flavor, columns.flavor_digest)).all()
+    assert [row.flavor for row in rows] == [None, None]
+    assert len({row.flavor_digest for row in rows}) == 1
 
 
 def test_until_nova_compute_writes_its_name_the_chosen_host_stays(follower, nova, record, recorded):
