@@ -31,8 +31,8 @@ _NAMES = ("placement_aggregates", "resource_classes", "traits")
 LOGGED = (*_PROVIDERS, *_NAMES)
 _EVENTS: Mapping[str, str] = {"inserted": "INSERT", "updated": "UPDATE", "deleted": "DELETE"}
 
-#: How many rows writers on MariaDB take turns to lock, and for how many seconds each is taken: one
-#: that is no longer taken is free as soon as the transactions that took it have ended.
+#: The number of rows that writers on MariaDB lock in turn, and the seconds for which all of them
+#: lock the same one. After that a row stays locked until the last transaction that locked it ends.
 TURNS, SECONDS = 8, 4
 
 
@@ -67,9 +67,13 @@ def remove_triggers(connection: Connection) -> None:
     missing = missing_triggers(connection)
     for one in _triggers(connection):
         if one.name not in missing:
-            of_table = f" ON {one.table}" if connection.dialect.name == "postgresql" else ""
-            connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {one.name}{of_table}")
+            _drop(connection, one)
     connection.execute(delete(change_marks))
+
+
+def _drop(connection: Connection, trigger: _Trigger) -> None:
+    of_table = f" ON {trigger.table}" if connection.dialect.name == "postgresql" else ""
+    connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {trigger.name}{of_table}")
 
 
 _FOUND: Mapping[str, str] = {
@@ -87,15 +91,15 @@ _FOUND: Mapping[str, str] = {
 }
 
 
-def make_triggers(connection: Connection) -> str | None:
-    """Make the triggers that are not there; return why they cannot be made, else None.
+def make_triggers(connection: Connection) -> None:
+    """Make the triggers that are not there.
 
-    Where the database's user may not make them, those that were made are removed again: a log
-    that is kept in part is of no use. Whatever else the database says is raised.
+    Where the database's user may not make them, those that were made are removed: a log that is
+    kept in part is of no use. Whatever else the database says is raised.
     """
     if not (lacking := missing_triggers(connection)):
         _fill_turns(connection)
-        return None
+        return
     postgresql = connection.dialect.name == "postgresql"
     try:
         if postgresql:
@@ -107,9 +111,10 @@ def make_triggers(connection: Connection) -> str | None:
         if not _is_refused(failure):
             raise
         if not postgresql:
-            _remove(connection, lacking)
-        return f"the database's user may not create triggers ({failure.orig})"
-    return None
+            made = lacking - missing_triggers(connection)
+            for one in _triggers(connection):
+                if one.name in made:
+                    _drop(connection, one)
 
 
 def _make(connection: Connection, lacking: frozenset[str]) -> None:
@@ -120,7 +125,7 @@ def _make(connection: Connection, lacking: frozenset[str]) -> None:
     for one in _triggers(connection):
         if one.name in lacking:
             if connection.dialect.name == "postgresql":  # where it was disabled
-                connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {one.name} ON {one.table}")
+                _drop(connection, one)
             connection.exec_driver_sql(one.statement)
             if connection.dialect.name == "postgresql":
                 # Also in sessions that apply what another server wrote.
@@ -132,11 +137,6 @@ def _make(connection: Connection, lacking: frozenset[str]) -> None:
 def _fill_turns(connection: Connection) -> None:
     if connection.dialect.name not in {"postgresql", "sqlite"}:
         insert_missing(connection, change_turns, [{"id": number} for number in range(TURNS)])
-
-
-def _remove(connection: Connection, names: frozenset[str]) -> None:
-    for name in sorted(names - missing_triggers(connection)):
-        connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
 
 
 # insufficient_privilege; TRIGGER, SUPER, and SUPER where there is a binary log.

@@ -30,8 +30,8 @@ def digest_of(text: str) -> str:
 
 def keep(connection: Connection, texts: Mapping[str, str]) -> None:
     """Keep texts, given by their digests, those that are not there."""
-    # Asked first: an insert that finds a row there would lock it, and with it every other claim
-    # of the same flavor, until this transaction ends.
+    # Asked first: an insert that finds a row there would lock it, and so keep every other writer
+    # of the same flavor waiting until this transaction ends.
     missing = texts.keys() - _texts(connection, texts, _COLUMNS.digest).keys()
     rows = [{"digest": digest, "flavor": texts[digest]} for digest in sorted(missing)]
     for batch in sql.batches(rows, sql.AT_ONCE):
