@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from math import inf
 from threading import Lock
 from time import monotonic
 
@@ -28,8 +29,12 @@ from placement_sched.store.compute import cells
 
 LOG = log.getLogger(__name__)
 
-#: Seconds until a cell that is away is asked again, at the earliest.
-PAUSE = 5.0
+#: Seconds until a cell that is away is asked again, at the earliest: at first, then twice as long
+#: after each failure, and at the longest.
+FIRST_PAUSE, PAUSE = 1.0, 5.0
+#: A database that fails within so many seconds is asked again also before a request, which can
+#: afford that; one that leaves the request waiting is not.
+_AT_ONCE = 0.1
 
 
 @dataclass(eq=False, slots=True)
@@ -46,6 +51,10 @@ class FollowedCell:
     instances_read: datetime | None = None
     #: The time, by the clock that only runs forward, from which a cell that is away is asked again.
     away_until: float | None = None
+    #: How long it is not asked after the next failure, in seconds.
+    pause: float = FIRST_PAUSE
+    #: Whether it failed at once when last asked.
+    fails_at_once: bool = False
 
     @property
     def uuid(self) -> str:
@@ -93,6 +102,11 @@ class NovaCells:
     def away(self) -> tuple[FollowedCell, ...]:
         """Return the cells that did not answer when last asked."""
         return tuple(cell for cell in self.every if cell.away_until is not None)
+
+    @property
+    def asked_again(self) -> float:
+        """Return when the next cell that is away is asked again; infinite where none is away."""
+        return min((cell.away_until for cell in self.away if cell.away_until), default=inf)
 
     @contextmanager
     def read_api(self) -> Iterator[Connection]:
@@ -181,17 +195,19 @@ class NovaCells:
     ) -> None:
         """Do some work for each cell, and go on with the next where a cell is away.
 
-        ``patient`` work asks also cells that were away when last asked, from time to time.
+        ``patient`` work asks also cells whose database kept it waiting when last asked, from time
+        to time.
         """
         for cell in sorted(self.every, key=lambda one: one.away_until is not None):
-            before = cell.away_until
-            if before is not None and not (patient and monotonic() >= before):
+            before, begun = cell.away_until, monotonic()
+            can_wait = patient or cell.fails_at_once
+            if before is not None and not (can_wait and begun >= before):
                 self._note(account, cell)
                 continue
             try:
                 work(cell)
             except NovaAway as failure:
-                self._went(cell, failure)
+                self._went(cell, failure, monotonic() - begun)
                 self._note(account, cell)
             else:
                 if before is not None:
@@ -218,16 +234,19 @@ class NovaCells:
             recorded = {cell.uuid: cell for cell in cells.all_cells(connection)}
         for cell in self.away:
             if cell.uuid in recorded and not recorded[cell.uuid].is_away:
-                cell.away_until = None
+                cell.away_until, cell.pause = None, FIRST_PAUSE
 
     def note_read(self) -> None:
         """Record that all cells that are not away have answered."""
         answering = [cell.uuid for cell in self.every if cell.away_until is None]
         self.database.write(partial(cells.note_read, uuids=answering, now=self.clock()))
 
-    def _went(self, cell: FollowedCell, failure: NovaAway) -> None:
+    def _went(self, cell: FollowedCell, failure: NovaAway, took: float) -> None:
         with self._noting:
-            is_news, cell.away_until = cell.away_until is None, monotonic() + PAUSE
+            pause = min(cell.pause, PAUSE)
+            is_news, cell.away_until = cell.away_until is None, monotonic() + pause
+            cell.pause = 2 * pause
+            cell.fails_at_once = took < _AT_ONCE
         if is_news:
             LOG.warning(
                 "%s: its database cannot be read, so that its hosts get no instances until it "
@@ -244,7 +263,7 @@ class NovaCells:
         with self._noting:
             if cell.away_until != before:
                 return
-            cell.away_until = None
+            cell.away_until, cell.pause = None, FIRST_PAUSE
         LOG.info("%s: its database answers again", cell.title)
         if not self._only_looking:
             self.database.write(partial(cells.note_read, uuids=[cell.uuid], now=self.clock()))

@@ -184,8 +184,8 @@ class Follower:
     def keep_up(self) -> float:
         """Do one step of the background work where it is time: a round, or a full comparison.
 
-        Never raises: what goes wrong is logged, and tried again. Returns the seconds until the next
-        step is due (0 and more).
+        A round is early where a cell that is away may be back. Never raises: what goes wrong is
+        logged, and tried again. Returns the seconds until the next step is due (0 and more).
         """
         options = self.settings.scheduler
         now = monotonic()
@@ -193,10 +193,11 @@ class Follower:
             if self._attempt(self.full):
                 self._full_due = monotonic() + options.nova_full_sync_interval
             self._round_due = monotonic() + options.nova_sync_interval
-        elif now >= self._round_due:
+        elif now >= min(self._round_due, self._cells.asked_again):
             self._attempt(self.round)
             self._round_due = now + options.nova_sync_interval
-        return max(0.0, min(self._full_due, self._round_due) - monotonic())
+        due = min(self._full_due, self._round_due, self._cells.asked_again)
+        return max(0.0, due - monotonic())
 
     def _attempt(self, step: Callable[[], Findings]) -> bool:
         """Run a step; return whether it succeeded, and log why where it did not."""

@@ -2,11 +2,13 @@
 
 import logging
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from placement_sched.errors import Unavailable
 from placement_sched.nova.sync import cells as followed
+from placement_sched.nova.sync import follower as sync_follower
 from placement_sched.store.compute import cells, compute_nodes, instances, services
 from tests.nova_clouds import sqlite_nova
 
@@ -100,6 +102,78 @@ def test_before_a_request_a_cell_that_is_away_is_not_asked_again(make_follower, 
     bring_back(two, "two")
     follower.refresh()
     assert cell_states(database)["two"].is_away
+
+
+def test_before_a_request_a_cell_that_failed_at_once_is_asked_again_after_its_pause(
+    make_follower, two, database, monkeypatch
+):
+    monkeypatch.setattr(followed, "PAUSE", 0.0)
+    follower = make_follower(two)
+    follower.full()
+    take_away(two, "two")
+    follower.refresh()
+    assert cell_states(database)["two"].is_away
+    bring_back(two, "two")
+    follower.refresh()
+    assert not cell_states(database)["two"].is_away
+
+
+def test_before_a_request_a_cell_that_lets_it_wait_is_not_asked_again(
+    make_follower, two, database, monkeypatch
+):
+    monkeypatch.setattr(followed, "PAUSE", 0.0)
+    monkeypatch.setattr(followed, "_AT_ONCE", 0.0)
+    follower = make_follower(two)
+    follower.full()
+    take_away(two, "two")
+    follower.refresh()
+    bring_back(two, "two")
+    follower.refresh()
+    assert cell_states(database)["two"].is_away
+    follower.round()
+    assert not cell_states(database)["two"].is_away
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """A function that lets so many seconds pass, by the clock that followers look at."""
+    passed = [0.0]
+    start = monotonic()
+    for module in (followed, sync_follower):
+        monkeypatch.setattr(module, "monotonic", lambda: start + passed[0])
+
+    def wait(seconds):
+        passed[0] += seconds
+
+    return wait
+
+
+def test_the_background_work_asks_a_cell_that_is_away_again_before_the_next_round(
+    make_follower, two, database, later
+):
+    follower = make_follower(two, **{"scheduler.nova_sync_interval": 3600})
+    follower.keep_up()
+    take_away(two, "two")
+    follower.refresh()
+    bring_back(two, "two")
+    later(follower.keep_up() - 0.1)
+    follower.keep_up()
+    assert cell_states(database)["two"].is_away
+    later(0.1)
+    follower.keep_up()
+    assert not cell_states(database)["two"].is_away
+
+
+def test_a_cell_that_stays_away_is_asked_less_and_less_often(make_follower, two, later):
+    follower = make_follower(two, **{"scheduler.nova_sync_interval": 3600})
+    follower.keep_up()
+    take_away(two, "two")
+    follower.refresh()
+    pauses = []
+    for _ in range(5):
+        pauses.append(follower.keep_up())
+        later(pauses[-1])
+    assert pauses == pytest.approx([1, 2, 4, 5, 5])
 
 
 def test_a_cell_that_another_process_found_to_be_back_is_asked_again(
