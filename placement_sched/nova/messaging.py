@@ -228,18 +228,23 @@ class _Answered:
         """Do nothing yet."""
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
-        """Send the answer; where the bus does not take it, the message is not settled."""
+        """Send the answer; where the bus does not take it, the message is not settled.
+
+        A message that is not settled is delivered again, unless the bus has lost it.
+        """
         if failure and issubclass(failure[0], Unanswered):
             self.is_settled = False
             return
+        reason = ""
         try:
             self._message.reply(reply, failure)
         except (TypeError, ValueError):  # the answer is not JSON, and never will be
             self._message.reply(failure=sys.exc_info())
             raise
-        except Exception:
-            self.is_settled = False
-            raise
+        except Exception as away:  # noqa: BLE001 - whatever the bus and its driver raise
+            self.is_settled, reason = False, one_line(away)
+        if not self.is_settled:  # logged after the failure, which the log would show once more
+            LOG.warning("an answer cannot be sent: %s", reason)
 
     def fail(self) -> None:
         """Answer with the exception that is being handled; else it is delivered again."""

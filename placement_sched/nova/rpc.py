@@ -72,20 +72,21 @@ class SchedulerRpc:
         """
         ids = ids_of(context)
         self._until_known()
+        log_line = LOG.info
         try:
             return self._selected(sent, ids)
         except errors.NoValidHost as none:
             failure, line = over_rpc(none), line_of(none, sent, ids)
+        except errors.Unavailable as away:
+            failure, line, log_line = over_rpc(away), line_of(away, sent, ids), LOG.error
         except UnreadableObject as wrong:
             raise over_rpc(wrong) from None
         except (errors.Invalid, errors.NotFound) as wrong:  # a request that cannot be
             failure, line = over_rpc(wrong), line_of(wrong, sent, ids)
-        except errors.Unavailable as away:
-            LOG.error("%s", line_of(away, sent, ids))  # noqa: TRY400 - a line is enough
-            raise Expected(over_rpc(away)) from None
         except errors.Error as wrong:
             raise over_rpc(wrong, sent.get("instance_uuids") or ()) from None
-        LOG.info("%s", line)
+        # After the failure, which the log would show once more.
+        log_line("%s", line)
         raise Expected(failure)
 
     def _selected(self, sent: Mapping[str, Any], ids: RequestIds) -> list[Any]:

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
+from amqp.exceptions import NotFound
 from kombu import Connection
 from sqlalchemy import create_engine
 
@@ -228,6 +229,15 @@ class Site:
         with Connection(self.bus.replace("rabbit://", "amqp://")) as connection:
             queue = connection.default_channel.queue_declare("scheduler", passive=True)
             return int(queue.message_count)
+
+    def is_read(self) -> bool:
+        """Return whether RabbitMQ has a scheduler that reads what conductor asks."""
+        with Connection(self.bus.replace("rabbit://", "amqp://")) as connection:
+            try:
+                queue = connection.default_channel.queue_declare("scheduler", passive=True)
+            except NotFound:
+                return False
+            return int(queue.consumer_count) > 0
 
     def allocations(self, instance: str) -> dict[str, Any]:
         """Return what placement has for an instance, by provider."""

@@ -6,6 +6,7 @@ import re
 import sys
 
 import pytest
+from oslo_messaging._drivers.impl_fake import FakeIncomingMessage
 
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging
@@ -151,6 +152,26 @@ def noted(away, message, *arguments):
 def test_call_that_is_not_answered_here_is_delivered_again(client, caplog):
     assert client.prepare(version="4.5", timeout=30).call({}, "answer_later") == 2
     assert [one for one in caplog.records if one.levelno > logging.INFO] == []
+
+
+def test_answer_that_the_bus_does_not_take_is_one_line_and_the_call_delivered_again(
+    client, caplog, monkeypatch
+):
+    send, taken = FakeIncomingMessage.reply, []
+
+    def reply(message, *answer, **failure):
+        taken.append(message)
+        if len(taken) == 1:
+            raise LIBRARY.MessageDeliveryFailure("the bus is away")
+        send(message, *answer, **failure)
+
+    monkeypatch.setattr(FakeIncomingMessage, "reply", reply)
+    called = client.prepare(version="4.5", timeout=30)
+    assert called.call({"request_id": "req-1"}, "greet", name="nova")["hello"] == "nova"
+    (line,) = [one for one in caplog.records if one.levelno > logging.INFO]
+    assert line.getMessage() == "an answer cannot be sent: the bus is away"
+    assert line.exc_info is None
+    assert len(taken) == 2
 
 
 def test_message_that_cannot_be_read_is_one_line():

@@ -1,0 +1,65 @@
+"""``placement-sched nova-scheduler`` where RabbitMQ restarts while calls are being answered."""
+
+import gc
+import sqlite3
+import warnings
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from placement_sched.db.transaction import PLACES
+from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
+from tests.nova.scheduling import Site, eventually, hosts_of
+from tests.placing import instance
+
+pytestmark = pytest.mark.system
+
+#: On SQLite so many write at once, and others are refused after some seconds.
+MANY = PLACES
+#: The library says so of each call that has arrived.
+_ARRIVED = "received message msg_id"
+OPTIONS = {
+    "DEFAULT__default_log_levels": "oslo_messaging._drivers.amqpdriver=DEBUG",
+    "placement_database__lock_timeout": "300",
+}
+
+
+@pytest.fixture
+def bus(tmp_path: Path) -> Iterator[RabbitMQ]:
+    with private_broker(tmp_path / "rabbitmq") as own:
+        own.until_ready()
+        yield own
+
+
+@pytest.fixture
+def site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
+    """A nova with one host."""
+    found = Site(tmp_path, bus.url, sqlite_url, make_app)
+    found.add_host("cn1")
+    yield found
+    found.close()
+    with warnings.catch_warnings():
+        # oslo.messaging's client leaves the sockets open that the bus has closed.
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+def test_calls_in_hand_when_the_bus_restarts_are_claimed_and_answered_once(site, bus):
+    service = site.start(workers=1, **OPTIONS)
+    with closing(sqlite3.connect(site.url.removeprefix("sqlite:///"), isolation_level=None)) as own:
+        # Until this transaction ends, no call can claim.
+        own.execute("BEGIN IMMEDIATE")
+        answers = {number: site.conductor.begin(instance(number)) for number in range(MANY)}
+        service.wait_for_line(_ARRIVED, MANY)
+        bus.restart()
+        own.execute("ROLLBACK")
+    for number, answer in answers.items():
+        assert hosts_of(answer.result(timeout=150)) == ["cn1"]
+        (allocated,) = site.allocations(instance(number)).values()
+        assert allocated["resources"]["VCPU"] == 1
+    # Before, RabbitMQ drops what it is sent.
+    eventually(site.is_read)
+    assert hosts_of(site.conductor.select(instance(MANY))) == ["cn1"]
+    assert service.lines("Traceback") == []
