@@ -1,10 +1,10 @@
 """A compute node as reported, its service, and the hypervisor that the compute API shows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from placement_sched.model.document import NovaObject
 from placement_sched.model.hardware.numa import ReportedTopology
@@ -70,6 +70,19 @@ class ComputeNode(_Derived):
     reserved: Mapping[str, int]
     created_at: datetime | None = None
     updated_at: datetime | None = None
+
+    def seen_at(self, moment: datetime) -> Self:
+        """Return the node with this heartbeat, and with all that was derived from its report."""
+        if moment == self.last_seen_up:
+            return self
+        found = replace(self, last_seen_up=moment)
+        vars(found).update(vars(self))
+        return found
+
+    @cached_property
+    def derived(self) -> dict[str, Any]:
+        """What others derive from the report and keep with it, each under a name of its own."""
+        return {}
 
     @cached_property
     def reported_pools(self) -> ReportedPools:

@@ -4,11 +4,12 @@ Unscoped extra specs are looked up here by name (ComputeCapabilitiesFilter), so 
 attribute that nova's HostState lacks; whatever else is needed goes on the plugin or the service.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from oslo_log import log
 
@@ -26,24 +27,9 @@ from placement_sched.model.verdict import Refusal
 LOG = log.getLogger(__name__)
 
 
-class ServiceView(Mapping[str, Any]):
-    """A host's compute service, read like nova's: ``host_state.service["disabled"]``."""
-
-    __slots__ = ("_service",)
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    def __getitem__(self, key: str) -> Any:
-        if key in Service._fields:
-            return getattr(self._service, key)
-        raise KeyError(key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(Service._fields)
-
-    def __len__(self) -> int:
-        return len(Service._fields)
+def service_view(service: Service) -> Mapping[str, Any]:
+    """Return a compute service, read like nova's: ``host_state.service["disabled"]``."""
+    return MappingProxyType(service._asdict())
 
 
 #: The service of a host none is known of: it was never seen up.
@@ -88,11 +74,11 @@ class HostState:
     disk_allocation_ratio: float | None = None
     metrics: tuple[Metric, ...] | None = None
     stats: Mapping[str, str] = field(default_factory=dict)
+    updated: datetime | None = None
     limits: dict[str, Any] = field(default_factory=dict)
     aggregates: tuple[HostAggregate, ...] = ()
     service: Mapping[str, Any] = field(default_factory=lambda: NO_SERVICE)
     instances: MutableMapping[str, HostInstance] = field(default_factory=dict)
-    updated: datetime | None = None
     _candidates: Sequence[Any] = ()
 
     @property
@@ -132,31 +118,36 @@ class HostState:
         )
 
 
+#: The attributes that follow from a node's report: those before ``limits``.
+_REPORTED = HostState.__slots__[: HostState.__slots__.index("limits")]
+_values_of = attrgetter(*_REPORTED)
+# Takes the values of all fields in their order.
+_new = cast("Callable[..., HostState]", HostState)
+
+
 def make(
     node: ComputeNode,
-    service: Service | None,
+    service: Mapping[str, Any] = NO_SERVICE,
     aggregates: tuple[HostAggregate, ...] = (),
     instances: MutableMapping[str, HostInstance] | None = None,
     ratios: Mapping[str, float] = MappingProxyType({}),
 ) -> HostState:
     """Return the state of ``node``; ``instances`` are those recorded on its host, by uuid.
 
-    As in nova, a node whose free disk is unknown keeps an empty state. ``ratios``, by name, stand
-    over those that it reports. (Not a method: every name on the class is one that extra specs may
-    ask for.)
+    As in nova, a node whose free disk is unknown keeps an empty state. ``service`` is a
+    :func:`service_view`; ``ratios``, by name, stand over those that the node reports. (Not a
+    method: every name on the class is one that extra specs may ask for.)
     """
-    state = HostState(
-        node.host,
-        node.hypervisor_hostname,
-        node.cell_uuid,
-        aggregates=aggregates,
-        service=NO_SERVICE if service is None else ServiceView(service),
-        instances={} if instances is None else instances,
-    )
+    values = node.derived.get("host_state")
+    if values is None:
+        values = node.derived["host_state"] = _values_of(_as_reported(node))
+    recorded = {} if instances is None else instances
+    state = _new(*values, {}, aggregates, service, recorded)
     if node.free_disk_gb is not None:
-        _take_over(state, node, node.free_disk_gb)
-        for name, ratio in ratios.items():
-            setattr(state, name, ratio)
+        state.pci_stats = PciPools(node.reported_pools)  # what is taken of them is the state's own
+        if ratios:
+            for name, ratio in ratios.items():
+                setattr(state, name, ratio)
     return state
 
 
@@ -223,6 +214,17 @@ def assigned(spec: RequestSpec, allocation_request: Mapping[str, Any] | None) ->
     if spec.pci_requests is None or not mappings:
         return spec
     return replace(spec, pci_requests=with_providers(spec.pci_requests, mappings))
+
+
+def _as_reported(node: ComputeNode) -> HostState:
+    """Return a state with what the node's report says alone.
+
+    All states of a node share its values, requests side by side, but for its PCI devices.
+    """
+    state = HostState(node.host, node.hypervisor_hostname, node.cell_uuid)
+    if node.free_disk_gb is not None:
+        _take_over(state, node, node.free_disk_gb)
+    return state
 
 
 def _take_over(state: HostState, node: ComputeNode, free_disk_gb: int) -> None:

@@ -5,6 +5,8 @@ what it made of the subject together with the version it read *before* loading i
 once the version is another.
 """
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection, select, update
 
 from placement_sched.db.sql import insert_missing
@@ -17,6 +19,13 @@ def version(connection: Connection, subject: str) -> int:
     """Return the version of a subject; 0 before its first change."""
     found = connection.scalar(select(_COLUMNS.version).where(_COLUMNS.subject == subject))
     return int(found or 0)
+
+
+def versions(connection: Connection, prefix: str) -> dict[str, int]:
+    """Return the versions of all subjects that begin so, by subject, where they ever changed."""
+    begins_so = _COLUMNS.subject.startswith(prefix, autoescape=True)
+    found = connection.execute(select(_COLUMNS.subject, _COLUMNS.version).where(begins_so))
+    return dict(map(tuple, found.all()))
 
 
 def bump(connection: Connection, subject: str) -> None:
@@ -33,6 +42,23 @@ def bump(connection: Connection, subject: str) -> None:
     if not connection.execute(rise).rowcount:
         insert_missing(connection, change_counters, [{"subject": subject, "version": 0}])
         connection.execute(rise)
+
+
+def bump_all(connection: Connection, subjects: Sequence[str]) -> None:
+    """Raise the versions of several subjects, as :func:`bump` does; one is one statement."""
+    if not subjects:
+        return
+    if len(subjects) == 1:
+        bump(connection, subjects[0])
+        return
+    some = _COLUMNS.subject.in_(subjects)
+    # In one order for all writers, so that no two wait for each other.
+    locked = select(_COLUMNS.subject).where(some).order_by(_COLUMNS.subject).with_for_update()
+    there = set(connection.scalars(locked))
+    missing = [{"subject": one, "version": 0} for one in subjects if one not in there]
+    insert_missing(connection, change_counters, missing)
+    rise = update(change_counters).where(some).values(version=_COLUMNS.version + 1)
+    connection.execute(rise)
 
 
 def hold(connection: Connection, subject: str) -> int:

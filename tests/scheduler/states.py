@@ -1,5 +1,6 @@
 """Host states, requests and settings for tests of plugins, without a database."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -9,7 +10,7 @@ from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.instance import HostInstance
 from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_state import HostState, ServiceView
+from placement_sched.scheduler.host_state import HostState, service_view
 from placement_sched.scheduler.loading import full_conf
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
@@ -39,7 +40,7 @@ def aggregates(*metadata: dict[str, str]) -> tuple[HostAggregate, ...]:
     return tuple(an_aggregate(number, **each) for number, each in enumerate(metadata, start=1))
 
 
-def a_service(**changes: Any) -> ServiceView:
+def a_service(**changes: Any) -> Mapping[str, Any]:
     """Return a compute service that is enabled and was seen just now."""
     fields = {
         "id": 1,
@@ -52,7 +53,7 @@ def a_service(**changes: Any) -> ServiceView:
         "last_seen_up": NOW,
         "updated_at": NOW,
     }
-    return ServiceView(Service(**(fields | changes)))
+    return service_view(Service(**(fields | changes)))
 
 
 def a_host(name: str = "cn1", node: str | None = None, **attributes: Any) -> HostState:

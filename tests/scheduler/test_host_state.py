@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.model.compute_node import Metric, Service
 from placement_sched.model.hardware.numa import NUMACell
-from placement_sched.scheduler.host_state import NO_SERVICE, HostState, make
+from placement_sched.scheduler.host_state import NO_SERVICE, HostState, make, service_view
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.reports import NOW, a_report, node_uuid
 from tests.scheduler.states import a_spec, aggregates
@@ -18,16 +18,18 @@ NOVA_NAMES = """
     supported_instances total_usable_disk_gb total_usable_ram_mb update updated uuid vcpus_total
     vcpus_used
 """
-SERVICE = Service(
-    id=7,
-    uuid=node_uuid(7),
-    host="cn1",
-    binary="nova-compute",
-    disabled=True,
-    disabled_reason="why",
-    forced_down=False,
-    last_seen_up=NOW,
-    updated_at=NOW,
+SERVICE = service_view(
+    Service(
+        id=7,
+        uuid=node_uuid(7),
+        host="cn1",
+        binary="nova-compute",
+        disabled=True,
+        disabled_reason="why",
+        forced_down=False,
+        last_seen_up=NOW,
+        updated_at=NOW,
+    )
 )
 
 
@@ -104,7 +106,7 @@ def test_service_reads_like_novas():
 
 def test_service_that_is_not_known_was_never_seen():
     node = parse(a_report(), Defaults(now=NOW)).node
-    service = make(node, None).service
+    service = make(node).service
     assert service is NO_SERVICE
     assert service["last_seen_up"] is None
 

@@ -33,9 +33,9 @@ def counts(state):
 
 def test_states_of_one_report_take_devices_of_their_own():
     node = parse(a_report(pci_device_pools=[pool(3)]), Defaults(now=NOW)).node
-    one, other = make(node, None), make(node, None)
+    one, other = make(node), make(node)
     one.consume_from_request(wanting(2))
-    assert (one.pci_stats.free, other.pci_stats.free, make(node, None).pci_stats.free) == (1, 3, 3)
+    assert (one.pci_stats.free, other.pci_stats.free, make(node).pci_stats.free) == (1, 3, 3)
     assert node.reported_pools is node.reported_pools
     assert node.pci_device_pools[0]["count"] == 3
 

@@ -1,5 +1,7 @@
 """ImagePropertiesFilter: only hosts that can run what the image was made for."""
 
+from collections.abc import Iterable, Sequence
+
 from oslo_config import cfg
 from oslo_utils.versionutils import VersionPredicate, convert_version_to_str
 
@@ -36,6 +38,7 @@ class ImagePropertiesFilter(BaseHostFilter):
         default = self.settings.filter_scheduler.image_properties_default_architecture
         arch = properties.get("hw_architecture", default)
         wanted = (arch, properties.get("img_hv_type"), properties.get("hw_vm_mode"))
+        asked = [(at, want) for at, want in enumerate(wanted) if want is not None]
         if not any(wanted):
             return None
         version = properties.get("img_hv_requested_version")
@@ -43,7 +46,7 @@ class ImagePropertiesFilter(BaseHostFilter):
 
         def refusal(host_state: HostState) -> Refusal | None:
             supported = host_state.supported_instances or ()
-            if not any(_fits(wanted, combination) for combination in supported):
+            if not _supports(supported, asked):
                 has = [tuple(combination) for combination in supported]
                 found = ", ".join(map(_shown, has)) or "nothing"
                 return Refusal(f"{_shown(wanted)} requested, {found} supported", wanted, has)
@@ -53,11 +56,15 @@ class ImagePropertiesFilter(BaseHostFilter):
         return refusal
 
 
-def _fits(wanted: tuple[str | None, ...], supported: list[str]) -> bool:
-    for want, have in zip(wanted, supported, strict=False):
-        if want is not None and want != have:
-            return False
-    return True
+def _supports(supported: Iterable[list[str]], asked: Sequence[tuple[int, str]]) -> bool:
+    """Return whether a combination has what is asked, by its places; one may lack the last."""
+    for combination in supported:
+        for at, want in asked:
+            if at < len(combination) and combination[at] != want:
+                break
+        else:
+            return True
+    return False
 
 
 def _version_refusal(predicate: str, host_state: HostState) -> Refusal | None:

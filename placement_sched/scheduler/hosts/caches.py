@@ -3,7 +3,6 @@
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from threading import Lock
@@ -21,15 +20,14 @@ from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.results.funnel import Ignored
 from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.hosts.known import HostVersions, NodeCache, ServiceCache
 from placement_sched.settings import Settings
 from placement_sched.store import change_counters
-from placement_sched.store.compute import compute_nodes, host_aggregates, node_traits
+from placement_sched.store.compute import host_aggregates, node_traits
 from placement_sched.store.placement import change_log
 
 LOG = log.getLogger(__name__)
 
-#: So many nodes are kept, more than most clouds have; a parsed report takes some kilobytes.
-NODES = 20_000
 #: So many traits, more than request filters ask for.
 TRAITS = 100
 #: So many keys and values that were ignored. Of more, the oldest may be logged again.
@@ -91,49 +89,6 @@ class AggregateCache:
         return frozenset(one.policy or "" for one in seen[1].of_policies) if seen else frozenset()
 
 
-class NodeCache:
-    """The nodes that one process has parsed, at most ``limit`` of them, longest unused go first.
-
-    It is right with any number of processes, because each :meth:`get` asks the database for the
-    version of every node asked, and parses again those whose version is another.
-    """
-
-    def __init__(self, limit: int = NODES) -> None:
-        self._limit = limit
-        self._nodes: dict[str, ComputeNode] = {}
-        self._lock = Lock()
-
-    def get(self, connection: Connection, uuids: Iterable[str]) -> list[ComputeNode]:
-        """Return the nodes of these uuids in this order, without those that are not there.
-
-        One statement, and a second one where a node is new or changed.
-        """
-        asked = list(dict.fromkeys(uuids))
-        versions = compute_nodes.versions(connection, asked)
-        with self._lock:
-            known = {uuid: self._nodes[uuid] for uuid in versions if uuid in self._nodes}
-        nodes: dict[str, ComputeNode] = {}
-        for uuid, (version, last_seen_up) in versions.items():
-            node = known.get(uuid)
-            if node is not None and node.version == version:
-                beating = node.last_seen_up == last_seen_up
-                nodes[uuid] = node if beating else replace(node, last_seen_up=last_seen_up)
-        stale = [uuid for uuid in versions if uuid not in nodes]
-        if stale:
-            nodes |= {node.uuid: node for node in compute_nodes.by_uuids(connection, stale)}
-        with self._lock:
-            for uuid, node in nodes.items():
-                # Taken out and put back at the end: the order shows which were used last.
-                self._nodes.pop(uuid, None)
-                self._nodes[uuid] = node
-            while len(self._nodes) > self._limit:
-                del self._nodes[next(iter(self._nodes))]
-        return [nodes[uuid] for uuid in asked if uuid in nodes]
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-
 class KeptNodes:
     """The compute nodes of one process as CachingScheduler sees them; for any number of threads."""
 
@@ -157,13 +112,16 @@ class KeptNodes:
                 self._since, age = now, 0.0
             return age
 
-    def get(self, connection: Connection, uuids: Iterable[str]) -> list[ComputeNode]:
+    def get(
+        self, connection: Connection, uuids: Iterable[str], parts: HostVersions | None = None
+    ) -> list[ComputeNode]:
         """Return the nodes of these uuids in this order, without those that are not there."""
         asked = list(dict.fromkeys(uuids))
         with self._lock:
             known = {uuid: self._kept[uuid] for uuid in asked if uuid in self._kept}
         if len(known) < len(asked):
-            new = self._read.get(connection, [uuid for uuid in asked if uuid not in known])
+            lacking = [uuid for uuid in asked if uuid not in known]
+            new = self._read.get(connection, lacking, parts)
             known |= {node.uuid: node for node in new}
             with self._lock:
                 self._kept |= {node.uuid: node for node in new}
@@ -237,6 +195,7 @@ class Memory:
     def __init__(self, mirror: Mirror | None = None) -> None:
         self.mirror = mirror
         self.nodes = NodeCache()
+        self.services = ServiceCache()
         self.kept_nodes = KeptNodes(self.nodes)
         self.aggregates = AggregateCache()
         self.node_traits = NodeTraitCache()

@@ -31,9 +31,10 @@ from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filtering import named_nodes
 from placement_sched.scheduler.host_state import HostState, make, offer
 from placement_sched.scheduler.hosts.caches import Aggregates, Memory
+from placement_sched.scheduler.hosts.known import HostVersions
 from placement_sched.scheduler.policies.registry import NO_RATIOS, Policies, Ratios, ratios_under
 from placement_sched.scheduler.requests.reading import SchedulingRequest
-from placement_sched.store.compute import compute_nodes, instances, services
+from placement_sched.store.compute import compute_nodes, host_changes, instances
 from placement_sched.store.placement import aggregates as placement_aggregates
 
 #: Reads instances by host or by uuid.
@@ -73,6 +74,11 @@ class CloudView:
     def providers(self) -> ProviderSource:
         """What the candidates search asks about providers, as this request sees them."""
         return self.memory.provider_source(self.connection)
+
+    @cached_property
+    def host_versions(self) -> HostVersions:
+        """The versions of the parts of all hosts, read before any host is."""
+        return host_changes.versions(self.connection)
 
     @property
     def aggregates(self) -> Aggregates:
@@ -132,7 +138,7 @@ def host_states(
     for uuid in also:
         requests.setdefault(uuid, [])
     kept = None if cloud.states_age is None else cloud.memory.kept_nodes
-    nodes = (kept or cloud.memory.nodes).get(cloud.connection, requests)
+    nodes = (kept or cloud.memory.nodes).get(cloud.connection, requests, cloud.host_versions)
     states = named_states(cloud, nodes, spec)
     for state in states:
         uuid = str(state.uuid)
@@ -146,9 +152,9 @@ def host_states(
 def named_states(
     cloud: CloudView, nodes: Sequence[ComputeNode], spec: RequestSpec
 ) -> list[HostState]:
-    """Return a state of each node, each with its uuid, by which it is chosen; one statement."""
+    """Return a state of each node, each with its uuid, by which it is chosen."""
     hosts = {node.host for node in nodes}
-    found = services.by_hosts(cloud.connection, hosts)
+    found = cloud.memory.services.get(cloud.connection, hosts, cloud.host_versions)
     of_host, ratios = cloud.aggregates.of_host, cloud.ratios()
 
     def recorded_of(read: _ReadRecords, keys: Collection[str]) -> Iterator[HostInstance]:
@@ -160,7 +166,7 @@ def named_states(
     states = []
     for node in nodes:
         host = node.host
-        state = make(node, found.get(host), of_host(host), recorded.on(host), ratios(host))
+        state = make(node, found[host], of_host(host), recorded.on(host), ratios(host))
         # A node without figures keeps an empty state, but what is claimed goes by its uuid.
         state.uuid = node.uuid
         states.append(state)
@@ -194,9 +200,10 @@ class RecordedInstances:
 
     def on(self, host: str) -> "InstancesOnHost":
         """Return the instances on one host, for all its nodes, read when first looked at."""
-        if host not in self._on:
-            self._on[host] = InstancesOnHost(self, host)
-        return self._on[host]
+        there = self._on.get(host)
+        if there is None:
+            there = self._on[host] = InstancesOnHost(self, host)
+        return there
 
 
 class InstancesOnHost(MutableMapping[str, HostInstance]):

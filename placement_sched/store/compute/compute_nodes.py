@@ -13,11 +13,12 @@ from placement_sched.db import sql
 from placement_sched.db.tables import compute_nodes
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.model.compute_node import ComputeNode, kept_part, node_of
-from placement_sched.store.compute import services
+from placement_sched.store.compute import host_changes, services
 
 _COLUMNS = compute_nodes.c
 _VERSIONS = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.last_seen_up)
 _DESCRIBING = ("host", "hypervisor_hostname", "cell_uuid", "report")
+_HOSTS = select(_COLUMNS.host)
 _NODES = select(*(column for column in _COLUMNS if column.name != "id"))
 
 
@@ -130,12 +131,16 @@ def see(connection: Connection, moments: Mapping[str, datetime]) -> None:
         change = update(compute_nodes).where(_COLUMNS.last_seen_up < moment)
         change = change.values(last_seen_up=moment)
         sql.change_among(connection, change, _COLUMNS.host, sorted(hosts))
+    host_changes.note(connection, moments)
 
 
 def remove_many(connection: Connection, uuids: Collection[str]) -> int:
     """Delete those of the nodes that are there; return how many there were."""
-    gone = sql.change_among(connection, delete(compute_nodes), _COLUMNS.uuid, sorted(uuids))
+    wanted = sorted(uuids)
+    hosts = {host for (host,) in sql.rows_among(connection, _HOSTS, _COLUMNS.uuid, wanted)}
+    gone = sql.change_among(connection, delete(compute_nodes), _COLUMNS.uuid, wanted)
     if gone:
+        host_changes.note(connection, hosts)
         services.note_enabled_change(connection)
     return gone
 
@@ -159,6 +164,7 @@ def unlike(connection: Connection, nodes: Sequence[ComputeNode]) -> dict[str, tu
 def remove(connection: Connection, node: ComputeNode) -> None:
     """Delete a node that the caller has locked."""
     connection.execute(delete(compute_nodes).where(_COLUMNS.uuid == node.uuid))
+    host_changes.note(connection, [node.host])
     services.note_enabled_change(connection)
 
 
@@ -168,6 +174,7 @@ def remove_of_host(connection: Connection, host: str) -> tuple[str, ...]:
     uuids = tuple(connection.scalars(query.with_for_update()))
     if uuids:
         connection.execute(delete(compute_nodes).where(_COLUMNS.host == host))
+        host_changes.note(connection, [host])
         services.note_enabled_change(connection)
     return uuids
 
@@ -216,6 +223,11 @@ def write(
         if node.uuid not in described and node.last_seen_up != found[node.uuid].last_seen_up
     }
     services.note_heartbeats(connection, _COLUMNS.uuid, moments)
+    noted = {
+        *came_from.values(),
+        *(node.host for node in nodes if node.uuid in described | moments.keys()),
+    }
+    host_changes.note(connection, noted)
     return Written(
         created=frozenset(row["uuid"] for row in new),
         changed=frozenset(row["uuid"] for row in changed),

@@ -13,6 +13,7 @@ from placement_sched.db.tables import compute_nodes, services
 from placement_sched.errors import Duplicate, NotFound
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.store import change_counters
+from placement_sched.store.compute import host_changes
 
 #: A change counter: it rises when a node comes, goes or moves to another host, and when a service
 #: comes, goes, is disabled or is enabled.
@@ -88,12 +89,16 @@ def beat(
         if service.last_seen_up != heartbeats[host]
     }
     note_heartbeats(connection, _COLUMNS.id, moments, updated_at=now)
+    host_changes.note(
+        connection, {*missing, *(one.host for one in found.values() if one.id in moments)}
+    )
     return found
 
 
 def note_seen(connection: Connection, moments: Mapping[int, datetime], now: datetime) -> None:
     """Note when services were last seen up, by their numbers, whatever was known of it."""
     note_heartbeats(connection, _COLUMNS.id, moments, updated_at=now)
+    _note_change(connection, moments)
 
 
 def note_up(connection: Connection, host: str, binary: str, now: datetime) -> None:
@@ -140,6 +145,7 @@ def see(connection: Connection, moments: Mapping[str, datetime], now: datetime) 
         theirs = update(services).where(_COLUMNS.binary == COMPUTE_BINARY, earlier)
         change = theirs.values(last_seen_up=moment, updated_at=now)
         sql.change_among(connection, change, _COLUMNS.host, sorted(hosts))
+    host_changes.note(connection, moments)
 
 
 def set_disabled(
@@ -151,6 +157,7 @@ def set_disabled(
     changed = sql.change_among(connection, others, key, wanted)
     reason = reason if disabled else None
     sql.change_among(connection, rows.values(disabled_reason=reason), key, wanted)
+    _note_change(connection, wanted)
     if changed:
         note_enabled_change(connection)
 
@@ -159,6 +166,7 @@ def set_forced_down(connection: Connection, ids: Collection[int], *, forced_down
     """Make services count as down whatever their heartbeat says, or no longer."""
     change = update(services).values(forced_down=int(forced_down))
     sql.change_among(connection, change, _COLUMNS.id, sorted(ids))
+    _note_change(connection, ids)
 
 
 def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: datetime) -> None:
@@ -175,6 +183,7 @@ def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: dateti
             connection, services, stamped, key=("host", "binary"), changing=_CHANGING
         )
     _check_owners(connection, rows)
+    host_changes.note(connection, (row["host"] for row in rows))
     note_enabled_change(connection)
 
 
@@ -197,6 +206,7 @@ def _check_owners(connection: Connection, rows: Collection[Mapping[str, Any]]) -
 
 def remove(connection: Connection, ids: Collection[int]) -> None:
     """Delete services."""
+    _note_change(connection, ids)
     if sql.change_among(connection, delete(services), _COLUMNS.id, sorted(ids)):
         note_enabled_change(connection)
 
@@ -205,6 +215,12 @@ def _service(row: Row[*tuple[Any, ...]]) -> Service:
     # Whatever comes after these seven is as the table has it.
     number, uuid, host, binary, disabled, reason, forced_down, *rest = row
     return Service(number, uuid, host, binary, bool(disabled), reason, bool(forced_down), *rest)
+
+
+def _note_change(connection: Connection, ids: Collection[int]) -> None:
+    """Note, while they are there, that services of these numbers are different."""
+    hosts = sql.rows_among(connection, select(_COLUMNS.host), _COLUMNS.id, sorted(ids))
+    host_changes.note(connection, (host for (host,) in hosts))
 
 
 # The compute nodes whose service is enabled. Which they are follows from compute nodes and services

@@ -15,7 +15,7 @@ from placement_sched.model.instance import HostInstance, Instance
 from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_state import HostState, make
+from placement_sched.scheduler.host_state import HostState, make, service_view
 from placement_sched.scheduler.hosts.states import RecordedInstances, named_by
 from placement_sched.scheduler.loading import full_conf, plugins_for
 from placement_sched.scheduler.narrowing import check_request
@@ -215,7 +215,7 @@ class _Scene:
         return [
             make(
                 node,
-                service,
+                service_view(service),
                 tuple(each for each in self._aggregates if node.host in each.hosts),
                 recorded.on(node.host),
             )
