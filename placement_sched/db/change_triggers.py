@@ -6,13 +6,17 @@ user needs none on our tables.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
+from oslo_log import log
 from sqlalchemy import Connection, delete
 from sqlalchemy.exc import DBAPIError
 
 from placement_sched.db.sql import insert_missing
 from placement_sched.db.tables import change_marks, change_turns
+
+LOG = log.getLogger(__name__)
 
 #: What stands in a row of the log in place of a provider's id: a name of a trait, resource class or
 #: aggregate was written; and all of a table was removed at once.
@@ -62,13 +66,43 @@ def remove_triggers(connection: Connection) -> None:
     """Remove the triggers that are there.
 
     What follows the log is in doubt after that: the marks go last, so that what is written without
-    triggers is not missed by anything that found them there.
+    triggers is not missed by anything that found them there. Where the database's user may not
+    remove them, they stay, and a warning is logged.
     """
     missing = missing_triggers(connection)
-    for one in _triggers(connection):
-        if one.name not in missing:
+    there = [one for one in _triggers(connection) if one.name not in missing]
+
+    def drop() -> None:
+        for one in there:
             _drop(connection, one)
-    connection.execute(delete(change_marks))
+
+    if refused := _refusal_of(connection, drop):
+        LOG.warning(
+            "the triggers that log changes for [placement] providers_in_memory stay, since the "
+            "database's user may not remove them: %s",
+            refused,
+        )
+    else:
+        connection.execute(delete(change_marks))
+
+
+def _refusal_of(connection: Connection, work: Callable[[], None]) -> BaseException | None:
+    """Do ``work``; return what the database says where its user may not.
+
+    Then it is undone on PostgreSQL; MariaDB commits each statement about triggers. Whatever else
+    the database says is raised.
+    """
+    try:
+        if connection.dialect.name == "postgresql":
+            with connection.begin_nested():
+                work()
+        else:
+            work()
+    except DBAPIError as failure:
+        if not _is_refused(failure):
+            raise
+        return failure.orig
+    return None
 
 
 def _drop(connection: Connection, trigger: _Trigger) -> None:
@@ -94,27 +128,26 @@ _FOUND: Mapping[str, str] = {
 def make_triggers(connection: Connection) -> None:
     """Make the triggers that are not there.
 
-    Where the database's user may not make them, those that were made are removed: a log that is
-    kept in part is of no use. Whatever else the database says is raised.
+    Where the database's user may not make them, those that were made are removed, since a log that
+    is kept in part is of no use, and a warning is logged. Whatever else the database says is
+    raised.
     """
     if not (lacking := missing_triggers(connection)):
         _fill_turns(connection)
         return
-    postgresql = connection.dialect.name == "postgresql"
-    try:
-        if postgresql:
-            with connection.begin_nested():
-                _make(connection, lacking)
-        else:
-            _make(connection, lacking)
-    except DBAPIError as failure:
-        if not _is_refused(failure):
-            raise
-        if not postgresql:
-            made = lacking - missing_triggers(connection)
-            for one in _triggers(connection):
-                if one.name in made:
-                    _drop(connection, one)
+    refused = _refusal_of(connection, partial(_make, connection, lacking))
+    if refused is None:
+        return
+    if connection.dialect.name != "postgresql":
+        made = lacking - missing_triggers(connection)
+        for one in _triggers(connection):
+            if one.name in made:
+                _drop(connection, one)
+    LOG.warning(
+        "[placement] providers_in_memory has no effect: the database's user may not make the "
+        "triggers that log changes: %s",
+        refused,
+    )
 
 
 def _make(connection: Connection, lacking: frozenset[str]) -> None:

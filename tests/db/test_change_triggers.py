@@ -15,6 +15,7 @@ from tests.empty_databases import KINDS, empty_database
 from tests.openstack_databases import fill, make_openstack
 from tests.store.placement.copied import Copy
 
+LOGGER = "placement_sched.db.change_triggers"
 #: The revision before there was a log.
 BEFORE_LOG = "0013"
 
@@ -155,7 +156,7 @@ def user_with(url, rights):
 
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
-def test_user_who_may_not_create_triggers_goes_on_without_the_log(empty):
+def test_user_who_may_not_create_triggers_goes_on_without_the_log(empty, caplog):
     """Once the privilege is granted, the next sync makes them."""
     rights = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES"
     url = empty.url.render_as_string(hide_password=False)
@@ -163,12 +164,34 @@ def test_user_who_may_not_create_triggers_goes_on_without_the_log(empty):
         database = logging_database(limited)
         sync_schema(database)
         assert current_revision(database) == newest_revision()
+        (warning,) = [one.getMessage() for one in caplog.records if one.name == LOGGER]
+        assert warning.startswith("[placement] providers_in_memory has no effect: ")
+        assert "TRIGGER command denied" in warning
         assert "lacks the triggers" in reason(database)
         row = {"resource_provider_id": 1, "resource_class_id": 1, "consumer_id": "c", "used": 1}
         database.write(lambda connection: connection.execute(insert(tables.allocations), row))
         database.dispose()
     sync_schema(empty)
     assert reason(empty) is None
+
+
+@pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
+def test_user_who_may_not_remove_triggers_goes_on_with_them(empty, caplog):
+    """An operator who turns the option off need not own the tables."""
+    sync_schema(empty)
+    name = f"ps_{uuid4().hex[:12]}"
+    for statement in (f"CREATE ROLE {name}", f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}"):
+        empty.write(lambda connection, one=statement: connection.execute(text(one)))
+    try:
+        with empty.writer.begin() as connection:
+            connection.execute(text(f"SET LOCAL ROLE {name}"))
+            change_triggers.remove_triggers(connection)
+        (warning,) = [one.getMessage() for one in caplog.records if one.name == LOGGER]
+        assert "may not remove them: must be owner" in warning
+        assert reason(empty) is None
+    finally:
+        empty.write(lambda connection: connection.execute(text(f"DROP OWNED BY {name}")))
+        empty.write(lambda connection: connection.execute(text(f"DROP ROLE {name}")))
 
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
