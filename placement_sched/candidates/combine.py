@@ -259,7 +259,7 @@ class _Chooser:
                 looked_at = 0
             providers = {provider, *(self._chosen[slot] for slot in others)}
             if len(providers) > 1 and not providers.intersection(
-                *(lineage[one] for one in providers)
+                *map(lineage.__getitem__, providers)
             ):
                 return False
         return True

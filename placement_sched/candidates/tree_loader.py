@@ -95,7 +95,8 @@ class TreeLoader:
         different = {id(slots): slots for slots in options.values()}
         ids = {key for slots in different.values() for slot in slots for key in slot}
         serving = [providers[key] for key in ids]
-        free, covers, lineage = self._free(serving), self._covers(ids), self._lineage(own, sharing)
+        free, covers = self._free(serving), self._covers(ids)
+        lineage = self._lineage(ids, own, sharing)
         own_roots = {one.id: one.root for one in serving}
         made = {
             key: ProviderTree(slots, free, covers, lineage, own_roots)
@@ -201,14 +202,19 @@ class TreeLoader:
         bits = trait_bits(self.search.rules.trait_choices)
         return self.source.covers(providers, bits) if bits else {}
 
-    def _lineage(self, own: Iterable[TreeProvider], sharing: _Sharing) -> dict[int, frozenset[int]]:
-        """Return each provider with all above it; one that shares may have a subtree of its own."""
+    def _lineage(
+        self, ids: Iterable[int], own: Iterable[TreeProvider], sharing: _Sharing
+    ) -> dict[int, frozenset[int]]:
+        """Return these providers, each with all above it.
+
+        One that shares may have a subtree of its own.
+        """
         if not self.search.rules.subtrees:
             return {}
         parents = {one.id: one.parent for one in (*own, *sharing.providers.values())}
         if sharing.providers:
             parents.update(self.source.parents({one.root for one in sharing.providers.values()}))
-        return {key: _with_ancestors(key, parents) for key in parents}
+        return {key: _with_ancestors(key, parents) for key in ids}
 
 
 def _merged(own: Sequence[Sequence[int]], shared: _Options | None) -> _Options:

@@ -93,17 +93,16 @@ def run_weighers(
     weighers: Sequence[BaseHostWeigher], hosts: Sequence[HostState], spec: RequestSpec
 ) -> WeighRun:
     """Return the hosts best first, a single one unweighed as in nova; raise PluginFailed."""
-    weighed = [WeighedHost(host) for host in hosts]
     if len(hosts) < 2:
-        return WeighRun.of(weighed, ())
+        return WeighRun.of([WeighedHost(host) for host in hosts], ())
     aggregates = aggregates_of(hosts)
     columns = [_weigh(plugin, hosts, aggregates, spec) for plugin in weighers]
+    weights = [0.0] * len(hosts)
     for column in columns:
         if column.counts:
-            shares = zip(weighed, column.multipliers, column.normalized, strict=True)
-            for item, multiplier, share in shares:
-                item.weight += multiplier * share
-    run = WeighRun.of(weighed, columns)
+            shares = zip(weights, column.multipliers, column.normalized, strict=True)
+            weights = [weight + multiplier * share for weight, multiplier, share in shares]
+    run = WeighRun.of(list(map(WeighedHost, hosts, weights)), columns)
     best = run.order[0]
     reports = []
     for plugin, column in zip(weighers, columns, strict=True):

@@ -78,11 +78,16 @@ class NodeCache:
     ) -> None:
         kept = self._nodes
         with self._lock:
+            # As long as there is room for all, it is no matter which were used last.
+            ordered = 2 * (len(kept) + len(nodes)) > self._limit
             for uuid, node in nodes.items():
                 held = known.get(uuid)
-                if held is None or held[0] is not node or parts.get(held[1], 0) != held[2]:
+                same = held is not None and held[0] is node
+                if held is None or not same or parts.get(held[1], 0) != held[2]:
                     part = host_changes.part_of(node.host)
                     held = (node, part, parts.get(part, 0))
+                elif not ordered:
+                    continue
                 # Taken out and put back at the end: the order shows which were used last.
                 kept.pop(uuid, None)
                 kept[uuid] = held
