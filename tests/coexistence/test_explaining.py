@@ -12,6 +12,7 @@ import pytest
 
 from placement_sched.candidates.explain.report import explain
 from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.transaction import Database
@@ -127,7 +128,11 @@ def told(shared_url: str) -> Iterator[Callable[..., CandidatesReport]]:
             found = find(DatabaseProviders(connection), search, settings, Random(1))
             if memory is None:
                 memory, found = CapacityMemory(), replace(found, usages=Usages())
-            return explain(connection, search, found, settings, EVERYTHING, memory)
+            return explain(
+                SearchRun(connection, DatabaseProviders(connection), search, found, settings),
+                EVERYTHING,
+                memory,
+            )
 
     yield told
     database.dispose()

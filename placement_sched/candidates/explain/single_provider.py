@@ -86,6 +86,13 @@ class RejectedProvider(NamedTuple):
     unmet: tuple[int, ...]
 
 
+class CheckedProviders(NamedTuple):
+    """How many providers there are, and those that do not meet all constraints."""
+
+    providers: int
+    rejected: list[RejectedProvider]
+
+
 def first_unmet(
     connection: Connection, search: Search, found: Candidates, memory: CapacityMemory
 ) -> list[RejectedProvider]:

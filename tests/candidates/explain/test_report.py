@@ -9,6 +9,7 @@ from hypothesis import settings as examples
 
 from placement_sched.candidates.explain.report import explain
 from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import find, prepare
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.results.stages import EVERYTHING, NearMisses, View
@@ -20,6 +21,8 @@ from tests.candidates.sources import source_of
 from tests.candidates.strategies import clouds, groups, queries, tree_clouds
 from tests.clouds import Cloud, Host, load, stock
 from tests.exploring import draws
+
+pytestmark = pytest.mark.usefixtures("each_source")
 
 EXAMPLES = examples(
     max_examples=draws(40),
@@ -33,9 +36,16 @@ def _explain(database, query, settings, view=EVERYTHING):
         search = prepare(source_of(connection), query)
         found = find(source_of(connection), search, settings, Random(7))
         memory = CapacityMemory()
-        reported = explain(connection, search, found, settings, view, memory)
+        reported = explain(
+            SearchRun(connection, source_of(connection), search, found, settings), view, memory
+        )
         # Who was seen to have room is not asked again, and reported of all the same.
-        assert explain(connection, search, found, settings, view, memory) == reported
+        assert (
+            explain(
+                SearchRun(connection, source_of(connection), search, found, settings), view, memory
+            )
+            == reported
+        )
         return found, reported
 
 
