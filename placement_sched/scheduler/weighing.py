@@ -45,7 +45,10 @@ class WeightColumn:
 
     def reports(self) -> list[WeightReport]:
         """Return its report on each host; hosts of the same weights share one."""
-        every = list(zip(self.raw, self.normalized, self.multipliers, strict=True))
+        numbers = (self.raw, self.normalized, self.multipliers)
+        if all(len(set(some)) == 1 for some in numbers):  # as most are
+            return [WeightReport(*(some[0] for some in numbers))] * len(self.raw)
+        every = list(zip(*numbers, strict=True))
         reports = {one: WeightReport(*one) for one in set(every)}
         return [reports[one] for one in every]
 
@@ -80,10 +83,11 @@ class WeighRun:
 
     def host_reports(self) -> tuple[HostReport, ...]:
         """Return what each weigher gave to each host, best first; made only when asked for."""
-        columns = [(column.name, column.reports()) for column in self.columns]
+        names = [column.name for column in self.columns]
+        of_hosts = list(zip(*(column.reports() for column in self.columns), strict=True))
         reports = []
         for weighed, at in zip(self.hosts, self.order, strict=True):
-            weights = {name: of_hosts[at] for name, of_hosts in columns}
+            weights = dict(zip(names, of_hosts[at], strict=True)) if names else {}
             host = weighed.obj
             reports.append(HostReport(host.host, host.nodename, weighed.weight, weights))
         return tuple(reports)
