@@ -1,4 +1,4 @@
-"""Hosts without child providers that have little beside their inventories: for very large clouds."""
+"""Hosts that have little beside their inventories: for very large clouds."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -32,7 +32,7 @@ class KeptConnections:
         return len(self._idle)
 
     def take(self) -> Connection:
-        """Return an open connection, which is no one else's until it is given back."""
+        """Return an open connection, which no other thread uses until it is given back."""
         if self._process != os.getpid():
             self._of_parent, self._idle, self._process = self._idle, [], os.getpid()
         # What listens to an engine is not heard on connections that were there before.

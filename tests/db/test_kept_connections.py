@@ -1,4 +1,4 @@
-"""Connections for reading are open for the next request, and are no one else's meanwhile."""
+"""Connections for reading stay open for the next request."""
 
 from time import monotonic
 
