@@ -11,8 +11,8 @@ from sqlalchemy import delete, event, select, update
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.explain.report import explain
-from placement_sched.candidates.explain.single_provider import CapacityMemory
 from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
@@ -112,7 +112,7 @@ def _answer(connection, query, options, summaries):
     return explain(
         SearchRun(connection, source_of(connection), search, found, options),
         View(),
-        CapacityMemory(),
+        ExplanationMemory(),
     )
 
 

@@ -1,7 +1,7 @@
 """Which constraints each provider does not meet, in the mirror, where one serves the request.
 
-The same as ``single_provider`` asks the database in a statement over all providers. Here only the
-names of those rejected are read.
+The same as ``single_provider`` asks the database in a statement over all providers. Here only names
+are read that are not remembered.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from placement_sched.candidates.explain.memory import NodeNames
 from placement_sched.candidates.explain.single_provider import CheckedProviders, RejectedProvider
 from placement_sched.candidates.explain.stages import named
 from placement_sched.candidates.from_mirror import MirroredProviders
@@ -21,7 +22,11 @@ from placement_sched.mirror.columns import SomeRows
 
 
 def first_unmet(
-    connection: Connection, source: MirroredProviders, search: Search, serving: Collection[int]
+    connection: Connection,
+    source: MirroredProviders,
+    search: Search,
+    serving: Collection[int],
+    names: NodeNames,
 ) -> CheckedProviders:
     """Return the providers that do not meet all constraints, by host and node, with the first.
 
@@ -36,8 +41,18 @@ def first_unmet(
             first[(first < 0) & ~met] = position
         first[cloud.rows_of(serving)] = -1
         out = first >= 0
-        unmet = {key: (at,) for key, at in zip(ids[out].tolist(), first[out].tolist(), strict=True)}
-    return CheckedProviders(number, _named(connection, unmet))
+        uuids = cloud.providers.uuids[out].tolist()
+        unmet = dict(zip(ids[out].tolist(), zip(first[out].tolist()), strict=True))
+    known = names.current(connection)
+    found = [
+        RejectedProvider(*called, key, unmet[key])
+        for key, uuid in zip(unmet, uuids, strict=True)
+        if (called := known.get(uuid)) is not None
+    ]
+    if len(found) < len(unmet):
+        others = unmet.keys() - {one.id for one in found}
+        found += _named(connection, {key: unmet[key] for key in others})
+    return CheckedProviders(number, sorted(found))
 
 
 def all_unmet(

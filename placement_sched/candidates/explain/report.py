@@ -12,7 +12,8 @@ from sqlalchemy import Connection, func, select
 
 from placement_sched.candidates.constraints import ROOT_REQUIRED, Constraint
 from placement_sched.candidates.explain import mirrored, single_provider, stages, trees
-from placement_sched.candidates.explain.single_provider import CapacityMemory, CheckedProviders
+from placement_sched.candidates.explain.memory import ExplanationMemory
+from placement_sched.candidates.explain.single_provider import CheckedProviders
 from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.single_provider import ids_of
@@ -22,7 +23,7 @@ from placement_sched.store.placement import capacity
 
 
 def explain(
-    run: trees.SearchRun, view: reports.View, memory: CapacityMemory
+    run: trees.SearchRun, view: reports.View, memory: ExplanationMemory
 ) -> reports.CandidatesReport:
     """Return what every constraint of a search removed; each tree counts for the first only.
 
@@ -71,7 +72,7 @@ def _named_constraints(search: Search) -> list[tuple[Constraint, tuple[str, str]
 
 
 def _explain_single(
-    run: trees.SearchRun, view: reports.View, memory: CapacityMemory
+    run: trees.SearchRun, view: reports.View, memory: ExplanationMemory
 ) -> reports.CandidatesReport:
     connection, search = run.connection, run.search
     found, constraints = len(run.found.requests), _named_constraints(search)
@@ -104,7 +105,7 @@ def _explain_single(
     )
 
 
-def _first_unmet(run: trees.SearchRun, memory: CapacityMemory) -> CheckedProviders:
+def _first_unmet(run: trees.SearchRun, memory: ExplanationMemory) -> CheckedProviders:
     """Return how many providers there are, and those rejected with the first unmet constraint.
 
     Of a search that found nothing none is checked: all unmet constraints are to be asked for.
@@ -113,8 +114,8 @@ def _first_unmet(run: trees.SearchRun, memory: CapacityMemory) -> CheckedProvide
         return CheckedProviders(0, [])
     if isinstance(run.source, MirroredProviders):
         serving = [provider.id for provider in run.found.providers]
-        return mirrored.first_unmet(run.connection, run.source, run.search, serving)
-    rejected = single_provider.first_unmet(run.connection, run.search, run.found, memory)
+        return mirrored.first_unmet(run.connection, run.source, run.search, serving, memory.names)
+    rejected = single_provider.first_unmet(run.connection, run.search, run.found, memory.capacity)
     return CheckedProviders(_number(run.connection), rejected)
 
 

@@ -82,7 +82,7 @@ def _candidates_report(connection: Connection, run: Run, view: View) -> Candidat
         for one in (searches.asked, searches.fallback)
         if one is not None
     )
-    memory = cloud.memory.capacity
+    memory = cloud.memory.explaining
     reports = [with_reasons(connection, explain(one, view, memory)) for one in runs]
     only, *others = reports
     return replace(only, fallback=others[0], hosts=len(searches.roots)) if others else only

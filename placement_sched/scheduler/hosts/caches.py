@@ -10,7 +10,7 @@ from typing import Self
 
 from oslo_log import log
 
-from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.source import ProviderSource
@@ -199,7 +199,7 @@ class Memory:
         self.kept_nodes = KeptNodes(self.nodes)
         self.aggregates = AggregateCache()
         self.node_traits = NodeTraitCache()
-        self.capacity = CapacityMemory()
+        self.explaining = ExplanationMemory()
         self.ignored = IgnoredLog()
 
     @classmethod

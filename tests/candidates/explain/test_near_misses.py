@@ -6,9 +6,9 @@ import pytest
 from os_resource_classes import STANDARDS
 
 from placement_sched.candidates.combine import Budget
+from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
 from placement_sched.candidates.explain.report import explain
-from placement_sched.candidates.explain.single_provider import CapacityMemory
 from placement_sched.candidates.explain.stages import checked_trees
 from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import find, prepare
@@ -52,7 +52,7 @@ def _reported(database, settings, query):
         return found, explain(
             SearchRun(connection, source_of(connection), search, found, settings),
             View(),
-            CapacityMemory(),
+            ExplanationMemory(),
         )
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 
+from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.explain.report import explain
-from placement_sched.candidates.explain.single_provider import CapacityMemory
 from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import find, prepare
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
@@ -35,7 +35,7 @@ def _explain(database, query, settings, view=EVERYTHING):
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         found = find(source_of(connection), search, settings, Random(7))
-        memory = CapacityMemory()
+        memory = ExplanationMemory()
         reported = explain(
             SearchRun(connection, source_of(connection), search, found, settings), view, memory
         )
