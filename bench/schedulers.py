@@ -30,6 +30,7 @@ from selections import (
     Flavor,
     Selected,
     claims_of,
+    conflicts_of,
     consumers,
     overfull,
     percentile,
@@ -66,8 +67,12 @@ class Outcome:
     schedulers: int
     made: tuple[Selected, ...]
     seconds: float
+    #: How long all processes of the servers ran on a CPU.
+    cpu_seconds: float
     lost: int
     started_again: int
+    #: What ours met of others, by kind.
+    conflicts: Counter[str]
     room: int
     #: What is allocated beyond the capacity of a provider.
     overfull: tuple[str, ...]
@@ -81,6 +86,11 @@ class Outcome:
     def rate(self) -> float:
         """Return how many got a host in a second."""
         return self.placed / self.seconds
+
+    @property
+    def cpu_ms(self) -> float:
+        """Return for how many milliseconds the servers ran for each that got a host."""
+        return 1000 * self.cpu_seconds / max(self.placed, 1)
 
     @property
     def lost_percent(self) -> float:
@@ -115,7 +125,8 @@ def measure(
             servers = [stack.enter_context(both_servers.peer(database, venv, schedulers))]
         asked = [servers[turn % len(servers)] for turn in range(schedulers)]
         _warm(clients, servers, schedulers)
-        before = _claims(servers)
+        before, met = _claims(servers), _conflicts(servers)
+        cpu = sum(one.cpu_seconds() for one in servers)
         shares = list(
             clients.map(
                 fill,
@@ -125,15 +136,18 @@ def measure(
                 [most // schedulers] * schedulers,
             )
         )
-        claims = _claims(servers) - before
+        cpu = sum(one.cpu_seconds() for one in servers) - cpu
+        claims, met = _claims(servers) - before, _conflicts(servers) - met
     made = tuple(one for share in shares for one in share.made)
     return Outcome(
         server=servers[0].name,
         schedulers=schedulers,
         made=made,
         seconds=max(one.ended for one in shares) - min(one.began for one in shares),
+        cpu_seconds=cpu,
         lost=claims["lost"] + sum(one.lost for one in made),
         started_again=claims["retried"],
+        conflicts=met,
         room=room_for(url, FLAVOR),
         overfull=tuple(overfull(url)),
     )
@@ -150,20 +164,25 @@ def _claims(servers: Sequence[Server]) -> Counter[str]:
     return sum((claims_of(one) for one in servers if one.name == "ours"), Counter())
 
 
+def _conflicts(servers: Sequence[Server]) -> Counter[str]:
+    return sum((conflicts_of(one) for one in servers if one.name == "ours"), Counter())
+
+
 def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Yield the lines of a Markdown table."""
     yield (
-        "| server | schedulers | placed | room left | selections/s | p50 ms | p99 ms "
-        "| claims lost | started again | gave up | over-allocated |"
+        "| server | schedulers | placed | room left | selections/s | CPU ms | p50 ms "
+        "| p99 ms | claims lost | started again | conflicts | gave up | over-allocated |"
     )
-    yield "| --- |" + " --: |" * 10
+    yield "| --- |" + " --: |" * 9 + " --- |" + " --: |" * 2
     for one in outcomes:
         times = [made.ms for made in one.made]
+        met = ", ".join(f"{number} {kind}" for kind, number in one.conflicts.most_common())
         given_up = sum(made.outcome == GAVE_UP for made in one.made)
         yield (
             f"| {one.server} | {one.schedulers} | {one.placed} | {one.room} | {one.rate:.1f} "
-            f"| {percentile(times, 0.5):.0f} | {percentile(times, 0.99):.0f} "
-            f"| {one.lost} ({one.lost_percent:.1f} %) | {one.started_again} | {given_up} "
+            f"| {one.cpu_ms:.1f} | {percentile(times, 0.5):.0f} | {percentile(times, 0.99):.0f} "
+            f"| {one.lost} ({one.lost_percent:.1f} %) | {one.started_again} | {met} | {given_up} "
             f"| {len(one.overfull)} |"
         )
 

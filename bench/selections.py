@@ -147,6 +147,18 @@ def claims_of(server: Server) -> Counter[str]:
     return found
 
 
+def conflicts_of(server: Server) -> Counter[str]:
+    """Return what selections of our server met of others so far, by kind."""
+    reply = server.address._replace(prefix="").ask(Request("GET", "/metrics"))
+    found: Counter[str] = Counter()
+    for family in text_string_to_metric_families(reply.body.decode()):
+        for sample in family.samples:
+            labels = sample.labels
+            if sample.name == "placement_sched_conflicts_total" and labels["face"] == "scheduler":
+                found[labels["kind"]] += int(sample.value)
+    return found
+
+
 def overfull(url: str) -> list[str]:
     """Return what is allocated beyond the capacity of a provider, which must be nothing."""
     return [

@@ -59,6 +59,8 @@ class Metrics:
             "and retried."
         )
         self._claims = counter("claims", claims, ("face", "outcome"))
+        conflicts = "What claims and other writes met of concurrent ones, by kind."
+        self._conflicts = counter("conflicts", conflicts, ("face", "kind"))
         of_request = partial(
             Histogram,
             labelnames=asked,
@@ -113,6 +115,8 @@ class Metrics:
         for outcome in ("won", "lost", "retried"):
             if number := getattr(tally, f"claims_{outcome}"):
                 self._claims.labels(asked.face, outcome).inc(number)
+        for kind, number in tally.conflicts.items():
+            self._conflicts.labels(asked.face, kind).inc(number)
 
     def mirror(self, figures: MirrorFigures) -> None:
         """Show what is kept of the cloud in this process's memory."""

@@ -7,6 +7,7 @@ import logging
 import select
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from math import inf
 from pathlib import Path
@@ -15,7 +16,7 @@ from types import FrameType
 from typing import Any
 from urllib.parse import parse_qsl
 
-from sqlalchemy import Connection, Dialect, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 
@@ -207,28 +208,22 @@ def replace_closed_connections(engine: Engine) -> None:
     at rest has nothing unless it is closed (or the server reports a changed setting: then the
     database is asked).
     """
+    dialect = engine.dialect
 
     @event.listens_for(engine, "checkout")
     def check(connection: Any, _record: object, _proxy: object) -> None:
-        if not is_open(engine.dialect, connection):
+        # PyMySQL's socket has no public name; it is None where the connection was closed here.
+        sock = connection if dialect.name == "postgresql" else connection._sock  # noqa: SLF001
+        waiting = select.poll()
+        try:
+            if alive := sock is not None:
+                waiting.register(sock.fileno(), select.POLLIN)
+                alive = not waiting.poll(0) or dialect.do_ping(connection)
+        except (OSError, ValueError, dialect.loaded_dbapi.Error):
+            alive = False
+        if not alive:
             # What closed this one has closed the others.
             raise InvalidatePoolError
-
-
-def is_open(dialect: Dialect, connection: Any) -> bool:
-    """Return whether a driver's connection is still open, which SQLite's always are."""
-    if dialect.name == "sqlite":
-        return True
-    # PyMySQL's socket has no public name; it is None where the connection was closed here.
-    sock = connection if dialect.name == "postgresql" else connection._sock  # noqa: SLF001
-    waiting = select.poll()
-    try:
-        if sock is None:
-            return False
-        waiting.register(sock.fileno(), select.POLLIN)
-        return not waiting.poll(0) or dialect.do_ping(connection)
-    except (OSError, ValueError, dialect.loaded_dbapi.Error):
-        return False
 
 
 #: How a transaction begins on SQLite. IMMEDIATE takes the write lock before anything is read, so
@@ -253,7 +248,8 @@ class Tally(threading.local):
 
     ``statements`` went to the database; ``retries`` is how often a transaction was started again
     because of a concurrent writer. A claim is an attempt to allocate: it was won, or lost to a
-    faster claim or for lack of capacity, and ``claims_retried`` counts new starts. ``candidates``
+    faster claim or for lack of capacity, and ``claims_retried`` counts new starts. ``conflicts``
+    counts, by kind, what writes met of concurrent ones. ``candidates``
     is how many a search found, None where there was no search.
     """
 
@@ -264,9 +260,14 @@ class Tally(threading.local):
     claims_retried = 0
     candidates: int | None = None
 
+    def __init__(self) -> None:
+        """Begin, in each thread, at zero."""
+        self.conflicts: Counter[str] = Counter()
+
     def reset(self) -> None:
         """Count from zero again."""
         self.__dict__.clear()
+        self.conflicts = Counter()
 
 
 def count_statements(engines: Iterable[Engine], tally: Tally) -> None:

@@ -4,7 +4,6 @@ What drivers raise about themselves is raised again in exceptions and sentences 
 """
 
 import random
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,8 +15,14 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.db import engine
-from placement_sched.db.kept_connections import KeptConnections
-from placement_sched.errors import Conflict, Invalid, TooComplex, Unavailable
+from placement_sched.errors import (
+    CapacityExceeded,
+    Conflict,
+    Invalid,
+    RoomElsewhere,
+    TooComplex,
+    Unavailable,
+)
 from placement_sched.model.retrying import retrying
 from placement_sched.settings import Settings
 
@@ -64,12 +69,6 @@ class Database:
         self.tally = engine.Tally()
         engine.count_statements((self.reader, self.writer), self.tally)
         engine.plan_by_value(self.reader)
-        options = settings.placement_database
-        self._kept = KeptConnections(
-            self.reader,
-            most=options.max_pool_size or sys.maxsize,
-            seconds=options.connection_recycle_time,
-        )
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -78,14 +77,8 @@ class Database:
         Raises :class:`Unavailable` where the database does not answer and :class:`TooComplex` for
         a statement too long for it.
         """
-        with translated():
-            connection = self._kept.take()
-            try:
-                yield connection
-            except BaseException:
-                connection.close()
-                raise
-            self._kept.give_back(connection)
+        with translated(), self.reader.connect() as connection:
+            yield connection
 
     def ping(self) -> None:
         """Ask the database for an answer; raise what :meth:`read` raises where it gives none."""
@@ -116,8 +109,13 @@ class Database:
         """
 
         def once() -> T:
-            with self._gate, translated(), self.writer.begin() as connection:
-                return work(connection)
+            try:
+                with self._gate, translated(), self.writer.begin() as connection:
+                    return work(connection)
+            except Unavailable as failure:
+                if kind := conflict_of(failure):
+                    self.tally.conflicts[kind] += 1
+                raise
 
         return retrying(
             once,
@@ -134,28 +132,28 @@ class Database:
     def claim(self, work: Callable[[Connection], T]) -> T:
         """Run ``work``, which allocates, as :meth:`write` does, and tally how it ended.
 
-        It is lost where ``work`` raises :class:`Conflict`, which goes up.
+        It is lost where ``work`` raises :class:`Conflict`, which goes up. It is not lost yet where
+        that is :class:`RoomElsewhere`, upon which the caller tries again.
         """
         retries = self.tally.retries
         try:
             done = self.write(work)
-        except Conflict:
+        except RoomElsewhere:
+            self.tally.claims_retried += 1
+            self.tally.conflicts[LOCK_ORDER] += 1
+            raise
+        except Conflict as failure:
             self.tally.claims_lost += 1
+            kind = CAPACITY if isinstance(failure, CapacityExceeded) else CHANGED
+            self.tally.conflicts[kind] += 1
             raise
         finally:
             self.tally.claims_retried += self.tally.retries - retries
         self.tally.claims_won += 1
         return done
 
-    @property
-    def held(self) -> int:
-        """How many connections the threads of this process hold now."""
-        checked_out = sum(one.pool.checkedout() for one in (self.reader, self.writer))  # type: ignore[attr-defined]
-        return checked_out - len(self._kept)
-
     def dispose(self) -> None:
         """Close every pooled connection (before a fork, and at the end)."""
-        self._kept.close()
         self.reader.dispose()
         self.writer.dispose()
 
@@ -194,9 +192,17 @@ LOCKED = "the database is locked by another writer; try again"
 
 # The codes are PostgreSQL's SQLSTATEs and the numbers of MariaDB and MySQL.
 # Two writers met and one must start again: serialization failure, deadlock; record changed.
-_CONCURRENT = {"40001", "40P01", 1213, 1020}
+_DEADLOCK, _OTHER_CHANGE = {"40P01", 1213}, {"40001", 1020}
+_CONCURRENT = _DEADLOCK | _OTHER_CHANGE
 # A lock was not given in time.
 _LOCKED = {"55P03", 1205}
+
+#: The kinds of conflicts that are tallied: of claims, what was asked for is taken or was changed;
+#: there is room, but the order of locks asks for a new transaction; a claim went on to another
+#: host. Of all writes, what the database says.
+CAPACITY, CHANGED, LOCK_ORDER, MOVED = "capacity", "changed", "lock_order", "moved"
+DEADLOCK, SERIALIZATION, LOCK_TIMEOUT = "deadlock", "serialization", "lock_timeout"
+_BY_CODES = ((_DEADLOCK, DEADLOCK), (_OTHER_CHANGE, SERIALIZATION), (_LOCKED, LOCK_TIMEOUT))
 # A statement was stopped after [placement_database] read_timeout.
 _LATE = {"57014", 1969, 3024, "interrupted"}
 _NO_TABLE = {"42P01", 1146}
@@ -251,6 +257,15 @@ def is_worth_retrying(failure: Exception) -> bool:
     return isinstance(cause, DBAPIError) and (
         cause.connection_invalidated or _code(cause) in _CONCURRENT
     )
+
+
+def conflict_of(failure: Exception) -> str | None:
+    """Return what kind of conflict :class:`Unavailable` was raised for; None for none."""
+    cause = failure.__cause__
+    if not isinstance(cause, DBAPIError):
+        return None
+    code = _code(cause)
+    return next((kind for codes, kind in _BY_CODES if code in codes), None)
 
 
 def _sentence(failure: DBAPIError) -> str | None:

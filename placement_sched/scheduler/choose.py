@@ -1,8 +1,10 @@
 """From host states to chosen hosts: filter, weigh, take the best, once for each instance."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from random import Random
+from typing import Any
 
 from placement_sched.model.results.decision import Selection
 from placement_sched.model.results.funnel import HostReport
@@ -12,7 +14,7 @@ from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.headroom import Headroom
-from placement_sched.scheduler.host_state import HostState, offer, with_candidates
+from placement_sched.scheduler.host_state import HostState, has_candidates, offer
 from placement_sched.scheduler.hosts.cells import ClosedAmong, none_closed
 from placement_sched.scheduler.hosts.states import CloudView
 from placement_sched.scheduler.loading import Plugins
@@ -25,6 +27,10 @@ from placement_sched.settings import Settings
 
 #: From so many instances times hosts on it pays to count first how many there is room for.
 _MANY = 10_000
+
+#: Why hosts have no room: because of instances of the same request, or of others.
+_USED_UP = "no capacity left after the earlier instances of this request"
+_TAKEN = "concurrent requests took the capacity that was left before this one could claim it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,14 @@ class Choice:
     placed: int = 0
     later: Look | None = None
     room_for: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NextBest:
+    """Another way to place the only instance of a request: a host by its place in the order."""
+
+    place: int
+    allocation_request: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +135,34 @@ class Chooser:
         others = self._alternates(progress, left, spec, look)
         pairs = zip(selections, others, strict=True)
         return Choice(tuple((best, *map(self._selection, some)) for best, some in pairs), first)
+
+    def next_best(self, choice: Choice, most: int) -> list[NextBest]:
+        """Return how a request of one instance may be placed where others took what was chosen.
+
+        Host by host, in the order in which they were to be taken, and of each its candidates;
+        ``most`` at most. None where there are several instances: each has its own order.
+        """
+        if len(choice.selections) != 1:
+            return []
+        every = (
+            NextBest(place, candidate)
+            for place, host in enumerate(choice.first.ordered)
+            for candidate in host.obj.allocation_candidates
+        )
+        return list(islice(every, 1, 1 + most))
+
+    def instead(self, choice: Choice, other: NextBest) -> Choice:
+        """Return the choice of the next best, where the hosts before it have no room any more."""
+        look, place = choice.first, other.place
+        best, *others = look.ordered[place:]
+        same_cell = [host for host in others if host.obj.cell_uuid == best.obj.cell_uuid]
+        selection = replace(self._selection(best), allocation_request=other.allocation_request)
+        if place:
+            passed = [host.obj for host in look.ordered[:place]]
+            report = _report_without(passed, len(look.ordered), "room_at_claim", _TAKEN)
+            look = replace(look, filters=(*look.filters, report))
+        alternates = map(self._selection, same_cell[: self.alternates])
+        return replace(choice, selections=((selection, *alternates),), first=look)
 
     def _room(self, look: Look, spec: RequestSpec, headroom: Headroom) -> int | None:
         """Return how many instances the hosts have room for at most; None where few are asked for.
@@ -214,7 +256,7 @@ def _with_room(hosts: Sequence[HostState], headroom: Headroom) -> list[HostState
         return list(hosts)
     for host, candidates in headroom.left(hosts):
         offer(host, candidates)
-    return with_candidates(hosts)
+    return [host for host in hosts if has_candidates(host)]
 
 
 def _report_of_room(
@@ -224,11 +266,15 @@ def _report_of_room(
     if len(with_room) == len(hosts):
         return []
     kept = {id(host) for host in with_room}
-    reason = "no capacity left after the earlier instances of this request"
     without = [host for host in hosts if id(host) not in kept]
+    return [_report_without(without, len(hosts), "room_left", _USED_UP)]
+
+
+def _report_without(
+    without: Sequence[HostState], before: int, name: str, reason: str
+) -> FilterReport:
     rejected = tuple(Rejected(host.host, host.nodename, reason) for host in without)
-    before, after = len(hosts), len(with_room)
-    return [FilterReport(name="room_left", before=before, after=after, rejected=rejected)]
+    return FilterReport(name=name, before=before, after=before - len(without), rejected=rejected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +288,16 @@ class Run:
     searches: Searches
     hosts: tuple[HostState, ...] = ()
     choice: Choice | None = None
+
+    def next_best(self, most: int) -> list[NextBest]:
+        """Return how it may go where others took what was chosen, as :meth:`Chooser.next_best`."""
+        return self.chooser.next_best(self.choice, most) if self.choice else []
+
+    def instead(self, other: NextBest) -> "Run":
+        """Return the run with the next best in place of what was chosen."""
+        if self.choice is None:
+            raise AssertionError("there is no other choice where nothing was chosen")
+        return replace(self, choice=self.chooser.instead(self.choice, other))
 
     @property
     def unreported(self) -> list[str]:

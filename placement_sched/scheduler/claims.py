@@ -4,19 +4,19 @@ What was chosen becomes allocations for all instances of a request or for none.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from typing import Any, TypeVar
 
 from oslo_log import log
 
 from placement_sched import errors
-from placement_sched.db.transaction import Connection, Database
-from placement_sched.errors import CapacityExceeded, ConcurrentUpdate
+from placement_sched.db.transaction import MOVED, Connection, Database
+from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, RoomElsewhere
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
@@ -30,7 +30,7 @@ from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.results.decision import Decision
 from placement_sched.model.retrying import retrying
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.choose import Run
+from placement_sched.scheduler.choose import NextBest, Run
 from placement_sched.scheduler.decisions import Retention, digest_of_request
 from placement_sched.scheduler.host_state import assigned
 from placement_sched.scheduler.hosts.caches import KeptNodes
@@ -46,6 +46,9 @@ T = TypeVar("T")
 #: How often a request starts again because others took what it chose, before it gives up. Each
 #: new start sees what the others left, so there are at most as many as concurrent requests.
 MAX_STARTS = 100
+
+#: How many of the next best a claim looks at where others took what was chosen.
+MAX_NEXT_BEST = 20
 
 
 class Claiming(Enum):
@@ -71,6 +74,43 @@ def until_claimed(attempt: Callable[[int], T]) -> T:
         return retrying(lambda: attempt(next(starts)), MAX_STARTS, on=others_faster)
     except others_faster:
         raise ConcurrentUpdate("concurrent requests took all selected hosts; try again") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What was allocated: the run that chose it, and the decision. ``at`` is 0 for the best."""
+
+    at: int
+    run: Run
+    decision: Decision
+
+
+class RunToClaim:
+    """One run to be claimed: what it chose, and the next best where others were faster.
+
+    ``first`` is what the next transaction tries first.
+    """
+
+    def __init__(self, run: Run, decide: Callable[[Run], Decision]) -> None:
+        self._run = run
+        self._decide = decide
+        self.first = Placed(0, run, decide(run))
+
+    @cached_property
+    def _next_best(self) -> list[NextBest]:
+        return self._run.next_best(MAX_NEXT_BEST)
+
+    def further(self) -> Iterator[NextBest]:
+        """Yield what may be tried after the first, the best first."""
+        yield from self._next_best[self.first.at :]
+
+    def placed(self, number: int) -> Placed:
+        """Return what it is if that of this number is allocated, counted from the first."""
+        if not number:
+            return self.first
+        at = self.first.at + number
+        run = self._run.instead(self._next_best[at - 1])
+        return Placed(at, run, self._decide(run))
 
 
 @dataclass(eq=False, slots=True)
@@ -121,21 +161,36 @@ class Claims:
             code="scheduler.instance_placed",
         )
 
-    def claim(self, run: Run, decision: Decision, claiming: Claiming) -> None:
+    def claim(self, run: Run, decide: Callable[[Run], Decision], claiming: Claiming) -> Decision:
         """Allocate what a run chose and record it as decided, in one transaction.
+
+        Where others took that meanwhile, the next best is allocated that there is room for; so the
+        decision is returned that ``decide`` made of the run in the end.
 
         Raises :class:`CapacityExceeded` or :class:`ConcurrentUpdate` where others were faster, and
         :class:`Invalid` where the stored server group is gone.
         """
         now, spec = self.clock(), run.request.spec
         work = self._claim if claiming is Claiming.NEW else self._add
-        self.database.claim(partial(work, run=run, decision=decision, now=now))
+        placing = RunToClaim(run, decide)
+
+        def once() -> Placed:
+            try:
+                return self.database.claim(partial(work, placing=placing, now=now))
+            except RoomElsewhere as elsewhere:
+                placing.first = placing.placed(elsewhere.at)
+                raise
+
+        placed = retrying(once, MAX_NEXT_BEST + 1, on=RoomElsewhere)
+        if placed.at:
+            self.database.tally.conflicts[MOVED] += 1
         self.retention.made_one(now)
         if run.request.plugins.driver.keeps_states:
             self.kept_nodes.note(
                 (best.compute_node_uuid, assigned(spec.for_instance(uuid), best.allocation_request))
-                for uuid, (best, *_) in zip(spec.instance_uuids, run.selections, strict=True)
+                for uuid, (best, *_) in zip(spec.instance_uuids, placed.run.selections, strict=True)
             )
+        return placed.decision
 
     def record(self, decision: Decision) -> None:
         """Record a decision that allocates nothing; a failure to do so is logged only."""
@@ -146,31 +201,35 @@ class Claims:
             LOG.warning("decision %s is not recorded: %s", decision.uuid, failure.detail)
         self.retention.made_one(now)
 
-    def _claim(self, connection: Connection, run: Run, decision: Decision, now: datetime) -> None:
+    def _claim(self, connection: Connection, placing: "RunToClaim", now: datetime) -> "Placed":
         """Allocate the best selection of each instance, and record instances and decision with it.
 
         Every consumer must be new, so that a concurrent request with the same instance uuids
         cannot be overwritten.
         """
-        _allocate(connection, self._claims_of(run), now)
+        placed = self._allocated(connection, placing, now, held=())
+        run, decision = placed.run, placed.decision
         if run.request.names_group:
             _join_group(connection, run.request.spec)
         instances.record(connection, _instances_of(run, decision), now)
         decisions.record(connection, decision, now)
+        return placed
 
-    def _add(self, connection: Connection, run: Run, decision: Decision, now: datetime) -> None:
+    def _add(self, connection: Connection, placing: "RunToClaim", now: datetime) -> "Placed":
         """As :meth:`_claim`, but beside what the instances hold, whose records stay.
 
         Consumers must be as they are read here, so that no other change of what they hold is
         overwritten, and the same request sent again is not added twice.
         """
-        uuids = run.request.spec.instance_uuids
+        first = placing.first.decision
+        uuids = placing.first.run.request.spec.instance_uuids
         held = allocations.of_consumers(connection, uuids)
         if held:
-            placed = decisions.of_instances(connection, uuids)
-            if _added_before(uuids, placed, held, decision.digest, decision.request_ids):
+            before = decisions.of_instances(connection, uuids)
+            if _added_before(uuids, before, held, first.digest, first.request_ids):
                 raise ConcurrentUpdate("the same request was answered meanwhile")
-        _allocate(connection, [_beside(held, claim) for claim in self._claims_of(run)], now)
+        placed = self._allocated(connection, placing, now, held)
+        run, decision = placed.run, placed.decision
         if run.request.names_group:
             _join_group(connection, run.request.spec)
         known = {one.uuid: one for one in instances.by_uuids(connection, uuids, lock=True)}
@@ -180,6 +239,32 @@ class Claims:
         ]
         instances.record(connection, recorded, now)
         decisions.record(connection, decision, now)
+        return placed
+
+    def _allocated(
+        self,
+        connection: Connection,
+        placing: "RunToClaim",
+        now: datetime,
+        held: Iterable[Allocation],
+    ) -> "Placed":
+        """Allocate what was chosen, or the next best, beside what the instances hold already."""
+        claims = [_beside(held, claim) for claim in self._claims_of(placing.first.run)]
+        try:
+            if len(claims) > 1:
+                allocations.replace(connection, claims, now)
+                return placing.first
+
+            first = claims[0]
+            others = (
+                _beside(held, replace(first, allocations=_amounts(one.allocation_request)))
+                for one in placing.further()
+            )
+            at = allocations.replace_by_first(connection, first, others, now)
+        except errors.Invalid as gone:
+            # What the search had found is gone: a concurrent change too, one that removes hosts.
+            raise ConcurrentUpdate(gone.detail) from gone
+        return placing.placed(at)
 
     def _claims_of(self, run: Run) -> Iterable[ConsumerClaim]:
         """Yield what each instance is to hold, as a consumer that must be new."""
@@ -201,14 +286,6 @@ class Claims:
 def _amounts(allocation_request: Mapping[str, Any]) -> dict[str, Amounts]:
     parts = allocation_request["allocations"]
     return {provider: part["resources"] for provider, part in parts.items()}
-
-
-def _allocate(connection: Connection, claims: Iterable[ConsumerClaim], now: datetime) -> None:
-    try:
-        allocations.replace(connection, tuple(claims), now)
-    except errors.Invalid as gone:
-        # What the search had found is gone: a concurrent change too, one that removes hosts.
-        raise ConcurrentUpdate(gone.detail) from gone
 
 
 def _beside(held: Iterable[Allocation], claim: ConsumerClaim) -> ConsumerClaim:

@@ -26,7 +26,7 @@ from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Document, Json
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
-from placement_sched.model.results.decision import NO_CLAIM, SELECT
+from placement_sched.model.results.decision import NO_CLAIM, SELECT, Decision
 from placement_sched.model.results.stages import View
 from placement_sched.notifications.announcer import SILENT, Announcer
 from placement_sched.scheduler.choose import Chooser, Look, Run
@@ -111,13 +111,14 @@ class Scheduler:
             if answer := self.claims.answered(request.spec, request.document, claiming, ids):
                 return answer
         with self.evaluated(request) as (connection, run):
-            funnel = funnel_of(run, None if run.selections else connection)
+            funnel = None if run.selections else funnel_of(run, connection)
         dry = claiming is Claiming.NONE
-        decision = decided(run, funnel, NO_CLAIM if dry else SELECT, ids)
         if run.selections and not (dry or request.spec.is_rebuild):
-            self.claims.claim(run, decision, claiming)  # and record
-        else:
-            self.claims.record(decision)
+            decision = self.claims.claim(run, partial(_claimed, ids=ids), claiming)  # and record
+            return dict(decision.answer)
+        funnel = funnel or funnel_of(run, None)
+        decision = decided(run, funnel, NO_CLAIM if dry else SELECT, ids)
+        self.claims.record(decision)
         if not run.selections:
             raise no_valid_host(funnel, decision)
         return dict(decision.answer)
@@ -176,3 +177,8 @@ class Scheduler:
         )
         with self.evaluated(self.reader.checked(request)) as (connection, run):
             return explained(connection, run, view)
+
+
+def _claimed(run: Run, ids: RequestIds) -> Decision:
+    """Return the decision of a run whose choice is claimed."""
+    return decided(run, funnel_of(run, None), SELECT, ids)

@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
 
 from placement_sched.db import sql, tables
-from placement_sched.errors import ConcurrentUpdate, Invalid
+from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
 from placement_sched.model.placement.allocation import (
     UNCHECKED,
     Allocation,
@@ -16,12 +17,11 @@ from placement_sched.model.placement.allocation import (
     ConsumerClaim,
     Taken,
 )
-from placement_sched.store.placement import capacity
+from placement_sched.store.placement import capacity, next_best
 from placement_sched.store.placement import consumers as holders
-from placement_sched.store.placement import resource_classes as classes
 from placement_sched.store.placement import resource_providers as providers
 from placement_sched.store.placement.capacity import InventoryIds, Want
-from placement_sched.store.placement.consumers import PROVIDER, Record
+from placement_sched.store.placement.consumers import PROVIDER, Owner, Record
 from placement_sched.store.placement.resource_providers import BySpelling
 
 _COLUMNS = tables.allocations.c
@@ -141,6 +141,68 @@ def replace(
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for another
     generation than the one given, and :class:`CapacityExceeded`.
     """
+    prepared = _prepare(connection, claims, now)
+    wants = next_best.wants_of(connection, prepared.holding, prepared.provider_ids)
+    _lock(connection, prepared, wants)
+    if recorded:
+        capacity.check_stocked(connection, wants)
+    else:
+        capacity.check(connection, wants, prepared.own)
+    _write(connection, prepared, wants, now)
+
+
+def replace_by_first(
+    connection: Connection, claim: ConsumerClaim, others: Iterable[ConsumerClaim], now: datetime
+) -> int:
+    """Make a consumer hold what its claim says, or the first of ``others`` that there is room for.
+
+    ``others``, the next best, are looked at only where there is no room for the claim, and are of
+    the same consumer and owner. Returns the number of the claim that was written: 0 for the first,
+    then 1, 2, ... What is found to have no room is judged under its lock, or by what was committed
+    last; what is written, under its lock always.
+
+    Raises what :func:`replace` raises, and :class:`RoomElsewhere` where the claim that there is
+    room for asks providers that come before those that are locked by now: to lock them as well
+    could be a deadlock.
+    """
+    prepared = _prepare(connection, [claim], now)
+    wants = next_best.wants_of(connection, [claim], prepared.provider_ids)
+    locked = _lock(connection, prepared, wants)
+    at = 0
+    try:
+        capacity.check(connection, wants, prepared.own)
+    except CapacityExceeded as full:
+        at, wants = next_best.first_with_room(connection, others, prepared.own, locked, full)
+    _write(connection, prepared, wants, now)
+    return at
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What claims are written with: their consumers, locked, and what these hold so far."""
+
+    holding: Sequence[ConsumerClaim]
+    provider_ids: Mapping[str, int]
+    owners: Mapping[str, Owner]
+    records: Mapping[str, Record]
+    held: Sequence["_Held"]
+
+    @property
+    def left(self) -> set[int]:
+        """Return the ids of the providers of consumers that give up everything."""
+        return {one.place[0] for one in self.held if one.consumer not in self.owners}
+
+    @property
+    def own(self) -> dict[InventoryIds, int]:
+        """Return how much the consumers hold together, by place."""
+        own: dict[InventoryIds, int] = defaultdict(int)
+        for one in self.held:
+            own[one.place] += one.used
+        return own
+
+
+def _prepare(connection: Connection, claims: Sequence[ConsumerClaim], now: datetime) -> _Prepared:
+    """Make and lock the consumers of claims; raise :class:`ConcurrentUpdate` as they say."""
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     holding = [claim for claim in ordered if claim.allocations]
     asked = sorted({uuid for claim in holding for uuid in claim.allocations})
@@ -154,22 +216,29 @@ def replace(
     records |= holders.create(connection, unknown, now)
     held = _held(connection, [claim.consumer for claim in ordered])
     _check_generations(ordered, records, {one.consumer for one in held})
-    left = {one.place[0] for one in held if one.consumer not in owners}
+    refuse_unknown(asked, {uuid for kind, uuid in ids if kind == PROVIDER})
     provider_ids = {uuid: number for (kind, uuid), number in ids.items() if kind == PROVIDER}
-    locked = providers.lock(connection, {*provider_ids.values(), *left})
-    refuse_unknown(asked, {uuid for uuid, number in provider_ids.items() if number in locked})
-    wants = _wants(connection, holding, provider_ids)
-    if recorded:
-        capacity.check_stocked(connection, wants)
-    else:
-        own: dict[InventoryIds, int] = defaultdict(int)
-        for one in held:
-            own[one.place] += one.used
-        capacity.check(connection, wants, own)
-    _rewrite(connection, held, wants, now)
+    return _Prepared(holding, provider_ids, owners, records, held)
+
+
+def _lock(connection: Connection, prepared: _Prepared, wants: Collection[Want]) -> set[int]:
+    """Lock the providers that are asked or left, and return their ids; refuse one that is gone."""
+    asked = {want.place[0]: want.provider_uuid for want in wants}
+    locked = set(providers.lock(connection, asked.keys() | prepared.left))
+    refuse_unknown(sorted(asked.values()), {asked[one] for one in locked & asked.keys()})
+    return locked
+
+
+def _write(
+    connection: Connection, prepared: _Prepared, wants: Sequence[Want], now: datetime
+) -> None:
+    """Replace what the consumers hold, and raise the generations that this changes."""
+    owners, records = prepared.owners, prepared.records
+    _rewrite(connection, prepared.held, wants, now)
     holders.finish(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
     holders.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
-    providers.bump_generations(connection, left | {want.place[0] for want in wants}, now)
+    bumped = prepared.left | {want.place[0] for want in wants}
+    providers.bump_generations(connection, bumped, now)
 
 
 def check_generations(connection: Connection, claims: Sequence[ConsumerClaim]) -> None:
@@ -222,29 +291,6 @@ def _check_generations(
                 f"consumer generation conflict - expected {expected} but got {got} "
                 f"for consumer {claim.consumer}"
             )
-
-
-def _wants(
-    connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
-) -> list[Want]:
-    """Return every amount asked, with the ids of its place."""
-    asked = [
-        (claim.consumer, uuid, name, amount)
-        for claim in claims
-        for uuid, amounts in claim.allocations.items()
-        for name, amount in amounts.items()
-    ]
-    class_ids = classes.ids_by_name(connection, {name for _, _, name, _ in asked})
-    for consumer, _, name, _ in asked:
-        if name not in class_ids:
-            raise Invalid(
-                f"Unable to allocate inventory for consumer {consumer}: "
-                f"No such resource class {name}."
-            )
-    return [
-        Want(consumer, (provider_ids[uuid], class_ids[name]), uuid, name, amount)
-        for consumer, uuid, name, amount in asked
-    ]
 
 
 def _rewrite(

@@ -131,7 +131,29 @@ def check(
     providers' rows and the rows of what is held: what is read here is then what the last writer
     left, and no other writer can finish before this transaction does.
     """
-    rooms = check_stocked(connection, wants)
+    _refuse(check_stocked(connection, wants), wants, held)
+
+
+def fits(
+    rooms: Mapping[InventoryIds, UsedInventory],
+    wants: Collection[Want],
+    held: Mapping[InventoryIds, int],
+) -> bool:
+    """Return whether :func:`check` would let the amounts pass if ``rooms`` is what there is."""
+    if any(want.place not in rooms for want in wants):
+        return False
+    try:
+        _refuse(rooms, wants, held)
+    except CapacityExceeded:
+        return False
+    return True
+
+
+def _refuse(
+    rooms: Mapping[InventoryIds, UsedInventory],
+    wants: Collection[Want],
+    held: Mapping[InventoryIds, int],
+) -> None:
     asked: dict[InventoryIds, int] = defaultdict(int)
     for want in wants:
         inventory = rooms[want.place].inventory

@@ -1,0 +1,85 @@
+"""Several schedulers fill one cloud: nothing is over-allocated, and none refuses too early."""
+
+from collections import Counter
+from itertools import count
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.app import create_app
+from tests.clouds import uuid_of
+from tests.conftest import make_settings
+from tests.placing import flavor, instance, report, spec
+from tests.processes import race
+from tests.scheduler.test_select_destinations import usages
+from tests.scheduler.test_select_races import select
+
+SCHEDULERS = 4
+#: So many instances fit a host by its memory, by the names of the hosts.
+ROOM = {f"cn{number:02}": 1 + number % 4 for number in range(16)}
+SMALL = flavor(memory_mb=4096)
+#: Reverses the order of the hosts: those with the least memory come first.
+STACKING = {"filter_scheduler__ram_weight_multiplier": -1.0}
+
+
+def fill(barrier, which, url, orders):
+    """Select a host for one instance after the other until none is found."""
+    settings = make_settings(url, **orders[which % len(orders)])
+    client = TestApp(create_app(settings))
+    barrier.wait(120)
+    uuids = map(instance, count(1000 * (which + 1)))
+    told = [(200, "")]
+    while told[-1][0] == 200:
+        told.append(select(client, spec(next(uuids), flavor=SMALL)))
+    return told[1:]
+
+
+@pytest.mark.parametrize("orders", [[{}], [{}, STACKING]], ids=["one order", "opposite orders"])
+def test_schedulers_fill_a_cloud_to_the_last_room_and_not_beyond(app, orders):
+    reports = [report(name, memory_mb=4096 * room) for name, room in ROOM.items()]
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    url = app.app.services.database.url.render_as_string(hide_password=False)
+    told = race(SCHEDULERS, fill, url, orders)
+    refused = [code for status, code in told if status != 200]
+    placed = Counter(host for status, host in told if status == 200)
+    assert refused == ["scheduler.no_valid_host"] * SCHEDULERS
+    assert placed == ROOM
+    assert sum(used["MEMORY_MB"] for used in usages(app)) == 4096 * sum(ROOM.values())
+
+
+def claim_by_placement(client, host, number):
+    """Claim memory of a host as any client of placement does; return the status."""
+    body = {
+        "allocations": {uuid_of(host): {"resources": {"MEMORY_MB": 4096}}},
+        "project_id": "p1",
+        "user_id": "u1",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+    path = f"/placement/allocations/{instance(500_000 + number)}"
+    return client.put_json(path, body, headers=headers, expect_errors=True).status_code
+
+
+def fill_or_claim(barrier, which, url):
+    """Fill the cloud by selections; every other process by claims of hosts in reverse order."""
+    if which % 2:
+        return fill(barrier, which, url, [{}])
+    client = TestApp(create_app(make_settings(url)))
+    barrier.wait(120)
+    numbers = count(1000 * which)
+    told = []
+    for host in sorted(ROOM, reverse=True):
+        while (status := claim_by_placement(client, host, next(numbers))) == 204:
+            told.append((200, host))
+        told.append((status, "full"))
+    return told
+
+
+def test_schedulers_and_claims_of_others_fill_a_cloud_together(app):
+    reports = [report(name, memory_mb=4096 * room) for name, room in ROOM.items()]
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    url = app.app.services.database.url.render_as_string(hide_password=False)
+    told = race(SCHEDULERS, fill_or_claim, url)
+    assert {status for status, _ in told} == {200, 409}
+    assert Counter(host for status, host in told if status == 200) == ROOM
