@@ -17,6 +17,7 @@ from worlds.flat import FlatWorld
 from worlds.nested import NestedWorld
 from worlds.rows import BORN, COLUMNS, Book, Rows, World, common_rows
 from worlds.shared import SharedWorld
+from worlds.sparse import SparseWorld
 
 from placement_sched.db import tables
 from placement_sched.db.transaction import Database
@@ -30,6 +31,7 @@ WORLDS: dict[str, Callable[[int, int], World]] = {
     "nested": NestedWorld,
     "shared": SharedWorld,
     "equal": EqualWorld,
+    "sparse": SparseWorld,
 }
 #: How many rows of the large tables are held before they are sent.
 _AT_ONCE = 30_000
@@ -85,7 +87,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="another cloud of the same kind")
     given = parser.parse_args()
     world = WORLDS[given.world](given.size, given.seed)
-    if isinstance(world, FlatWorld | NestedWorld):
+    if isinstance(world, FlatWorld | NestedWorld | SparseWorld):
         # The scheduler shall take its hosts as up.
         world = replace(world, seen=datetime.now(UTC).replace(tzinfo=None, microsecond=0))
     seconds = fill(given.url, world)

@@ -73,11 +73,12 @@ def make_services(
     clock: Clock = utcnow,
     random: Random | None = None,
     serving: bool = False,
+    memory: Memory | None = None,
 ) -> Services:
     """Return what the handlers use, made once per worker.
 
     Where it is ``serving``, inventories are kept at the ratios of the configuration's policies,
-    unless the cloud is nova's.
+    unless the cloud is nova's. ``memory`` is what is remembered between requests.
     Raises :class:`ConfigurationError` where ``[neutron]`` or
     ``[oslo_messaging_notifications]`` is incomplete.
     """
@@ -89,11 +90,11 @@ def make_services(
         settings=settings,
         clock=clock,
         random=random,
-        memory=Memory.of(settings, metrics.mirror),
+        memory=memory or Memory.of(settings, database, metrics.mirror),
         neutron=neutron_of(settings),
         announcer=announcer_of(settings),
     )
-    upkeep: list[Callable[[], None]] = [LogUpkeep(database)] if serving else []
+    upkeep: list[Callable[[], None]] = [LogUpkeep(database)]
     # Inventories are nova-compute's where the cloud is nova's, which would write its own again.
     if serving and not is_novas(settings):
         upkeep.append(PolicyUpkeep(database, scheduler.live.settings, clock))

@@ -7,7 +7,9 @@ schema, whose other columns are left at their defaults.
 import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -26,14 +28,16 @@ class NovaDatabaseFile:
     """One of nova's databases, written to by its tables' names."""
 
     url: str
+    metadata: MetaData | None = None  # read from the database where it is not given
     engine: Engine = field(init=False)
     tables: dict[str, Table] = field(init=False)
 
     def __post_init__(self) -> None:
         self.engine = create_engine(self.url)
-        metadata = MetaData()
-        metadata.reflect(self.engine)
-        self.tables = dict(metadata.tables)
+        if self.metadata is None:
+            self.metadata = MetaData()
+            self.metadata.reflect(self.engine)
+        self.tables = dict(self.metadata.tables)
 
     def add(self, name: str, /, **values: Any) -> int:
         """Insert a row made now, unless it says otherwise; return its number."""
@@ -76,9 +80,15 @@ class NovaDatabaseFile:
 class NovaCloud:
     """A nova: its API database, cell0, and as many cells as are added."""
 
-    def __init__(self, api: str, cell0: str) -> None:
-        self.api = NovaDatabaseFile(api)
-        self.cell0 = NovaDatabaseFile(cell0)
+    def __init__(
+        self,
+        api: str,
+        cell0: str,
+        tables: tuple[MetaData, MetaData] | tuple[None, None] = (None, None),
+    ) -> None:
+        self._tables = tables
+        self.api = NovaDatabaseFile(api, tables[0])
+        self.cell0 = NovaDatabaseFile(cell0, tables[1])
         self.cells: dict[str, NovaDatabaseFile] = {}
         self.numbers: dict[str, int] = {}
         self._map(CELL0, "cell0", cell0)
@@ -96,7 +106,7 @@ class NovaCloud:
     def add_cell(self, name: str, url: str, **mapped: Any) -> str:
         """Add a cell whose database is at ``url``; return its uuid."""
         uuid = str(uuid4())
-        self.cells[name] = NovaDatabaseFile(url)
+        self.cells[name] = NovaDatabaseFile(url, self._tables[1])
         self.numbers[name] = self._map(uuid, name, mapped.pop("connection", url), **mapped)
         return uuid
 
@@ -186,17 +196,31 @@ class NovaCloud:
 def sqlite_nova(folder: Path, *cells: str) -> NovaCloud:
     """Return an empty nova of these cells in SQLite files."""
 
-    def file(name: str, metadata: MetaData) -> str:
-        url = f"sqlite:///{folder / f'nova_{name}.db'}"
-        engine = create_engine(url)
-        metadata.create_all(engine)
-        engine.dispose()
-        return url
+    def file(name: str, empty: bytes) -> str:
+        path = folder / f"nova_{name}.db"
+        path.write_bytes(empty)
+        return f"sqlite:///{path}"
 
-    cloud = NovaCloud(file("api", API), file("cell0", CELL))
-    for cell in cells:
-        cloud.add_cell(cell, file(cell, CELL))
+    api, cell = _empty_files()
+    cloud = NovaCloud(file("api", api), file("cell0", cell), (API, CELL))
+    for name in cells:
+        cloud.add_cell(name, file(name, cell))
     return cloud
+
+
+@cache
+def _empty_files() -> tuple[bytes, bytes]:
+    """Return SQLite's files of an empty API database and of an empty cell."""
+
+    def empty(metadata: MetaData) -> bytes:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "empty.db"
+            engine = create_engine(f"sqlite:///{path}")
+            metadata.create_all(engine)
+            engine.dispose()
+            return path.read_bytes()
+
+    return empty(API), empty(CELL)
 
 
 def node_row(host: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What ``make test-fast`` does once for all tests and other runs do in each.
+"""What is done once for all tests, though each starts an application of its own.
 
 Most tests start the whole application. A third of that start reads the migrations again, and
 parses and copies the policy rules, which are always the same.
@@ -16,11 +16,8 @@ from oslo_policy import policy
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _quick_start(request: pytest.FixtureRequest) -> Iterator[None]:
+def _quick_start() -> Iterator[None]:
     """Load each migration once, and parse each policy rule once."""
-    if not request.config.getoption("--fast"):
-        yield
-        return
     with pytest.MonkeyPatch.context() as patch:
         load, load_once = pyfiles.load_module_py, cache(pyfiles.load_module_py)
 

@@ -110,5 +110,9 @@ class Places:
 
     def of(self, number: int, random: Random) -> tuple[int, int, int]:
         """Return the ids of the aggregates of a host."""
-        zone, tag, rack = number % ZONES, random.randrange(TAGS), number // RACK_SIZE
-        return zone + 1, ZONES + tag + 1, ZONES + TAGS + rack + 1
+        zone, tag = number % ZONES, random.randrange(TAGS)
+        return zone + 1, ZONES + tag + 1, self.rack_of(number)
+
+    def rack_of(self, number: int) -> int:
+        """Return the id of the rack of a host."""
+        return ZONES + TAGS + number // RACK_SIZE + 1

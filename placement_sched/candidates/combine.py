@@ -106,16 +106,18 @@ def combinations(tree: ProviderTree, rules: Rules, budget: Budget) -> Iterator[C
 
     Raises :class:`TooComplex` where the budget does not suffice.
     """
-    number = prod(map(len, tree.options))
-    if _all_serve(tree, rules):
+    if all_serve(tree, rules):
         for combination in product(*tree.options):
             budget.spend(1)
             yield combination
-    elif number and (number < _MANY or _is_feasible(tree, rules, budget)):
+        return
+    number = prod(map(len, tree.options))
+    if number and (number < _MANY or _is_feasible(tree, rules, budget)):
         yield from _Chooser(tree, rules, budget).choose()
 
 
-def _all_serve(tree: ProviderTree, rules: Rules) -> bool:
+def all_serve(tree: ProviderTree, rules: Rules) -> bool:
+    """Return whether any choice of a provider for each slot serves."""
     if tree.free or rules.one_of_a_tree or rules.subtrees or rules.trait_choices:
         return False
     if not rules.isolate:

@@ -11,7 +11,8 @@ from itertools import chain, islice, repeat
 from math import ceil
 from random import Random
 
-from placement_sched.candidates.combine import Combination, combinations
+from placement_sched.candidates.alike import TreesAlike
+from placement_sched.candidates.combine import Combination
 from placement_sched.candidates.source import TreeProvider
 from placement_sched.candidates.tree_loader import TreeBatch, TreeLoader
 
@@ -72,19 +73,21 @@ class Enumeration:
             for slot in self.loader.search.slots
         )
         trees, spend = self._trees(), self.loader.budget.spend
+        found, limit = self.found, self.limit
         for root, chosen in _in_turn(trees) if self.breadth_first else chain.from_iterable(trees):
-            if chosen not in self.found:
+            if chosen not in found:
                 spend((fixed + _PROVIDER * len(set(chosen))) // STEP)
-                self.found[chosen] = root
-            if self.lacking == 0:
-                break
+                found[chosen] = root
+                if len(found) == limit:
+                    break
 
     def _trees(self) -> Iterator[Iterator[_Found]]:
         """Yield the combinations of each tree; batches are read as they are needed.
 
         Where several roots have the same tree, the others have no further combinations.
         """
-        rules, random = self.loader.search.rules, self.random
+        random = self.random
+        alike = TreesAlike(self.loader.search.rules, self.loader.budget)
         # What the trees before have given determines the size of the next batch.
         batches = self._by_id() if random is None else self._at_random(random)
         if self.only is not None:
@@ -100,8 +103,7 @@ class Enumeration:
                 if random is not None:
                     shuffled = (random.sample(some, len(some)) for some in tree.options)
                     drawn = replace(tree, options=tuple(shuffled))
-                found = combinations(drawn, rules, self.loader.budget)
-                yield zip(repeat(root), found, strict=False)
+                yield zip(repeat(root), alike.combinations(drawn), strict=False)
 
     def _by_id(self) -> Iterator[TreeBatch]:
         looked_at, after, size = 0, 0, self._first_size()

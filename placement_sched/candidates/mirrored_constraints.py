@@ -3,7 +3,7 @@
 The same constraints as ``constraints`` has in SQL; property tests compare what both find.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -39,14 +39,39 @@ class Constrained:
         if counted is CountedRoot.OWN and not self.names.topology.nested:
             counted = CountedRoot.NONE  # every provider is its own root
         found = np.ones(number_of(rows), np.bool_)
-        self._tree(group.in_tree, rows, found)
-        self._amounts(group, rows, found)
+        if group.in_tree is not None:
+            found &= self._in_tree(group.in_tree, rows)
+        for resource in group.resources:
+            found &= self._has_room(*resource, rows)
         self.having(group.traits, rows, found)
         if group.aggregates.member_of and found.any():
             found &= self._is_member(group.aggregates.member_of, counted, rows)
         if group.aggregates.forbidden and found.any():
             found &= ~self._is_inside(group.aggregates.forbidden, counted, rows)
         return found
+
+    def each(self, group: RequestGroup, root: TraitTerms, rows: SomeRows) -> Iterator[Mask]:
+        """Yield for each constraint which of the rows meet it, where every provider stands alone.
+
+        In the order of ``constraints.alone``.
+        """
+        for resource in group.resources:
+            yield self._has_room(*resource, rows)
+        yield from self._each_trait(group.traits, rows)
+        for uuids in group.aggregates.member_of:
+            yield self.members_of(uuids)[rows]
+        if group.aggregates.forbidden:
+            yield ~self.members_of(group.aggregates.forbidden)[rows]
+        if group.in_tree is not None:
+            yield self._in_tree(group.in_tree, rows)
+        yield from self._each_trait(root, rows)
+
+    def _each_trait(self, terms: TraitTerms, rows: SomeRows) -> Iterator[Mask]:
+        traits, ids = self.shape.cloud.traits, self.names.traits
+        for any_of in terms.required:
+            yield traits.any_of(frozenset(ids[name] for name in any_of), rows)
+        for name in sorted(terms.forbidden):
+            yield ~traits.any_of(frozenset({ids[name]}), rows)
 
     def having(self, terms: TraitTerms, rows: SomeRows, found: Mask) -> None:
         """Leave of what was found so far the rows with the traits required, without others."""
@@ -56,22 +81,18 @@ class Constrained:
         if terms.forbidden:
             found &= ~traits.any_of(frozenset(ids[name] for name in terms.forbidden), rows)
 
-    def _tree(self, uuid: str | None, rows: SomeRows, found: Mask) -> None:
-        if uuid is None:
-            return
+    def _in_tree(self, uuid: str, rows: SomeRows) -> Mask:
         cloud = self.shape.cloud
         roots = cloud.providers.roots
         of_member = roots[cloud.rows_of(cloud.ids_of([uuid]).values())]
-        found &= np.isin(roots[rows], of_member[of_member != 0])
+        found: Mask = np.isin(roots[rows], of_member[of_member != 0])
+        return found
 
-    def _amounts(self, group: RequestGroup, rows: SomeRows, found: Mask) -> None:
-        classes = self.shape.cloud.classes
-        for name, amount in group.resources:
-            columns = classes.get(self.names.classes[name])
-            if columns is None:
-                found[:] = False
-                return
-            found &= columns.has_room(amount, rows)
+    def _has_room(self, name: str, amount: int, rows: SomeRows) -> Mask:
+        columns = self.shape.cloud.classes.get(self.names.classes[name])
+        if columns is None:
+            return np.zeros(number_of(rows), np.bool_)
+        return columns.has_room(amount, rows)
 
     def _is_member(
         self, member_of: Sequence[frozenset[str]], counted: CountedRoot, rows: SomeRows

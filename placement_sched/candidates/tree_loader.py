@@ -214,14 +214,25 @@ class TreeLoader:
         parents = {one.id: one.parent for one in (*own, *sharing.providers.values())}
         if sharing.providers:
             parents.update(self.source.parents({one.root for one in sharing.providers.values()}))
-        return {key: _with_ancestors(key, parents) for key in ids}
+        lineages: dict[int | None, frozenset[int]] = {None: frozenset()}
+        found: dict[int, frozenset[int]] = {}
+        for key in ids:
+            above = parents.get(key)
+            if above not in lineages:
+                lineages[above] = _with_ancestors(above, parents)
+            found[key] = lineages[above] | {key}
+        return found
 
 
 def _merged(own: Sequence[Sequence[int]], shared: _Options | None) -> _Options:
     if shared is None:
-        return tuple([tuple(sorted(slot)) for slot in own])
-    both = zip(own, shared, strict=True)
-    return tuple([tuple(sorted((*slot, *more))) if slot else more for slot, more in both])
+        return tuple([tuple(sorted(slot) if len(slot) > 1 else slot) for slot in own])
+    return tuple(
+        [
+            tuple(sorted((*slot, *more)) if more or len(slot) > 1 else slot) if slot else more
+            for slot, more in zip(own, shared, strict=True)
+        ]
+    )
 
 
 def _with_ancestors(provider: int | None, parents: Mapping[int, int | None]) -> frozenset[int]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import configured, shown
 from placement_sched.cli.terminal import print_result, waiting
-from placement_sched.db.migrate import current_revision, newest_revision
+from placement_sched.db.migrate import current_revision, newest_revision, stop_logging
 from placement_sched.db.openstack_schema import REVISIONS, look
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import Adoption, adopt, notes_on
@@ -31,10 +31,14 @@ def _run_sync(arguments: argparse.Namespace) -> int:
         place, before = shown(database), current_revision(database)
         with waiting(f"synchronising the schema of {place}"):
             sync(database, utcnow)
+            stopped = stop_logging(database)
         revision = current_revision(database)
     report = {"database": place, "before": before, "revision": revision}
     change = "already at" if before == revision else "brought to"
-    print_result(arguments, report, [f"{place}: schema {change} revision {revision}"])
+    lines = [f"{place}: schema {change} revision {revision}"]
+    if stopped:
+        lines.append("changes of providers are no longer logged: the triggers were removed")
+    print_result(arguments, report, lines)
     return 0
 
 

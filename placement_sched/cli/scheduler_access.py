@@ -18,6 +18,7 @@ from placement_sched.app import make_services
 from placement_sched.cli.database import refuse_absent_file, shown
 from placement_sched.errors import Error, Invalid, NoValidHost, Unavailable
 from placement_sched.model.document import Json
+from placement_sched.scheduler.hosts.caches import Memory
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.shown import all_shown, one_shown
@@ -195,7 +196,8 @@ def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
     if arguments.url:
         yield SchedulerClient(arguments.url, arguments.token, arguments.timeout)
         return
-    services = make_services(read_settings(arguments.config_file))
+    # To read all providers for one question would take longer than to search for it.
+    services = make_services(read_settings(arguments.config_file), memory=Memory())
     try:
         refuse_absent_file(services.database, "--url uses a server")
         services.ready()

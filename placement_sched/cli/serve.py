@@ -216,6 +216,7 @@ def load(files: Sequence[str], parent: int) -> Bridge:
     away = ""
     try:
         services.ready()
+        services.scheduler.memory.fill(services.database)
         rehearse(
             services.database,
             services.scheduler.memory.provider_source,

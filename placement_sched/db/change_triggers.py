@@ -56,10 +56,9 @@ def missing_triggers(connection: Connection) -> frozenset[str]:
     )
 
 
-def triggers_are(connection: Connection, wanted: bool) -> bool:
-    """Return whether all triggers are there, or, where they are not wanted, none is."""
-    missing = missing_triggers(connection)
-    return not missing if wanted else len(missing) == len(list(_triggers(connection)))
+def has_triggers(connection: Connection) -> bool:
+    """Return whether any of the triggers is there."""
+    return len(missing_triggers(connection)) < len(list(_triggers(connection)))
 
 
 def remove_triggers(connection: Connection) -> None:
@@ -145,8 +144,10 @@ def make_triggers(connection: Connection) -> None:
                 _drop(connection, one)
     LOG.warning(
         "[placement] providers_in_memory has no effect: the database's user may not make the "
-        "triggers that log changes: %s",
+        "triggers that log changes: %s. %s and run placement-sched db sync again, or set the "
+        "option to false",
         refused,
+        _REMEDIES.get(connection.dialect.name, _ON_MARIADB),
     )
 
 
@@ -172,6 +173,13 @@ def _fill_turns(connection: Connection) -> None:
         insert_missing(connection, change_turns, [{"id": number} for number in range(TURNS)])
 
 
+#: What lets a user make triggers.
+_REMEDIES: Mapping[str, str] = {
+    "postgresql": "Let it own the tables, and CREATE functions in their schema,"
+}
+_ON_MARIADB = (
+    "Grant it TRIGGER, set log_bin_trust_function_creators = ON where there is a binary log,"
+)
 # insufficient_privilege; TRIGGER, SUPER, and SUPER where there is a binary log.
 _REFUSED = {"42501", 1142, 1227, 1419, 1044}
 

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 from urllib.parse import parse_qsl
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Dialect, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 
@@ -208,22 +208,28 @@ def replace_closed_connections(engine: Engine) -> None:
     at rest has nothing unless it is closed (or the server reports a changed setting: then the
     database is asked).
     """
-    dialect = engine.dialect
 
     @event.listens_for(engine, "checkout")
     def check(connection: Any, _record: object, _proxy: object) -> None:
-        # PyMySQL's socket has no public name; it is None where the connection was closed here.
-        sock = connection if dialect.name == "postgresql" else connection._sock  # noqa: SLF001
-        waiting = select.poll()
-        try:
-            if alive := sock is not None:
-                waiting.register(sock.fileno(), select.POLLIN)
-                alive = not waiting.poll(0) or dialect.do_ping(connection)
-        except (OSError, ValueError, dialect.loaded_dbapi.Error):
-            alive = False
-        if not alive:
+        if not is_open(engine.dialect, connection):
             # What closed this one has closed the others.
             raise InvalidatePoolError
+
+
+def is_open(dialect: Dialect, connection: Any) -> bool:
+    """Return whether a driver's connection is still open, which SQLite's always are."""
+    if dialect.name == "sqlite":
+        return True
+    # PyMySQL's socket has no public name; it is None where the connection was closed here.
+    sock = connection if dialect.name == "postgresql" else connection._sock  # noqa: SLF001
+    waiting = select.poll()
+    try:
+        if sock is None:
+            return False
+        waiting.register(sock.fileno(), select.POLLIN)
+        return not waiting.poll(0) or dialect.do_ping(connection)
+    except (OSError, ValueError, dialect.loaded_dbapi.Error):
+        return False
 
 
 #: How a transaction begins on SQLite. IMMEDIATE takes the write lock before anything is read, so

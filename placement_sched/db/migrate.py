@@ -1,6 +1,6 @@
 """Creates and upgrades the schema with alembic, under a version table of our own name."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -11,12 +11,21 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from oslo_log import log
 from sqlalchemy import Connection, inspect, text
 
-from placement_sched.db.change_triggers import make_triggers, remove_triggers, triggers_are
+from placement_sched.db.change_support import why_unsupported
+from placement_sched.db.change_triggers import (
+    has_triggers,
+    make_triggers,
+    missing_triggers,
+    remove_triggers,
+)
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
+
+LOG = log.getLogger(__name__)
 
 #: OpenStack placement keeps its revision in ``alembic_version``; ours must not be mistaken for it.
 VERSION_TABLE = "placement_sched_alembic_version"
@@ -68,7 +77,7 @@ def sync_schema(database: Database) -> None:
     """Bring the schema to the newest revision; safe when several workers start at once.
 
     The triggers of the log of changes are made, those that were lost as well, where the database
-    is to have it, and else removed.
+    is to have it and its server lets it be exact.
     """
 
     def upgrade(connection: Connection) -> None:
@@ -79,16 +88,43 @@ def sync_schema(database: Database) -> None:
 
     if current_revision(database) != newest_revision():
         database.write(upgrade)
+    if database.logs_changes:
+        _log_changes(database)
+
+
+def _log_changes(database: Database) -> None:
     with database.read() as connection:
-        right = triggers_are(connection, database.logs_changes)
-    if not right:
-        change = make_triggers if database.logs_changes else remove_triggers
+        unsupported = why_unsupported(connection)
+        complete = not missing_triggers(connection)
+    if unsupported is not None:
+        LOG.warning(
+            "[placement] providers_in_memory has no effect, for changes cannot be logged: %s; set "
+            "it to false",
+            unsupported,
+        )
+    elif not complete:
+        _with_triggers(database, make_triggers)
 
-        def set_triggers(connection: Connection) -> None:
-            with one_at_a_time(connection):
-                change(connection)
 
-        database.write(set_triggers)
+def stop_logging(database: Database) -> bool:
+    """Remove the triggers of the log of changes where the database is not to have it.
+
+    Also where its server does not let it be exact. Return whether there were any.
+    """
+    with database.read() as connection:
+        wanted = database.logs_changes and why_unsupported(connection) is None
+        if wanted or not has_triggers(connection):
+            return False
+    _with_triggers(database, remove_triggers)
+    return True
+
+
+def _with_triggers(database: Database, change: Callable[[Connection], None]) -> None:
+    def work(connection: Connection) -> None:
+        with one_at_a_time(connection):
+            change(connection)
+
+    database.write(work)
 
 
 def current_revision(database: Database) -> str | None:

@@ -43,7 +43,7 @@ class Prepared:
             if kind not in self._sent:
                 self._sent[kind] = _as_sent(result)
             return result.all()
-        rows = _fetched(connection, sent.text, {**sent.constants, **parameters})
+        rows = _fetched(connection, sent, {**sent.constants, **parameters})
         return rows if sent.makers is None else _made(rows, sent.makers)
 
 
@@ -75,10 +75,14 @@ def _made(
     ]
 
 
-def _fetched(connection: Connection, text: str, parameters: Mapping[str, Any]) -> Sequence[Any]:
+def _fetched(connection: Connection, sent: _Sent, parameters: Mapping[str, Any]) -> Sequence[Any]:
     dialect: Any = connection.dialect
-    cursor: Any = connection.connection.cursor()
+    pooled: Any = connection.connection
+    cursor: Any = pooled.cursor()
+    text = sent.text
     try:
+        if getattr(dialect, "is_mariadb", False):
+            text = pooled.driver_connection.execution_of(text)
         for listener in dialect.dispatch.do_execute:
             if listener(cursor, text, parameters, None):
                 break
@@ -88,6 +92,6 @@ def _fetched(connection: Connection, text: str, parameters: Mapping[str, Any]) -
         cursor.close()
     except BaseException as failure:  # noqa: BLE001 - all goes up
         # SQLAlchemy wraps it where it is the driver's, and closes a connection that is of no use.
-        said = text if isinstance(failure, dialect.loaded_dbapi.Error) else None
+        said = sent.text if isinstance(failure, dialect.loaded_dbapi.Error) else None
         connection._handle_dbapi_exception(failure, said, parameters, cursor, None)  # noqa: SLF001 - its own way
     return rows

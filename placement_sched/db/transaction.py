@@ -4,6 +4,7 @@ What drivers raise about themselves is raised again in exceptions and sentences 
 """
 
 import random
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,6 +16,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.db import engine
+from placement_sched.db.kept_connections import KeptConnections
 from placement_sched.errors import (
     CapacityExceeded,
     Conflict,
@@ -69,6 +71,12 @@ class Database:
         self.tally = engine.Tally()
         engine.count_statements((self.reader, self.writer), self.tally)
         engine.plan_by_value(self.reader)
+        options = settings.placement_database
+        self._kept = KeptConnections(
+            self.reader,
+            most=options.max_pool_size or sys.maxsize,
+            seconds=options.connection_recycle_time,
+        )
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -77,8 +85,14 @@ class Database:
         Raises :class:`Unavailable` where the database does not answer and :class:`TooComplex` for
         a statement too long for it.
         """
-        with translated(), self.reader.connect() as connection:
-            yield connection
+        with translated():
+            connection = self._kept.take()
+            try:
+                yield connection
+            except BaseException:
+                connection.close()
+                raise
+            self._kept.give_back(connection)
 
     def ping(self) -> None:
         """Ask the database for an answer; raise what :meth:`read` raises where it gives none."""
@@ -152,8 +166,15 @@ class Database:
         self.tally.claims_won += 1
         return done
 
+    @property
+    def held(self) -> int:
+        """How many connections the threads of this process hold now."""
+        checked_out = sum(one.pool.checkedout() for one in (self.reader, self.writer))  # type: ignore[attr-defined]
+        return checked_out - len(self._kept)
+
     def dispose(self) -> None:
         """Close every pooled connection (before a fork, and at the end)."""
+        self._kept.close()
         self.reader.dispose()
         self.writer.dispose()
 

@@ -1,16 +1,16 @@
 """The mirror of one process: read once, then brought up to date by the log of changes."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from threading import Lock
+from threading import Lock, Thread
 from time import monotonic
 from typing import Any
 
 from oslo_log import log
 
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Unavailable
+from placement_sched.errors import Unavailable, one_line
 from placement_sched.mirror.changes import ChangeLog, ChangesSeen
 from placement_sched.mirror.cloud import MirroredCloud
 from placement_sched.mirror.shape import CloudShape
@@ -25,6 +25,8 @@ _PAUSE = 60.0
 PATIENCE = 0.2
 #: Of more changed providers all are read, in parts: their rows would take too much memory.
 MANY = 20_000
+#: The name of the thread that reads all providers beside requests.
+THREAD = "providers in memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,17 @@ class Mirror:
         changes: ChangeLog,
         clock: Callable[[], float] = monotonic,
         report: Callable[[MirrorFigures], None] = lambda _figures: None,
+        opened: Callable[[], AbstractContextManager[Connection]] | None = None,
     ) -> None:
-        """``clock`` is in seconds; ``report`` is called with the figures whenever they change."""
+        """``clock`` is in seconds; ``report`` is called with the figures whenever they change.
+
+        ``opened`` gives a connection on which a thread reads all providers, while requests are
+        answered by the database. Without, a request that finds them unread reads them itself.
+        """
         self._log, self._clock, self._report = changes, clock, report
+        self._opened = opened
         self._lock, self._reading = Lock(), Lock()
+        #: Up to where the log was followed; None where what is held is no longer up to date.
         self._position: Any = None
         self._cloud: MirroredCloud | None = None
         self._shape: tuple[int, CloudShape] | None = None
@@ -65,62 +74,116 @@ class Mirror:
         """Let the mirror have all that was committed before; return whether there is one.
 
         One statement where nothing has changed, and one more for some thousands of providers that
-        have. There is none where the log of changes is not kept, and while another thread takes
-        long to read all providers.
+        have. There is none where the log of changes is not kept, and while all providers are read.
+        Whatever goes wrong leaves none, for the database answers as well; but where the connection
+        is lost, that is raised.
         """
-        if self._cloud is None and not self._begin(connection):
+        try:
+            return self._is_brought_up_to_date(connection)
+        except Exception as failure:
+            if getattr(failure, "connection_invalidated", False):
+                raise
+            LOG.debug("the providers in memory", exc_info=True)
+            self._do_without(_words_of(failure))
             return False
-        seen = self._log.since(connection, self._position)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a thread that reads all providers, for so long at most."""
+        if self._reading.acquire(timeout=seconds):
+            self._reading.release()
+
+    def _is_brought_up_to_date(self, connection: Connection) -> bool:
+        position = self._position
+        if position is None:
+            if not self._begin(connection):
+                return False
+            position = self._position
+        seen = self._log.since(connection, position)
         if not (seen.in_doubt or seen.providers or seen.names):
-            self._position = seen.position
+            with self._lock:
+                if self._position is position:
+                    self._position = seen.position
             return True
         waited = not self._reading.acquire(blocking=False)
         if waited and not self._reading.acquire(timeout=PATIENCE):
             return False
+        handed_on = False
         try:
             if waited:  # what another thread has read by now is not read again
+                if self._position is None:
+                    return False
                 seen = self._log.since(connection, self._position)
-            self._follow(connection, seen)
-            return self._cloud is not None
+            handed_on = self._follow(connection, seen)
+            return self._position is not None
         finally:
-            self._reading.release()
+            if not handed_on:
+                self._reading.release()
 
     def _begin(self, connection: Connection) -> bool:
         if self._clock() < self._not_before or not self._reading.acquire(blocking=False):
             return False
+        handed_on = False
         try:
-            if self._cloud is None:
-                if (reason := self._log.why_not_kept(connection)) is not None:
-                    self._do_without(reason)
-                else:
-                    self._read_all(connection)
-            return self._cloud is not None
+            if self._position is None:
+                with self._lock:  # what was of no use for so long
+                    self._cloud = self._shape = None
+                handed_on = self._read_again(connection)
+            return self._position is not None
         finally:
-            self._reading.release()
+            if not handed_on:
+                self._reading.release()
 
     def _do_without(self, reason: str) -> None:
         """Let requests search the database for a while, and say why, once."""
         with self._lock:
-            self._cloud = self._shape = None
+            self._position = None
         self._not_before = self._clock() + _PAUSE
+        self.figures = replace(self.figures, providers=0, nbytes=0)
+        self._report(self.figures)
         if reason != self._reason:
             self._reason = reason
             LOG.warning(
-                "candidates are searched for in the database, though [placement] "
-                "providers_in_memory is set: %s",
+                "candidates are searched for in the database, which takes longer than in memory: "
+                "%s ([placement] providers_in_memory = false if this is to stay so)",
                 reason,
             )
 
-    def _follow(self, connection: Connection, seen: ChangesSeen) -> None:
+    def _read_again(self, connection: Connection) -> bool:
+        """Read all providers, or let a thread do so; return whether it got the lock of reading.
+
+        What requests are asking already goes on being answered from what was known before.
+        """
+        with self._lock:
+            self._position = None
+        if self._opened is None:
+            self._read_if_kept(connection)
+            return False
+        Thread(target=self._read_beside, args=(self._opened,), name=THREAD, daemon=True).start()
+        return True
+
+    def _read_beside(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
+        try:
+            with opened() as connection:
+                self._read_if_kept(connection)
+        except Exception as failure:
+            LOG.debug("the providers in memory", exc_info=True)
+            self._do_without(_words_of(failure))
+        finally:
+            self._reading.release()
+
+    def _read_if_kept(self, connection: Connection) -> None:
+        # The log in doubt may mean that nothing writes it any more.
+        if (reason := self._log.why_not_kept(connection)) is not None:
+            self._do_without(reason)
+        else:
+            self._read_all(connection)
+
+    def _follow(self, connection: Connection, seen: ChangesSeen) -> bool:
+        """Read what has changed; return whether a thread got the lock of reading."""
         cloud = self._cloud
         if cloud is None or seen.in_doubt or len(seen.providers) > MANY:
-            # In doubt may mean that nothing writes the log any more.
-            if (reason := self._log.why_not_kept(connection)) is not None:
-                self._do_without(reason)
-                return
             LOG.info("reading all providers: %s", _why(seen))
-            self._read_all(connection)
-            return
+            return self._read_again(connection)
         names = provider_state.read_names(connection) if seen.names else cloud.names
         found = provider_state.read_providers(connection, seen.providers)
         with self._changing():
@@ -130,6 +193,7 @@ class Mirror:
             cloud.replace(seen.providers, found)
         self._position = seen.position
         self._count(cloud, refreshes=self.figures.refreshes + 1)
+        return False
 
     def _read_all(self, connection: Connection) -> None:
         began = self._clock()
@@ -147,7 +211,7 @@ class Mirror:
         cloud.replace(seen.providers, provider_state.read_providers(connection, seen.providers))
         with self._lock:
             self._cloud, self._shape = cloud, None
-        self._position = seen.position
+        self._position, self._reason = seen.position, ""
         readings, seconds = self.figures.full_readings + 1, self._clock() - began
         self._count(cloud, full_readings=readings, seconds=seconds)
 
@@ -163,7 +227,7 @@ class Mirror:
             try:
                 yield
             except BaseException:
-                self._cloud = self._shape = None
+                self._cloud = self._shape = self._position = None
                 raise
 
     def _known(self) -> MirroredCloud:
@@ -183,6 +247,12 @@ class Mirror:
                 shares = cloud.names.traits.get(SHARES)
                 shape = self._shape = (cloud.shape, CloudShape(cloud, shares))
             yield cloud, shape[1]
+
+
+def _words_of(failure: Exception) -> str:
+    """Return what failed, without the statement that a database's failure was about."""
+    said = getattr(failure, "orig", None) or failure
+    return f"{type(said).__name__}: {one_line(said)}"
 
 
 def _why(seen: ChangesSeen) -> str:

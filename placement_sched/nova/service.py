@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from threading import Event, Thread
 from typing import Any
@@ -215,12 +216,13 @@ class Worker(cotyledon.Service):
         self._ready = Preparation(self._database, settings, utcnow)
         self._follower = Follower(self._database, settings, utcnow)
         self._announcer = announcer_of(settings)
+        self._memory = Memory.of(settings, self._database)
         scheduler = Scheduler(
             database=self._database,
             settings=settings,
             clock=utcnow,
             random=Random(),  # noqa: S311 - chooses hosts, guards nothing
-            memory=Memory.of(settings),
+            memory=self._memory,
             neutron=neutron_of(settings),
             announcer=self._announcer,
         )
@@ -247,7 +249,8 @@ class Worker(cotyledon.Service):
             if self._stopping.wait(0.05):
                 return
         # The first look of a process compares everything: no request is to wait for it.
-        if not _until_done([self._ready, self._follower.refresh], self._stopping):
+        fill = partial(self._memory.fill, self._database)
+        if not _until_done([self._ready, self._follower.refresh, fill], self._stopping):
             return
         spare_collector()
         self._known.set()

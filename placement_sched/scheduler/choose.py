@@ -14,7 +14,7 @@ from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.headroom import Headroom
-from placement_sched.scheduler.host_state import HostState, has_candidates, offer
+from placement_sched.scheduler.host_state import HostState, offer, with_candidates
 from placement_sched.scheduler.hosts.cells import ClosedAmong, none_closed
 from placement_sched.scheduler.hosts.states import CloudView
 from placement_sched.scheduler.loading import Plugins
@@ -256,7 +256,7 @@ def _with_room(hosts: Sequence[HostState], headroom: Headroom) -> list[HostState
         return list(hosts)
     for host, candidates in headroom.left(hosts):
         offer(host, candidates)
-    return [host for host in hosts if has_candidates(host)]
+    return with_candidates(hosts)
 
 
 def _report_of_room(

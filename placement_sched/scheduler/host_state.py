@@ -161,9 +161,9 @@ def candidates_of(state: HostState) -> Sequence[Any]:
     return state._candidates  # noqa: SLF001 - as above
 
 
-def has_candidates(state: HostState) -> bool:
-    """Return whether there is a way to allocate on a host, without a look at which."""
-    return bool(state._candidates)  # noqa: SLF001 - as above
+def with_candidates(states: Iterable[HostState]) -> list[HostState]:
+    """Return the hosts on which there is a way to allocate, without a look at which."""
+    return [state for state in states if state._candidates]  # noqa: SLF001 - as above
 
 
 def _take_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACell]:

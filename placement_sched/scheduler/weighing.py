@@ -45,7 +45,10 @@ class WeightColumn:
 
     def reports(self) -> list[WeightReport]:
         """Return its report on each host; hosts of the same weights share one."""
-        every = list(zip(self.raw, self.normalized, self.multipliers, strict=True))
+        numbers = (self.raw, self.normalized, self.multipliers)
+        if all(len(set(some)) == 1 for some in numbers):  # as most are
+            return [WeightReport(*(some[0] for some in numbers))] * len(self.raw)
+        every = list(zip(*numbers, strict=True))
         reports = {one: WeightReport(*one) for one in set(every)}
         return [reports[one] for one in every]
 
@@ -72,18 +75,27 @@ class WeighRun:
     order: list[int]
 
     @classmethod
-    def of(cls, weighed: Sequence[WeighedHost], columns: Sequence[WeightColumn]) -> Self:
-        """Return the hosts best first; among equal weights, host then node ascending."""
+    def of(
+        cls,
+        weighed: Sequence[WeighedHost],
+        columns: Sequence[WeightColumn],
+        before: Sequence[int] = (),
+    ) -> Self:
+        """Return the hosts best first; among equal weights, host then node ascending.
+
+        The order ``before`` of the same hosts, of whom few have changed, makes it quicker.
+        """
         keys = [(-one.weight, one.obj.host, one.obj.nodename) for one in weighed]
-        order = sorted(range(len(weighed)), key=keys.__getitem__)
+        order = sorted(before or range(len(weighed)), key=keys.__getitem__)
         return cls([weighed[at] for at in order], (), tuple(columns), order)
 
     def host_reports(self) -> tuple[HostReport, ...]:
         """Return what each weigher gave to each host, best first; made only when asked for."""
-        columns = [(column.name, column.reports()) for column in self.columns]
+        names = [column.name for column in self.columns]
+        of_hosts = list(zip(*(column.reports() for column in self.columns), strict=True))
         reports = []
         for weighed, at in zip(self.hosts, self.order, strict=True):
-            weights = {name: of_hosts[at] for name, of_hosts in columns}
+            weights = dict(zip(names, of_hosts[at], strict=True)) if names else {}
             host = weighed.obj
             reports.append(HostReport(host.host, host.nodename, weighed.weight, weights))
         return tuple(reports)
@@ -157,6 +169,7 @@ class Weighing:
         self._weighers = weighers
         self._weighed: list[WeighedHost] = []
         self._columns: list[WeightColumn] = []
+        self._order: Sequence[int] = ()
         self._changed: set[str] = set()
 
     def note(self, host: HostState) -> None:
@@ -173,6 +186,7 @@ class Weighing:
             places = [at for at, one in enumerate(self._weighed) if id(one.obj) in left]
             self._weighed = [self._weighed[at] for at in places]
             self._columns = [column.at(places) for column in self._columns]
+            self._order = ()
         changed = [at for at, host in enumerate(hosts) if host.host in self._changed]
         self._changed.clear()
         before = [column.ends for column in self._columns]
@@ -191,7 +205,9 @@ class Weighing:
                 weight += column.multipliers[at] * column.normalized[at]
             # A new one: the old one may be what an earlier instance was given.
             self._weighed[at] = WeighedHost(hosts[at], weight)
-        return WeighRun.of(self._weighed, self._columns)
+        run = WeighRun.of(self._weighed, self._columns, self._order)
+        self._order = run.order
+        return run
 
     def _weigh_all(self, hosts: Sequence[HostState], spec: RequestSpec) -> WeighRun:
         run = run_weighers(self._weighers, hosts, spec)
@@ -199,7 +215,7 @@ class Weighing:
         # A single host was not weighed, so that nothing can be kept of it.
         places = zip(run.order, run.hosts, strict=True) if len(hosts) > 1 else ()
         self._weighed = [one for _, one in sorted(places, key=lambda pair: pair[0])]
-        self._columns = list(run.columns)
+        self._columns, self._order = list(run.columns), run.order
         return run
 
 

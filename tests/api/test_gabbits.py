@@ -20,6 +20,7 @@ from gabbi import handlers, suitemaker, utils
 from werkzeug.serving import make_server
 
 from placement_sched.api.placement.microversions import VERSIONING
+from tests.conftest import make_settings
 from tests.versions import LATEST
 
 FOLDER = Path(__file__).parent / "gabbits"
@@ -59,6 +60,18 @@ def tell(
 @each_story
 def test_story_is_told_as_written(story, app):
     tell(story, host="127.0.0.1", port=8778, application=app.app)
+
+
+@each_story
+@pytest.mark.usefixtures("log_of_changes")
+def test_story_is_told_as_written_with_providers_in_memory(story, database_url, make_app):
+    app = make_app(make_settings(database_url, placement__providers_in_memory=True))
+    services = app.app.services
+    services.ready()
+    services.scheduler.memory.fill(services.database, 60)
+    tell(story, host="127.0.0.1", port=8778, application=app.app)
+    figures = services.scheduler.memory.mirror.figures
+    assert figures.full_readings == 1
 
 
 @each_story

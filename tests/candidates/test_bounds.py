@@ -21,8 +21,9 @@ from placement_sched.candidates.combine import (
 )
 from placement_sched.candidates.constraints import OWN_ROOT, all_of, constraints_of
 from placement_sched.candidates.enumerate import STEP
+from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.explain.report import explain
-from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.provider_trees import roots_of
 from placement_sched.candidates.resolve import ResolvedNames, Topology
 from placement_sched.candidates.search import find, prepare
@@ -341,7 +342,11 @@ def test_sixty_sets_of_aggregates_are_met_by_itself_or_by_the_root(database, set
     with database.read() as connection:
         search = prepare(source_of(connection), CandidatesQuery(groups=(group,)))
         found = find(source_of(connection), search, settings, Random(1))
-        reported = explain(connection, search, found, settings, View(), CapacityMemory())
+        reported = explain(
+            SearchRun(connection, source_of(connection), search, found, settings),
+            View(),
+            ExplanationMemory(),
+        )
     serving = {uuid for request in found.requests for uuid in request.allocations}
     assert serving == {uuid_of(name) for name in ("CN0", "NUMA0", "NUMA2")}
     left = [step.after for step in reported.steps if step.constraint == "member_of"]
@@ -397,7 +402,11 @@ def test_forty_groups_are_answered_and_explained_in_seconds(database, settings, 
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         found = find(source_of(connection), search, settings, Random(1))
-        reported = explain(connection, search, found, settings, View(), CapacityMemory())
+        reported = explain(
+            SearchRun(connection, source_of(connection), search, found, settings),
+            View(),
+            ExplanationMemory(),
+        )
     assert [dict(request.allocations) for request in found.requests] == [
         {uuid_of("CN"): {"VCPU": 40}}
     ]

@@ -11,8 +11,9 @@ from sqlalchemy import delete, event, select, update
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.explain.report import explain
-from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.tables import (
@@ -108,7 +109,11 @@ def _answer(connection, query, options, summaries):
     shape = SummaryFields(classes=None, traits=True, tree=True)
     summaries.render(source_of(connection), shown, search.names.class_names, shape, found.usages)
     render(found.requests, Version(1, 39))
-    return explain(connection, search, found, options, View(), CapacityMemory())
+    return explain(
+        SearchRun(connection, source_of(connection), search, found, options),
+        View(),
+        ExplanationMemory(),
+    )
 
 
 def _asked_at_each_moment(database, settings, cloud, change, query):

@@ -10,8 +10,9 @@ from uuid import uuid4
 
 import pytest
 
+from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.explain.report import explain
-from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.transaction import Database
@@ -119,15 +120,19 @@ def told(shared_url: str) -> Iterator[Callable[..., CandidatesReport]]:
     database = Database(settings)
 
     def told(
-        resources: tuple[tuple[str, int], ...], memory: CapacityMemory | None
+        resources: tuple[tuple[str, int], ...], memory: ExplanationMemory | None
     ) -> CandidatesReport:
         query = CandidatesQuery(groups=(RequestGroup(resources=resources),), limit=1)
         with database.read() as connection:
             search = prepare(DatabaseProviders(connection), query)
             found = find(DatabaseProviders(connection), search, settings, Random(1))
             if memory is None:
-                memory, found = CapacityMemory(), replace(found, usages=Usages())
-            return explain(connection, search, found, settings, EVERYTHING, memory)
+                memory, found = ExplanationMemory(), replace(found, usages=Usages())
+            return explain(
+                SearchRun(connection, DatabaseProviders(connection), search, found, settings),
+                EVERYTHING,
+                memory,
+            )
 
     yield told
     database.dispose()
@@ -135,7 +140,7 @@ def told(shared_url: str) -> Iterator[Callable[..., CandidatesReport]]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_who_had_room_is_remembered_only_while_it_is_true(sides, told, seed):
-    dice, memory = Random(seed), CapacityMemory()
+    dice, memory = Random(seed), ExplanationMemory()
     cloud = Cloud(sides, dice)
     seen = set()
     for _ in range(CHANGES):

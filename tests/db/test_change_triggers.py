@@ -7,7 +7,13 @@ import pytest
 from sqlalchemy import create_engine, insert, text
 
 from placement_sched.db import change_triggers, tables
-from placement_sched.db.migrate import VERSION_TABLE, current_revision, newest_revision, sync_schema
+from placement_sched.db.migrate import (
+    VERSION_TABLE,
+    current_revision,
+    newest_revision,
+    stop_logging,
+    sync_schema,
+)
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import change_log
 from tests.conftest import SERVERS, make_settings
@@ -58,7 +64,7 @@ def drop(database, *names):
 
 
 def test_log_is_not_kept_without_its_tables(empty):
-    assert "its tables" in reason(empty)
+    assert "the tables of the log" in reason(empty)
 
 
 def test_sync_makes_all_and_a_second_one_changes_nothing(empty):
@@ -69,7 +75,7 @@ def test_sync_makes_all_and_a_second_one_changes_nothing(empty):
 
 
 def test_without_providers_in_memory_there_are_no_triggers(empty):
-    """A sync removes those that are there; what follows the log then knows that it is not kept."""
+    """Those that are there are removed; what follows the log then knows that it is not kept."""
     without = Database(make_settings(empty.url.render_as_string(hide_password=False)))
     sync_schema(without)
     with without.read() as connection:
@@ -78,7 +84,10 @@ def test_without_providers_in_memory_there_are_no_triggers(empty):
     sync_schema(empty)
     copy = Copy(empty)
     sync_schema(without)
+    assert missing(without) == set()
+    assert stop_logging(without)
     assert missing(without) == every
+    assert not stop_logging(without)
     row = {"resource_provider_id": 1, "resource_class_id": 1, "consumer_id": "c", "used": 1}
     without.write(lambda connection: connection.execute(insert(tables.allocations), row))
     without.dispose()
@@ -167,12 +176,35 @@ def test_user_who_may_not_create_triggers_goes_on_without_the_log(empty, caplog)
         (warning,) = [one.getMessage() for one in caplog.records if one.name == LOGGER]
         assert warning.startswith("[placement] providers_in_memory has no effect: ")
         assert "TRIGGER command denied" in warning
+        assert "Grant it TRIGGER" in warning
         assert "lacks the triggers" in reason(database)
         row = {"resource_provider_id": 1, "resource_class_id": 1, "consumer_id": "c", "used": 1}
         database.write(lambda connection: connection.execute(insert(tables.allocations), row))
         database.dispose()
     sync_schema(empty)
     assert reason(empty) is None
+
+
+@pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
+def test_user_who_does_not_own_the_tables_goes_on_without_the_log(empty, caplog):
+    sync_schema(empty)
+    without = Database(make_settings(empty.url.render_as_string(hide_password=False)))
+    stop_logging(without)
+    without.dispose()
+    name = f"ps_{uuid4().hex[:12]}"
+    for statement in (f"CREATE ROLE {name}", f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}"):
+        empty.write(lambda connection, one=statement: connection.execute(text(one)))
+    try:
+        with empty.writer.begin() as connection:
+            connection.execute(text(f"SET LOCAL ROLE {name}"))
+            change_triggers.make_triggers(connection)
+        (warning,) = [one.getMessage() for one in caplog.records if one.name == LOGGER]
+        assert "may not make the triggers" in warning
+        assert "Let it own the tables" in warning
+        assert "lacks the triggers" in reason(empty)
+    finally:
+        empty.write(lambda connection: connection.execute(text(f"DROP OWNED BY {name}")))
+        empty.write(lambda connection: connection.execute(text(f"DROP ROLE {name}")))
 
 
 @pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
@@ -224,6 +256,21 @@ def test_foreign_keys_that_delete_rows_unseen_are_refused(empty):
     )
     empty.write(lambda connection: connection.execute(text(key)))
     assert "theirs" in reason(empty)
+
+
+@pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
+def test_server_whose_changes_would_be_missed_gets_no_triggers(empty, caplog):
+    """A sync says so and succeeds; those that were there before are removed by the command."""
+    sync_schema(empty)
+    several = empty.url.update_query_dict({"init_command": "SET auto_increment_increment = 2"})
+    database = logging_database(several.render_as_string(hide_password=False))
+    sync_schema(database)
+    (warning,) = [one.getMessage() for one in caplog.records if one.name.endswith(".migrate")]
+    assert "auto_increment_increment is not 1" in warning
+    assert stop_logging(database)
+    sync_schema(database)
+    assert "sched_allocations_inserted" in missing(database)
+    database.dispose()
 
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)

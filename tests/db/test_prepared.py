@@ -1,5 +1,6 @@
 """A prepared statement gives, counts and raises what one does that SQLAlchemy executes."""
 
+from collections import Counter
 from datetime import datetime
 
 import pytest
@@ -137,3 +138,32 @@ def test_one_that_takes_too_long_is_unavailable(opened):
         connection.execute(text("INSERT INTO slow_or_not VALUES (1)"))
         with pytest.raises(Unavailable, match="read_timeout"), translated():
             asked.rows(connection, {})
+
+
+def test_mariadb_reads_the_words_of_a_statement_once_for_each_connection(mysql_server):
+    made = Database(make_settings(mysql_server))
+    named = Prepared(NAMED)
+    with made.read() as connection:
+        if not connection.dialect.is_mariadb:
+            pytest.skip("MySQL executes with variables alone")
+        before = _executed(connection)
+        for name in ("CUSTOM_A", "CUSTOM_%", "CUSTOM_'\\", "CUSTOM_?"):
+            assert not named.rows(connection, {"name": name})
+        counts = _executed(connection) - before
+    made.dispose()
+    assert counts == {"Com_prepare_sql": 1, "Com_execute_sql": 3}
+
+
+def _executed(connection):
+    shown = connection.execute(text("SHOW SESSION STATUS LIKE 'Com_%_sql'"))
+    return Counter({name: int(value) for name, value in shown})
+
+
+def test_a_statement_that_mariadb_does_not_prepare_is_sent_as_it_is(mysql_server):
+    made = Database(make_settings(mysql_server))
+    joined = Prepared(select(text("GROUP_CONCAT(name SEPARATOR :mark)")).select_from(traits))
+    with made.read() as connection:
+        for mark in ("|", "?", "%"):
+            ((names,),) = joined.rows(connection, {"mark": mark})
+            assert names.count(mark) > 1
+    made.dispose()

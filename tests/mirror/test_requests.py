@@ -47,7 +47,11 @@ def keeping(database_url, make_app, log_of_changes):
     """Return a function that makes a worker, one of several on a database."""
 
     def make(**options):
-        return make_app(make_settings(database_url, **options))
+        app = make_app(make_settings(database_url, **options))
+        app.get("/placement/", headers=LATEST_HEADERS)
+        services = app.app.services
+        services.scheduler.memory.fill(services.database, 60)
+        return app
 
     return make
 
@@ -61,7 +65,6 @@ def test_unchanged_cloud_takes_one_statement(keeping, kind):
     query, cloud = CLOUDS[kind]
     mirrored, plain = keeping(placement__providers_in_memory=True), keeping()
     database = mirrored.app.services.database
-    mirrored.get("/placement/", headers=LATEST_HEADERS)
     load(database, cloud)
     expected = _ask(plain, query)
     assert len(expected.json["allocation_requests"]) > 0
@@ -74,7 +77,6 @@ def test_unchanged_cloud_takes_one_statement(keeping, kind):
 def test_worker_reads_what_another_has_written(keeping):
     query, cloud = CLOUDS["flat"]
     one, other = (keeping(placement__providers_in_memory=True) for _ in range(2))
-    one.get("/placement/", headers=LATEST_HEADERS)
     load(one.app.services.database, cloud)
     assert len(_ask(one, query).json["allocation_requests"]) == 4
     body = {
@@ -107,7 +109,6 @@ def test_worker_reads_what_another_has_written(keeping):
 def test_metrics_show_what_is_kept(keeping):
     query, cloud = CLOUDS["flat"]
     app = keeping(placement__providers_in_memory=True)
-    app.get("/placement/", headers=LATEST_HEADERS)
     load(app.app.services.database, cloud)
     _ask(app, query)
     (providers,) = samples(app, "mirror_providers").values()

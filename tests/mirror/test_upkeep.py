@@ -2,6 +2,7 @@
 
 from random import Random
 from threading import Event, Thread
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import select, update
@@ -142,17 +143,19 @@ def test_what_changes_while_all_is_read_is_read_again(filled, settings, monkeypa
 
 
 def test_change_that_fails_leaves_no_mirror_half_changed(filled, settings, monkeypatch):
-    log = NotedChanges()
-    mirror = Mirror(log)
+    """The request is answered by the database; everything is read again after a while."""
+    log, now = NotedChanges(), [0.0]
+    mirror = Mirror(log, clock=lambda: now[0])
     with filled.read() as connection:
         mirror.bring_up_to_date(connection)
         log.noted += connection.scalars(select(resource_providers.c.id)).all()
         with monkeypatch.context() as broken:
             broken.setattr("placement_sched.mirror.cloud.MirroredCloud._associate", None)
-            with pytest.raises(TypeError):
-                mirror.bring_up_to_date(connection)
+            assert not mirror.bring_up_to_date(connection)
         with pytest.raises(Unavailable):
             _found(mirror, settings)
+        assert not mirror.bring_up_to_date(connection)
+        now[0] += 61
         assert mirror.bring_up_to_date(connection)
     assert len(_found(mirror, settings)) == 3
 
@@ -186,6 +189,71 @@ def test_nothing_waits_for_another_that_reads_everything(filled, settings, monke
         thread.join(timeout=60)
         assert mirror.bring_up_to_date(connection)
     assert mirror.figures.full_readings == 2
+
+
+def test_database_answers_while_a_thread_reads_all(filled, settings, monkeypatch):
+    """At the start, and where the log is in doubt; what was asked before is answered still."""
+    log, enough = NotedChanges(), Event()
+    read_all = provider_state.read_all_providers
+
+    def slowly(connection):
+        assert enough.wait(timeout=60)
+        return read_all(connection)
+
+    monkeypatch.setattr(provider_state, "read_all_providers", slowly)
+    mirror = Mirror(log, opened=filled.read)
+    with filled.read() as connection:
+        for readings in (1, 2):
+            assert not mirror.bring_up_to_date(connection)
+            assert not mirror.bring_up_to_date(connection)
+            enough.set()
+            mirror.wait(60)
+            assert mirror.bring_up_to_date(connection)
+            assert mirror.figures.full_readings == readings
+            enough.clear()
+            log.doubted = True
+            assert not mirror.bring_up_to_date(connection)
+            assert len(_found(mirror, settings)) == 3
+            log.doubted = False
+        enough.set()
+        mirror.wait(60)
+
+
+def test_reading_that_fails_beside_requests_leaves_the_database_to_answer(filled, caplog):
+    now = [0.0]
+    opened = [Unavailable("the database does not answer"), filled.read()]
+
+    def open_next():
+        one = opened.pop(0)
+        if isinstance(one, Unavailable):
+            raise one
+        return one
+
+    mirror = Mirror(NotedChanges(), clock=lambda: now[0], opened=open_next)
+    with filled.read() as connection:
+        assert not mirror.bring_up_to_date(connection)
+        mirror.wait(60)
+        assert not mirror.bring_up_to_date(connection)
+        assert "the database does not answer" in caplog.text
+        now[0] += 61
+        assert not mirror.bring_up_to_date(connection)
+        mirror.wait(60)
+        assert mirror.bring_up_to_date(connection)
+
+
+def test_lost_connection_is_raised(filled, monkeypatch):
+    """The database that would answer in place of the mirror is asked on the same connection."""
+
+    class Lost(Exception):
+        connection_invalidated = True
+
+    log = NotedChanges()
+    mirror = Mirror(log)
+    with filled.read() as connection:
+        mirror.bring_up_to_date(connection)
+        monkeypatch.setattr(log, "since", Mock(side_effect=Lost))
+        with pytest.raises(Lost):
+            mirror.bring_up_to_date(connection)
 
 
 def test_threads_may_ask_while_others_change_the_cloud(filled, settings):

@@ -184,13 +184,11 @@ def test_without_neutron_what_the_caller_does_not_tell_is_refused(make_cloud):
 def test_nobody_holds_a_connection_while_neutron_is_asked(cloud, fake):
     database = cloud.app.services.database
     held = []
-    fake.watch = lambda: held.append(
-        [engine.pool.checkedout() for engine in {database.reader, database.writer}]
-    )
+    fake.watch = lambda: held.append(database.held)
     explain(cloud, {"port_id": PORT}, {"network_id": NET})
     select(cloud, {"port_id": PORT}, {"network_id": NET})
     assert len(held) >= 6
-    assert not any(map(any, held))
+    assert not any(held)
 
 
 def test_one_statement_asks_for_the_aggregates_of_all_segments(cloud):

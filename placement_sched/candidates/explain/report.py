@@ -11,59 +11,54 @@ from collections.abc import Collection, Iterable, Sequence
 from sqlalchemy import Connection, func, select
 
 from placement_sched.candidates.constraints import ROOT_REQUIRED, Constraint
-from placement_sched.candidates.explain import single_provider, stages, trees
-from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.candidates.explain import mirrored, single_provider, stages, trees
+from placement_sched.candidates.explain.memory import ExplanationMemory
+from placement_sched.candidates.explain.single_provider import CheckedProviders
+from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.single_provider import ids_of
 from placement_sched.db.tables import resource_providers
-from placement_sched.model.placement.candidate import Candidates
 from placement_sched.model.results import stages as reports
-from placement_sched.settings import Settings
+from placement_sched.store.placement import capacity
 
 
 def explain(
-    connection: Connection,
-    search: Search,
-    found: Candidates,
-    settings: Settings,
-    view: reports.View,
-    memory: CapacityMemory,
+    run: trees.SearchRun, view: reports.View, memory: ExplanationMemory
 ) -> reports.CandidatesReport:
-    """Return what every constraint of ``search`` removed; each tree counts for the first only.
+    """Return what every constraint of a search removed; each tree counts for the first only.
 
-    ``found`` is the result of the search; further trees that serve the request were cut by the
-    limit, which is then the last step. A root without a compute node is named by its own name.
+    Further trees than were found, which serve the request as well, were cut by the limit, which is
+    then the last step. A root without a compute node is named by its own name.
     """
-    run = trees.SearchRun(connection, search, found, settings)
-    return (
-        _explain_single(run, view, memory) if search.is_single else trees.explain_trees(run, view)
-    )
+    if run.search.is_single:
+        return _explain_single(run, view, memory)
+    return trees.explain_trees(run, view)
 
 
 def each_refusal(
-    connection: Connection,
-    search: Search,
-    found: Candidates,
-    settings: Settings,
-    roots: Collection[str],
+    run: trees.SearchRun, roots: Collection[str]
 ) -> dict[str, tuple[reports.StepReport, ...]]:
     """Return each step that rejects a tree, by the uuid of its root, for those rejected.
 
     The steps are those of :func:`explain`, evaluated for these trees alone, also those after the
     first that rejects a tree. The last one is ``limit`` where no other rejects it.
     """
-    out = set(roots).difference(request.root_uuid for request in found.requests)
+    out = set(roots).difference(request.root_uuid for request in run.found.requests)
     if not out:
         return {}
-    run = trees.SearchRun(connection, search, found, settings)
-    if not search.is_single:
+    if not run.search.is_single:
         return trees.tree_rejections(run, out)
-    rejected = single_provider.all_unmet(connection, search, out)
-    uuids = {key: uuid for uuid, key in ids_of(connection, out).items()}
+    rejected = _all_unmet(run, out).rejected
+    uuids = {key: uuid for uuid, key in ids_of(run.connection, out).items()}
     steps: dict[str, list[reports.StepReport]] = {uuid: [] for uuid in out}
-    for position, (constraint, (kind, detail)) in enumerate(_named_constraints(search)):
-        here = [one for one in rejected if position in one.unmet and one.id in uuids]
-        for one, reason in zip(here, _reasons(connection, constraint, here), strict=True):
+    named = _named_constraints(run.search)
+    refused = [
+        (constraint, [one for one in rejected if position in one.unmet and one.id in uuids])
+        for position, (constraint, _) in enumerate(named)
+    ]
+    reasons = _reasons(run.connection, refused)
+    for (_, (kind, detail)), (_, some), why in zip(named, refused, reasons, strict=True):
+        for one, reason in zip(some, why, strict=True):
             steps[uuids[one.id]].append(reports.StepReport(kind, detail, 1, 0, (reason,)))
     return run.or_limit(steps)
 
@@ -77,22 +72,26 @@ def _named_constraints(search: Search) -> list[tuple[Constraint, tuple[str, str]
 
 
 def _explain_single(
-    run: trees.SearchRun, view: reports.View, memory: CapacityMemory
+    run: trees.SearchRun, view: reports.View, memory: ExplanationMemory
 ) -> reports.CandidatesReport:
     connection, search = run.connection, run.search
     found, constraints = len(run.found.requests), _named_constraints(search)
-    providers = connection.scalar(select(func.count()).select_from(resource_providers)) or 0
-    rejected = single_provider.first_unmet(connection, search, run.found, memory) if found else []
+    providers, rejected = _first_unmet(run, memory)
     if len(rejected) >= providers or not found:
         # None is left: the nearest misses need every constraint that each does not meet.
-        rejected = single_provider.all_unmet(connection, search)
+        providers, rejected = _all_unmet(run)
     by_first: list[list[single_provider.RejectedProvider]] = [[] for _ in constraints]
     for one in rejected:
         by_first[one.unmet[0]].append(one)
+    listed = [
+        (constraint, trees.shown(here, view))
+        for (constraint, _), here in zip(constraints, by_first, strict=True)
+    ]
     steps, left = [], providers
-    for (constraint, (kind, detail)), here in zip(constraints, by_first, strict=True):
+    for (_, (kind, detail)), here, reasons in zip(
+        constraints, by_first, _reasons(connection, listed), strict=True
+    ):
         before, left = left, left - len(here)
-        reasons = tuple(_reasons(connection, constraint, trees.shown(here, view)))
         steps.append(reports.StepReport(kind, detail, before, left, reasons))
     if found < left:
         steps.append(run.limit_step(left))
@@ -106,17 +105,52 @@ def _explain_single(
     )
 
 
+def _first_unmet(run: trees.SearchRun, memory: ExplanationMemory) -> CheckedProviders:
+    """Return how many providers there are, and those rejected with the first unmet constraint.
+
+    Of a search that found nothing none is checked: all unmet constraints are to be asked for.
+    """
+    if not run.found.requests:
+        return CheckedProviders(0, [])
+    if isinstance(run.source, MirroredProviders):
+        serving = [provider.id for provider in run.found.providers]
+        return mirrored.first_unmet(run.connection, run.source, run.search, serving, memory.names)
+    rejected = single_provider.first_unmet(run.connection, run.search, run.found, memory.capacity)
+    return CheckedProviders(_number(run.connection), rejected)
+
+
+def _all_unmet(run: trees.SearchRun, only: Collection[str] | None = None) -> CheckedProviders:
+    if isinstance(run.source, MirroredProviders):
+        return mirrored.all_unmet(run.connection, run.source, run.search, only)
+    rejected = single_provider.all_unmet(run.connection, run.search, only)
+    return CheckedProviders(_number(run.connection) if only is None else 0, rejected)
+
+
+def _number(connection: Connection) -> int:
+    return connection.scalar(select(func.count()).select_from(resource_providers)) or 0
+
+
 def _reasons(
     connection: Connection,
-    constraint: Constraint,
-    rejected: Sequence[single_provider.RejectedProvider],
-) -> list[reports.Rejected]:
-    if not constraint.resource_class:
-        return [reports.Rejected(one.host, one.node, constraint.refused) for one in rejected]
-    rooms = stages.inventory_of(connection, constraint, [one.id for one in rejected])
+    rejected: Sequence[tuple[Constraint, Sequence[single_provider.RejectedProvider]]],
+) -> list[tuple[reports.Rejected, ...]]:
+    """Return by constraint why each provider does not meet it; one statement for all amounts."""
+    places = {
+        (one.id, constraint.resource_class_id)
+        for constraint, some in rejected
+        if constraint.resource_class
+        for one in some
+    }
+    rooms = capacity.read(connection, places) if places else {}
+
+    def why(constraint: Constraint, key: int) -> str:
+        if not constraint.resource_class:
+            return constraint.refused
+        return stages.shortage(constraint, rooms.get((key, constraint.resource_class_id)))
+
     return [
-        reports.Rejected(one.host, one.node, stages.shortage(constraint, rooms.get(one.id)))
-        for one in rejected
+        tuple([reports.Rejected(one.host, one.node, why(constraint, one.id)) for one in some])
+        for constraint, some in rejected
     ]
 
 

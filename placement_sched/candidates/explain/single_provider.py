@@ -2,24 +2,18 @@
 
 One statement evaluates the search's own conditions for every provider. Where the search found any,
 only the first unmet constraint of each other provider is reported.
-
-Which providers had room for an amount is remembered, by their generation. Whatever takes room from
-a provider increments its generation: a claim, other inventories. What frees room need not
-(OpenStack placement does not for a deleted allocation). So a provider that had room and is still of
-that generation has room, and no usage need be summed. Of one that had none, nothing is known.
 """
 
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from functools import reduce
 from operator import add
-from threading import Lock
 from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from placement_sched.candidates.constraints import ConditionStyle, Constraint, room_for, usage_sums
+from placement_sched.candidates.explain.memory import GENERATIONS, CapacityMemory
 from placement_sched.candidates.explain.stages import named
 from placement_sched.candidates.search import Search
 from placement_sched.db.engine import PLANNED_BY_VALUE
@@ -27,54 +21,10 @@ from placement_sched.db.sql import ArrayText, among
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.placement.candidate import Candidates
 
-#: The requested amounts of one group by resource class id.
-AmountsById = tuple[tuple[int, int], ...]
-
-#: So many flavors are remembered; each takes about 15 bytes for a provider that has room for it.
-_KEPT = 16
-_GENERATIONS = 2**31
-
 #: In place of a position: all are met; or they were, and the generation is still the same.
 _NONE, _KNOWN = -1, -2
 #: Unmet constraints come as bits, in words of so many.
 _WORD = 30
-
-
-class CapacityMemory:
-    """What one process remembers of that, as text in the form of a PostgreSQL array.
-
-    Right with any number of processes, also of OpenStack, that write to the database.
-    """
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[AmountsById, str] = OrderedDict()
-        self._lock = Lock()
-
-    def known(self, amounts: AmountsById) -> str:
-        """Return the providers known to have room for so much."""
-        with self._lock:
-            if amounts in self._known:
-                self._known.move_to_end(amounts)
-            return self._known.get(amounts, "")
-
-    def known_with(self, amounts: AmountsById, found: Candidates) -> str:
-        """Return the same, and those that a search for so much of each has just found.
-
-        One statement read the room and the generation, if it summed usages. Of a sample the
-        generation was read later.
-        """
-        known = [text] if (text := self.known(amounts)) else []
-        if found.usages.classes:
-            known += [str(one.id * _GENERATIONS + (one.generation or 0)) for one in found.providers]
-        return ",".join(known)
-
-    def note(self, amounts: AmountsById, known: str) -> None:
-        """Remember those providers in place of those known before."""
-        with self._lock:
-            self._known[amounts] = known
-            self._known.move_to_end(amounts)
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
 
 
 class RejectedProvider(NamedTuple):
@@ -84,6 +34,13 @@ class RejectedProvider(NamedTuple):
     node: str
     id: int
     unmet: tuple[int, ...]
+
+
+class CheckedProviders(NamedTuple):
+    """How many providers there are, and those that do not meet all constraints."""
+
+    providers: int
+    rejected: list[RejectedProvider]
 
 
 def first_unmet(
@@ -106,7 +63,7 @@ def first_unmet(
         # Such a statement is planned by value: only so PostgreSQL looks up the known providers
         # rather than goes through all of them for each row.
         known = sa.literal(f"{{{memory.known_with(amounts, found)}}}", ArrayText(sa.BigInteger()))
-        version = sa.cast(columns.id, sa.BigInteger) * _GENERATIONS + sa.func.coalesce(
+        version = sa.cast(columns.id, sa.BigInteger) * GENERATIONS + sa.func.coalesce(
             columns.generation, 0
         )
         room = sa.case((version == sa.any_(known), _KNOWN), else_=room)

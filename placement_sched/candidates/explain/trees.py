@@ -21,6 +21,7 @@ from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.search import Search, limiting_option
 from placement_sched.candidates.single_provider import ids_of
 from placement_sched.candidates.slots import tree_search
+from placement_sched.candidates.source import ProviderSource
 from placement_sched.candidates.tree_loader import TreeLoader
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement.candidate import Candidates
@@ -40,6 +41,7 @@ class SearchRun(NamedTuple):
     """A search to explain, and what it found."""
 
     connection: Connection
+    source: ProviderSource
     search: Search
     found: Candidates
     settings: Settings

@@ -1,7 +1,8 @@
 """The explanation of one run: its stages, which of them left no host, and what became of hosts."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import NamedTuple
 
 from placement_sched.model.document import Json
@@ -207,25 +208,16 @@ class HostReport:
     weight: float
     weights: Mapping[str, WeightReport]
 
-    def as_json(self, entries: dict[WeightReport, Json] | None = None) -> Json:
-        """Return the entry as the contract shows it.
-
-        ``entries`` keeps the entries of weights: few differ between the hosts of a cloud.
-        """
-        entries = {} if entries is None else entries
-        weights: dict[str, Json] = {}
-        for name, weight in self.weights.items():
-            entry = entries.get(weight)
-            if entry is None:
-                entry = entries[weight] = weight.as_json()
-            weights[name] = entry
+    def as_json(self, entry: Callable[[WeightReport], Json] = WeightReport.as_json) -> Json:
+        """Return the entry as the contract shows it; ``entry`` is what it shows of a weight."""
+        weights = dict(zip(self.weights, map(entry, self.weights.values()), strict=True))
         return {"host": self.host, "node": self.node, "weight": self.weight, "weights": weights}
 
 
 def hosts_as_json(hosts: Iterable[HostReport], view: View = EVERYTHING) -> list[Json]:
     """Return the hosts that passed, in the order given, as the contract shows them."""
-    entries: dict[WeightReport, Json] = {}
-    return [host.as_json(entries) for host in hosts if view.shows(host.host, host.node)]
+    entry = cache(WeightReport.as_json)  # few differ between the hosts of a cloud
+    return [host.as_json(entry) for host in hosts if view.shows(host.host, host.node)]
 
 
 PASSED, REJECTED, UNKNOWN = "passed", "rejected", "unknown"

@@ -116,8 +116,7 @@ class Evaluator:
         )
         decision = decided(run, funnel, SHADOW, call.ids)
         results = _results(decision, uuids, notes, run.selections)
-        scheduler.database.write(partial(_record, decision=decision, results=results, now=since))
-        scheduler.claims.retention.made_one(self.clock())
+        self._record(decision, results, since)
         return AwaitedRequest(
             decision=decision.uuid,
             instances=uuids,
@@ -151,8 +150,7 @@ class Evaluator:
         )
         notes = Notes(obstacle=refused.detail[:_DETAIL])
         results = _results(decision, uuids, notes, ())
-        work = partial(_record, decision=decision, results=results, now=since)
-        self.scheduler.database.write(work)
+        self._record(decision, results, since)
         return AwaitedRequest(
             decision=uuid,
             instances=uuids,
@@ -160,6 +158,11 @@ class Evaluator:
             since=since,
             before=before,
         )
+
+    def _record(self, decision: Decision, results: Sequence[ShadowResult], now: datetime) -> None:
+        work = partial(_record, decision=decision, results=results, now=now)
+        self.scheduler.database.write(work)
+        self.scheduler.claims.retention.made_one(self.clock())
 
     def _record_failure(self, call: NovaCall, failure: Error, now: datetime) -> None:
         """Record that a call could not be evaluated, with its instances; without a decision."""
@@ -218,7 +221,7 @@ def _results(
 
 
 def _record(
-    connection: Connection, decision: Decision, results: list[ShadowResult], now: datetime
+    connection: Connection, decision: Decision, results: Sequence[ShadowResult], now: datetime
 ) -> None:
     decisions.record(connection, decision, now)
     shadow_results.record(connection, results, now)

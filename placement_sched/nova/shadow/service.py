@@ -26,6 +26,7 @@ from placement_sched.nova.shadow.evaluating import Evaluator
 from placement_sched.nova.shadow.tap import Tap
 from placement_sched.nova.shadow.transport import NovaBus, read_transport
 from placement_sched.nova.sync.follower import Follower
+from placement_sched.operations.log_upkeep import LogUpkeep
 from placement_sched.operations.prepare import Preparation
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.hosts.caches import Memory
@@ -81,7 +82,7 @@ class Shadow:
             settings=settings,
             clock=self.clock,
             random=Random(),  # noqa: S311 - chooses hosts, guards nothing
-            memory=Memory.of(settings),
+            memory=Memory.of(settings, self.database),
             neutron=neutron_of(settings),
         )
         self._evaluator = Evaluator(scheduler, self.follower.refresh, self.clock)
@@ -153,7 +154,9 @@ class Shadow:
             LOG.error("%s could not be evaluated: unexpected %s", call.ids.request_id, problem)
 
     def _follow(self) -> None:
+        trim_log = LogUpkeep(self.database)
         while not self._stopped.is_set():
+            trim_log()
             if self._read_again.is_set():
                 self._read_again.clear()
                 self._until_done([self.follower.full])

@@ -207,7 +207,7 @@ class NovaCells:
             try:
                 work(cell)
             except NovaAway as failure:
-                self._went(cell, failure, monotonic() - begun)
+                self._went(cell, before, failure, monotonic() - begun)
                 self._note(account, cell)
             else:
                 if before is not None:
@@ -241,8 +241,13 @@ class NovaCells:
         answering = [cell.uuid for cell in self.every if cell.away_until is None]
         self.database.write(partial(cells.note_read, uuids=answering, now=self.clock()))
 
-    def _went(self, cell: FollowedCell, failure: NovaAway, took: float) -> None:
+    def _went(
+        self, cell: FollowedCell, before: float | None, failure: NovaAway, took: float
+    ) -> None:
+        """Note that a cell failed, unless another thread noted the same failure meanwhile."""
         with self._noting:
+            if cell.away_until not in {None, before}:
+                return
             pause = min(cell.pause, PAUSE)
             is_news, cell.away_until = cell.away_until is None, monotonic() + pause
             cell.pause = 2 * pause

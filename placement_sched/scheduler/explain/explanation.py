@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from placement_sched.candidates.explain.report import each_refusal
-from placement_sched.candidates.from_database import DatabaseProviders
+from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import find_on, prepare
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, TooComplex, UnknownNames
@@ -215,19 +215,18 @@ def _candidates_alone(
     """
     reasons: dict[str, list[RejectReason]] = {}
     found = [run.searches.found]
-    known = run.searches.roots
+    known, source = run.searches.roots, run.cloud.providers
     outside = [root for root in roots if root not in known]
-    for before, asked in _asked(connection, run) if outside else ():
+    for before, asked in _asked(run) if outside else ():
         try:
-            alone = find_on(
-                DatabaseProviders(connection), asked.search, run.request.settings, outside
-            )
+            alone = find_on(source, asked.search, run.request.settings, outside)
         except TooComplex:  # the steps of the search show the reason
             alone = Candidates()
         found.append(alone)
         # A run that did not ask has cut nothing.
         was = alone if run.searches.asked is None else asked.found
-        steps = each_refusal(connection, asked.search, was, run.request.settings, outside)
+        searched = SearchRun(connection, source, asked.search, was, run.request.settings)
+        steps = each_refusal(searched, outside)
         every = [(root, step) for root, some in steps.items() for step in some]
         report = CandidatesReport(query="", steps=tuple(step for _, step in every))
         with_texts = with_reasons(connection, report).steps
@@ -236,7 +235,7 @@ def _candidates_alone(
     return reasons, together(found)
 
 
-def _asked(connection: Connection, run: Run) -> Iterator[tuple[str, AnsweredSearch]]:
+def _asked(run: Run) -> Iterator[tuple[str, AnsweredSearch]]:
     """Yield the searches of a run; the one it would have made, where it was refused before."""
     if run.searches.asked is not None:
         yield "", run.searches.asked
@@ -244,7 +243,7 @@ def _asked(connection: Connection, run: Run) -> Iterator[tuple[str, AnsweredSear
             yield "with VCPU for PCPU: ", run.searches.fallback
     elif run.searches.query is not None:
         try:
-            search = prepare(DatabaseProviders(connection), run.searches.query)
+            search = prepare(run.cloud.providers, run.searches.query)
         except UnknownNames:  # no provider could be asked for them
             return
         yield "", AnsweredSearch(search, Candidates())

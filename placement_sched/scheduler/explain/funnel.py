@@ -6,6 +6,7 @@ import os_traits
 
 from placement_sched.candidates.constraints import ROOT_REQUIRED
 from placement_sched.candidates.explain.report import explain
+from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import why_disabled
 from placement_sched.model.results.funnel import Funnel, LaterReport, RoomReport
@@ -75,14 +76,14 @@ def funnel_of(run: Run, connection: Connection | None, view: View | None = None)
 
 
 def _candidates_report(connection: Connection, run: Run, view: View) -> CandidatesReport:
-    searches, settings, capacity = run.searches, run.request.settings, run.cloud.memory.capacity
-    reports = [
-        with_reasons(
-            connection, explain(connection, one.search, one.found, settings, view, capacity)
-        )
+    searches, settings, cloud = run.searches, run.request.settings, run.cloud
+    runs = (
+        SearchRun(connection, cloud.providers, one.search, one.found, settings)
         for one in (searches.asked, searches.fallback)
         if one is not None
-    ]
+    )
+    memory = cloud.memory.explaining
+    reports = [with_reasons(connection, explain(one, view, memory)) for one in runs]
     only, *others = reports
     return replace(only, fallback=others[0], hosts=len(searches.roots)) if others else only
 

@@ -10,7 +10,7 @@ from typing import Self
 
 from oslo_log import log
 
-from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.source import ProviderSource
@@ -30,6 +30,8 @@ LOG = log.getLogger(__name__)
 
 #: So many traits, more than request filters ask for.
 TRAITS = 100
+#: Seconds that a process waits at its start until all providers are read.
+READING = 2.0
 #: So many keys and values that were ignored. Of more, the oldest may be logged again.
 IGNORED = 1000
 
@@ -199,12 +201,15 @@ class Memory:
         self.kept_nodes = KeptNodes(self.nodes)
         self.aggregates = AggregateCache()
         self.node_traits = NodeTraitCache()
-        self.capacity = CapacityMemory()
+        self.explaining = ExplanationMemory()
         self.ignored = IgnoredLog()
 
     @classmethod
     def of(
-        cls, settings: Settings, report: Callable[[MirrorFigures], None] = lambda _figures: None
+        cls,
+        settings: Settings,
+        database: Database,
+        report: Callable[[MirrorFigures], None] = lambda _figures: None,
     ) -> Self:
         """Return the memory of a process that serves with these options.
 
@@ -212,7 +217,19 @@ class Memory:
         """
         if not settings.placement.providers_in_memory:
             return cls()
-        return cls(Mirror(change_log, report=report))
+        return cls(Mirror(change_log, report=report, opened=database.read))
+
+    def fill(self, database: Database, seconds: float = READING) -> None:
+        """Begin to read all providers, if they are kept here, and wait for that, not for long.
+
+        Until they are read the database answers. Raises :class:`Unavailable` where it does not.
+        """
+        if self.mirror is None:
+            return
+        with database.read() as connection:
+            known = self.mirror.bring_up_to_date(connection)
+        if not known:
+            self.mirror.wait(seconds)
 
     def provider_source(self, connection: Connection) -> ProviderSource:
         """Return what a request asks about providers: the mirror, as it is now, or the database."""

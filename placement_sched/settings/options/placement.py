@@ -40,11 +40,12 @@ PLACEMENT = described(
     "How many sets of aggregates (member_of, unless forbidden) one request for candidates may "
     "name. Where groups, trees and sharing providers are combined, those of the group without "
     "suffix count once for each of its resource classes. One with more is answered with 400.",
-    cfg.BoolOpt("providers_in_memory", default=False),
+    cfg.BoolOpt("providers_in_memory", default=True),
     "Whether each worker keeps inventories, usages, traits, aggregates and trees of all providers "
     "in its memory, where candidates are then searched for. Every request first reads from the log "
     "of changes, which triggers in the database write, what others have changed; where the log is "
-    "not kept, the database is searched. It takes about 1 kB a provider.",
+    "not kept, the database is searched. It takes about 1 kB a provider. The triggers are made by "
+    "placement-sched db sync, and removed by it where this is false.",
     cfg.StrOpt("incomplete_consumer_project_id", default="00000000-0000-0000-0000-000000000000"),
     "Project of consumers written before microversion 1.8, which names none.",
     cfg.StrOpt("incomplete_consumer_user_id", default="00000000-0000-0000-0000-000000000000"),

@@ -21,6 +21,9 @@ _DESCRIBING = ("host", "hypervisor_hostname", "cell_uuid", "report")
 _HOSTS = select(_COLUMNS.host)
 _NODES = select(*(column for column in _COLUMNS if column.name != "id"))
 
+#: The change counter of which nodes there are, and of their names; it rises for less as well.
+NAMES = services.ENABLED_NODES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
@@ -81,6 +84,12 @@ def all_names(connection: Connection) -> set[str]:
     """Return the names of all hosts, and the names of all nodes."""
     rows = connection.execute(select(_COLUMNS.host, _COLUMNS.hypervisor_hostname))
     return {name for row in rows for name in row}
+
+
+def names_by_uuid(connection: Connection) -> dict[str, tuple[str, str]]:
+    """Return host and hypervisor_hostname of all nodes, by uuid."""
+    query = select(_COLUMNS.uuid, _COLUMNS.host, _COLUMNS.hypervisor_hostname)
+    return {uuid: (host, node) for uuid, host, node in connection.execute(query).all()}
 
 
 def uuids_by_name(
@@ -214,7 +223,10 @@ def write(
         for row in changed
         if row["host"] != found[row["uuid"]].host
     }
-    if new or came_from:
+    renamed = any(
+        row["hypervisor_hostname"] != found[row["uuid"]].hypervisor_hostname for row in changed
+    )
+    if new or came_from or renamed:
         services.note_enabled_change(connection)
     described = {row["uuid"] for row in (*new, *changed)}
     moments = {

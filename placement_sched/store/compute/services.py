@@ -15,7 +15,7 @@ from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.store import change_counters
 from placement_sched.store.compute import host_changes
 
-#: A change counter: it rises when a node comes, goes or moves to another host, and when a service
+#: A change counter: it rises when a node comes, goes, moves or is renamed, and when a service
 #: comes, goes, is disabled or is enabled.
 ENABLED_NODES = "enabled_nodes"
 

@@ -16,6 +16,7 @@ from time import monotonic, sleep
 
 from sqlalchemy import Connection
 
+from placement_sched.db.change_support import free_turns
 from placement_sched.db.change_triggers import TURNS
 
 #: Seconds between two looks at the turns: a gap costs a reading nothing but one more number.
@@ -24,7 +25,6 @@ PAUSE = 1.0
 PATIENCE = 30.0
 
 _EVERY_TURN = frozenset(range(TURNS))
-_FREE = "SELECT id FROM sched_provider_change_turns FOR UPDATE SKIP LOCKED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,6 @@ class Settling:
 
 #: Before the first look.
 UNDECIDED = Settling()
-
-
-def free_turns(connection: Connection) -> frozenset[int]:
-    """Return the turns that no transaction has taken; the database's error where it cannot say."""
-    return frozenset(row[0] for row in connection.exec_driver_sql(_FREE))
 
 
 def settle(

@@ -20,13 +20,12 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
-from placement_sched.db.change_triggers import LOGGED, TURNS, missing_triggers
+from placement_sched.db.change_support import why_unsupported
+from placement_sched.db.change_triggers import TURNS, missing_triggers
 from placement_sched.db.tables import change_marks, change_turns, provider_changes
 from placement_sched.model.naming import in_short
 from placement_sched.store.placement import change_numbers, change_snapshots
-from placement_sched.store.placement.change_gaps import free_turns
 from placement_sched.store.placement.change_positions import (
     Changes,
     LogPosition,
@@ -108,47 +107,19 @@ def is_kept(connection: Connection) -> bool:
 
 
 def why_not_kept(connection: Connection) -> str | None:
-    """Return why the log of changes cannot be relied upon; None where it can."""
+    """Return why the log of changes cannot be relied upon, and what to do; None where it can."""
     inspector = sa.inspect(connection)
     tables = (provider_changes, change_marks, change_turns)
     if not all(inspector.has_table(table.name) for table in tables):
-        return "its tables are not there (placement-sched db sync)"
+        return "the tables of the log of changes are not there; run placement-sched db sync"
+    if (reason := why_unsupported(connection)) is not None:
+        return reason
     if lacking := missing_triggers(connection):
-        return f"the database lacks the triggers {in_short(sorted(lacking))}"
-    if connection.dialect.name == "postgresql":
-        standby = connection.exec_driver_sql("SELECT pg_is_in_recovery()").scalar_one()
-        return "the server is a standby" if standby else None
-    return None if connection.dialect.name == "sqlite" else _why_not_on_mariadb(connection)
-
-
-def _why_not_on_mariadb(connection: Connection) -> str | None:
-    variables = {
-        str(name).lower(): str(value).upper()
-        for name, value in connection.exec_driver_sql(
-            "SHOW VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_provider', "
-            "'auto_increment_increment', 'read_only')"
+        return (
+            f"the database lacks the triggers {in_short(sorted(lacking))}; run placement-sched db "
+            "sync, which says why where it cannot make them"
         )
-    }
-    # The rows of other nodes come in no order of their numbers, and take no turns here.
-    if variables.get("wsrep_on") == "ON" and variables.get("wsrep_provider") != "NONE":
-        return "the server is a node of a Galera cluster"
-    if variables.get("auto_increment_increment") != "1":
-        return "auto_increment_increment is not 1: other servers write, too"
-    if variables.get("read_only", "OFF") != "OFF":
-        return "the server is read-only: another one writes"
-    cascading = connection.execute(_CASCADING, {"tables": LOGGED}).scalars().all()
-    if cascading:
-        return f"triggers do not see what the foreign keys {in_short(cascading)} change"
-    try:
-        turns = free_turns(connection)
-    except DBAPIError as failure:
-        return f"the server cannot skip locked rows ({failure.orig})"
+    if connection.dialect.name in {"postgresql", "sqlite"}:
+        return None
     there = connection.execute(sa.select(sa.func.count()).select_from(change_turns)).scalar_one()
-    return None if there == TURNS >= len(turns) else f"{change_turns.name} has other rows"
-
-
-_CASCADING = sa.text(
-    "SELECT constraint_name FROM information_schema.referential_constraints "
-    "WHERE constraint_schema = DATABASE() AND table_name IN :tables AND "
-    "(update_rule NOT IN ('RESTRICT', 'NO ACTION') OR delete_rule NOT IN ('RESTRICT', 'NO ACTION'))"
-).bindparams(sa.bindparam("tables", expanding=True))
+    return None if there == TURNS else f"{change_turns.name} has other rows"

@@ -6,10 +6,11 @@ import pytest
 from os_resource_classes import STANDARDS
 
 from placement_sched.candidates.combine import Budget
+from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
 from placement_sched.candidates.explain.report import explain
-from placement_sched.candidates.explain.single_provider import CapacityMemory
 from placement_sched.candidates.explain.stages import checked_trees
+from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import find, prepare
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement.query import (
@@ -48,7 +49,11 @@ def _reported(database, settings, query):
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         found = find(source_of(connection), search, settings, Random(1))
-        return found, explain(connection, search, found, settings, View(), CapacityMemory())
+        return found, explain(
+            SearchRun(connection, source_of(connection), search, found, settings),
+            View(),
+            ExplanationMemory(),
+        )
 
 
 def _misses(reported):

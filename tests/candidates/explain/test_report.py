@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 
+from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.explain.report import explain
-from placement_sched.candidates.explain.single_provider import CapacityMemory
+from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import find, prepare
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.results.stages import EVERYTHING, NearMisses, View
@@ -21,6 +22,8 @@ from tests.candidates.strategies import clouds, groups, queries, tree_clouds
 from tests.clouds import Cloud, Host, load, stock
 from tests.exploring import draws
 
+pytestmark = pytest.mark.usefixtures("each_source")
+
 EXAMPLES = examples(
     max_examples=draws(40),
     deadline=None,
@@ -32,10 +35,17 @@ def _explain(database, query, settings, view=EVERYTHING):
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         found = find(source_of(connection), search, settings, Random(7))
-        memory = CapacityMemory()
-        reported = explain(connection, search, found, settings, view, memory)
+        memory = ExplanationMemory()
+        reported = explain(
+            SearchRun(connection, source_of(connection), search, found, settings), view, memory
+        )
         # Who was seen to have room is not asked again, and reported of all the same.
-        assert explain(connection, search, found, settings, view, memory) == reported
+        assert (
+            explain(
+                SearchRun(connection, source_of(connection), search, found, settings), view, memory
+            )
+            == reported
+        )
         return found, reported
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.candidates.explain.single_provider import _KEPT, CapacityMemory
+from placement_sched.candidates.explain.memory import _KEPT, CapacityMemory
 from placement_sched.model.placement.candidate import CandidateProvider, Candidates, Usages
 
 FLAVOR = ((0, 2), (1, 4096))

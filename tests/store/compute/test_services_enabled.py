@@ -1,4 +1,4 @@
-"""The change counter of the enabled nodes rises with each change of them, and with nothing else."""
+"""The change counter of enabled nodes rises with each change of them and their names, no other."""
 
 from datetime import timedelta
 
@@ -79,6 +79,7 @@ def put(*hosts):
 CHANGES = {
     "a node is new": write(node(3)),
     "a node moves to another host": write(node(1, host="cn9")),
+    "another name on the same host": write(node(1, hypervisor_hostname="other")),
     "a node goes": remove_node,
     "all nodes of a host go": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
     "a service is new": beat("cn1", "cn3"),
@@ -93,7 +94,6 @@ CHANGES = {
 NO_CHANGES = {
     "the same report": write(node(1, now=LATER), node(2, now=LATER)),
     "other figures": write(node(1, vcpus=9), node(2, local_gb=0)),
-    "another name on the same host": write(node(1, hypervisor_hostname="other")),
     "no report": write(),
     "no nodes of a host": lambda connection: compute_nodes.remove_of_host(connection, "cn9"),
     "a heartbeat": beat("cn1", "cn2"),

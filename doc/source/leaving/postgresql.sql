@@ -1,0 +1,33 @@
+-- Removes all that placement_sched added to a database of OpenStack placement.
+BEGIN;
+-- The triggers first: without their tables nothing could be written. They go with their functions.
+DROP FUNCTION IF EXISTS sched_log_by_id() CASCADE;
+DROP FUNCTION IF EXISTS sched_log_by_resource_provider_id() CASCADE;
+DROP FUNCTION IF EXISTS sched_log_names() CASCADE;
+DROP INDEX IF EXISTS sched_allocations_consumer_id_idx;
+DROP TABLE IF EXISTS sched_image_tags;
+DROP TABLE IF EXISTS sched_image_properties;
+DROP TABLE IF EXISTS sched_image_members;
+DROP TABLE IF EXISTS sched_flavor_projects;
+DROP TABLE IF EXISTS sched_flavor_extra_specs;
+DROP TABLE IF EXISTS sched_aggregate_metadata;
+DROP TABLE IF EXISTS sched_aggregate_hosts;
+DROP TABLE IF EXISTS sched_synced_traits;
+DROP TABLE IF EXISTS sched_shadow_results;
+DROP TABLE IF EXISTS sched_services;
+DROP TABLE IF EXISTS sched_server_groups;
+DROP TABLE IF EXISTS sched_provider_changes;
+DROP TABLE IF EXISTS sched_provider_change_turns;
+DROP TABLE IF EXISTS sched_provider_change_marks;
+DROP TABLE IF EXISTS sched_instances;
+DROP TABLE IF EXISTS sched_images;
+DROP TABLE IF EXISTS sched_flavors;
+DROP TABLE IF EXISTS sched_embedded_flavors;
+DROP TABLE IF EXISTS sched_decisions;
+DROP TABLE IF EXISTS sched_decision_places;
+DROP TABLE IF EXISTS sched_compute_nodes;
+DROP TABLE IF EXISTS sched_change_counters;
+DROP TABLE IF EXISTS sched_cells;
+DROP TABLE IF EXISTS sched_aggregates;
+DROP TABLE IF EXISTS placement_sched_alembic_version;
+COMMIT;

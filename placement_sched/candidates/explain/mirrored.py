@@ -1,0 +1,101 @@
+"""Which constraints each provider does not meet, in the mirror, where one serves the request.
+
+The same as ``single_provider`` asks the database in a statement over all providers. Here only names
+are read that are not remembered.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from placement_sched.candidates.explain.memory import NodeNames
+from placement_sched.candidates.explain.single_provider import CheckedProviders, RejectedProvider
+from placement_sched.candidates.explain.stages import named
+from placement_sched.candidates.from_mirror import MirroredProviders
+from placement_sched.candidates.mirrored_constraints import Constrained
+from placement_sched.candidates.search import Search
+from placement_sched.db.sql import rows_among
+from placement_sched.db.tables import resource_providers
+from placement_sched.mirror.columns import SomeRows
+
+
+def first_unmet(
+    connection: Connection,
+    source: MirroredProviders,
+    search: Search,
+    serving: Collection[int],
+    names: NodeNames,
+) -> CheckedProviders:
+    """Return the providers that do not meet all constraints, by host and node, with the first.
+
+    Those of the ids in ``serving``, which the search found a moment ago, are not checked.
+    """
+    with source.mirror.held() as (cloud, shape):
+        ids, number = cloud.providers.ids, len(cloud)
+        first = np.full(number, -1, np.int32)
+        for position, met in enumerate(
+            _met(Constrained(shape, search.names), search, slice(0, number))
+        ):
+            first[(first < 0) & ~met] = position
+        first[cloud.rows_of(serving)] = -1
+        out = first >= 0
+        uuids = cloud.providers.uuids[out].tolist()
+        unmet = dict(zip(ids[out].tolist(), zip(first[out].tolist()), strict=True))
+    known = names.current(connection)
+    found = [
+        RejectedProvider(*called, key, unmet[key])
+        for key, uuid in zip(unmet, uuids, strict=True)
+        if (called := known.get(uuid)) is not None
+    ]
+    if len(found) < len(unmet):
+        others = unmet.keys() - {one.id for one in found}
+        found += _named(connection, {key: unmet[key] for key in others})
+    return CheckedProviders(number, sorted(found))
+
+
+def all_unmet(
+    connection: Connection,
+    source: MirroredProviders,
+    search: Search,
+    only: Collection[str] | None = None,
+) -> CheckedProviders:
+    """Return the providers that do not meet all constraints, by host and node, with each unmet.
+
+    With ``only`` just the providers of these uuids are checked.
+    """
+    with source.mirror.held() as (cloud, shape):
+        some: SomeRows = slice(0, len(cloud))
+        if only is not None:
+            some = np.sort(cloud.rows_of(cloud.ids_of(only).values()))
+        met = list(_met(Constrained(shape, search.names), search, some))
+        unmet = _positions(cloud.providers.ids[some], met)
+        number = len(cloud)
+    return CheckedProviders(number, _named(connection, unmet))
+
+
+def _met(asked: Constrained, search: Search, rows: SomeRows) -> Iterator[NDArray[np.bool_]]:
+    (group,) = search.query.groups
+    return asked.each(group, search.query.root, rows)
+
+
+def _positions(
+    ids: NDArray[np.int64], met: Sequence[NDArray[np.bool_]]
+) -> dict[int, tuple[int, ...]]:
+    """Return by id the positions of what is not met, of those that do not meet all."""
+    if not met:
+        return {}
+    unmet = ~np.stack(met, axis=1)
+    out = np.flatnonzero(unmet.any(axis=1))
+    patterns, which = np.unique(unmet[out], axis=0, return_inverse=True)
+    positions = [tuple(np.flatnonzero(pattern).tolist()) for pattern in patterns]
+    pairs = zip(ids[out].tolist(), which.ravel().tolist(), strict=True)
+    return {key: positions[at] for key, at in pairs}
+
+
+def _named(connection: Connection, unmet: Mapping[int, tuple[int, ...]]) -> list[RejectedProvider]:
+    rows = rows_among(connection, named(resource_providers), resource_providers.c.id, unmet)
+    return sorted(
+        [RejectedProvider(host or "", node or "", key, unmet[key]) for host, node, key in rows]
+    )

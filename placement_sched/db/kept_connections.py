@@ -1,0 +1,74 @@
+"""Connections for reading that stay open, with all of SQLAlchemy's around them, between requests.
+
+To take a connection out of SQLAlchemy's pool and to give it back takes as long as PostgreSQL takes
+for a short statement (doc/decisions/0014). The pool's bounds hold: what is kept here counts there.
+"""
+
+import os
+from time import monotonic
+
+from sqlalchemy import Connection, Engine
+
+from placement_sched.db.engine import is_open
+
+#: Where a connection's ``info`` has when it was opened.
+_OPENED = "placement_sched.opened"
+
+
+class KeptConnections:
+    """The idle connections of an engine that commits each statement; the last used comes first."""
+
+    def __init__(self, engine: Engine, *, most: int, seconds: float) -> None:
+        """Keep up to ``most`` connections, each for so many seconds (below 0: without an end)."""
+        self._engine = engine
+        self._most, self._seconds = most, seconds
+        self._idle: list[Connection] = []
+        self._process = os.getpid()
+        #: Those of the process that this one was forked from, whose sockets are not to be closed.
+        self._of_parent: list[Connection] = []
+
+    def __len__(self) -> int:
+        """Return how many are idle."""
+        return len(self._idle)
+
+    def take(self) -> Connection:
+        """Return an open connection, which no other thread uses until it is given back."""
+        if self._process != os.getpid():
+            self._of_parent, self._idle, self._process = self._idle, [], os.getpid()
+        # What listens to an engine is not heard on connections that were there before.
+        if not self._engine._has_events:  # noqa: SLF001 - no other way to know
+            while self._idle:
+                try:
+                    connection = self._idle.pop()
+                except IndexError:  # another thread was faster
+                    break
+                if self._is_usable(connection):
+                    return connection
+                connection.invalidate()
+                connection.close()
+        connection = self._engine.connect()
+        connection.info.setdefault(_OPENED, monotonic())
+        return connection
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection on which all went well for the next."""
+        if connection.closed or connection.invalidated:
+            connection.close()
+            return
+        if connection.in_transaction():  # which is only SQLAlchemy's word for it
+            connection.rollback()
+        if len(self._idle) < self._most:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        """Close those that are idle."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _is_usable(self, connection: Connection) -> bool:
+        pooled = connection.connection
+        if 0 <= self._seconds < monotonic() - pooled.info[_OPENED]:
+            return False
+        return is_open(connection.dialect, pooled.driver_connection)

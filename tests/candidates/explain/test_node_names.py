@@ -1,0 +1,53 @@
+"""Names that are remembered for explanations are those of the nodes as they are now."""
+
+import pytest
+
+from placement_sched.candidates.explain.memory import NodeNames
+from placement_sched.schemas.node_report import Defaults, parse
+from placement_sched.store.compute import compute_nodes
+from tests.reports import NOW, a_report, node_uuid
+from tests.statements import counted
+
+
+def node(number=1, **changes):
+    return parse(a_report(number, **changes), Defaults(now=NOW)).node
+
+
+def write(*nodes):
+    return lambda connection: compute_nodes.write(connection, nodes, NOW)
+
+
+@pytest.fixture
+def cloud(database):
+    database.write(write(node(1), node(2)))
+    return database
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (write(node(1, hypervisor_hostname="other")), ("cn1", "other")),
+        (write(node(1, host="cn9")), ("cn9", "cn1")),
+        (lambda connection: compute_nodes.remove(connection, node(1)), None),
+        (lambda connection: compute_nodes.remove_many(connection, [node_uuid(1)]), None),
+        (lambda connection: compute_nodes.remove_of_host(connection, "cn1"), None),
+    ],
+)
+def test_node_that_changes_has_its_new_names_at_once(cloud, change, expected):
+    names = NodeNames()
+    with cloud.read() as connection:
+        before = names.current(connection)
+    assert before[node_uuid(1)] == ("cn1", "cn1")
+    cloud.write(change)
+    with cloud.read() as connection:
+        assert names.current(connection).get(node_uuid(1)) == expected
+
+
+def test_names_are_read_once_while_reports_change_nothing_of_them(cloud):
+    names = NodeNames()
+    with cloud.read() as connection:
+        names.current(connection)
+    cloud.write(write(node(1, vcpus=9)))
+    with counted(cloud) as statements, cloud.read() as connection:
+        assert len(names.current(connection)) == 2
+    assert len(statements) == 1

@@ -1,0 +1,88 @@
+"""Connections for reading stay open for the next request."""
+
+from time import monotonic
+
+import pytest
+from sqlalchemy import event
+
+from placement_sched.db import kept_connections
+from placement_sched.db.transaction import Database
+from tests.conftest import make_settings
+
+
+@pytest.fixture(params=["postgresql_server", "mysql_server"])
+def opened(request):
+    """Open databases: of SQLite, which has listeners, nothing is kept."""
+    url = request.getfixturevalue(request.param)
+    made = []
+
+    def opened(**options):
+        made.append(Database(make_settings(url, **options)))
+        return made[-1]
+
+    yield opened
+    for one in made:
+        one.dispose()
+
+
+@pytest.fixture
+def database(opened):
+    return opened()
+
+
+def driver_of(connection):
+    return connection.connection.driver_connection
+
+
+def test_the_one_that_was_read_on_last_is_read_on_again(database):
+    with database.read() as first, database.read() as second:
+        assert driver_of(first) is not driver_of(second)
+        assert database.held == 2
+        last = driver_of(first)
+    assert database.held == 0
+    with database.read() as again:
+        assert driver_of(again) is last
+        assert not again.in_transaction()
+
+
+def test_one_on_which_something_failed_goes_back_to_the_pool(database):
+    with pytest.raises(ZeroDivisionError), database.read():
+        raise ZeroDivisionError
+    assert database.held == 0
+    assert database.reader.pool.checkedout() == 0
+
+
+def test_no_more_are_kept_than_the_pool_is_large(opened):
+    database = opened(placement_database__max_pool_size=1)
+    with database.read(), database.read():
+        pass
+    assert database.reader.pool.checkedout() == 1
+
+
+def test_an_old_one_is_replaced(opened, monkeypatch):
+    database = opened(placement_database__connection_recycle_time=60)
+    with database.read() as first:
+        old = driver_of(first)
+    later = monotonic() + 61
+    monkeypatch.setattr(kept_connections, "monotonic", lambda: later)
+    with database.read() as second:
+        assert driver_of(second) is not old
+
+
+def test_a_child_process_does_not_read_on_those_of_its_parent(database, monkeypatch):
+    with database.read() as first:
+        parents = driver_of(first)
+    monkeypatch.setattr(kept_connections.os, "getpid", lambda: 0)
+    with database.read() as second:
+        assert driver_of(second) is not parents
+    parents.close()
+
+
+def test_who_listens_later_hears_all_that_is_read(database):
+    with database.read() as connection:
+        connection.exec_driver_sql("SELECT 1")
+    heard = []
+    event.listen(database.reader, "before_cursor_execute", lambda *given: heard.append(given[2]))
+    with database.read() as connection:
+        connection.exec_driver_sql("SELECT 2")
+    assert heard == ["SELECT 2"]
