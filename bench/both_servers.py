@@ -23,7 +23,8 @@ from plain_http import PEER_LATEST
 from sqlalchemy.engine import URL
 
 PEER = ("openstack-placement==16.0.0", "uwsgi", "psycopg2-binary", "PyMySQL")
-_START, _STOP = 60.0, 10.0
+#: Seconds that a server gets to start, which may read a very large cloud first, and to stop.
+_START, _STOP = 600.0, 10.0
 
 
 class WrongAnswer(Exception):

@@ -121,9 +121,9 @@ def _timed(address: Address, request: Request, ms: list[float], *allowed: int) -
 
 
 def _changed(held: dict[str, Any]) -> dict[str, Any]:
-    """Return inventories to write: a little more or less of each reserved."""
+    """Return inventories to write, which can give as much as before: one host in eight is full."""
     inventories = {
-        name: {**one, "reserved": one["reserved"] ^ 1} for name, one in held["inventories"].items()
+        name: {**one, "max_unit": one["max_unit"] ^ 1} for name, one in held["inventories"].items()
     }
     return {**held, "inventories": inventories}
 

@@ -102,7 +102,7 @@ def measure_selections(ours: Mapping[int, Server], rounds: int) -> Iterator[Curv
 
     What was claimed is deleted before the next is asked.
     """
-    for name, call in _CALLS.items():
+    for name, call in CALLS.items():
         print(f"  growth, {name} ...", file=sys.stderr, flush=True)
         new = consumers(name)
         times: dict[int, list[float]] = {size: [] for size in ours}
@@ -147,7 +147,7 @@ def _claim(server: Server, consumer: str) -> float:
     return ms
 
 
-_CALLS: Mapping[str, Call] = {
+CALLS: Mapping[str, Call] = {
     "select_destinations": partial(_select, claim=False),
     "select_destinations with claim": partial(_select, claim=True),
     "PUT allocations": _claim,

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, select
 from worlds.equal import EqualWorld
 from worlds.flat import FlatWorld
 from worlds.nested import NestedWorld
+from worlds.nodes import ALWAYS_UP
 from worlds.rows import BORN, COLUMNS, Book, Rows, World, common_rows
 from worlds.shared import SharedWorld
 from worlds.sparse import SparseWorld
@@ -87,7 +88,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="another cloud of the same kind")
     given = parser.parse_args()
     world = WORLDS[given.world](given.size, given.seed)
-    if isinstance(world, FlatWorld | NestedWorld | SparseWorld):
+    if isinstance(world, SparseWorld):
+        # To fill one of its size takes longer than hosts stay up that say nothing.
+        world = replace(world, seen=ALWAYS_UP)
+    elif isinstance(world, FlatWorld | NestedWorld):
         # The scheduler shall take its hosts as up.
         world = replace(world, seen=datetime.now(UTC).replace(tzinfo=None, microsecond=0))
     seconds = fill(given.url, world)
