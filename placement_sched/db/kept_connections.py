@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Engine
 
 from placement_sched.db.engine import is_open
 
-#: Where a connection's ``info`` has when it was opened.
-_OPENED = "placement_sched.opened"
+#: Where a connection's ``info`` has when it was opened, and how often all were closed before.
+_OPENED, _CLOSINGS = "placement_sched.opened", "placement_sched.closings"
 
 
 class KeptConnections:
@@ -24,6 +24,7 @@ class KeptConnections:
         self._most, self._seconds = most, seconds
         self._idle: list[Connection] = []
         self._process = os.getpid()
+        self._closings = 0
         #: Those of the process that this one was forked from, whose sockets are not to be closed.
         self._of_parent: list[Connection] = []
 
@@ -48,11 +49,16 @@ class KeptConnections:
                 connection.close()
         connection = self._engine.connect()
         connection.info.setdefault(_OPENED, monotonic())
+        connection.info[_CLOSINGS] = self._closings
         return connection
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection on which all went well for the next."""
         if connection.closed or connection.invalidated:
+            connection.close()
+            return
+        if connection.info[_CLOSINGS] != self._closings:  # nobody would close it any more
+            connection.invalidate()
             connection.close()
             return
         if connection.in_transaction():  # which is only SQLAlchemy's word for it
@@ -63,7 +69,8 @@ class KeptConnections:
             connection.close()
 
     def close(self) -> None:
-        """Close those that are idle."""
+        """Close those that are idle now, and the others when they are given back."""
+        self._closings += 1
         while self._idle:
             self._idle.pop().close()
 

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import event
 
 from placement_sched.db import kept_connections
+from placement_sched.db.engine import is_open
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 
@@ -67,6 +68,15 @@ def test_an_old_one_is_replaced(opened, monkeypatch):
     monkeypatch.setattr(kept_connections, "monotonic", lambda: later)
     with database.read() as second:
         assert driver_of(second) is not old
+
+
+def test_one_in_use_when_all_are_closed_is_closed_when_it_is_given_back(database):
+    with database.read() as connection:
+        driver = driver_of(connection)
+        database.dispose()
+    assert not is_open(connection.dialect, driver)
+    with database.read() as again:
+        assert driver_of(again) is not driver
 
 
 def test_a_child_process_does_not_read_on_those_of_its_parent(database, monkeypatch):
