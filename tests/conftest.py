@@ -247,7 +247,9 @@ def make_app() -> Iterator[Callable[..., Client]]:
     """Give a function that makes a client of an application on these settings."""
     made: list[Application] = []
 
-    def make(settings: Settings, **parts: object) -> Client:
+    def make(settings: Settings, *, in_memory: bool = False, **parts: object) -> Client:
+        if not in_memory:  # as make_settings has it; those of a file have the default
+            settings = settings.overridden({"placement.providers_in_memory": False})
         made.append(create_app(settings, **parts))
         return Client(Conforming(made[-1]))
 

@@ -65,7 +65,8 @@ def test_story_is_told_as_written(story, app):
 @each_story
 @pytest.mark.usefixtures("log_of_changes")
 def test_story_is_told_as_written_with_providers_in_memory(story, database_url, make_app):
-    app = make_app(make_settings(database_url, placement__providers_in_memory=True))
+    settings = make_settings(database_url, placement__providers_in_memory=True)
+    app = make_app(settings, in_memory=True)
     services = app.app.services
     services.ready()
     services.scheduler.memory.fill(services.database, 60)

@@ -47,7 +47,8 @@ def keeping(database_url, make_app, log_of_changes):
     """Return a function that makes a worker, one of several on a database."""
 
     def make(**options):
-        app = make_app(make_settings(database_url, **options))
+        settings = make_settings(database_url, **options)
+        app = make_app(settings, in_memory=settings.placement.providers_in_memory)
         app.get("/placement/", headers=LATEST_HEADERS)
         services = app.app.services
         services.scheduler.memory.fill(services.database, 60)

@@ -209,7 +209,8 @@ def test_reading_is_one_statement(database, following):
 
 def test_what_this_service_writes_is_logged(database, database_url, make_app):
     """Each kind of write of the Placement API, and a reshape."""
-    app = make_app(make_settings(database_url, placement__providers_in_memory=True))
+    settings = make_settings(database_url, placement__providers_in_memory=True)
+    app = make_app(settings, in_memory=True)
     provider, child = str(uuid4()), str(uuid4())
     copy, at = Copy(database), "/placement/resource_providers"
     consumer = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
