@@ -57,7 +57,7 @@ class KeptConnections:
         if connection.closed or connection.invalidated:
             connection.close()
             return
-        if connection.info[_CLOSINGS] != self._closings:  # nobody would close it any more
+        if connection.info[_CLOSINGS] != self._closings:  # else it would stay open
             connection.invalidate()
             connection.close()
             return
