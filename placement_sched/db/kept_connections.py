@@ -36,8 +36,7 @@ class KeptConnections:
         """Return an open connection, which no other thread uses until it is given back."""
         if self._process != os.getpid():
             self._of_parent, self._idle, self._process = self._idle, [], os.getpid()
-        # What listens to an engine is not heard on connections that were there before.
-        if not self._engine._has_events:  # noqa: SLF001 - no other way to know
+        if self._may_keep:
             while self._idle:
                 try:
                     connection = self._idle.pop()
@@ -63,10 +62,15 @@ class KeptConnections:
             return
         if connection.in_transaction():  # which is only SQLAlchemy's word for it
             connection.rollback()
-        if len(self._idle) < self._most:
+        if self._may_keep and len(self._idle) < self._most:
             self._idle.append(connection)
         else:
             connection.close()
+
+    @property
+    def _may_keep(self) -> bool:
+        """Whether older connections serve: listeners of the engine do not hear them."""
+        return not self._engine._has_events  # noqa: SLF001 - no other way to know
 
     def close(self) -> None:
         """Close those that are idle now, and the others when they are given back."""

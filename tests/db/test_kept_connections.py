@@ -96,3 +96,23 @@ def test_who_listens_later_hears_all_that_is_read(database):
     with database.read() as connection:
         connection.exec_driver_sql("SELECT 2")
     assert heard == ["SELECT 2"]
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_none_is_kept_where_a_listener_would_not_hear_it(sqlite_url, most):
+    options = {"placement_database__max_pool_size": most, "placement_database__max_overflow": 0}
+    database = Database(make_settings(sqlite_url, **options))
+    for _ in range(3):
+        with database.read() as connection:
+            connection.exec_driver_sql("SELECT 1")
+    assert database.reader.pool.checkedout() == 0
+    database.dispose()
+
+
+def test_none_is_kept_once_someone_listens(database):
+    event.listen(database.reader, "before_cursor_execute", lambda *_given: None)
+    for _ in range(3):
+        with database.read() as connection:
+            connection.exec_driver_sql("SELECT 1")
+    assert database.held == 0
+    assert database.reader.pool.checkedout() == 0
