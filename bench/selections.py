@@ -137,25 +137,22 @@ def release(server: Server, made: Iterable[Selected]) -> None:
 
 def claims_of(server: Server) -> Counter[str]:
     """Return how many claims of selections our server has won, lost and tried again so far."""
-    reply = server.address._replace(prefix="").ask(Request("GET", "/metrics"))
-    found: Counter[str] = Counter()
-    for family in text_string_to_metric_families(reply.body.decode()):
-        for sample in family.samples:
-            labels = sample.labels
-            if sample.name == "placement_sched_claims_total" and labels["face"] == "scheduler":
-                found[labels["outcome"]] += int(sample.value)
-    return found
+    return _counted(server, "placement_sched_claims_total", "outcome")
 
 
 def conflicts_of(server: Server) -> Counter[str]:
     """Return what selections of our server met of others so far, by kind."""
+    return _counted(server, "placement_sched_conflicts_total", "kind")
+
+
+def _counted(server: Server, metric: str, label: str) -> Counter[str]:
+    """Return what a metric of our server says of selections, by a label of it."""
     reply = server.address._replace(prefix="").ask(Request("GET", "/metrics"))
     found: Counter[str] = Counter()
     for family in text_string_to_metric_families(reply.body.decode()):
         for sample in family.samples:
-            labels = sample.labels
-            if sample.name == "placement_sched_conflicts_total" and labels["face"] == "scheduler":
-                found[labels["kind"]] += int(sample.value)
+            if sample.name == metric and sample.labels["face"] == "scheduler":
+                found[sample.labels[label]] += int(sample.value)
     return found
 
 
