@@ -280,6 +280,12 @@ def is_worth_retrying(failure: Exception) -> bool:
     )
 
 
+def is_late(failure: Exception) -> bool:
+    """Return whether :class:`Unavailable` was raised for a statement that took too long."""
+    cause = failure.__cause__
+    return isinstance(cause, DBAPIError) and _code(cause) in _LATE
+
+
 def conflict_of(failure: Exception) -> str | None:
     """Return what kind of conflict :class:`Unavailable` was raised for; None for none."""
     cause = failure.__cause__

@@ -14,6 +14,7 @@
 three; what comes between reading and claiming is :meth:`Scheduler.evaluated` for both.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from random import Random
 from typing import Any
 
 from placement_sched.db.transaction import Connection, Database
+from placement_sched.db.trial import Readable
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Document, Json
@@ -51,7 +53,8 @@ class Scheduler:
     """Places requests: one per process, for any number of threads.
 
     ``neutron`` is asked about networks and ports; None where it is not configured. ``announcer``
-    sends notifications of what is asked and how it ends.
+    sends notifications of what is asked and how it ends. ``source`` is what requests are answered
+    from: the database, unless :meth:`on` says another.
     """
 
     database: Database
@@ -61,16 +64,28 @@ class Scheduler:
     memory: Memory
     neutron: NetworkDirectory | None = None
     announcer: Announcer = SILENT
+    source: Readable = field(init=False)
     live: LiveSettings = field(init=False)
     reader: RequestReader = field(init=False)
     claims: Claims = field(init=False)
 
     def __post_init__(self) -> None:
+        self.source = self.database
         aggregates, kept_nodes = self.memory.aggregates, self.memory.kept_nodes
         in_use = partial(aggregates.policies_in_use, self.database)
         self.live = LiveSettings(self.settings, self.clock, in_use=in_use)
         self.reader = RequestReader(self.database, self.live, self.clock, aggregates, self.neutron)
         self.claims = Claims(self.database, self.settings, self.clock, kept_nodes)
+
+    def on(self, source: Readable, memory: Memory) -> "Scheduler":
+        """Return this scheduler as it answers from another state of the cloud, claiming nothing.
+
+        ``memory`` is of that state alone: what is remembered of one says nothing of another.
+        """
+        other = copy.copy(self)
+        other.source, other.memory = source, memory
+        other.reader = replace(self.reader, database=source, aggregates=memory.aggregates)
+        return other
 
     def select_destinations(
         self,
@@ -134,7 +149,7 @@ class Scheduler:
         :class:`Invalid` for a request that cannot be understood and :class:`PluginFailed` for a
         plugin that raises.
         """
-        with self.database.read() as connection:
+        with self.source.read() as connection:
             cloud = CloudView.of(connection, request, self.memory)
             closed = ClosedCells(connection, request.settings, request.plugins.driver.now)
             chooser = Chooser(
@@ -148,7 +163,7 @@ class Scheduler:
             check_request(request.plugins.filters, request.spec)
             narrowed = narrow(request.plugins.request_filters, request.spec, cloud)
             searches = ask(cloud, request, narrowed, self.random)
-            self.database.tally.candidates = len(searches.found.requests)
+            self.source.tally.candidates = len(searches.found.requests)
             run = Run(request, cloud, chooser, narrowed, searches)
             if not narrowed.refusal:
                 hosts = look(cloud, narrowed.spec, searches.found)

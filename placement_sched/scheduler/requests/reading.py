@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
-from placement_sched.db.transaction import Connection, Database
+from placement_sched.db.transaction import Connection
+from placement_sched.db.trial import Readable
 from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooComplex
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Document
@@ -68,7 +69,7 @@ class SchedulingRequest:
 class RequestReader:
     """Reads requests, by the settings in effect at the moment."""
 
-    database: Database
+    database: Readable
     live: LiveSettings
     clock: Clock
     aggregates: AggregateCache
