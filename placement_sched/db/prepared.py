@@ -9,7 +9,9 @@ rows. The statements of :class:`Prepared` go to the driver as SQLAlchemy had the
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select
+from sqlalchemy import Connection, Select, TextClause
+
+from placement_sched.db import postgresql_rows
 
 
 class _Sent(NamedTuple):
@@ -24,8 +26,8 @@ class _Sent(NamedTuple):
 class Prepared:
     """A statement whose parameters are single values, as are the columns of its rows."""
 
-    def __init__(self, statement: Select[Any]) -> None:
-        self.statement = statement
+    def __init__(self, statement: Select[Any] | TextClause) -> None:
+        self.statement: Any = statement
         self._sent: dict[str, _Sent | None] = {}
 
     def rows(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
@@ -78,20 +80,34 @@ def _made(
 def _fetched(connection: Connection, sent: _Sent, parameters: Mapping[str, Any]) -> Sequence[Any]:
     dialect: Any = connection.dialect
     pooled: Any = connection.connection
-    cursor: Any = pooled.cursor()
-    text = sent.text
+    cursor: Any = None
+    rows: Sequence[Any] | None = None
     try:
-        if getattr(dialect, "is_mariadb", False):
-            text = pooled.driver_connection.execution_of(text)
-        for listener in dialect.dispatch.do_execute:
-            if listener(cursor, text, parameters, None):
-                break
-        else:
-            cursor.execute(text, parameters)
-        rows: Sequence[Any] = cursor.fetchall()
-        cursor.close()
+        if dialect.name == "postgresql":
+            rows = postgresql_rows.rows(pooled, sent.text, parameters)
+        if rows is not None:
+            for listener in dialect.dispatch.do_execute:
+                listener(None, sent.text, parameters, None)
+            return rows
+        cursor = pooled.cursor()
+        return _by_cursor(dialect, pooled, cursor, sent.text, parameters)
     except BaseException as failure:  # noqa: BLE001 - all goes up
         # SQLAlchemy wraps it where it is the driver's, and closes a connection that is of no use.
         said = sent.text if isinstance(failure, dialect.loaded_dbapi.Error) else None
         connection._handle_dbapi_exception(failure, said, parameters, cursor, None)  # noqa: SLF001 - its own way
+    raise AssertionError("SQLAlchemy raises what it is given")
+
+
+def _by_cursor(
+    dialect: Any, pooled: Any, cursor: Any, text: str, parameters: Mapping[str, Any]
+) -> Sequence[Any]:
+    if getattr(dialect, "is_mariadb", False):
+        text = pooled.driver_connection.execution_of(text)
+    for listener in dialect.dispatch.do_execute:
+        if listener(cursor, text, parameters, None):
+            break
+    else:
+        cursor.execute(text, parameters)
+    rows: Sequence[Any] = cursor.fetchall()
+    cursor.close()
     return rows

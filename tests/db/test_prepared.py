@@ -4,8 +4,19 @@ from collections import Counter
 from datetime import datetime
 
 import pytest
-from sqlalchemy import bindparam, column, event, insert, literal_column, select, table, text
-from sqlalchemy.exc import OperationalError, ProgrammingError
+from sqlalchemy import (
+    Integer,
+    String,
+    bindparam,
+    column,
+    event,
+    insert,
+    literal_column,
+    select,
+    table,
+    text,
+)
+from sqlalchemy.exc import DataError, OperationalError, ProgrammingError
 
 from placement_sched.db.prepared import Prepared
 from placement_sched.db.tables import inventories, traits
@@ -167,3 +178,42 @@ def test_a_statement_that_mariadb_does_not_prepare_is_sent_as_it_is(mysql_server
             ((names,),) = joined.rows(connection, {"mark": mark})
             assert names.count(mark) > 1
     made.dispose()
+
+
+@pytest.mark.parametrize("name", ["CUSTOM_BÄ", "", "'; --", "%(name)s", "$1", "a\\b"])
+def test_any_text_is_a_parameter_within_and_outside_of_a_transaction(opened, name):
+    database = opened()
+    said = table("said", column("it"))
+    asked = Prepared(select(said.c.it).where(said.c.it == bindparam("it", type_=String())))
+
+    def found(connection):
+        connection.execute(text("CREATE TEMPORARY TABLE said (it TEXT)"))
+        connection.execute(text("INSERT INTO said VALUES (:it)"), {"it": name})
+        return [tuple(row) for _ in range(2) for row in asked.rows(connection, {"it": name})]
+
+    assert database.write(found) == [(name,), (name,)]
+    with database.read() as connection:
+        assert found(connection) == [(name,), (name,)]
+
+
+def test_a_text_that_postgresql_cannot_keep_is_refused_and_not_cut(postgresql_server):
+    database = Database(make_settings(postgresql_server))
+    named = Prepared(NAMED)
+    try:
+        with database.read() as connection:
+            named.rows(connection, {"name": "CUSTOM_A"})
+            with pytest.raises(DataError, match="NUL"):
+                named.rows(connection, {"name": "CUSTOM_A\0B"})
+    finally:
+        database.dispose()
+
+
+def test_a_statement_that_fails_leaves_the_connection_in_use(opened):
+    database = opened()
+    zero = Prepared(select(literal_column("1") / bindparam("by", type_=Integer())))
+    with database.read() as connection:
+        assert len(zero.rows(connection, {"by": 1})) == 1
+        if connection.dialect.name == "postgresql":
+            with pytest.raises(DataError, match="division by zero"):
+                zero.rows(connection, {"by": 0})
+        assert len(zero.rows(connection, {"by": 2})) == 1

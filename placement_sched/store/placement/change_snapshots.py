@@ -7,8 +7,9 @@ of 64 bits are never used again, and one of a transaction that was rolled back i
 
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
+from placement_sched.db.prepared import Prepared
 from placement_sched.store.placement.change_positions import (
     Changes,
     LogPosition,
@@ -32,11 +33,12 @@ _HEAD = (
 )
 # Between two bounds, for PostgreSQL takes one bound of unknown value for a third of the table, and
 # would read all of it.
-_SINCE = (
+_SINCE_TEXT = (
     f"{_HEAD}, (SELECT string_agg(provider_id::text, ',') FROM sched_provider_changes "  # noqa: S608
-    "WHERE id BETWEEN %(last)s::bigint AND 9223372036854775807 "
-    "OR id = ANY (%(awaited)s::bigint[]))"
+    "WHERE id BETWEEN CAST(:last AS bigint) AND 9223372036854775807 "
+    "OR id = ANY (CAST(:awaited AS bigint[])))"
 )
+_SINCE = Prepared(text(_SINCE_TEXT))
 
 
 def begin(connection: Connection) -> LogPosition:
@@ -53,7 +55,7 @@ def since(connection: Connection, position: LogPosition) -> Changes:
     awaited = "{" + ",".join(map(str, position.awaited)) + "}"
     # As texts, whose types are the same each time: a statement of other types is prepared again.
     parameters = {"last": str(position.last), "awaited": awaited}
-    row = connection.exec_driver_sql(_SINCE, parameters).one()
+    (row,) = _SINCE.rows(connection, parameters)
     _, server, oldest, newest, written = row
     known = oldest is not None and oldest <= position.mark <= newest
     if not known or not server or server != position.server:
