@@ -22,8 +22,9 @@ from placement_sched.mirror.upkeep import Mirror
 from placement_sched.model.placement.candidate import CandidateProvider, Usages
 from placement_sched.model.placement.query import CandidatesQuery
 
-#: So many providers are looked at first under a limit, and how many times as many next.
-_BLOCK, _GROWTH = 8_192, 4
+#: So many providers are looked at first for each that a limit lets through, and how many times as
+#: many next.
+_BLOCK, _GROWTH = 8, 8
 #: So many sets of traits that must be in a tree are asked about, as in ``provider_trees``.
 _SETS = 16
 
@@ -52,7 +53,7 @@ class MirroredProviders:
         with self.mirror.held() as (cloud, shape):
             asked = Constrained(shape, names)
             found: list[CandidateProvider] = []
-            start, size = 0, len(cloud) if limit is None else _BLOCK
+            start, size = 0, len(cloud) if limit is None else _BLOCK * limit
             while start < len(cloud) and (limit is None or len(found) < limit):
                 block = slice(start, min(start + size, len(cloud)))
                 rows = np.flatnonzero(_alone(asked, query, block)) + start

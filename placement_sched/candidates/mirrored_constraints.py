@@ -4,7 +4,7 @@ The same constraints as ``constraints`` has in SQL; property tests compare what 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -38,9 +38,9 @@ class Constrained:
         """Return for each of the rows whether the provider could serve the group alone."""
         if counted is CountedRoot.OWN and not self.names.topology.nested:
             counted = CountedRoot.NONE  # every provider is its own root
-        found = np.ones(number_of(rows), np.bool_)
         if group.in_tree is not None:
-            found &= self._in_tree(group.in_tree, rows)
+            return self._serving_in_tree(group.in_tree, replace(group, in_tree=None), counted, rows)
+        found = np.ones(number_of(rows), np.bool_)
         for resource in group.resources:
             found &= self._has_room(*resource, rows)
         self.having(group.traits, rows, found)
@@ -48,6 +48,16 @@ class Constrained:
             found &= self._is_member(group.aggregates.member_of, counted, rows)
         if group.aggregates.forbidden and found.any():
             found &= ~self._is_inside(group.aggregates.forbidden, counted, rows)
+        return found
+
+    def _serving_in_tree(
+        self, uuid: str, group: RequestGroup, counted: CountedRoot, rows: SomeRows
+    ) -> Mask:
+        """Look at the few rows of the tree alone, however many ``rows`` are."""
+        found = self._in_tree(uuid, rows)
+        places = np.flatnonzero(found)
+        few = places + rows.start if isinstance(rows, slice) else rows[places]
+        found[places] = self.serving(group, counted, few.astype(np.int32))
         return found
 
     def each(self, group: RequestGroup, root: TraitTerms, rows: SomeRows) -> Iterator[Mask]:
@@ -85,7 +95,9 @@ class Constrained:
         cloud = self.shape.cloud
         roots = cloud.providers.roots
         of_member = roots[cloud.rows_of(cloud.ids_of([uuid]).values())]
-        found: Mask = np.isin(roots[rows], of_member[of_member != 0])
+        if not len(of_member) or not of_member[0]:
+            return np.zeros(number_of(rows), np.bool_)
+        found: Mask = roots[rows] == of_member[0]
         return found
 
     def _has_room(self, name: str, amount: int, rows: SomeRows) -> Mask:
