@@ -9,14 +9,18 @@ those that psycopg would give, by its own loaders.
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import count
 from typing import Any, NamedTuple
 
 from psycopg import Connection, errors
 from psycopg.adapt import Transformer
-from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, TransactionStatus
 
 #: Where a connection's ``info`` has what it has prepared.
 _PREPARED = "placement_sched.prepared"
+#: psycopg sends DEALLOCATE ALL after a rollback or a change of a table, whatever was prepared.
+_NOT_PREPARED = b"26000"  # invalid_sql_statement_name
+_NUMBERS = count()
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s|%%")
 
 
@@ -37,12 +41,13 @@ class _OnConnection(NamedTuple):
 def rows(pooled: Any, text: str, parameters: Mapping[str, Any]) -> Sequence[Any] | None:
     """Return all rows of a statement, or None where psycopg's cursor has to send it.
 
-    That is where a transaction is to begin with it, and for parameters that are no plain texts or
-    numbers. Raises :class:`psycopg.Error` as the cursor would.
+    That is within transactions, and for parameters that are no plain texts or numbers. Raises
+    :class:`psycopg.Error` as the cursor would.
     """
     connection: Connection[Any] = pooled.driver_connection
     libpq = connection.pgconn
-    if not connection.autocommit and libpq.transaction_status != TransactionStatus.INTRANS:
+    # In a transaction the first error is the last word.
+    if not connection.autocommit or libpq.transaction_status != TransactionStatus.IDLE:
         return None
     form = _form(text)
     values = [value for name in form.names if (value := _encoded(parameters[name])) is not None]
@@ -51,12 +56,16 @@ def rows(pooled: Any, text: str, parameters: Mapping[str, Any]) -> Sequence[Any]
     known: _OnConnection | None = pooled.info.get(_PREPARED)
     if known is None:
         known = pooled.info[_PREPARED] = _OnConnection({}, Transformer(connection))
-    name = known.names.get(text)
-    if name is None:
-        name = b"placement_sched_%d" % len(known.names)
+    result = None
+    if name := known.names.get(text):
+        result = libpq.exec_prepared(name, values)
+        if result.error_field(DiagnosticField.SQLSTATE) == _NOT_PREPARED:
+            known.names.clear()
+            result = None
+    if result is None:
+        name = known.names[text] = b"placement_sched_%d" % next(_NUMBERS)
         _check(libpq, libpq.prepare(name, form.sent), ExecStatus.COMMAND_OK)
-        known.names[text] = name
-    result = libpq.exec_prepared(name, values)
+        result = libpq.exec_prepared(name, values)
     _check(libpq, result, ExecStatus.TUPLES_OK)
     known.loaders.set_pgresult(result)
     found: Sequence[Any] = known.loaders.load_rows(0, result.ntuples, tuple)

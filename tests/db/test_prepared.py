@@ -217,3 +217,15 @@ def test_a_statement_that_fails_leaves_the_connection_in_use(opened):
             with pytest.raises(DataError, match="division by zero"):
                 zero.rows(connection, {"by": 0})
         assert len(zero.rows(connection, {"by": 2})) == 1
+
+
+def test_what_a_rollback_deallocates_is_prepared_again(opened):
+    database = opened()
+    named = Prepared(NAMED)
+    for _ in range(3):
+        with database.read() as connection:
+            assert not named.rows(connection, {"name": "CUSTOM_A"})
+            for _ in range(7):  # so often that psycopg prepares it, too
+                connection.exec_driver_sql("SELECT 1")
+        with database.snapshot() as connection:
+            assert not named.rows(connection, {"name": "CUSTOM_A"})
