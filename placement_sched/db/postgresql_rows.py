@@ -41,7 +41,7 @@ class _OnConnection(NamedTuple):
 def rows(pooled: Any, text: str, parameters: Mapping[str, Any]) -> Sequence[Any] | None:
     """Return all rows of a statement, or None where psycopg's cursor has to send it.
 
-    That is within transactions, and for parameters that are no plain texts or numbers. Raises
+    That is within transactions, and for parameters other than plain texts and numbers. Raises
     :class:`psycopg.Error` as the cursor would.
     """
     connection: Connection[Any] = pooled.driver_connection
