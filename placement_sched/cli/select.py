@@ -8,6 +8,7 @@ from rich.console import Console
 
 from placement_sched.cli import request
 from placement_sched.cli.arguments import Commands, add_command, add_format
+from placement_sched.cli.changes import add_change_arguments, changes_of
 from placement_sched.cli.comparison import refuse_unknown, render_comparison, render_verdicts
 from placement_sched.cli.funnel import obstacle, render
 from placement_sched.cli.scheduler_access import SchedulerApi, add_server_arguments, open_scheduler
@@ -59,6 +60,7 @@ def register(commands: Commands) -> None:
         metavar="NAME,NAME",
         help="evaluate under each of these policies, and show them side by side",
     )
+    add_change_arguments(explain)
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -75,6 +77,8 @@ def _run_explain(arguments: argparse.Namespace) -> int:
         body["hosts"] = arguments.host
     if arguments.override:
         body["overrides"] = {**body.get("overrides", {}), **_overrides(arguments.override)}
+    if changes := changes_of(arguments):
+        body["changes"] = [*body.get("changes", []), *changes]
     body.setdefault("max_rejected", 0)
     if arguments.policy is not None:
         body["policy"] = arguments.policy

@@ -15,15 +15,15 @@ three; what comes between reading and claiming is :meth:`Scheduler.evaluated` fo
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.db.trial import Readable
+from placement_sched.db.trial import Readable, Trial, tried
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Document, Json
@@ -45,7 +45,11 @@ from placement_sched.scheduler.narrowing import check_request, narrow
 from placement_sched.scheduler.question import ask
 from placement_sched.scheduler.requests.networks import NetworkDirectory
 from placement_sched.scheduler.requests.reading import RequestReader, SchedulingRequest
+from placement_sched.scheduler.what_if.applied import AppliedChanges, apply
+from placement_sched.scheduler.what_if.changes import CloudChange
 from placement_sched.settings.view import Settings
+
+T = TypeVar("T")
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -86,6 +90,22 @@ class Scheduler:
         other.source, other.memory = source, memory
         other.reader = replace(self.reader, database=source, aggregates=memory.aggregates)
         return other
+
+    def supposing(
+        self, changes: Sequence[CloudChange], ask: Callable[["Scheduler", Trial, AppliedChanges], T]
+    ) -> T:
+        """Return what ``ask`` answers of a scheduler whose cloud is changed so.
+
+        What it writes to the trial is undone with the changes, which no other request ever sees.
+        Raises :class:`Invalid` for a change that cannot be, and :class:`Unavailable` where it
+        takes longer than ``[scheduler] what_if_timeout``.
+        """
+
+        def answer(trial: Trial) -> T:
+            applied = apply(trial.connection, changes, self.clock())
+            return ask(self.on(trial, Memory()), trial, applied)
+
+        return tried(self.database, answer, self.live.settings().scheduler.what_if_timeout)
 
     def select_destinations(
         self,
@@ -180,13 +200,20 @@ class Scheduler:
         view: View,
         alternates: bool = False,
         policy: str | None = None,
+        changes: Sequence[CloudChange] = (),
     ) -> Json:
         """Return how a request would fare (contract §4), under other settings where given.
 
-        The same run as :meth:`select_destinations`; nothing is claimed. With ``policy`` it is
-        under the policy of that name, whichever would be chosen. Where the view is of some hosts,
-        ``verdicts`` has one on each of them.
+        With ``changes`` it is on a cloud that is changed so. The same run as
+        :meth:`select_destinations`; nothing is claimed. With ``policy`` it is under the policy of
+        that name, whichever would be chosen. Where the view is of some hosts, ``verdicts`` has one
+        on each of them.
         """
+        if changes:
+            asked: dict[str, Any] = {"overrides": overrides, "view": view, "policy": policy}
+            return self.supposing(
+                changes, lambda other, *_: other.explain(document, alternates=alternates, **asked)
+            )
         request = self.reader.read(
             document, alternates=alternates, policy=policy, overrides=overrides
         )

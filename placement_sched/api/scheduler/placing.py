@@ -7,6 +7,8 @@ from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.results.stages import View
 from placement_sched.scheduler.claims import Claiming
 from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.what_if.changes import changes_from
+from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.parts import AMOUNT, BOOLEAN, NAME, a_list, an_object, or_null
 
 #: Whether to claim, and how; "add" leaves the instances what they hold.
@@ -27,6 +29,7 @@ _EXPLAINING: Json = {
     "hosts": or_null(a_list(NAME)),
     "max_rejected": AMOUNT,
     "policy": or_null(NAME),
+    "changes": CHANGES,
 }
 SELECT = Schemas(an_object(_PLACING, "request_spec"))
 EXPLAIN = Schemas(an_object(_EXPLAINING, "request_spec"))
@@ -56,4 +59,5 @@ def explain(scheduler: Scheduler, body: Json) -> Json:
         ),
         alternates=body.get("return_alternates", False),
         policy=body.get("policy"),
+        changes=changes_from(body.get("changes")),
     )

@@ -55,6 +55,10 @@ SCHEDULER = described(
     cfg.BoolOpt("default_policy_avoids_policy_aggregates", default=False, mutable=True),
     "Keep requests under the default policy off the hosts of aggregates that have a policy. "
     "Otherwise the enabled filters alone decide.",
+    cfg.IntOpt("what_if_timeout", default=10, min=1, mutable=True),
+    "Seconds that a question about a changed cloud (changes of explain and capacity, plan, "
+    "rebalance) may take. On PostgreSQL and MariaDB writers of what it changes wait for it so "
+    "long at most.",
     cfg.IntOpt("decision_retention", default=7 * 24 * 3600, min=0),
     "Seconds for which decisions are kept; 0 keeps them for ever.",
 )

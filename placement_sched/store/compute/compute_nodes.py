@@ -162,7 +162,7 @@ def unlike(connection: Connection, nodes: Sequence[ComputeNode]) -> dict[str, tu
     uuids = [node.uuid for node in nodes]
     found = {row.uuid: row for row in sql.rows_among(connection, _NODES, _COLUMNS.uuid, uuids)}
     differing = {}
-    for row in map(_row_of, nodes):
+    for row in map(row_of, nodes):
         kept = found.get(row["uuid"])
         names = tuple(key for key in _DESCRIBING if kept is None or row[key] != getattr(kept, key))
         if names:
@@ -204,7 +204,7 @@ def write(
     Raises :class:`Duplicate` where host and hypervisor_hostname are another node's, and
     :class:`ConcurrentUpdate` where another request reported one of these nodes first.
     """
-    rows = {node.uuid: _row_of(node) for node in nodes}
+    rows = {node.uuid: row_of(node) for node in nodes}
     locked = _NODES.order_by(_COLUMNS.id).with_for_update()
     found = {row.uuid: row for row in sql.rows_among(connection, locked, _COLUMNS.uuid, rows)}
     if after is not None and after != {uuid: row.version for uuid, row in found.items()}:
@@ -247,7 +247,8 @@ def write(
     )
 
 
-def _row_of(node: ComputeNode) -> dict[str, Any]:
+def row_of(node: ComputeNode) -> dict[str, Any]:
+    """Return what is kept of a report, by column."""
     return {
         "uuid": node.uuid,
         "host": node.host,

@@ -1,0 +1,1 @@
+"""What would be if the cloud were another: changes that one question sees and nothing else does."""

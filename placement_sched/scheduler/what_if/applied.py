@@ -1,0 +1,272 @@
+"""Changes carried out in a trial: what the real ones would have left there, and nothing committed.
+
+A drained host is one whose compute service is disabled: its root provider has the trait
+COMPUTE_STATUS_DISABLED besides, as ``os-services`` would put it there.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid5
+
+from placement_sched.db.transaction import Connection
+from placement_sched.errors import Invalid
+from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, ComputeNode
+from placement_sched.model.host_aggregate import ZONE_KEY, HostAggregate
+from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.placement.provider import Inventory, Provider
+from placement_sched.scheduler.what_if.changes import (
+    AddedHosts,
+    ChangedAggregate,
+    ChangedInventory,
+    CloudChange,
+    DrainedHosts,
+    RemovedHosts,
+)
+from placement_sched.scheduler.what_if.copies import copy_of
+from placement_sched.store import what_if
+from placement_sched.store.compute import compute_nodes, host_aggregates
+from placement_sched.store.placement import inventories, resource_classes
+
+#: Carried by the root providers of hosts whose compute service is disabled (os-traits).
+DISABLED = "COMPUTE_STATUS_DISABLED"
+#: What filters say of a drained host.
+DRAINED = "drained in this question"
+
+
+@dataclass(slots=True)
+class AppliedChanges:
+    """What changes came to: the hosts that are drained, those that are gone, those that are new."""
+
+    drained: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+
+
+def apply(connection: Connection, changes: Iterable[CloudChange], now: datetime) -> AppliedChanges:
+    """Carry out changes in a trial, in their order; return what they came to.
+
+    Raises :class:`Invalid` with the JSON path of what is not there, and the nearest that is.
+    """
+    applied = AppliedChanges()
+    for change in changes:
+        match change:
+            case DrainedHosts():
+                applied.drained += _drain(connection, change, now)
+            case RemovedHosts():
+                applied.removed += _remove(connection, change)
+            case AddedHosts():
+                applied.added += _add(connection, change, now)
+            case ChangedInventory():
+                _change_inventory(connection, change, now)
+            case ChangedAggregate():
+                _change_aggregate(connection, change, now)
+    return applied
+
+
+def nodes_of(connection: Connection, names: Sequence[str], at: str) -> list[ComputeNode]:
+    """Return the nodes of hosts that stand in the list at a JSON path, in the order of the hosts.
+
+    Raises :class:`Invalid` for a host that is not there.
+    """
+    found = compute_nodes.named(connection, hosts=names, nodes=())
+    nodes = {name: [one for one in found if one.host == name] for name in names}
+    for position, name in enumerate(names):
+        if not nodes[name]:
+            raise _unknown_host(connection, name, f"{at}[{position}]")
+    return [node for name in names for node in nodes[name]]
+
+
+def _unknown_host(connection: Connection, name: str, at: str) -> Invalid:
+    known = {host for host, _ in compute_nodes.names_by_uuid(connection).values()}
+    return _unknown("host", name, known, at)
+
+
+def _unknown(noun: str, name: str, known: Collection[str], at: str) -> Invalid:
+    return Invalid(f"there is no {noun} {name!r}{did_you_mean(nearest(name, known))} (at {at})")
+
+
+def _drain(connection: Connection, change: DrainedHosts, now: datetime) -> tuple[str, ...]:
+    nodes_of(connection, change.hosts, change.at)
+    what_if.disable(connection, change.hosts, DISABLED, DRAINED, now)
+    return change.hosts
+
+
+def _remove(connection: Connection, change: RemovedHosts) -> tuple[str, ...]:
+    nodes = nodes_of(connection, change.hosts, change.at)
+    what_if.remove_hosts(connection, change.hosts, [node.uuid for node in nodes])
+    return change.hosts
+
+
+def _add(connection: Connection, change: AddedHosts, now: datetime) -> list[str]:
+    nodes = compute_nodes.named(connection, hosts=[change.like], nodes=())
+    if not nodes:
+        raise _unknown_host(connection, change.like, f"{change.at}.like")
+    aggregates = [one for one in host_aggregates.snapshot(connection) if change.like in one.hosts]
+    trees = {node.uuid: what_if.providers_of(connection, [node.uuid]) for node in nodes}
+    taken = compute_nodes.all_names(connection)
+    added: list[str] = []
+    number = 0
+    while len(added) < change.count:
+        number += 1
+        host = f"{change.like}+{number}"
+        if host in taken:
+            continue
+        copies = [copy_of(node, host, number, now) for node in nodes]
+        what_if.add_service(connection, _copied(UUID(nodes[0].uuid), f"{host} service"), host, now)
+        what_if.add_nodes(connection, copies, now)
+        for node, new in zip(nodes, copies, strict=True):
+            named = _names(node, new, trees[node.uuid], number)
+            what_if.add_tree(connection, trees[node.uuid], named, DISABLED, now)
+        added.append(host)
+    for aggregate in aggregates:
+        host_aggregates.add_hosts(connection, aggregate.id, added, now)
+    return added
+
+
+def _names(
+    node: ComputeNode, new: ComputeNode, tree: Iterable[Provider], number: int
+) -> dict[str, tuple[str, str]]:
+    """Return uuid and name of the copy of each provider of a node's tree."""
+    return {
+        one.uuid: (
+            (new.uuid, new.hypervisor_hostname)
+            if one.uuid == node.uuid
+            else (_copied(UUID(one.uuid), str(number)), f"{one.name}+{number}")
+        )
+        for one in tree
+    }
+
+
+def _copied(uuid: UUID, name: str) -> str:
+    return str(uuid5(uuid, name))
+
+
+def _change_inventory(connection: Connection, change: ChangedInventory, now: datetime) -> None:
+    nodes = compute_nodes.named(connection, hosts=[change.host], nodes=())
+    if not nodes:
+        raise _unknown_host(connection, change.host, f"{change.at}.host")
+    if change.resource_class not in (known := resource_classes.all_names(connection)):
+        raise _unknown(
+            "resource class", change.resource_class, known, f"{change.at}.resource_class"
+        )
+    tree = what_if.providers_of(connection, [node.uuid for node in nodes])
+    stocks = inventories.by_provider_id(connection, [one.id for one in tree])
+    provider = _provider(change, tree, stocks)
+    before = stocks.get(provider.id, {}).get(change.resource_class)
+    after = _changed(before, change)
+    if after.total and after.reserved > after.total:
+        raise Invalid(f"{after.reserved} reserved are more than the total (at {change.at})")
+    what_if.put_inventory(connection, provider.id, after, now)
+    reported = [node for node in nodes if node.uuid == provider.uuid]
+    if change.resource_class in REPORTED_TOTALS:
+        nodes_now = [_reporting(node, after) for node in reported]
+        what_if.change_nodes(connection, nodes_now)
+
+
+def _provider(
+    change: ChangedInventory, tree: Sequence[Provider], stocks: dict[int, dict[str, Inventory]]
+) -> Provider:
+    """Return the provider of a host that is meant: the one named, else the one with the class.
+
+    Where no provider has the class, it is the root.
+    """
+    if change.provider is not None:
+        named = [one for one in tree if change.provider in {one.uuid, one.name}]
+        if not named:
+            known = {one.name for one in tree}
+            raise _unknown("provider", change.provider, known, f"{change.at}.provider")
+        return named[0]
+    having = [one for one in tree if change.resource_class in stocks.get(one.id, {})]
+    if len(having) > 1:
+        names = ", ".join(one.name for one in having)
+        raise Invalid(
+            f"several providers of host {change.host} have {change.resource_class}: name one as "
+            f"provider: {names} (at {change.at})"
+        )
+    roots = [one for one in tree if one.parent_uuid is None]
+    if not having and not roots:
+        raise Invalid(f"host {change.host} has no resource provider (at {change.at}.host)")
+    return next(iter(having or roots))
+
+
+def _changed(before: Inventory | None, change: ChangedInventory) -> Inventory:
+    if before is None:
+        if not change.total:
+            raise Invalid(
+                f"host {change.host} has no {change.resource_class}: give a total (at {change.at})"
+            )
+        before = Inventory(
+            resource_class=change.resource_class, total=change.total, max_unit=change.total
+        )
+    total = before.total if change.total is None else change.total
+    # The largest amount was all there is, or still is what it was.
+    whole = before.max_unit >= before.total
+    given: dict[str, Any] = {
+        "reserved": change.reserved,
+        "allocation_ratio": change.allocation_ratio,
+    }
+    return replace(
+        before,
+        total=total,
+        max_unit=total if whole else min(before.max_unit, total) or 1,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+def _reporting(node: ComputeNode, inventory: Inventory) -> ComputeNode:
+    """Return what a node would report that has this inventory."""
+    name, total = inventory.resource_class, inventory.total
+    more = total - getattr(node, REPORTED_TOTALS[name])
+    sizes: dict[str, Any] = {REPORTED_TOTALS[name]: total, RATIOS[name]: inventory.allocation_ratio}
+    changed = replace(node, **sizes, reserved={**node.reserved, name: inventory.reserved})
+    if name == "MEMORY_MB" and node.free_ram_mb is not None:
+        return replace(changed, free_ram_mb=node.free_ram_mb + more)
+    if name == "DISK_GB":
+        least = node.disk_available_least
+        free = node.free_disk_gb
+        return replace(
+            changed,
+            free_disk_gb=None if free is None else free + more,
+            disk_available_least=None if least is None else least + more,
+        )
+    return changed
+
+
+def _change_aggregate(connection: Connection, change: ChangedAggregate, now: datetime) -> None:
+    every = {one.name: one for one in host_aggregates.snapshot(connection)}
+    aggregate = every.get(change.name)
+    if aggregate is None:
+        raise _unknown("aggregate", change.name, every, f"{change.at}.name")
+    nodes = nodes_of(connection, change.add_hosts, f"{change.at}.add_hosts")
+    for position, host in enumerate(change.remove_hosts):
+        if host not in aggregate.hosts:
+            at = f"{change.at}.remove_hosts[{position}]"
+            raise _unknown(f"host of aggregate {change.name}", host, aggregate.hosts, at)
+    host_aggregates.change_metadata(connection, aggregate.id, change.metadata, now)
+    new = [host for host in change.add_hosts if host not in aggregate.hosts]
+    host_aggregates.add_hosts(connection, aggregate.id, new, now)
+    for host in change.remove_hosts:
+        host_aggregates.remove_host(connection, aggregate.id, host)
+    what_if.change_members(
+        connection,
+        aggregate.uuid,
+        added=host_aggregates.provider_ids_of_hosts(connection, {node.host for node in nodes}),
+        removed=host_aggregates.provider_ids_of_hosts(connection, change.remove_hosts),
+        now=now,
+    )
+    _check_zones(host_aggregates.snapshot(connection), change)
+
+
+def _check_zones(every: Iterable[HostAggregate], change: ChangedAggregate) -> None:
+    """Raise :class:`Invalid` where a host is in two availability zones, which nova refuses."""
+    zones: dict[str, str] = {}
+    for one in every:
+        zone = one.metadata.get(ZONE_KEY)
+        for host in sorted(one.hosts) if zone is not None else ():
+            if zones.setdefault(host, zone or "") != zone:
+                raise Invalid(
+                    f"host {host} would be in two availability zones, {zones[host]} and {zone} "
+                    f"(at {change.at})"
+                )

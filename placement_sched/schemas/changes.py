@@ -1,0 +1,45 @@
+"""What the changes of a question may be: ``{"drain": [...]}`` and its like, one of each object."""
+
+from placement_sched.model.document import Json
+from placement_sched.schemas import fields
+from placement_sched.schemas.parts import AMOUNT, COUNT, NAME, a_list, a_mapping, an_object, or_null
+
+#: So many changes one question may have, hosts a change, and copies of a host.
+MOST_CHANGES, MOST_HOSTS, MOST_COPIES = 1000, 10_000, 10_000
+_HOSTS = a_list(NAME, minItems=1, maxItems=MOST_HOSTS)
+
+#: By key, what a change may be.
+KINDS: Json = {
+    "drain": _HOSTS,
+    "remove": _HOSTS,
+    "add": an_object({"like": NAME, "count": {**COUNT, "maximum": MOST_COPIES}}, "like"),
+    "inventory": an_object(
+        {
+            "host": NAME,
+            "provider": NAME,
+            "resource_class": fields.SYMBOL,
+            "total": AMOUNT,
+            "reserved": AMOUNT,
+            "allocation_ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e6},
+        },
+        "host",
+        "resource_class",
+    ),
+    "aggregate": an_object(
+        {
+            "name": NAME,
+            "add_hosts": a_list(NAME, maxItems=MOST_HOSTS),
+            "remove_hosts": a_list(NAME, maxItems=MOST_HOSTS),
+            "metadata": a_mapping(fields.KEY, or_null(fields.VALUE)),
+        },
+        "name",
+    ),
+}
+
+#: A list of changes. An unknown key is left to the reader, which names the nearest known one.
+CHANGES: Json = or_null(
+    a_list(
+        {"type": "object", "properties": KINDS, "minProperties": 1, "maxProperties": 1},
+        maxItems=MOST_CHANGES,
+    )
+)

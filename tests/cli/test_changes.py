@@ -1,0 +1,94 @@
+"""``explain`` of a cloud that is changed for one question."""
+
+import json
+
+import pytest
+
+from placement_sched.cli.main import main
+from tests.placing import report
+
+
+@pytest.fixture
+def answer(sqlite_app, sqlite_url, monkeypatch, capsys):
+    """Run a command on a cloud of three hosts; return its status, stdout and stderr."""
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+
+    def answer(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return answer
+
+
+def hosts(printed: str) -> list[str]:
+    return [one["host"] for one in json.loads(printed)["hosts"]]
+
+
+def explained(answer, *changes: str, vcpus: int = 1) -> list[str]:
+    options = [word for change in changes for word in ("--change", change)]
+    status, out, err = answer("explain", "--vcpus", str(vcpus), "--format", "json", *options)
+    assert (status, err) == (0, "")
+    return hosts(out)
+
+
+@pytest.mark.parametrize(
+    ("change", "vcpus", "left"),
+    [
+        ("drain=cn1,cn2", 1, ["cn3"]),
+        ("remove=cn3", 1, ["cn1", "cn2"]),
+        ("add=cn3", 1, ["cn1", "cn2", "cn3", "cn3+1"]),
+        ("add=cn3*2", 1, ["cn1", "cn2", "cn3", "cn3+1", "cn3+2"]),
+        ("inventory=cn2:VCPU=128", 100, ["cn2"]),
+        ('{"drain": ["cn1"]}', 1, ["cn2", "cn3"]),
+    ],
+)
+def test_a_change_is_given_in_short_or_as_json(answer, change, vcpus, left):
+    assert explained(answer, change, vcpus=vcpus) == left
+
+
+def test_changes_of_a_file_come_before_those_of_options(answer, tmp_path):
+    for text in ("changes:\n- add: {like: cn1}\n", '[{"add": {"like": "cn1"}}]'):
+        (tmp_path / "changes").write_text(text)
+        found = answer(
+            *("explain", "--vcpus", "1", "--format", "json"),
+            *("--changes", str(tmp_path / "changes"), "--change", "drain=cn1,cn1+1"),
+        )
+        assert hosts(found[1]) == ["cn2", "cn3"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("drian=cn1", "expected drain=HOST"),
+        ("drain", "expected drain=HOST"),
+        ("inventory=cn1:VCPU", "expected drain=HOST"),
+        ("aggregate=gpu:cn1", "'cn1' is none of +HOST, -HOST and KEY=VALUE"),
+        ("{", "not JSON"),
+        ("drain=cn11", "there is no host 'cn11'; did you mean 'cn1'? (at $.changes[0].drain[0])"),
+        ("aggregate=gpu:+cn1,-cn2,a=b,c=", "there is no aggregate 'gpu'"),
+    ],
+)
+def test_what_is_wrong_with_a_change_is_one_line(answer, change, words):
+    status, out, err = answer("explain", "--vcpus", "1", "--change", change)
+    assert (status, out) == (1, "")
+    (line,) = err.splitlines()
+    assert words in line
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("- [", "neither YAML nor JSON"), ("3", "expected a list"), ("changes: 3", "$.changes")],
+)
+def test_what_is_wrong_with_a_file_is_one_line(answer, tmp_path, text, words):
+    (tmp_path / "changes").write_text(text)
+    status, _, err = answer("explain", "--vcpus", "1", "--changes", str(tmp_path / "changes"))
+    assert status == 1
+    assert words in err
+    assert len(err.splitlines()) == 1
+
+
+def test_an_absent_file_is_one_line(answer):
+    status, _, err = answer("explain", "--vcpus", "1", "--changes", "nowhere.yaml")
+    assert (status, err) == (1, "placement-sched: nowhere.yaml: No such file or directory\n")
