@@ -14,15 +14,55 @@ from placement_sched.model.document import Json
 from placement_sched.model.naming import did_you_mean
 from placement_sched.model.results.funnel import PASSED, UNKNOWN
 
+#: How many hosts stand side by side.
+_SIDE_BY_SIDE = 3
 
-def render_verdicts(verdicts: Sequence[Json], console: Console, names: Mapping[str, str]) -> None:
-    """Print the verdict on each known host, with every reason why it was rejected.
 
-    ``names`` gives names to be shown instead of the uuids of aggregates.
+def render_verdicts(explanation: Json, console: Console, names: Mapping[str, str]) -> None:
+    """Print the verdict on each known host, with every reason and what would have to change.
+
+    Several hosts stand side by side, stage by stage. ``names`` gives names to be shown instead of
+    the uuids of aggregates.
     """
-    parts = [_verdict(one, names) for one in verdicts if one["verdict"] != UNKNOWN]
+    known = [one for one in explanation.get("verdicts", ()) if one["verdict"] != UNKNOWN]
+    parts = [_verdict(one, names) for one in known]
+    if len(known) > 1:
+        stages_asked = [(one["stage"], one["name"]) for one in explanation["stages"]]
+        for at in range(0, len(known), _SIDE_BY_SIDE):
+            table = _side_by_side(known[at : at + _SIDE_BY_SIDE], stages_asked, names)
+            parts.append(Padding(table, (1, 0, 0, 0)))
     if parts:
         console.print(Padding(Group(*parts), (0, 0, 1, 0)))
+
+
+def _side_by_side(
+    verdicts: Sequence[Json], asked: Sequence[tuple[str, str]], names: Mapping[str, str]
+) -> Table:
+    """Return a row for each stage, and in it whether each host passes, or why not."""
+    table = headed_table("Stage")
+    for one in verdicts:
+        table.add_column(_called(one), overflow="fold")
+    table.add_row("verdict", *map(_in_a_word, verdicts))
+    table.add_section()
+    passes = Text("passes", style="green")
+    for stage in asked:
+        cells = []
+        for one in verdicts:
+            why = [each["reason"] for each in one["reasons"] if _stage_of(each) == stage]
+            text = with_names("; ".join(why), names)
+            cells.append(Text(text, style="yellow") if why else passes)
+        table.add_row(Text(with_names(stage[1], names)), *cells)
+    return table
+
+
+def _stage_of(reason: Json) -> tuple[str, str]:
+    return reason["stage"], reason["name"]
+
+
+def _in_a_word(verdict: Json) -> Text:
+    if verdict["verdict"] == PASSED:
+        return Text(f"passed, {verdict['rank']} of {verdict['of']}", style="bold green")
+    return Text("rejected", style="bold red")
 
 
 def refuse_unknown(verdicts: Iterable[Json]) -> None:
@@ -56,12 +96,19 @@ def _verdict(verdict: Json, names: Mapping[str, str]) -> RenderableType:
     if verdict["verdict"] == PASSED:
         return heading.append_text(_in_short(verdict))
     heading.append("rejected", style="bold red")
+    if verdict["would_pass"]:
+        heading.append(", passes after the changes below")
+    elif verdict["would_pass"] is False:
+        heading.append(", also after the changes below")
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
     table.add_column(overflow="fold")
     for one in verdict["reasons"]:
         name = Text("  " + with_names(one["name"] or one["stage"], names), style="cyan")
         table.add_row(name, Text(with_names(one["reason"], names), style="yellow"))
+        if one["changes"]:
+            words = " or ".join(change["words"] for change in one["changes"])
+            table.add_row("", Text(f"to pass: {with_names(words, names)}"))
     return Group(heading, table)
 
 

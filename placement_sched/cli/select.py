@@ -91,7 +91,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
             print_json(explanation)
         elif not verdicts or any(one["verdict"] != UNKNOWN for one in verdicts):
             names = scheduler.aggregate_names()
-            render_verdicts(verdicts, Console(), names)
+            render_verdicts(explanation, Console(), names)
             render(explanation, Console(), names=names)
             if _is_empty(explanation):
                 Console().print(f"{scheduler.place} has no resource provider", soft_wrap=True)

@@ -5,8 +5,11 @@ Three kinds of failure stay apart (design.md §3). A rejection is this value. A 
 :class:`~placement_sched.errors.PluginFailed`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
+
+from placement_sched.model.document import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +23,28 @@ class Refusal:
     reason: str
     asked: Any = None
     has: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change, of the cloud or of the request, after which a host is no longer rejected.
+
+    ``action`` is a word for programs, ``words`` a sentence for operators, ``values`` what the
+    action needs. To try it, ``host`` has attributes of the host state as they are after it, and
+    ``spec`` the request, a :class:`~placement_sched.model.spec.RequestSpec`.
+    """
+
+    action: str
+    words: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    host: Mapping[str, Any] = field(default_factory=dict)
+    spec: Any = None
+
+    @property
+    def may_be_tried(self) -> bool:
+        """Return whether it says how host or request are after it."""
+        return bool(self.host) or self.spec is not None
+
+    def as_json(self) -> Json:
+        """Return the entry of ``changes``."""
+        return {"action": self.action, "words": self.words, **self.values}

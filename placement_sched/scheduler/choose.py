@@ -191,6 +191,10 @@ class Chooser:
         closed = self.closed_cells([host], spec)
         return filtering.each_refusal(host, spec, self._filters(spec), closed)
 
+    def stage_names(self, spec: RequestSpec) -> list[str]:
+        """Return the names of the stages by which single hosts are refused, in their order."""
+        return filtering.stage_names(spec, self._filters(spec))
+
     def _filters(self, spec: RequestSpec) -> Sequence[BaseHostFilter]:
         """Return the filters that run for this request."""
         return (

@@ -1,7 +1,7 @@
 """Leave out hosts: those that names in the request decide of, then those that a filter rejects."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from placement_sched.db.transaction import Connection
@@ -9,7 +9,7 @@ from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.naming import canonical
 from placement_sched.model.results.stages import FilterReport, Rejected
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Change, Refusal
 from placement_sched.scheduler.filters import BaseHostFilter, Verdict
 from placement_sched.scheduler.host_state import HostState, candidates_of, offer
 from placement_sched.scheduler.plugin import calling, overrides
@@ -122,16 +122,50 @@ def each_refusal(
 ) -> Iterator[FilterReport]:
     """Yield each stage, by name and by filter, that refuses this host, also after the first one.
 
-    The first instance is asked for. Raises :class:`PluginFailed` where a filter raises.
+    With what would have to change. The first instance is asked for. Raises :class:`PluginFailed`
+    where a filter raises.
     """
     for name, reason_of in _stages_by_name(spec, closed_cells):
         reason = reason_of(host)
         if reason is not None:
-            yield _divided(name, [host], [Refusal(reason)])[1]
+            report = _divided(name, [host], [Refusal(reason)])[1]
+            yield _with_changes(report, (change_by_name(name, host, spec),))
     for plugin in filters:
         for report in run_filters((plugin,), [host], spec).reports:
             if report.rejected:
-                yield report
+                with calling(plugin):
+                    changes = tuple(plugin.changes(host, spec))
+                yield _with_changes(report, changes)
+
+
+def stage_names(
+    spec: RequestSpec, filters: Sequence[BaseHostFilter], closed_cells: Mapping[str, str] = _NONE
+) -> list[str]:
+    """Return the names of the stages that :func:`each_refusal` goes through, in order."""
+    by_name = [name for name, _ in _stages_by_name(spec, closed_cells)]
+    return [*by_name, *(type(one).__name__ for one in filters if one.run_filter_for_index(0))]
+
+
+def _with_changes(report: FilterReport, changes: tuple[Change, ...]) -> FilterReport:
+    rejected = tuple([replace(one, changes=changes) for one in report.rejected])
+    return replace(report, rejected=rejected)
+
+
+def change_by_name(name: str, host: HostState, spec: RequestSpec) -> Change:
+    """Return what would have to change so that a stage by name keeps a host."""
+    if name == "ignore_hosts":
+        left = tuple(one for one in spec.ignore_hosts if one.lower() != host.host.lower())
+        return Change("ask", "do not ignore it", spec=replace(spec, ignore_hosts=left))
+    anywhere = replace(spec, force_hosts=(), force_nodes=())
+    if name == "requested_hosts":
+        there = replace(spec.destination, host=None, node=None)
+        anywhere = replace(anywhere, requested_destination=there)
+        return Change("ask", "name this host in the request, or none", spec=anywhere)
+    if name == "requested_cell":
+        there = replace(spec.destination, cell=None, allow_cross_cell_move=False)
+        anywhere = replace(spec, requested_destination=there)
+        return Change("ask", f"name its cell {host.cell_uuid}, or none", spec=anywhere)
+    return Change("enable_cell", f"enable its cell {host.cell_uuid}")
 
 
 def _stages_by_name(

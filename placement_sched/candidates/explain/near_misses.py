@@ -6,7 +6,7 @@ explanation is paid from one budget.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
@@ -111,6 +111,12 @@ def _terms(query: CandidatesQuery, stages: Sequence[Stage]) -> Iterator[_Term]:
         yield _POLICY
     for suffixes in dict.fromkeys(query.same_subtrees):
         yield _Term(("same_subtree", ",".join(suffixes)), subtree=suffixes)
+
+
+def query_without(search: Search, names: Collection[tuple[str, str]]) -> CandidatesQuery:
+    """Return the query of a search without the terms of these names ``(constraint, detail)``."""
+    terms = _terms(search.query, stages_of(search))
+    return _without(search.query, [term for term in terms if term.name in names])
 
 
 def _without(query: CandidatesQuery, dropped: Sequence[_Term]) -> CandidatesQuery:

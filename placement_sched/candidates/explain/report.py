@@ -12,6 +12,7 @@ from sqlalchemy import Connection, func, select
 
 from placement_sched.candidates.constraints import ROOT_REQUIRED, Constraint
 from placement_sched.candidates.explain import mirrored, single_provider, stages, trees
+from placement_sched.candidates.explain.changes import changes_of
 from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.explain.single_provider import CheckedProviders
 from placement_sched.candidates.from_mirror import MirroredProviders
@@ -56,7 +57,7 @@ def each_refusal(
         (constraint, [one for one in rejected if position in one.unmet and one.id in uuids])
         for position, (constraint, _) in enumerate(named)
     ]
-    reasons = _reasons(run.connection, refused)
+    reasons = _reasons(run.connection, refused, with_changes=True)
     for (_, (kind, detail)), (_, some), why in zip(named, refused, reasons, strict=True):
         for one, reason in zip(some, why, strict=True):
             steps[uuids[one.id]].append(reports.StepReport(kind, detail, 1, 0, (reason,)))
@@ -133,8 +134,13 @@ def _number(connection: Connection) -> int:
 def _reasons(
     connection: Connection,
     rejected: Sequence[tuple[Constraint, Sequence[single_provider.RejectedProvider]]],
+    *,
+    with_changes: bool = False,
 ) -> list[tuple[reports.Rejected, ...]]:
-    """Return by constraint why each provider does not meet it; one statement for all amounts."""
+    """Return by constraint why each provider does not meet it; one statement for all amounts.
+
+    ``with_changes`` says as well what would have to change.
+    """
     places = {
         (one.id, constraint.resource_class_id)
         for constraint, some in rejected
@@ -143,15 +149,15 @@ def _reasons(
     }
     rooms = capacity.read(connection, places) if places else {}
 
-    def why(constraint: Constraint, key: int) -> str:
-        if not constraint.resource_class:
-            return constraint.refused
-        return stages.shortage(constraint, rooms.get((key, constraint.resource_class_id)))
+    def why(constraint: Constraint, one: single_provider.RejectedProvider) -> reports.Rejected:
+        room = rooms.get((one.id, constraint.resource_class_id))
+        reason = constraint.refused
+        if constraint.resource_class:
+            reason = stages.shortage(constraint, room)
+        found = changes_of(constraint, [room] if room else ()) if with_changes else ()
+        return reports.Rejected(one.host, one.node, reason, found)
 
-    return [
-        tuple([reports.Rejected(one.host, one.node, why(constraint, one.id)) for one in some])
-        for constraint, some in rejected
-    ]
+    return [tuple([why(constraint, one) for one in some]) for constraint, some in rejected]
 
 
 def _nearest(

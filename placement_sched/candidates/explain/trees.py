@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from placement_sched.candidates.combine import Budget, ProviderTree, Rules, can_serve, check_trees
 from placement_sched.candidates.explain import stages
+from placement_sched.candidates.explain.changes import changes_of
 from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
 from placement_sched.candidates.explain.single_provider import RejectedProvider
 from placement_sched.candidates.explain.stages import CheckedTree, Stage
@@ -26,6 +27,7 @@ from placement_sched.candidates.tree_loader import TreeLoader
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement.candidate import Candidates
 from placement_sched.model.results import stages as reports
+from placement_sched.model.verdict import Change
 from placement_sched.settings import Settings
 from placement_sched.store.placement.capacity import UsedInventory
 
@@ -64,12 +66,16 @@ class SearchRun(NamedTuple):
         """Return the steps by root; where there are none, the limit that cut a tree that serves."""
         step = self.limit_step(1)
         reason = "it changed while the request was evaluated; try again"
+        changes: tuple[Change, ...] = ()
         if self.found.limited:
             limit = f"the limit of {step.detail} hosts"
             if self.settings.placement.randomize_allocation_candidates:
                 limit += ", drawn at random"
             reason = f"fits, but was cut by {limit}, set by {step.option}"
-        cut = replace(step, before=1, after=0, rejected=(reports.Rejected("", "", reason),))
+            words = f"raise {step.option}, or name the host in the request"
+            changes = (Change("raise_option", words, {"option": step.option}),)
+        rejected = reports.Rejected("", "", reason, changes)
+        cut = replace(step, before=1, after=0, rejected=(rejected,))
         return {uuid: tuple(some) or (cut,) for uuid, some in steps.items()}
 
 
@@ -125,7 +131,7 @@ def tree_rejections(
     for stage in stages.stages_of(run.search):
         left = [(tree, tree.after(stage)) for tree in standing]
         gone = [tree for tree, after in left if after is None]
-        for tree, reason in zip(gone, _reasons(run, stage, gone), strict=True):
+        for tree, reason in zip(gone, _reasons(run, stage, gone, with_changes=True), strict=True):
             steps[tree.uuid].append(reports.StepReport(stage.kind, stage.detail, 1, 0, (reason,)))
         standing = [after or tree for tree, after in left]
     whole = _whole(run, [tree for tree in standing if not steps[tree.uuid]])
@@ -144,14 +150,18 @@ def shown(rejected: Iterable[_Gone], view: reports.View) -> list[_Gone]:
 
 
 def _reasons(
-    run: SearchRun, stage: Stage, gone: Sequence[CheckedTree]
+    run: SearchRun, stage: Stage, gone: Sequence[CheckedTree], *, with_changes: bool = False
 ) -> Iterator[reports.Rejected]:
     rooms: dict[int, UsedInventory] = {}
     if stage.constraint.resource_class and gone:
         ids = {provider.id for tree in gone for provider in tree.providers(stage)}
         rooms = stages.inventory_of(run.connection, stage.constraint, sorted(ids))
     for tree in gone:
-        yield reports.Rejected(tree.host, tree.node, _reason(stage, tree, rooms))
+        changes: tuple[Change, ...] = ()
+        if with_changes:
+            having = [rooms[one.id] for one in tree.providers(stage) if one.id in rooms]
+            changes = changes_of(stage.constraint, having)
+        yield reports.Rejected(tree.host, tree.node, _reason(stage, tree, rooms), changes)
 
 
 def _reason(stage: Stage, tree: CheckedTree, rooms: Mapping[int, UsedInventory]) -> str:

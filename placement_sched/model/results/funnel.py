@@ -8,6 +8,7 @@ from typing import NamedTuple
 from placement_sched.model.document import Json
 from placement_sched.model.results import stages
 from placement_sched.model.results.stages import EVERYTHING, FilterReport, Obstacle, View
+from placement_sched.model.verdict import Change
 
 FLAVOR, IMAGE = "flavor", "image"
 #: The families of stages, as the funnel names them.
@@ -225,11 +226,15 @@ PASSED, REJECTED, UNKNOWN = "passed", "rejected", "unknown"
 
 @dataclass(frozen=True, slots=True)
 class RejectReason:
-    """One stage that rejects a host: its family, its name in the funnel, and why."""
+    """One stage that rejects a host: its family, its name in the funnel, and why.
+
+    ``changes`` are alternatives: after each of them this stage would not reject the host.
+    """
 
     stage: str
     name: str
     reason: str
+    changes: tuple[Change, ...] = ()
 
     @classmethod
     def of_request_filter(cls, report: stages.RequestFilterReport) -> "RejectReason":
@@ -240,13 +245,23 @@ class RejectReason:
     def of_step(cls, step: stages.StepReport, before: str = "") -> "RejectReason":
         """Return the reason of a step of the search; ``before`` goes before its name."""
         (rejected,) = step.rejected
-        return cls(stages.CANDIDATES, f"{before}{step.label}", rejected.reason)
+        name = f"{before}{step.label}"
+        return cls(stages.CANDIDATES, name, rejected.reason, rejected.changes)
 
     @classmethod
     def of_filters(cls, report: FilterReport) -> Iterator["RejectReason"]:
         """Yield the reason of each host that a stage rejected."""
         for rejected in report.rejected:
-            yield cls(FILTERS, report.name, rejected.reason)
+            yield cls(FILTERS, report.name, rejected.reason, rejected.changes)
+
+    def as_json(self) -> Json:
+        """Return the entry of ``reasons``."""
+        return {
+            "stage": self.stage,
+            "name": self.name,
+            "reason": self.reason,
+            "changes": [change.as_json() for change in self.changes],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +270,9 @@ class HostVerdict:
 
     ``asked`` is the requested name. A provider that is not a known compute node has its name as
     ``host`` and ``node``, and no ``compute_node_uuid``. ``rank`` counts from 1, among ``of`` hosts
-    that passed. ``did_you_mean`` are known names near to one that is not known.
+    that passed. ``would_pass`` is whether a rejected host passes after the first change of each
+    reason, None where that was not tried. ``did_you_mean`` are known names near to one that is not
+    known.
     """
 
     asked: str
@@ -267,12 +284,14 @@ class HostVerdict:
     of: int | None = None
     weight: float | None = None
     reasons: tuple[RejectReason, ...] = ()
+    would_pass: bool | None = None
     did_you_mean: tuple[str, ...] = ()
 
     def as_json(self) -> Json:
         """Return the entry of ``verdicts``; every key is always there."""
+        shown = {name: getattr(self, name) for name in self.__slots__}
         return {
-            **asdict(self),
-            "reasons": [asdict(reason) for reason in self.reasons],
+            **shown,
+            "reasons": [reason.as_json() for reason in self.reasons],
             "did_you_mean": list(self.did_you_mean),
         }

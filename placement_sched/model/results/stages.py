@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from placement_sched.model.document import Json
+from placement_sched.model.verdict import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,15 @@ EVERYTHING = View(max_rejected=0)
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """One host that a stage rejected, and why."""
+    """One host that a stage rejected, and why.
+
+    ``changes`` are alternatives after each of which it would not, where a single host is asked for.
+    """
 
     host: str
     node: str
     reason: str
+    changes: tuple[Change, ...] = ()
 
     def as_json(self) -> Json:
         """Return the entry as the contract shows it."""

@@ -1,12 +1,15 @@
 """Filters that keep instances together or apart: by hints, by subnet and by server group."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from placement_sched.errors import Invalid
 from placement_sched.model.server_group import AFFINITY, ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal
+from placement_sched.scheduler.filters import BaseHostFilter, Change, HostState, Question, Refusal
+from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.filters.utils import hinted_instances_on
 
 _HINTS = "$.request_spec.scheduler_hints"
@@ -28,6 +31,10 @@ class DifferentHostFilter(BaseHostFilter):
             return None
         return Refusal(f"different_host: the host has {', '.join(found)}", asked, found)
 
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return the hint that keeps the request away."""
+        yield without_hint(spec_obj, "different_host")
+
 
 class SameHostFilter(BaseHostFilter):
     """Lets hosts pass that have at least one of the instances of the hint ``same_host``.
@@ -44,6 +51,10 @@ class SameHostFilter(BaseHostFilter):
         if found or not asked:
             return None
         return Refusal(f"same_host: the host has none of {', '.join(asked)}", asked, [])
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return the hint that keeps the request away."""
+        yield without_hint(spec_obj, "same_host")
 
 
 class SimpleCIDRAffinityFilter(BaseHostFilter):
@@ -67,6 +78,10 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
             return None
         found = f"{address} found" if address else "the host reports none"
         return Refusal(f"an address in {subnet} requested, {found}", str(subnet), address or None)
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return the hint that keeps the request away."""
+        yield without_hint(spec_obj, "build_near_host_ip")
 
 
 def _asked(spec_obj: RequestSpec) -> IPv4Network | IPv6Network | None:
@@ -115,6 +130,11 @@ class ServerGroupAffinityFilter(BaseHostFilter):
 
         return refusal
 
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return that the group would have to be here, or the request not of the group."""
+        words = "ask for an instance that is not in the server group, or move its members here"
+        yield Change("leave_group", words, spec=replace(spec_obj, instance_group=None))
+
 
 class GroupAffinityFilter(ServerGroupAffinityFilter):
     """Is ``ServerGroupAffinityFilter``, under the name that files of Icehouse know it by.
@@ -152,6 +172,18 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
             return Refusal(f"{members} here, {most} allowed", most, number)
 
         return refusal
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return what the group's rule would have to be."""
+        group = spec_obj.instance_group
+        if group is None:
+            return
+        here = len(host_state.instances.keys() & frozenset(group.members))
+        most = max(here, int(host_state.host in group.hosts)) + 1
+        words = f"move a member of the server group away, or raise {MOST_PER_HOST} to {most}"
+        rules = {**group.rules, MOST_PER_HOST: most}
+        asked = replace(spec_obj, instance_group=replace(group, rules=rules))
+        yield Change("raise_rule", words, {MOST_PER_HOST: most}, spec=asked)
 
 
 class GroupAntiAffinityFilter(ServerGroupAntiAffinityFilter):

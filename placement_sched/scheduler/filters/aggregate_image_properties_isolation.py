@@ -1,8 +1,17 @@
 """AggregateImagePropertiesIsolation: keep images out of aggregates that are for others."""
 
+from collections.abc import Iterable, Iterator
+
 from oslo_config import cfg
 
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    Change,
+    HostState,
+    Refusal,
+    RequestSpec,
+)
+from placement_sched.scheduler.filters.changed_requests import without_properties
 from placement_sched.scheduler.filters.utils import aggregate_metadata_get_by_host
 from placement_sched.scheduler.plugin import in_group
 
@@ -38,6 +47,22 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return the first property, by name, whose value the aggregates do not have."""
+        for key, value, found in self._refused(host_state, spec_obj):
+            reason = f"{key}: the image has {value}, the aggregates {', '.join(found)}"
+            return Refusal(reason, value, found)
+        return None
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return the properties that would have to be others."""
+        refused = list(self._refused(host_state, spec_obj))
+        wanted = "; ".join(f"{key} {' or '.join(found)}" for key, _, found in refused)
+        words = f"use an image with {wanted}"
+        yield without_properties(spec_obj, [key for key, _, _ in refused], words)
+
+    def _refused(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterator[tuple[str, str, list[str]]]:
+        """Yield name and value of each property refused, and what the aggregates have."""
         options = self.settings.filter_scheduler
         prefix = options.aggregate_image_properties_isolation_namespace or ""
         prefix += (options.aggregate_image_properties_isolation_separator or "") if prefix else ""
@@ -46,7 +71,4 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
             value = properties.get(key) if key.startswith(prefix) else None
             # Metadata are texts, so that it is as texts that they are compared.
             if value and str(value) not in allowed:
-                found = sorted(allowed)
-                reason = f"{key}: the image has {value}, the aggregates {', '.join(found)}"
-                return Refusal(reason, value, found)
-        return None
+                yield key, str(value), sorted(allowed)

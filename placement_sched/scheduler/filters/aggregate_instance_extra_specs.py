@@ -3,7 +3,14 @@
 from collections.abc import Iterable, Iterator
 
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, extra_specs_ops
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    Change,
+    HostState,
+    Refusal,
+    extra_specs_ops,
+)
+from placement_sched.scheduler.filters.changed_requests import without_extra_specs
 from placement_sched.scheduler.filters.utils import aggregate_metadata_get_by_host
 
 
@@ -37,6 +44,16 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
                 found = ", ".join(values)
                 return Refusal(f"{key}: {wanted!r} requested, {found} found", wanted, values)
         return None
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return the extra specs that the aggregates do not satisfy."""
+        metadata = aggregate_metadata_get_by_host(host_state)
+        keys = [
+            key
+            for key, name, wanted in asked_of_aggregates(spec_obj)
+            if not any_matches(sorted(metadata.get(name, ())), wanted)
+        ]
+        yield without_extra_specs(spec_obj, keys, "put them into the metadata of its aggregates")
 
 
 def asked_of_aggregates(spec_obj: RequestSpec) -> Iterator[tuple[str, str, str]]:

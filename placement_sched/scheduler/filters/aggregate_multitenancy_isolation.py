@@ -1,7 +1,16 @@
 """AggregateMultiTenancyIsolation: keep projects out of aggregates that are others'."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from placement_sched.model.naming import in_short
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    Change,
+    HostState,
+    Refusal,
+    RequestSpec,
+)
 from placement_sched.scheduler.filters.utils import aggregate_metadata_get_by_host
 
 #: What metadata keys begin with that name a project.
@@ -23,10 +32,21 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return the request's project and those that the host is for."""
-        metadata = aggregate_metadata_get_by_host(host_state).items()
-        allowed = set[str]().union(*(values for key, values in metadata if key.startswith(_KEY)))
+        allowed = _allowed(host_state)
         if not allowed or spec_obj.project_id in allowed:
             return None
         asked, names = spec_obj.project_id, sorted(allowed)
         reason = f"requested by project {asked}, the host is for {in_short(names, _SHOWN)}"
         return Refusal(reason, asked, names)
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return that an aggregate of the host may be tagged with the project as well."""
+        names = sorted(_allowed(host_state))
+        words = f"add project {spec_obj.project_id} to {_KEY} of its aggregates"
+        asked = replace(spec_obj, project_id=names[0])
+        yield Change("tag_aggregate", words, {"key": _KEY, "allowed": names}, spec=asked)
+
+
+def _allowed(host_state: HostState) -> set[str]:
+    metadata = aggregate_metadata_get_by_host(host_state).items()
+    return set[str]().union(*(values for key, values in metadata if key.startswith(_KEY)))

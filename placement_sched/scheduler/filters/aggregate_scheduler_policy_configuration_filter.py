@@ -1,8 +1,11 @@
 """AggregateSchedulerPolicyConfigurationFilter: requests that name a policy stay on its hosts."""
 
-from placement_sched.model.host_aggregate import DEFAULT_POLICY
+from collections.abc import Iterable
+
+from placement_sched.model.host_aggregate import DEFAULT_POLICY, POLICY_KEY
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal
+from placement_sched.scheduler.filters import BaseHostFilter, Change, HostState, Question, Refusal
+from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.policies.selectors.hint import policy_hint
 
 
@@ -30,3 +33,7 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
             return Refusal(f"policy {asked} requested, the host has {found}", asked, has)
 
         return refusal
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return the hint that keeps the request away."""
+        yield without_hint(spec_obj, POLICY_KEY)

@@ -1,7 +1,16 @@
 """AvailabilityZoneFilter: only hosts of the availability zone that is asked for."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from placement_sched.model.host_aggregate import ZONE_KEY, zones
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    Change,
+    HostState,
+    Refusal,
+    RequestSpec,
+)
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 
 
@@ -21,10 +30,19 @@ class AvailabilityZoneFilter(BaseHostFilter):
         wanted = zones(spec_obj.availability_zone)
         if not wanted:
             return None
-        named = zones(",".join(aggregate_values_from_key(host_state, ZONE_KEY)))
-        has = named or {self.settings.DEFAULT.default_availability_zone}
+        has = self._zones(host_state)
         if wanted & has:
             return None
         asked, found = sorted(wanted), sorted(has)
         reason = f"zone {' or '.join(asked)} requested, the host is in {', '.join(found)}"
         return Refusal(reason, asked, found)
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return the zones to ask for."""
+        for zone in sorted(self._zones(host_state)):
+            asked = replace(spec_obj, availability_zone=zone)
+            yield Change("ask", f"ask for zone {zone}", {"availability_zone": zone}, spec=asked)
+
+    def _zones(self, host_state: HostState) -> set[str]:
+        named = zones(",".join(aggregate_values_from_key(host_state, ZONE_KEY)))
+        return set(named) or {self.settings.DEFAULT.default_availability_zone}

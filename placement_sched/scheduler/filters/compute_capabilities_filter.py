@@ -4,7 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, Question, Refusal, extra_specs_ops
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    Change,
+    Question,
+    Refusal,
+    extra_specs_ops,
+)
+from placement_sched.scheduler.filters.changed_requests import without_extra_specs
 from placement_sched.scheduler.filters.utils import ADDRESS_BITS, value_at
 from placement_sched.scheduler.host_state import HostState
 
@@ -39,6 +46,11 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
         """Return what looks for the first extra spec that a host does not satisfy."""
         asked = tuple(_asked(spec_obj))
         return partial(_refusal, asked) if asked else None
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return the extra specs that the host does not satisfy."""
+        keys = [one[0] for one in _asked(spec_obj) if _refusal((one,), host_state)]
+        yield without_extra_specs(spec_obj, keys, "let the host report what they ask for")
 
 
 def _refusal(asked: Iterable[_Asked], host_state: HostState) -> Refusal | None:

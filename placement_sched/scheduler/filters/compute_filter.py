@@ -1,8 +1,10 @@
 """ComputeFilter: only hosts whose compute service is enabled and up."""
 
+from collections.abc import Iterable
+
 from placement_sched.model.compute_node import seen_lately, why_disabled
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal
+from placement_sched.scheduler.filters import BaseHostFilter, Change, HostState, Question, Refusal
 
 
 class ComputeFilter(BaseHostFilter):
@@ -32,3 +34,18 @@ class ComputeFilter(BaseHostFilter):
             return Refusal(f"no heartbeat for {seconds} s", asked=down_time, has=seconds)
 
         return refusal
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return what has to happen to the service: all of it, in one change."""
+        service, now = host_state.service, self.now()
+        down_time: int = self.settings.DEFAULT.service_down_time
+        steps = {}
+        if service["disabled"]:
+            steps["enable_service"] = "enable its compute service"
+        if service.get("forced_down"):
+            steps["unset_forced_down"] = "unset forced_down of its compute service"
+        if not seen_lately(service.get("last_seen_up"), False, now, down_time):
+            steps["report_in"] = "let it report again"
+        after = {**service, "disabled": False, "forced_down": False, "last_seen_up": now}
+        words = " and ".join(steps.values())
+        yield Change(next(iter(steps)), words, {"steps": list(steps)}, host={"service": after})

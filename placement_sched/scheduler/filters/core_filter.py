@@ -1,9 +1,20 @@
 """CoreFilter and AggregateCoreFilter: only hosts with enough virtual CPUs left."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from oslo_log import log
 
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Passed, Question, Verdict
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    Change,
+    HostState,
+    Passed,
+    Question,
+    Verdict,
+)
+from placement_sched.scheduler.filters.changed_requests import with_flavor
 from placement_sched.scheduler.filters.room import HostRoom, aggregate_ratio, reported_ratio
 
 LOG = log.getLogger(__name__)
@@ -33,12 +44,21 @@ class CoreFilter(BaseHostFilter):
             if not host_state.vcpus_total:
                 LOG.warning("host %s does not report how many CPUs it has", host_state.host)
                 return None
-            ratio = self.allocation_ratio(host_state)
-            room = HostRoom(host_state.vcpus_total, host_state.vcpus_used, ratio)
+            room = self._room(host_state)
             limits = {"vcpu": room.limit} if room.limit > 0 else {}
             return room.refusal(spec_obj.vcpus, "VCPU") or Passed(limits)
 
         return verdict
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return how much may be requested."""
+        if most := self._room(host_state).most:
+            smaller = replace(spec_obj.flavor, vcpus=most)
+            yield with_flavor(spec_obj, smaller, "vcpus", "VCPU")
+
+    def _room(self, host_state: HostState) -> HostRoom:
+        ratio = self.allocation_ratio(host_state)
+        return HostRoom(host_state.vcpus_total, host_state.vcpus_used, ratio)
 
 
 class AggregateCoreFilter(CoreFilter):

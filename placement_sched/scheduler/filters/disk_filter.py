@@ -1,7 +1,18 @@
 """DiskFilter and AggregateDiskFilter: only hosts with enough disk left."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Passed, Question, Verdict
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    Change,
+    HostState,
+    Passed,
+    Question,
+    Verdict,
+)
+from placement_sched.scheduler.filters.changed_requests import with_flavor
 from placement_sched.scheduler.filters.room import HostRoom, aggregate_ratio, reported_ratio
 
 
@@ -27,11 +38,22 @@ class DiskFilter(BaseHostFilter):
         asked = (spec_obj.root_gb + spec_obj.ephemeral_gb) * 1024 + spec_obj.swap
 
         def verdict(host_state: HostState) -> Verdict:
-            total, ratio = host_state.total_usable_disk_gb * 1024, self.allocation_ratio(host_state)
-            room = HostRoom(total, total - host_state.free_disk_mb, ratio)
+            room = self._room(host_state)
             return room.refusal(asked, "MB of disk") or Passed({"disk_gb": room.limit / 1024})
 
         return verdict
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return how large the root disk may be."""
+        others = spec_obj.ephemeral_gb * 1024 + spec_obj.swap
+        most = (self._room(host_state).most - others) // 1024
+        if most >= 0:
+            smaller = replace(spec_obj.flavor, root_gb=most)
+            yield with_flavor(spec_obj, smaller, "root_gb", "GB of root disk")
+
+    def _room(self, host_state: HostState) -> HostRoom:
+        total, ratio = host_state.total_usable_disk_gb * 1024, self.allocation_ratio(host_state)
+        return HostRoom(total, total - host_state.free_disk_mb, ratio)
 
 
 class AggregateDiskFilter(DiskFilter):

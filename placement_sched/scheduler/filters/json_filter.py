@@ -1,6 +1,6 @@
 """JsonFilter: hosts for which a condition in JSON holds."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import eq, ge, gt, le, lt
 from types import MappingProxyType
@@ -9,7 +9,14 @@ from typing import Any
 import orjson
 
 from placement_sched.errors import Invalid
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    Change,
+    HostState,
+    Refusal,
+    RequestSpec,
+)
+from placement_sched.scheduler.filters.changed_requests import without_hint
 
 _HINT = "$.request_spec.scheduler_hints.query"
 _DEEPEST = 50
@@ -45,6 +52,10 @@ class JsonFilter(BaseHostFilter):
         values = ", ".join(f"{name} is {_shown(value)}" for name, value in found.items())
         asked = orjson.dumps(query).decode()
         return Refusal(f"{asked} does not hold: {values}".rstrip(": "), asked, found)
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return that the query keeps the request away."""
+        yield without_hint(spec_obj, "query")
 
 
 def _compares(operator: Callable[[Any, Any], bool]) -> Callable[[Sequence[Any]], bool]:

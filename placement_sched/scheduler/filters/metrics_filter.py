@@ -1,6 +1,14 @@
 """MetricsFilter: only hosts that report the metrics by which they are to be weighed."""
 
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
+from collections.abc import Iterable
+
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    Change,
+    HostState,
+    Refusal,
+    RequestSpec,
+)
 from placement_sched.settings.options.filter_scheduler import ratios
 
 
@@ -23,3 +31,10 @@ class MetricsFilter(BaseHostFilter):
         if not missing:
             return None
         return Refusal(f"metrics not reported: {', '.join(missing)}", self._names, sorted(reported))
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return the metrics that the host would have to report."""
+        reported = {metric.name for metric in host_state.metrics or ()}
+        missing = [name for name in self._names if name not in reported]
+        words = f"let it report {', '.join(missing)}"
+        yield Change("report_metrics", words, {"metrics": missing})

@@ -1,6 +1,7 @@
 """NUMATopologyFilter: only hosts whose NUMA nodes have room for those of the instance."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from oslo_config import cfg
 
@@ -8,7 +9,14 @@ from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, N
 from placement_sched.model.hardware.numa_fit import fit_candidates
 from placement_sched.model.hardware.pci_pools import devices_of
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, Passed, Question, Refusal, Verdict
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    Change,
+    Passed,
+    Question,
+    Refusal,
+    Verdict,
+)
 from placement_sched.scheduler.filters.room import reported_ratio
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import in_group
@@ -67,6 +75,11 @@ class NUMATopologyFilter(BaseHostFilter):
             return Passed({"numa_topology": limits}, fit)
 
         return verdict
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return that the instance would have to have no NUMA topology, or the nodes more free."""
+        words = "ask without a NUMA topology, or free what its NUMA nodes lack"
+        yield Change("drop_numa_topology", words, spec=replace(spec_obj, numa_topology=None))
 
     def _limits(self, host_state: HostState, spec_obj: RequestSpec) -> NUMATopologyLimits:
         """Return the limits of the host's NUMA nodes, and the networks that the instance needs."""

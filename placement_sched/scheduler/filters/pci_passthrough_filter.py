@@ -1,7 +1,17 @@
 """PciPassthroughFilter: only hosts that have the PCI devices which are asked for."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, Passed, Question, Refusal, Verdict
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    Change,
+    Passed,
+    Question,
+    Refusal,
+    Verdict,
+)
 from placement_sched.scheduler.host_state import HostState
 
 
@@ -32,3 +42,8 @@ class PciPassthroughFilter(BaseHostFilter):
             return found if isinstance(found, Refusal) else Passed(candidates=found)
 
         return verdict
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return that devices would have to be free, or none requested."""
+        words = "free such PCI devices on it, or ask without them"
+        yield Change("drop_pci_requests", words, spec=replace(spec_obj, pci_requests=None))

@@ -1,7 +1,18 @@
 """RamFilter and AggregateRamFilter: only hosts with enough memory left."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Passed, Question, Verdict
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    Change,
+    HostState,
+    Passed,
+    Question,
+    Verdict,
+)
+from placement_sched.scheduler.filters.changed_requests import with_flavor
 from placement_sched.scheduler.filters.room import HostRoom, aggregate_ratio, reported_ratio
 
 
@@ -25,11 +36,20 @@ class RamFilter(BaseHostFilter):
         """Return a check that compares requested with free memory."""
 
         def verdict(host_state: HostState) -> Verdict:
-            total, ratio = host_state.total_usable_ram_mb, self.allocation_ratio(host_state)
-            room = HostRoom(total, total - host_state.free_ram_mb, ratio)
+            room = self._room(host_state)
             return room.refusal(spec_obj.memory_mb, "MB") or Passed({"memory_mb": room.limit})
 
         return verdict
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return how much may be requested."""
+        if most := self._room(host_state).most:
+            smaller = replace(spec_obj.flavor, memory_mb=most)
+            yield with_flavor(spec_obj, smaller, "memory_mb", "MB of memory")
+
+    def _room(self, host_state: HostState) -> HostRoom:
+        total, ratio = host_state.total_usable_ram_mb, self.allocation_ratio(host_state)
+        return HostRoom(total, total - host_state.free_ram_mb, ratio)
 
 
 class AggregateRamFilter(RamFilter):

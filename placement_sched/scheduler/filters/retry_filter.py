@@ -1,6 +1,15 @@
 """RetryFilter: not where it was tried before."""
 
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
+from collections.abc import Iterable
+from dataclasses import replace
+
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    Change,
+    HostState,
+    Refusal,
+    RequestSpec,
+)
 
 
 class RetryFilter(BaseHostFilter):
@@ -17,3 +26,7 @@ class RetryFilter(BaseHostFilter):
         if (host_state.host, host_state.nodename) not in places:
             return None
         return Refusal(f"already tried ({len(places)} hosts so far)")
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return that the request may be tried here again."""
+        yield Change("ask", "ask without it in retry", spec=replace(spec_obj, retry=None))

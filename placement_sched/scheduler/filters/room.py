@@ -51,6 +51,11 @@ class HostRoom:
         """Return how much may be given away in all."""
         return self.total * self.ratio
 
+    @property
+    def most(self) -> int:
+        """Return the largest whole amount that is not refused."""
+        return max(int(min(self.total, self.limit - self.used)), 0)
+
     def refusal(self, asked: int, unit: str) -> Refusal | None:
         """Return why ``asked`` does not fit, with the numbers, or None where it does.
 

@@ -1,10 +1,11 @@
 """TrustedFilter: hosts whose integrity an attestation service vouches for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from placement_sched.model.spec import RequestSpec
 from placement_sched.remote.attestation import Attestation, Attested, AttestedHosts
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, Verdict
+from placement_sched.scheduler.filters import BaseHostFilter, Change, HostState, Refusal, Verdict
+from placement_sched.scheduler.filters.changed_requests import without_extra_specs
 
 _KEY = "trust:trusted_host"
 
@@ -60,6 +61,10 @@ class TrustedFilter(BaseHostFilter):
         if trust == wanted:
             return None
         return Refusal(f"{wanted} requested, the host is {trust}{why}", wanted, trust)
+
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+        """Return the extra spec that asks for more trust."""
+        yield without_extra_specs(spec_obj, [_KEY], "let the host be attested so")
 
 
 def _reason(known: Attested) -> str:

@@ -47,6 +47,7 @@ def test_a_host_that_passed_has_its_rank_and_weight(cloud):
         "of": len(order),
         "weight": told["hosts"][order.index("cn7")]["weight"],
         "reasons": [],
+        "would_pass": None,
         "did_you_mean": [],
     }
 

@@ -1,0 +1,74 @@
+"""Puts the names of the cloud into what would have to change: aggregates, traits, services."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import os_traits
+
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.results.funnel import RejectReason
+from placement_sched.model.verdict import Change
+from placement_sched.scheduler.choose import Run
+
+_DISABLED = [os_traits.COMPUTE_STATUS_DISABLED]
+
+
+@dataclass(frozen=True, slots=True)
+class CloudNames:
+    """The host aggregates by uuid, and which aggregates each of some providers is in."""
+
+    aggregates: Mapping[str, HostAggregate]
+    memberships: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def of(cls, run: Run, roots: Collection[str]) -> "CloudNames":
+        """Return the names that changes on these trees may need, in a statement at most."""
+        every = {one.uuid: one for one in run.cloud.host_aggregates()}
+        return cls(every, run.cloud.provider_aggregates(roots) if roots else {})
+
+    def with_names(self, root: str, reason: RejectReason) -> RejectReason:
+        """Return a reason of the search whose changes name what they are about."""
+        changes = [one for change in reason.changes for one in self._named(root, change)]
+        return replace(reason, changes=tuple(changes))
+
+    def _named(self, root: str, change: Change) -> Iterator[Change]:
+        if change.action == "remove_trait" and change.values["traits"] == _DISABLED:
+            yield Change(
+                "enable_service", "enable its compute service", {"steps": ["enable_service"]}
+            )
+        elif change.action == "drop_constraint" and change.values["detail"] == f"!{_DISABLED[0]}":
+            return  # no request may be free of it
+        elif change.action == "leave_aggregate":
+            yield from self._leaving(root, change.values["aggregates"])
+        elif change.action == "join_aggregate":
+            uuids = change.values["aggregates"]
+            words = f"add it to aggregate {' or '.join(map(self.name, uuids))}"
+            yield replace(change, words=words, values={"aggregates": self._shown(uuids)})
+        else:
+            yield change
+
+    def _leaving(self, root: str, forbidden: Sequence[str]) -> Iterator[Change]:
+        """Yield that a host may leave the aggregates, or the request ask for what they need."""
+        inside = [uuid for uuid in forbidden if uuid in self.memberships.get(root, ())]
+        found = inside or list(forbidden)
+        words = f"remove it from aggregate {' and '.join(map(self.name, found))}"
+        yield Change("leave_aggregate", words, {"aggregates": self._shown(found)})
+        needed = self.needed(found)
+        if needed:
+            words = f"ask for trait {' and '.join(needed)}"
+            yield Change("ask_traits", words, {"traits": list(needed)})
+
+    def needed(self, uuids: Collection[str]) -> tuple[str, ...]:
+        """Return the traits that a request needs for all these aggregates, none if one has none."""
+        known = [self.aggregates[uuid] for uuid in uuids if uuid in self.aggregates]
+        if len(known) < len(uuids) or not all(one.reserving_traits for one in known):
+            return ()
+        return tuple(sorted({trait for one in known for trait in one.reserving_traits}))
+
+    def name(self, uuid: str) -> str:
+        """Return how an aggregate is called: by its name, where it is a host aggregate."""
+        known = self.aggregates.get(uuid)
+        return known.name if known else uuid
+
+    def _shown(self, uuids: Collection[str]) -> list[dict[str, str]]:
+        return [{"uuid": uuid, "name": self.name(uuid)} for uuid in uuids]

@@ -1,0 +1,242 @@
+"""The verdict of a run on each host that is asked about, with all reasons and what would change it.
+
+A verdict is passed, with rank and weight, or rejected, with the stages that reject the host. It is
+read off the run. What the run did not ask of a host, since an earlier stage had rejected it, the
+same stages are asked of this host alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from placement_sched.candidates.explain.near_misses import query_without
+from placement_sched.candidates.explain.report import each_refusal
+from placement_sched.candidates.explain.stages import stages_of
+from placement_sched.candidates.explain.trees import SearchRun
+from placement_sched.candidates.search import Search, prepare
+from placement_sched.db.transaction import Connection
+from placement_sched.errors import PluginFailed, UnknownNames
+from placement_sched.model.document import Json
+from placement_sched.model.naming import nearest
+from placement_sched.model.placement.candidate import Candidates, together
+from placement_sched.model.results.funnel import (
+    FILTERS,
+    PASSED,
+    REJECTED,
+    REQUEST_FILTERS,
+    UNKNOWN,
+    HostVerdict,
+    RejectReason,
+)
+from placement_sched.model.results.stages import CANDIDATES, COMPUTE_NODES, CandidatesReport
+from placement_sched.scheduler.choose import Run
+from placement_sched.scheduler.explain.asked_hosts import AskedHost, AskedHosts
+from placement_sched.scheduler.explain.cloud_names import CloudNames
+from placement_sched.scheduler.explain.funnel import NOT_REPORTED, with_reasons
+from placement_sched.scheduler.explain.trials import (
+    first_instance,
+    found_on,
+    passes_after_changes,
+    states_of,
+)
+from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.question import AnsweredSearch
+from placement_sched.store.compute import compute_nodes
+from placement_sched.store.placement import resource_providers
+
+#: The reasons of the candidates search by the uuid of a root provider.
+Refusals = Mapping[str, Sequence[RejectReason]]
+#: So many known names are given for one that is not known.
+_MEANT = 3
+
+
+def verdicts(connection: Connection, run: Run, asked: AskedHosts) -> tuple[HostVerdict, ...]:
+    """Return the verdict of a run on each of these hosts, in the order in which they were asked."""
+    ordered = run.choice.first.ordered if run.choice else ()
+    # The nodes that passed all stages for the first instance, with their rank.
+    passed = {host.obj.uuid: (rank, host.weight) for rank, host in enumerate(ordered, 1)}
+    out = {one.uuid: one for some in asked.values() for one in some if one.uuid not in passed}
+    alone = _candidates_alone(connection, run, list(out))
+    states = _states(run, [one.uuid for one in out.values() if one.is_node], alone.found)
+    would = _would_pass(run, alone, states)
+    known: set[str] = set()
+    if not all(asked.values()):
+        known.update(compute_nodes.all_names(connection))
+        known.update(resource_providers.all_names(connection))
+    judged: list[HostVerdict] = []
+    for name, some in asked.items():
+        if not some:
+            near = nearest(name, known, _MEANT)
+            judged.append(HostVerdict(asked=name, verdict=UNKNOWN, did_you_mean=near))
+        for one in some:
+            uuid = one.uuid if one.is_node else None
+            verdict = HostVerdict(
+                asked=name, verdict=PASSED, host=one.host, node=one.node, compute_node_uuid=uuid
+            )
+            if one.uuid in passed:
+                rank, weight = passed[one.uuid]
+                verdict = replace(verdict, rank=rank, of=len(ordered), weight=weight)
+            else:
+                reasons = tuple(_reasons(run, one, alone.refused, states.get(one.uuid)))
+                verdict = replace(verdict, verdict=REJECTED, reasons=reasons)
+                verdict = replace(verdict, would_pass=would.get(one.uuid))
+            judged.append(verdict)
+    return tuple(judged)
+
+
+def _reasons(
+    run: Run, one: AskedHost, refused: Refusals, state: HostState | None
+) -> Iterator[RejectReason]:
+    """Yield why a host that did not pass was rejected: by each stage that rejects it."""
+    refusing = (report for report in run.narrowed.reports if report.refusal)
+    reasons = [*map(RejectReason.of_request_filter, refusing), *refused.get(one.uuid, ())]
+    if state is None:
+        reasons.append(RejectReason(FILTERS, COMPUTE_NODES, NOT_REPORTED))
+    else:
+        reasons += _filter_reasons(run, one, state)
+    left_none = "the filters removed all its allocation candidates"
+    yield from reasons or [RejectReason(FILTERS, "", left_none)]
+
+
+def _filter_reasons(run: Run, one: AskedHost, state: HostState) -> Iterator[RejectReason]:
+    """Yield the reasons of the host filters: the run's own for the first, then of this host alone.
+
+    A filter that fails for a host to which the run would not have come does not make the run fail.
+    """
+    own = {reason.name: reason for reason in _own_refusals(run, one)}
+    seen = not own
+    try:
+        for report in run.chooser.each_refusal(state, first_instance(run)):
+            (reason,) = RejectReason.of_filters(report)
+            if first := own.pop(report.name, None):
+                reason, seen = replace(reason, reason=first.reason), True
+            if seen:
+                yield reason
+    except PluginFailed as failure:
+        yield from own.values()
+        own = {}
+        words = f"later filters were not evaluated: {failure.detail}"
+        yield RejectReason(FILTERS, "", words)
+    yield from own.values()
+
+
+def _own_refusals(run: Run, one: AskedHost) -> Iterator[RejectReason]:
+    """Yield what a stage that rejected a host in the run says of this host."""
+    for report in run.choice.first.filters if run.choice else ():
+        for rejected in report.rejected:
+            if (rejected.host, rejected.node) == (one.host, one.node):
+                yield RejectReason(FILTERS, report.name, rejected.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """What the search says of single trees, by the uuid of the root.
+
+    ``refused`` are its reasons, ``found`` the candidates that there are on them. ``unmet`` are the
+    constraints that keep out each, of the request's own ``search``.
+    """
+
+    refused: Refusals
+    found: Candidates
+    search: Search | None
+    unmet: Mapping[str, Collection[tuple[str, str]]]
+
+
+def _candidates_alone(connection: Connection, run: Run, roots: Sequence[str]) -> _Alone:
+    """Return why the run has no candidates on these trees, and those that there are.
+
+    There are some on a tree that a limit cut, or that the run did not come to.
+    """
+    reasons: dict[str, list[RejectReason]] = {}
+    unmet: dict[str, list[tuple[str, str]]] = {}
+    found = [run.searches.found]
+    known, source = run.searches.roots, run.cloud.providers
+    outside = [root for root in roots if root not in known]
+    names = CloudNames.of(run, outside)
+    asked_for: Search | None = None
+    for before, asked in _asked(run) if outside else ():
+        asked_for = asked_for or asked.search
+        alone = found_on(run, asked.search.query, outside)
+        found.append(alone)
+        # A run that did not ask has cut nothing.
+        was = alone if run.searches.asked is None else asked.found
+        searched = SearchRun(connection, source, asked.search, was, run.request.settings)
+        steps = each_refusal(searched, outside)
+        every = [(root, step) for root, some in steps.items() for step in some]
+        report = CandidatesReport(query="", steps=tuple(step for _, step in every))
+        with_texts = with_reasons(connection, report).steps
+        for (root, _), step in zip(every, with_texts, strict=True):
+            reason = names.with_names(root, RejectReason.of_step(step, before))
+            reasons.setdefault(root, []).append(reason)
+            if asked.search is asked_for and step.constraint != "limit":
+                unmet.setdefault(root, []).append((step.constraint, step.detail))
+    return _Alone(reasons, together(found), asked_for, unmet)
+
+
+def _would_pass(run: Run, alone: _Alone, states: Mapping[str, HostState]) -> dict[str, bool | None]:
+    """Return by root whether a host passes after the first change of each of its reasons.
+
+    The search is asked again without the constraints that keep the host out, which after the change
+    do not, and the filters are asked with the host and the request as they are after it. A request
+    that a request filter refuses is not tried.
+    """
+    if run.narrowed.refusal is not None:
+        return {}
+    spec, same = first_instance(run), defaultdict[tuple[tuple[str, str], ...], list[str]](list)
+    for root in states:
+        same[tuple(alone.unmet.get(root, ()))].append(root)
+    would: dict[str, bool | None] = {}
+    for unmet, roots in same.items():
+        tried = {root: states[root] for root in roots}
+        if unmet and alone.search is not None:
+            query = query_without(alone.search, unmet)
+            found = found_on(run, query, roots) if query.groups else Candidates()
+            tried = {str(one.uuid): one for one in states_of(run, found)}
+        for root in roots:
+            state = tried.get(root)
+            would[root] = None if state is None else passes_after_changes(run, state, spec)
+    return would
+
+
+def _asked(run: Run) -> Iterator[tuple[str, AnsweredSearch]]:
+    """Yield the searches of a run; the one it would have made, where it was refused before."""
+    if run.searches.asked is not None:
+        yield "", run.searches.asked
+        if run.searches.fallback is not None:
+            yield "with VCPU for PCPU: ", run.searches.fallback
+    elif run.searches.query is not None:
+        try:
+            search = prepare(run.cloud.providers, run.searches.query)
+        except UnknownNames:  # no provider could be asked for them
+            return
+        yield "", AnsweredSearch(search, Candidates())
+
+
+def _states(run: Run, nodes: Sequence[str], found: Candidates) -> dict[str, HostState]:
+    """Return the states of these nodes as the run saw them before it placed anything."""
+    if not nodes:
+        return {}
+    wanted = set(nodes)
+    some = tuple([request for request in found.requests if request.root_uuid in wanted])
+    states = states_of(run, Candidates(requests=some), nodes, anyway=True)
+    return {state.uuid or "": state for state in states}
+
+
+def stages_of_run(run: Run, verdicts: Iterable[HostVerdict]) -> list[Json]:
+    """Return family and name of each stage that hosts were asked by, in order, each once.
+
+    A host that is not rejected by one of them passes it. Those that no constraint or plugin stands
+    for (``limit``, ``combination``) are there where they reject a host.
+    """
+    found = [(REQUEST_FILTERS, report.name) for report in run.narrowed.reports if report.applied]
+    found += [(REQUEST_FILTERS, one.name) for one in run.narrowed.reports if one.refusal]
+    for before, asked in _asked(run):
+        steps = stages_of(asked.search)
+        found += [(CANDIDATES, f"{before}{one.kind} {one.detail}".strip()) for one in steps]
+    after = [(FILTERS, name) for name in run.chooser.stage_names(first_instance(run))]
+    others = [(one.stage, one.name) for verdict in verdicts for one in verdict.reasons if one.name]
+    before_filters = [one for one in others if one[0] != FILTERS]
+    every = dict.fromkeys([*found, *before_filters, (FILTERS, COMPUTE_NODES), *after, *others])
+    if (FILTERS, COMPUTE_NODES) not in others:
+        del every[FILTERS, COMPUTE_NODES]
+    return [{"stage": stage, "name": name} for stage, name in every]

@@ -1,0 +1,47 @@
+"""Changes of a request after which a filter would let a host pass."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.image_properties import ImageProperties
+from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Change
+
+
+def without_hint(spec: RequestSpec, name: str) -> Change:
+    """Return the change that leaves out a scheduler hint."""
+    hints = {key: value for key, value in spec.scheduler_hints.items() if key != name}
+    words = f"ask without the scheduler hint {name}"
+    return Change("drop_hint", words, {"hint": name}, spec=replace(spec, scheduler_hints=hints))
+
+
+def without_extra_specs(spec: RequestSpec, keys: Collection[str], otherwise: str) -> Change:
+    """Return the change that leaves out extra specs of the flavor; ``otherwise`` is another one."""
+    flavor = spec.flavor
+    left = {key: value for key, value in flavor.extra_specs.items() if key not in keys}
+    return Change(
+        "drop_extra_specs",
+        f"ask without the flavor's extra spec {', '.join(keys)}, or {otherwise}",
+        {"keys": list(keys)},
+        spec=replace(spec, flavor=replace(flavor, extra_specs=left)),
+    )
+
+
+def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> Change:
+    """Return the change that leaves out properties of the image, or has others."""
+    given = spec.image.properties
+    left = {key: value for key, value in given.to_dict().items() if key not in keys}
+    return Change(
+        "change_image_properties",
+        words,
+        {"keys": [key for key in keys if key in given]},
+        spec=replace(spec, image=replace(spec.image, properties=ImageProperties(left))),
+    )
+
+
+def with_flavor(spec: RequestSpec, smaller: Flavor, field: str, unit: str) -> Change:
+    """Return the change that asks for less by a field of the flavor, in words with its unit."""
+    most = getattr(smaller, field)
+    words = f"ask for at most {most} {unit}"
+    return Change("ask", words, {field: most}, spec=replace(spec, flavor=smaller))
