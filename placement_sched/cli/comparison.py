@@ -7,12 +7,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.funnel import BEST, named, obstacle, stages, with_names
+from placement_sched.cli.funnel import BEST
 from placement_sched.cli.terminal import headed_table
 from placement_sched.errors import NotFound
 from placement_sched.model.document import Json
 from placement_sched.model.naming import did_you_mean
 from placement_sched.model.results.funnel import PASSED, UNKNOWN
+from placement_sched.model.results.reading import named, obstacle, stages, with_names
 
 #: How many hosts stand side by side.
 _SIDE_BY_SIDE = 3

@@ -1,10 +1,6 @@
 """Renders an explanation (contract §4) as text: the rejections by stage, and the best hosts."""
 
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -13,51 +9,14 @@ from rich.text import Text
 
 from placement_sched.cli.terminal import headed_table
 from placement_sched.model.document import Json
-
-_NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w-])(?!\.\w)")
-
-
-@dataclass(frozen=True, slots=True)
-class GroupedReason:
-    """Why ``count`` hosts were rejected; ``example`` is the first of them."""
-
-    count: int
-    text: str
-    example: str
-
-
-def grouped(rejected: Iterable[Mapping[str, Any]]) -> list[GroupedReason]:
-    """Return the reasons of a stage's ``rejected`` hosts, most frequent first.
-
-    Reasons that differ in numbers only are one; where the numbers differ their range is shown:
-    ``4096 free`` and ``8192 free`` become ``4096..8192 free``.
-    """
-    alike: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for entry in rejected:
-        alike[_NUMBER.sub("#", entry["reason"])].append(entry)
-    found = []
-    for entries in alike.values():
-        text = _spanning([entry["reason"] for entry in entries])
-        example = named(entries[0]["host"], entries[0]["node"])
-        found.append(GroupedReason(len(entries), text, example))
-    return sorted(found, key=lambda reason: (-reason.count, reason.text))
-
-
-def named(host: str, node: str) -> str:
-    """Return how a node is called: by its host, and by its own name where that is another."""
-    return host if host == node else f"{host} ({node})"
-
-
-def _spanning(reasons: Sequence[str]) -> str:
-    """Return one sentence for reasons of the same words: each number, or the range it takes."""
-    columns = iter(zip(*(_NUMBER.findall(reason) for reason in reasons), strict=True))
-
-    def span(_match: re.Match[str]) -> str:
-        numbers = sorted(set(next(columns)), key=float)
-        return numbers[0] if len(numbers) == 1 else f"{numbers[0]}..{numbers[-1]}"
-
-    return _NUMBER.sub(span, reasons[0])
-
+from placement_sched.model.results.reading import (
+    grouped,
+    named,
+    obstacle,
+    passed,
+    stages,
+    with_names,
+)
 
 #: How many of the hosts that passed are shown with their weights.
 BEST = 3
@@ -84,8 +43,8 @@ def render(
     query = funnel["allocation_candidates"]["query"]
     warning = Text("Warning", style="bold yellow")
     if explanation["outcome"] == "selected":
-        passed = (f"{_hosts(_passed(explanation))} passed", "bold green")
-        conclusion = Text.assemble(passed, f"  policy {explanation['policy']}")
+        number = (f"{_hosts(passed(explanation))} passed", "bold green")
+        conclusion = Text.assemble(number, f"  policy {explanation['policy']}")
     else:
         conclusion = Text.assemble(("No valid host", "bold red"), f"  {obstacle(explanation)}")
     full = "█" if console.encoding.lower().startswith("utf") else "#"
@@ -105,21 +64,6 @@ def render(
     if selected:
         parts.append(_selected(selected, title))
     console.print(Group(*parts))
-
-
-def with_names(value: Any, names: Mapping[str, str]) -> Any:
-    """Return a text or a funnel with names for uuids, but in the query, which stays exact."""
-    if not names:
-        return value
-    if isinstance(value, str):
-        for uuid, name in names.items():
-            value = value.replace(uuid, name)
-        return value
-    if isinstance(value, Mapping):
-        return {
-            key: part if key == "query" else with_names(part, names) for key, part in value.items()
-        }
-    return [with_names(part, names) for part in value] if isinstance(value, list) else value
 
 
 def _policy(report: Json | None) -> Iterator[RenderableType]:
@@ -195,26 +139,6 @@ def _stages(funnel: Json, full: str) -> RenderableType:
     return Padding(table, (1, 0))
 
 
-def stages(funnel: Json) -> Iterator[tuple[str, Json]]:
-    """Yield the name and the report of each stage that hosts went through, in order.
-
-    Where hosts that offer pinned CPUs as VCPU were looked for as well, those steps come second.
-    """
-    candidates = funnel["allocation_candidates"]
-    for step in candidates["steps"]:
-        yield _label(step), step
-    for step in candidates.get("fallback", {}).get("steps", ()):
-        yield f"with VCPU for PCPU: {_label(step)}", step
-    for report in funnel["filters"]:
-        yield report["name"], report
-
-
-def _label(step: Json) -> str:
-    """Return the name of a step, and the option that sets it where one does."""
-    text = f"{step['constraint']} {step['detail']}".strip()
-    return f"{text} by {step['option']}" if step.get("option") else text
-
-
 def _stage(name: str, stage: Json, color: str) -> RenderableType:
     removed = stage["before"] - stage["after"]
     title = Text(name, style="" if stage["after"] else f"bold {color}")
@@ -237,32 +161,20 @@ def _stage(name: str, stage: Json, color: str) -> RenderableType:
     return Group(*lines)
 
 
-def obstacle(explanation: Json) -> str:
-    """Return in one sentence which stage kept a request from finding a host."""
-    found = explanation["funnel"].get("obstacle")
-    return found["reason"] if found else "the server did not report the stage"
-
-
-def _passed(explanation: Json) -> int:
-    """Return how many hosts passed, of which the explanation may show only some."""
-    passed = [stage["after"] for _, stage in stages(explanation["funnel"])]
-    return passed[-1] if passed else len(explanation["hosts"])
-
-
 def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
     """Return the best hosts side by side, so that many weighers fit as well as few."""
-    hosts, passed = explanation["hosts"], _passed(explanation)
+    hosts, number = explanation["hosts"], passed(explanation)
     best = hosts[:BEST]
     table = headed_table()
     asked = "verdicts" in explanation
-    table.add_column("Requested" if asked else f"Best {len(best)} of {passed}", no_wrap=True)
+    table.add_column("Requested" if asked else f"Best {len(best)} of {number}", no_wrap=True)
     for host in best:
         name = Text(named(host["host"], host["node"]))
         table.add_column(name, justify="right", overflow="fold")
     if asked:
         ranks = {(one["host"], one["node"]): one["rank"] for one in explanation["verdicts"]}
         places = [ranks.get((host["host"], host["node"])) for host in best]
-        table.add_row("rank", *(f"{place} of {passed}" for place in places))
+        table.add_row("rank", *(f"{place} of {number}" for place in places))
     table.add_row("weight", *(f"{host['weight']:.3f}" for host in best), style="bold")
     no_effect: list[str] = []
     for name in [weigher["name"] for weigher in weighers]:

@@ -10,12 +10,13 @@ from placement_sched.cli import request
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.changes import add_change_arguments, changes_of
 from placement_sched.cli.comparison import refuse_unknown, render_comparison, render_verdicts
-from placement_sched.cli.funnel import obstacle, render
+from placement_sched.cli.funnel import render
 from placement_sched.cli.scheduler_access import SchedulerApi, add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import print_json
 from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.model.document import Json
 from placement_sched.model.results.funnel import UNKNOWN
+from placement_sched.model.results.reading import obstacle
 
 _EXAMPLE = """example:
   placement-sched explain --vcpus 4 --ram 8192 --disk 40 --property trait:HW_CPU_X86_AVX2=required

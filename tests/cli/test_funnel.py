@@ -4,7 +4,8 @@ import io
 
 from rich.console import Console
 
-from placement_sched.cli.funnel import obstacle, render
+from placement_sched.cli.funnel import render
+from placement_sched.model.results.reading import obstacle
 
 AGGREGATE = "3b1f4d3c-6d22-4a7e-9b5e-0c6a4a0d7f11"
 

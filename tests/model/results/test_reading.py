@@ -1,6 +1,6 @@
 """Many refusals in few lines."""
 
-from placement_sched.cli.funnel import GroupedReason, grouped
+from placement_sched.model.results.reading import GroupedReason, grouped
 
 
 def refusals(*reasons: str) -> list[dict[str, str]]:

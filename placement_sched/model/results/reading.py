@@ -1,0 +1,103 @@
+"""Reads an explanation (contract §4): its stages in order, their reasons, what was in the way.
+
+For the command line and the pages, which show the same in their own ways.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from placement_sched.model.document import Json
+
+_NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w-])(?!\.\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedReason:
+    """Why ``count`` hosts were rejected; ``example`` is the first of them."""
+
+    count: int
+    text: str
+    example: str
+
+
+def grouped(rejected: Iterable[Mapping[str, Any]]) -> list[GroupedReason]:
+    """Return the reasons of a stage's ``rejected`` hosts, most frequent first.
+
+    Reasons that differ in numbers only are one; where the numbers differ their range is shown:
+    ``4096 free`` and ``8192 free`` become ``4096..8192 free``.
+    """
+    alike: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for entry in rejected:
+        alike[_NUMBER.sub("#", entry["reason"])].append(entry)
+    found = []
+    for entries in alike.values():
+        text = _spanning([entry["reason"] for entry in entries])
+        example = named(entries[0]["host"], entries[0]["node"])
+        found.append(GroupedReason(len(entries), text, example))
+    return sorted(found, key=lambda reason: (-reason.count, reason.text))
+
+
+def named(host: str, node: str) -> str:
+    """Return how a node is called: by its host, and by its own name where that is another."""
+    return host if host == node else f"{host} ({node})"
+
+
+def _spanning(reasons: Sequence[str]) -> str:
+    """Return one sentence for reasons of the same words: each number, or the range it takes."""
+    columns = iter(zip(*(_NUMBER.findall(reason) for reason in reasons), strict=True))
+
+    def span(_match: re.Match[str]) -> str:
+        numbers = sorted(set(next(columns)), key=float)
+        return numbers[0] if len(numbers) == 1 else f"{numbers[0]}..{numbers[-1]}"
+
+    return _NUMBER.sub(span, reasons[0])
+
+
+def stages(funnel: Json) -> Iterator[tuple[str, Json]]:
+    """Yield the name and the report of each stage that hosts went through, in order.
+
+    Where hosts that offer pinned CPUs as VCPU were looked for as well, those steps come second.
+    """
+    candidates = funnel["allocation_candidates"]
+    for step in candidates["steps"]:
+        yield _label(step), step
+    for step in candidates.get("fallback", {}).get("steps", ()):
+        yield f"with VCPU for PCPU: {_label(step)}", step
+    for report in funnel["filters"]:
+        yield report["name"], report
+
+
+def _label(step: Json) -> str:
+    """Return the name of a step, and the option that sets it where one does."""
+    text = f"{step['constraint']} {step['detail']}".strip()
+    return f"{text} by {step['option']}" if step.get("option") else text
+
+
+def obstacle(explanation: Json) -> str:
+    """Return in one sentence which stage kept a request from finding a host."""
+    found = explanation["funnel"].get("obstacle")
+    return found["reason"] if found else "the server did not report the stage"
+
+
+def passed(explanation: Json) -> int:
+    """Return how many hosts passed, of which the explanation may show only some."""
+    passed = [stage["after"] for _, stage in stages(explanation["funnel"])]
+    return passed[-1] if passed else len(explanation["hosts"])
+
+
+def with_names(value: Any, names: Mapping[str, str]) -> Any:
+    """Return a text or a funnel with names for uuids, but in the query, which stays exact."""
+    if not names:
+        return value
+    if isinstance(value, str):
+        for uuid, name in names.items():
+            value = value.replace(uuid, name)
+        return value
+    if isinstance(value, Mapping):
+        return {
+            key: part if key == "query" else with_names(part, names) for key, part in value.items()
+        }
+    return [with_names(part, names) for part in value] if isinstance(value, list) else value
