@@ -47,6 +47,10 @@ def render(
         conclusion = Text.assemble(number, f"  policy {explanation['policy']}")
     else:
         conclusion = Text.assemble(("No valid host", "bold red"), f"  {obstacle(explanation)}")
+        sentences = [one["words"] for one in funnel.get("would_fit", ())[:_REASONS]]
+        for words in sentences:
+            if words != obstacle(explanation):
+                conclusion.append(f"\n  {words}", style="yellow")
     full = "█" if console.encoding.lower().startswith("utf") else "#"
     parts: list[RenderableType] = [
         *_policy(funnel.get("policy")),

@@ -75,8 +75,9 @@ def near_misses(
                 budget.spend(_EVALUATION + _SLOT * len(looser.slots) + _READ * len(roots))
                 batch = TreeLoader(DatabaseProviders(connection), looser, budget).read_trees(roots)
                 checked = check_trees(batch.trees, looser.rules, budget)
-                if serving := sum(serves for _, serves in checked):
-                    found.append(NearMiss.of([term.name for term in dropped], serving))
+                if serving := tuple(root for root, serves in checked if serves):
+                    names = [term.name for term in dropped]
+                    found.append(NearMiss.of(names, len(serving), serving))
             if found:
                 break
     except TooComplex:
@@ -117,6 +118,29 @@ def query_without(search: Search, names: Collection[tuple[str, str]]) -> Candida
     """Return the query of a search without the terms of these names ``(constraint, detail)``."""
     terms = _terms(search.query, stages_of(search))
     return _without(search.query, [term for term in terms if term.name in names])
+
+
+def amount_named(search: Search, name: tuple[str, str]) -> tuple[str, int] | None:
+    """Return the resource class and the amount of a term, None for a term of another kind."""
+    for term in _terms(search.query, stages_of(search)):
+        if term.name == name and term.constraint is not None and term.constraint.resources:
+            return term.constraint.resources[0]
+    return None
+
+
+def query_asking(search: Search, name: tuple[str, str], amount: int) -> CandidatesQuery:
+    """Return the query of a search with another amount in the term of this name."""
+    terms = _terms(search.query, stages_of(search))
+    suffix, asked = next((one.suffix, one.constraint) for one in terms if one.name == name)
+    old = asked.resources if asked else ()
+
+    def changed(group: RequestGroup) -> RequestGroup:
+        if group.suffix != suffix:
+            return group
+        resources = [(key, amount if (key, n) in old else n) for key, n in group.resources]
+        return replace(group, resources=tuple(resources))
+
+    return replace(search.query, groups=tuple(map(changed, search.query.groups)))
 
 
 def _without(query: CandidatesQuery, dropped: Sequence[_Term]) -> CandidatesQuery:

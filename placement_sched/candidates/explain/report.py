@@ -5,7 +5,7 @@ provider; one more for each constraint on amounts reads the numbers of those rej
 shown. Where trees, sharing providers or several groups combine, ``trees`` has the report.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from sqlalchemy import Connection, func, select
@@ -14,6 +14,7 @@ from placement_sched.candidates.constraints import ROOT_REQUIRED, Constraint
 from placement_sched.candidates.explain import mirrored, single_provider, stages, trees
 from placement_sched.candidates.explain.changes import changes_of
 from placement_sched.candidates.explain.memory import ExplanationMemory
+from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
 from placement_sched.candidates.explain.single_provider import CheckedProviders
 from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.search import Search
@@ -167,10 +168,29 @@ def _nearest(
 
     Only without all of them is it found, so that no other set can be smaller.
     """
-    counts = Counter(one.unmet for one in rejected)
-    least = min(map(len, counts), default=0)
+    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for one in rejected:
+        alike[one.unmet].append(one.id)
+    least = min(map(len, alike), default=0)
     return reports.NearMisses.of(
-        reports.NearMiss.of([names[position] for position in some], count)
-        for some, count in sorted(counts.items())
+        reports.NearMiss.of([names[position] for position in some], len(ids), tuple(ids))
+        for some, ids in sorted(alike.items())
         if len(some) == least
     )
+
+
+def near_misses_of(run: trees.SearchRun) -> reports.NearMisses:
+    """Return the nearest misses among the trees without candidates, whether or not others have.
+
+    None of a search in trees that a limit cut: which of those without candidates would serve as
+    they are is not known.
+    """
+    taken = {request.root_uuid for request in run.found.requests}
+    if run.search.is_single:
+        names = [name for _, name in _named_constraints(run.search)]
+        return _nearest(names, _all_unmet(run).rejected)
+    if run.found.limited:
+        return reports.NearMisses()
+    checked = stages.checked_trees(run.connection, run.search)
+    out = [tree for tree in checked if tree.uuid not in taken]
+    return near_misses(run.connection, run.search, out, explanation_budget(run.settings, len(out)))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from placement_sched.model.document import Json
 from placement_sched.model.results import stages
 from placement_sched.model.results.stages import EVERYTHING, FilterReport, Obstacle, View
+from placement_sched.model.results.would_fit import WouldFit
 from placement_sched.model.verdict import Change
 
 FLAVOR, IMAGE = "flavor", "image"
@@ -131,6 +132,7 @@ class Funnel:
     later: LaterReport | None = None
     warnings: tuple[Ignored, ...] = ()
     room: RoomReport | None = None
+    would_fit: tuple[WouldFit, ...] = ()
     selected: bool = True
 
     @property
@@ -166,7 +168,8 @@ class Funnel:
         ``host_states`` is there only where they are kept, ``policy`` where there are policies, and
         ``later_instance`` where the first instances found hosts, and one after them found none.
         ``room`` is there where more instances are asked for than the hosts have room for,
-        ``obstacle`` where the request found no host, and ``warnings`` where something is ignored.
+        ``obstacle`` where the request found no host, ``would_fit`` where that was asked for and
+        something is known, and ``warnings`` where something is ignored.
         """
         age, obstacle = self.states_age, self.obstacle
         keys: Json = {
@@ -179,6 +182,7 @@ class Funnel:
             "host_states": None if age is None else {"age_s": round(age, 3)},
             "room": self.room and asdict(self.room),
             "obstacle": obstacle and asdict(obstacle),
+            "would_fit": [one.as_json() for one in self.would_fit] or None,
             "later_instance": self.later and self.later.as_json(view),
         }
         return {key: shown for key, shown in keys.items() if shown is not None}

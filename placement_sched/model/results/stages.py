@@ -122,18 +122,25 @@ class NearMiss:
     """A constraint of a search that found nothing, without which so many hosts would be found.
 
     ``others`` are further ones, as ``(constraint, detail)``, that have to go together with it.
+    ``roots`` are the ids of the root providers of these hosts.
     """
 
     constraint: str
     detail: str
     hosts: int
     others: tuple[tuple[str, str], ...] = ()
+    roots: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
-    def of(cls, terms: Sequence[tuple[str, str]], hosts: int) -> Self:
+    def of(cls, terms: Sequence[tuple[str, str]], hosts: int, roots: tuple[int, ...] = ()) -> Self:
         """Return the near miss of these constraints, as ``(constraint, detail)``, together."""
         (constraint, detail), *others = terms
-        return cls(constraint, detail, hosts, tuple(others))
+        return cls(constraint, detail, hosts, tuple(others), roots)
+
+    @property
+    def terms(self) -> tuple[tuple[str, str], ...]:
+        """Return all its constraints."""
+        return ((self.constraint, self.detail), *self.others)
 
     def as_json(self) -> Json:
         """Return the entry of ``nearest_misses``; ``and`` only where several have to go."""

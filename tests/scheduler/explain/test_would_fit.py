@@ -1,0 +1,172 @@
+"""What is least to change for a request that found no host: each sentence is true of real runs."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placement_sched.operations import host_aggregates
+from tests.clouds import NOW, uuid_of
+from tests.placing import flavor, report, spec
+from tests.scheduler.test_select_destinations import explain, select
+from tests.versions import LATEST_HEADERS
+
+OLD = "2020-01-01T00:00:00Z"
+LICENSED = "CUSTOM_LICENSED_WINDOWS"
+ISOLATING = {"scheduler.enable_isolated_aggregate_filtering": True}
+
+
+def would_fit(app, request, **more):
+    return explain(app, request, **more)["funnel"].get("would_fit", [])
+
+
+def passed(app, request, **more):
+    return sorted(one["host"] for one in explain(app, request, **more)["hosts"])
+
+
+@pytest.fixture
+def cloud(sqlite_app):
+    """Six hosts with 16 to 48 GB; cn5 and cn6 in win-lic, cn4 silent."""
+    sizes = {"cn1": 16384, "cn2": 32768, "cn3": 32768, "cn4": 49152, "cn5": 49152, "cn6": 49152}
+    reports = [
+        report(name, memory_mb=size, **({"last_seen_up": OLD} if name == "cn4" else {}))
+        for name, size in sizes.items()
+    ]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    sqlite_app.put(f"/placement/traits/{LICENSED}", headers=LATEST_HEADERS)
+
+    def make(connection):
+        made = host_aggregates.create(connection, uuid_of("win-lic"), "win-lic", None, NOW)
+        host_aggregates.set_metadata(connection, made.id, {f"trait:{LICENSED}": "required"}, NOW)
+        host_aggregates.add_hosts(connection, made.id, ["cn5", "cn6"], NOW)
+
+    sqlite_app.app.services.database.write(make)
+    return sqlite_app
+
+
+def test_the_amount_named_is_the_largest_that_any_host_is_selected_for(cloud):
+    """cn4 has most memory and is silent: it is not counted."""
+    (one,) = would_fit(cloud, spec(flavor=flavor(memory_mb=65536), ignore_hosts=["cn5", "cn6"]))
+    assert one["words"] == "2 hosts would fit with MEMORY_MB:32768 instead of 65536"
+    assert (one["hosts"], one["exact"], one["examples"]) == (2, True, ["cn2", "cn3"])
+    assert one["change"]["amount"] == 32768
+
+
+def test_hosts_of_reserved_aggregates_are_named_with_the_trait_that_opens_them(cloud):
+    wanted = spec(flavor=flavor(memory_mb=40000))
+    found = [one["words"] for one in would_fit(cloud, wanted, overrides=ISOLATING)]
+    reserved, amount, silent = found
+    assert amount == "2 hosts would fit with MEMORY_MB:32768 instead of 40000"
+    assert reserved == f"2 hosts fit but are in win-lic, which needs trait {LICENSED}"
+    assert silent.startswith("cn4 would fit but for ComputeFilter: no heartbeat")
+    assert passed(cloud, wanted) == ["cn5", "cn6"]
+
+
+def test_a_single_host_that_a_filter_rejects_is_named_with_the_reason(cloud):
+    wanted = spec(flavor=flavor(memory_mb=40000), ignore_hosts=["cn5", "cn6"])
+    words = [one["words"] for one in would_fit(cloud, wanted)]
+    assert any(one.startswith("cn4 would fit but for ComputeFilter: no heartbeat") for one in words)
+    silent = next(one for one in would_fit(cloud, wanted) if one["words"].startswith("cn4"))
+    assert silent["change"]["action"] == "report_in"
+    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4", memory_mb=49152)])
+    assert passed(cloud, wanted) == ["cn4"]
+
+
+def test_a_request_that_finds_a_host_has_no_sentences(cloud):
+    assert "would_fit" not in explain(cloud, spec())["funnel"]
+
+
+def test_a_selection_asks_for_no_sentences(cloud):
+    answer = select(cloud, spec(flavor=flavor(memory_mb=65536)), status=409)
+    assert "would_fit" not in answer["errors"][0]["funnel"]
+
+
+def test_in_trees_the_amount_is_that_of_a_provider_that_serves(cloud):
+    child = {"name": "pci", "parent_provider_uuid": uuid_of("cn1")}
+    cloud.post_json("/placement/resource_providers", child, headers=LATEST_HEADERS)
+    (one,) = would_fit(cloud, spec(flavor=flavor(memory_mb=65536), ignore_hosts=["cn5", "cn6"]))
+    assert one["words"] == "2 hosts would fit with MEMORY_MB:32768 instead of 65536"
+
+
+SIZES = st.lists(st.sampled_from((4096, 8192, 12000, 16384, 30000)), min_size=6, max_size=6)
+SUBSETS = st.sets(st.sampled_from(range(6)), max_size=3)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sizes=SIZES, silent=SUBSETS, reserved=SUBSETS, asked=st.sampled_from((9000, 16384, 65536)))
+def test_every_sentence_is_exact_and_minimal(sqlite_app, sizes, silent, reserved, asked):
+    """Held against real runs with the change made, and with one unit more."""
+    app = sqlite_app
+    names = [f"cn{at}" for at in range(6)]
+    reports = [
+        report(name, memory_mb=size, **({"last_seen_up": OLD} if at in silent else {}))
+        for at, (name, size) in enumerate(zip(names, sizes, strict=True))
+    ]
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    wanted = spec(flavor=flavor(memory_mb=asked), ignore_hosts=[names[at] for at in reserved])
+    answer = explain(app, wanted)
+    fits = {
+        name
+        for at, (name, size) in enumerate(zip(names, sizes, strict=True))
+        if size >= asked and at not in silent and at not in reserved
+    }
+    assert {one["host"] for one in answer["hosts"]} == fits
+    sentences = answer["funnel"].get("would_fit", [])
+    if fits:
+        assert sentences == []
+        return
+    for one in sentences:
+        stages = [each["name"] for each in one["without"]]
+        if one["change"] and one["change"]["action"] == "ask":
+            amount = one["change"]["amount"]
+            assert len(passed(app, {**wanted, "flavor": flavor(memory_mb=amount)})) == one["hosts"]
+            assert passed(app, {**wanted, "flavor": flavor(memory_mb=amount + 1)}) == []
+        elif stages == ["ComputeFilter"]:
+            overrides = {"filter_scheduler.enabled_filters": ["ImagePropertiesFilter"]}
+            assert len(passed(app, wanted, overrides=overrides)) == one["hosts"]
+        elif stages == ["ignore_hosts"]:
+            assert len(passed(app, {**wanted, "ignore_hosts": []})) == one["hosts"]
+    # Where changing one thing is enough for a host, no sentence names two.
+    enough = any(
+        (size < asked) + (at in silent) + (at in reserved) == 1 for at, size in enumerate(sizes)
+    )
+    assert enough == (bool(sentences) and len(sentences[0]["without"]) == 1)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    sizes=SIZES,
+    silent=SUBSETS,
+    ignored=SUBSETS,
+    asked=st.sampled_from((9000, 16384, 65536)),
+    vcpus=st.sampled_from((1, 17)),
+)
+def test_each_host_is_accounted_for_once_and_each_reason_is_true(
+    sqlite_app, sizes, silent, ignored, asked, vcpus
+):
+    """Held against predicates of their own, which know nothing of the search and the filters."""
+    names = [f"cn{at}" for at in range(6)]
+    reports = [
+        report(name, memory_mb=size, **({"last_seen_up": OLD} if at in silent else {}))
+        for at, (name, size) in enumerate(zip(names, sizes, strict=True))
+    ]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    wanted = spec(
+        flavor=flavor(memory_mb=asked, vcpus=vcpus), ignore_hosts=[names[at] for at in ignored]
+    )
+    answer = explain(sqlite_app, wanted, hosts=names, max_rejected=0)
+    predicates = {
+        f"resources MEMORY_MB:{asked}": lambda at: sizes[at] < asked,
+        f"resources VCPU:{vcpus}": lambda _at: vcpus > 16,
+        "ignore_hosts": lambda at: at in ignored,
+        "ComputeFilter": lambda at: at in silent,
+    }
+    for at, one in enumerate(answer["verdicts"]):
+        true = {name for name, holds in predicates.items() if holds(at)}
+        assert {reason["name"] for reason in one["reasons"]} == true
+        assert one["verdict"] == ("rejected" if true else "passed")
+        assert one["would_pass"] is (True if true else None)
+        assert {name for name in true if name in {s["name"] for s in answer["stages"]}} == true
+    funnel = answer["funnel"]
+    stages = [*funnel["allocation_candidates"]["steps"], *funnel["filters"]]
+    rejected = [entry["host"] for stage in stages for entry in stage["rejected"]]
+    assert sorted([*rejected, *(one["host"] for one in answer["hosts"])]) == names
