@@ -61,6 +61,7 @@ _SCHEDULER = (
             ("scheduler:decisions:list", "List decisions."),
             ("scheduler:decisions:show", "Show a decision: the request and its outcome."),
             ("scheduler:explain", "Explain where instances would be placed, and why."),
+            ("scheduler:plan", "Plan changes of the cloud: what would move where."),
             ("scheduler:policies:list", "List the policies that requests may come under."),
             ("scheduler:policies:show", "Show a policy: its options, and where each is from."),
             ("scheduler:policies:hint", "Name a policy by the scheduler hint sched_policy."),

@@ -178,7 +178,7 @@ class Holding(NamedTuple):
 def move(
     connection: Connection,
     held: Sequence[Holding],
-    places: Mapping[str, tuple[str, str]],
+    places: Mapping[str, tuple[str | None, str | None]],
     now: datetime,
 ) -> None:
     """Make instances hold exactly this, and be on these hosts and nodes.

@@ -191,7 +191,8 @@ class IgnoredLog:
 class Memory:
     """What one process remembers between requests; right with any number of processes.
 
-    ``mirror`` is the cloud in its memory, where it keeps one.
+    ``mirror`` is the cloud in its memory, where it keeps one. ``supposed`` is what a trial has put
+    on nodes, by their uuids, beyond what they have reported.
     """
 
     def __init__(self, mirror: Mirror | None = None) -> None:
@@ -203,6 +204,7 @@ class Memory:
         self.node_traits = NodeTraitCache()
         self.explaining = ExplanationMemory()
         self.ignored = IgnoredLog()
+        self.supposed: dict[str, list[RequestSpec]] = defaultdict(list)
 
     @classmethod
     def of(

@@ -140,10 +140,12 @@ def host_states(
     kept = None if cloud.states_age is None else cloud.memory.kept_nodes
     nodes = (kept or cloud.memory.nodes).get(cloud.connection, requests, cloud.host_versions)
     states = named_states(cloud, nodes, spec)
+    supposed = cloud.memory.supposed
     for state in states:
         uuid = str(state.uuid)
         # Before there are candidates: those of this request say nothing of where others went.
-        for earlier in kept.placed_on(uuid) if kept else ():
+        earlier_on = (*(kept.placed_on(uuid) if kept else ()), *supposed.get(uuid, ()))
+        for earlier in earlier_on:
             state.consume_from_request(earlier)
         offer(state, tuple(requests[uuid]))
     return states

@@ -11,6 +11,7 @@ from placement_sched.api.scheduler.routes import (
     compute_nodes,
     decisions,
     instances,
+    plan,
     root,
     select_destinations,
 )
@@ -57,6 +58,6 @@ class SchedulerStyle(PlacementStyle):
         return self.in_json(error, status, title, seen)  # whatever the client accepts
 
 
-_NOUNS = (root, compute_nodes, decisions, instances, select_destinations)
+_NOUNS = (root, compute_nodes, decisions, instances, plan, select_destinations)
 
 FACE = Face("scheduler", SchedulerStyle(), [noun.blueprint for noun in _NOUNS])

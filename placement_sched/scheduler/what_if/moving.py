@@ -1,0 +1,286 @@
+"""Move instances in a trial: each to the host that the real run chooses for it.
+
+An instance is asked for as it was when it was placed, with the flavor and image that it is recorded
+with. Equal instances are placed by one run, each of which sees what the ones before it took. What
+they take is written to the trial, and what they held is freed there.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from placement_sched.db.transaction import Connection
+from placement_sched.db.trial import Trial
+from placement_sched.errors import Error
+from placement_sched.model.document import Json
+from placement_sched.model.instance import Instance
+from placement_sched.model.results.decision import Selection
+from placement_sched.model.spec import RequestSpec
+from placement_sched.scheduler.choose import Run
+from placement_sched.scheduler.explain.explanation import asked_hosts, verdicts
+from placement_sched.scheduler.explain.funnel import funnel_of
+from placement_sched.scheduler.host_state import assigned
+from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.store import decisions, what_if
+from placement_sched.store.compute import instances, server_groups
+from placement_sched.store.placement import allocations
+from placement_sched.store.what_if import Holding
+
+#: What of the request that placed an instance still counts when it moves.
+_KEPT = (
+    "availability_zone",
+    "scheduler_hints",
+    "requested_resources",
+    "request_level_params",
+    "requested_networks",
+    "network_metadata",
+    "is_bfv",
+)
+#: What was derived from the flavor that it had then.
+_OF_FLAVOR = ("numa_topology", "pci_requests")
+#: What is recorded of a flavor of which no more is known.
+_UNKNOWN_FLAVOR: tuple[Mapping[str, Any] | None, ...] = (None, {})
+
+
+@dataclass(frozen=True, slots=True)
+class MovingInstance:
+    """An instance to be moved: its record, and the request for one like it."""
+
+    record: Instance
+    document: Json
+
+    @property
+    def kind(self) -> bytes:
+        """Return what instances share that one run can place: not those of server groups."""
+        own = self.record.uuid if self.record.server_group else ""
+        return orjson.dumps([own, self.document], option=orjson.OPT_SORT_KEYS)
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Return its memory, virtual CPUs and disk."""
+        flavor = self.record.flavor or {}
+        disk = (flavor.get("root_gb") or 0) + (flavor.get("ephemeral_gb") or 0)
+        return flavor.get("memory_mb") or 0, flavor.get("vcpus") or 0, disk
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMove:
+    """One instance, the host that it leaves, and the host and node that the run chose for it."""
+
+    instance: str
+    origin: str
+    host: str
+    node: str
+
+    def as_json(self) -> Json:
+        """Return the move as an answer shows it."""
+        return {"instance": self.instance, "from": self.origin, "to": self.host}
+
+
+@dataclass(frozen=True, slots=True)
+class StuckInstance:
+    """One instance that finds no other host, and why."""
+
+    instance: str
+    host: str
+    reason: str
+
+    def as_json(self) -> Json:
+        """Return the instance as an answer shows it."""
+        return {"instance": self.instance, "host": self.host, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What became of instances: the moves, in an order in which each is valid, and the others."""
+
+    moves: tuple[PlannedMove, ...] = ()
+    stuck: tuple[StuckInstance, ...] = ()
+
+    def __add__(self, other: "Moved") -> "Moved":
+        return Moved(self.moves + other.moves, self.stuck + other.stuck)
+
+
+def on_hosts(connection: Connection, hosts: Iterable[str]) -> list[MovingInstance]:
+    """Return the instances on hosts, the largest first, then by kind, host and uuid."""
+    records = instances.by_hosts(connection, hosts)
+    placed = decisions.of_instances(connection, [one.uuid for one in records]) if records else {}
+    moving = [
+        MovingInstance(one, _document(one, placed[one.uuid].request if one.uuid in placed else {}))
+        for one in records
+    ]
+    memory = [([-part for part in one.size], one.kind, one.record.host or "") for one in moving]
+    order = sorted(range(len(moving)), key=lambda at: (*memory[at], moving[at].record.uuid))
+    return [moving[at] for at in order]
+
+
+def _document(record: Instance, asked: Mapping[str, Any]) -> Json:
+    """Return the request for an instance like a recorded one, as it was asked for then."""
+    kept: tuple[str, ...] = _KEPT
+    was = asked.get("flavor")
+    if isinstance(was, Mapping) and record.flavor and was.get("name") == record.flavor.get("name"):
+        kept = (*_KEPT, *_OF_FLAVOR)
+    document = {name: asked[name] for name in kept if name in asked}
+    hints = {**(document.get("scheduler_hints") or {})}
+    hints.pop("group", None)
+    return {
+        **document,
+        "scheduler_hints": hints,
+        "project_id": record.project_id,
+        "user_id": record.user_id,
+        "flavor": record.flavor,
+        "image": record.image,
+    }
+
+
+class Mover:
+    """Moves instances within one trial; ``scheduler`` is that of the trial."""
+
+    def __init__(self, scheduler: Scheduler, trial: Trial, now: datetime) -> None:
+        self._scheduler = scheduler
+        self._trial = trial
+        self._now = now
+
+    def move(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> Moved:
+        """Move instances, in their order, to hosts other than those to ``avoid``."""
+        done = Moved()
+        away = sorted(set(avoid))
+        kinds: dict[bytes, list[MovingInstance]] = defaultdict(list)
+        for one in moving:
+            kinds[one.kind].append(one)
+        for some in kinds.values():
+            done += self._move_equal(some, {"ignore_hosts": away})
+        return done
+
+    def stays(self, one: MovingInstance) -> str | None:
+        """Return why an instance may not be on its host; None where it may.
+
+        What it holds there is freed for the question, and held again after it.
+        """
+        record, connection = one.record, self._trial.connection
+        here = {record.uuid: (record.host, record.node)}
+        held = [
+            Holding(record.uuid, each.provider_uuid, each.resource_class, each.used)
+            for each in allocations.of_consumers(connection, [record.uuid])
+        ]
+        what_if.move(connection, (), here, self._now)
+        place = {"host": record.host, "node": record.node}
+        found = self._placed([one], {"requested_destination": place})
+        what_if.move(connection, held, here, self._now)
+        return None if isinstance(found, Moved) else found.reason
+
+    def _move_equal(self, some: Sequence[MovingInstance], more: Json) -> Moved:
+        """Move instances of one kind: as many at a time as find a host together."""
+        left, number, done = list(some), len(some), Moved()
+        while left:
+            batch = left[:number]
+            outcome = self._placed(batch, more)
+            if isinstance(outcome, Moved):
+                done += outcome
+                left, number = left[number:], len(left) - number
+            elif outcome.fitting:
+                number = outcome.fitting
+            else:
+                stuck = [
+                    StuckInstance(one.record.uuid, one.record.host or "", outcome.reason)
+                    for one in left
+                ]
+                return done + Moved(stuck=tuple(stuck))
+        return done
+
+    def _placed(self, batch: Sequence[MovingInstance], more: Json) -> "Moved | _NotAll":
+        """Place instances of one kind by one run; all are moved, or none is."""
+        document = batch[0].document
+        flavor = document["flavor"]
+        if flavor in _UNKNOWN_FLAVOR or flavor.keys() == {"id"}:
+            return _NotAll(0, "its flavor is not recorded")
+        uuids = [one.record.uuid for one in batch]
+        asked = {**document, **more, "instance_uuids": uuids, **self._group(batch[0].record)}
+        reader = self._scheduler.reader
+        try:
+            request = reader.checked(reader.read(asked))
+            with self._scheduler.evaluated(request) as (connection, run):
+                if not run.selections:
+                    return _not_all(run, connection, len(batch), more)
+        except Error as failure:
+            self._trial.check()
+            return _NotAll(0, failure.detail)
+        self._write(batch, run)
+        return Moved(tuple(_moves(batch, run)))
+
+    def _group(self, record: Instance) -> Json:
+        """Return an instance's server group as it is now, without the instance itself."""
+        if record.server_group is None:
+            return {}
+        connection = self._trial.connection
+        group = server_groups.by_uuid(connection, record.server_group)
+        if group is None:
+            return {}
+        members = server_groups.placed(connection, group).members
+        others = instances.by_uuids(connection, [one for one in members if one != record.uuid])
+        now = replace(
+            group,
+            members=tuple(one.uuid for one in others),
+            hosts=tuple(dict.fromkeys(one.host for one in others if one.host is not None)),
+        )
+        return {"instance_group": now.as_document()}
+
+    def _write(self, batch: Sequence[MovingInstance], run: Run) -> None:
+        """Write to the trial what instances take in their new places, and free what they held."""
+        chosen = _chosen(batch, run)
+        held = [
+            Holding(one.record.uuid, provider, name, amount)
+            for one, best, _ in chosen
+            for provider, part in (best.allocation_request or {})["allocations"].items()
+            for name, amount in part["resources"].items()
+        ]
+        places = {one.record.uuid: (best.service_host, best.nodename) for one, best, _ in chosen}
+        what_if.move(self._trial.connection, held, places, self._now)
+        supposed = self._scheduler.memory.supposed
+        for one, best, spec in chosen:
+            if one.record.host != best.service_host:
+                supposed[best.compute_node_uuid].append(assigned(spec, best.allocation_request))
+
+
+@dataclass(frozen=True, slots=True)
+class _NotAll:
+    """How many of some instances find hosts together, and why not all do."""
+
+    fitting: int
+    reason: str
+
+
+def _not_all(run: Run, connection: Connection, number: int, more: Json) -> _NotAll:
+    only = more.get("requested_destination")
+    if only is not None:
+        found = verdicts(connection, run, asked_hosts(connection, [only["host"]]))
+        reasons = [reason.reason for one in found for reason in one.reasons]
+        return _NotAll(0, "; ".join(dict.fromkeys(reasons)))
+    choice = run.choice
+    fitting = 0
+    if choice is not None:
+        fitting = choice.placed if choice.room_for is None else choice.room_for
+    if fitting:
+        return _NotAll(min(fitting, number - 1), "")
+    obstacle = funnel_of(run, connection).obstacle
+    return _NotAll(0, obstacle.reason if obstacle else "no valid host")
+
+
+def _chosen(
+    batch: Sequence[MovingInstance], run: Run
+) -> list[tuple[MovingInstance, Selection, RequestSpec]]:
+    spec = run.narrowed.spec
+    return [
+        (one, best, spec.for_instance(one.record.uuid))
+        for one, (best, *_) in zip(batch, run.selections, strict=True)
+    ]
+
+
+def _moves(batch: Sequence[MovingInstance], run: Run) -> Iterator[PlannedMove]:
+    for one, best, _ in _chosen(batch, run):
+        host = one.record.host or ""
+        yield PlannedMove(one.record.uuid, host, best.service_host, best.nodename)

@@ -1,0 +1,113 @@
+"""A plan: changes of the cloud before and after, and which instances would have to move where.
+
+What no longer fits is found by the real run: of each host that is changed, one instance after the
+other, largest first, is asked for on its own host once more. Where the host is refused it has to
+move, which makes room for those that come after it. What would have been refused before the
+changes, too, is left where it is.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from placement_sched.db.transaction import Connection
+from placement_sched.db.trial import Trial
+from placement_sched.model.document import Json
+from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.what_if.applied import AppliedChanges
+from placement_sched.scheduler.what_if.changes import (
+    ChangedAggregate,
+    ChangedInventory,
+    CloudChange,
+    DrainedHosts,
+    RemovedHosts,
+)
+from placement_sched.scheduler.what_if.moving import Moved, Mover, PlannedMove, on_hosts
+from placement_sched.store.compute import host_aggregates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What changes come to: moves, what is stuck, and who has to move though it was not drained."""
+
+    moved: Moved
+    unfit: dict[str, str]
+
+    def as_json(self) -> Json:
+        """Return the plan as an answer shows it."""
+        return {
+            "moves": [self._shown(one) for one in self.moved.moves],
+            "stuck": [one.as_json() for one in self.moved.stuck],
+        }
+
+    def _shown(self, move: PlannedMove) -> Json:
+        reason = self.unfit.get(move.instance)
+        return move.as_json() if reason is None else {**move.as_json(), "reason": reason}
+
+
+def planned(scheduler: Scheduler, changes: Sequence[CloudChange]) -> Plan:
+    """Return what changes come to; nothing is changed.
+
+    Raises :class:`Invalid` for a change that cannot be, and :class:`Unavailable` where it takes
+    longer than ``[scheduler] what_if_timeout``.
+    """
+    with scheduler.source.read() as connection:
+        touched = _touched(connection, changes)
+    refused = _refused(scheduler, touched)
+
+    def answer(other: Scheduler, trial: Trial, applied: AppliedChanges) -> Plan:
+        return _moved(other, trial, applied, touched, refused)
+
+    return scheduler.supposing([_kept(one) for one in changes], answer)
+
+
+def _kept(change: CloudChange) -> CloudChange:
+    """Return the change as it is made while instances move: what is to go is drained first."""
+    if isinstance(change, RemovedHosts):
+        return DrainedHosts(at=change.at, hosts=change.hosts)
+    return change
+
+
+def _moved(
+    scheduler: Scheduler,
+    trial: Trial,
+    applied: AppliedChanges,
+    touched: Collection[str],
+    refused: Collection[str],
+) -> Plan:
+    connection, away = trial.connection, set(applied.drained)
+    mover = Mover(scheduler, trial, scheduler.clock())
+    moved = mover.move(on_hosts(connection, away), avoid=away)
+    unfit: dict[str, str] = {}
+    for one in on_hosts(connection, set(touched) - away):
+        reason = None if one.record.uuid in refused else mover.stays(one)
+        if reason is not None:
+            unfit[one.record.uuid] = reason
+            moved += mover.move([one], avoid={*away, one.record.host or ""})
+    return Plan(moved=moved, unfit=unfit)
+
+
+def _touched(connection: Connection, changes: Sequence[CloudChange]) -> set[str]:
+    """Return the hosts whose instances may no longer fit because of what is changed of them."""
+    found: set[str] = set()
+    for change in changes:
+        match change:
+            case ChangedInventory():
+                found.add(change.host)
+            case ChangedAggregate():
+                found.update(change.add_hosts, change.remove_hosts)
+                for one in host_aggregates.snapshot(connection) if change.metadata else ():
+                    found |= one.hosts if one.name == change.name else frozenset()
+    return found
+
+
+def _refused(scheduler: Scheduler, hosts: Collection[str]) -> frozenset[str]:
+    """Return the instances that their hosts would refuse already."""
+    if not hosts:
+        return frozenset()
+
+    def answer(other: Scheduler, trial: Trial, _applied: AppliedChanges) -> frozenset[str]:
+        mover = Mover(other, trial, other.clock())
+        found = on_hosts(trial.connection, hosts)
+        return frozenset(one.record.uuid for one in found if mover.stays(one) is not None)
+
+    return scheduler.supposing([], answer)

@@ -1,0 +1,89 @@
+"""Clouds with instances, plans for them, and their moves carried out through the API."""
+
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+from tests.clouds import uuid_of
+from tests.placing import flavor, instance, report, spec
+from tests.scheduler.test_select_destinations import select
+from tests.versions import LATEST_HEADERS
+
+COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
+FLAVORS = {
+    f"m{size}": flavor(name=f"m{size}", memory_mb=1024 * size, root_gb=1) for size in (1, 4, 9)
+}
+
+
+def fill(app: Any, random: Random, hosts: int, number: int) -> list[str]:
+    """Make hosts, some in a zone, and place instances, some of them in a group; return uuids."""
+    names = [f"cn{at}" for at in range(1, hosts + 1)]
+    app.post_json(
+        "/scheduler/v1/compute_nodes",
+        [report(name, memory_mb=1024 * random.randint(8, 24), vcpus=40) for name in names],
+    )
+    body = {"aggregate": {"name": "agg", "availability_zone": "az1"}}
+    made = app.post_json("/compute/v2.1/os-aggregates", body, headers=COMPUTE).json["aggregate"]
+    for name in names[: hosts // 2]:
+        act = {"add_host": {"host": name}}
+        app.post_json(f"/compute/v2.1/os-aggregates/{made['id']}/action", act, headers=COMPUTE)
+    group = {"server_group": {"name": "apart", "policy": "anti-affinity"}}
+    of = app.post_json("/compute/v2.1/os-server-groups", group, headers=COMPUTE).json[
+        "server_group"
+    ]
+    placed = []
+    for at in range(1, number + 1):
+        more: dict[str, Any] = {"flavor": random.choice(list(FLAVORS.values()))}
+        if random.random() < 0.3:
+            more["availability_zone"] = "az1"
+        if random.random() < 0.3:
+            more["instance_group"] = of["id"]
+        more["force_hosts"] = [random.choice(names)] if random.random() < 0.3 else None
+        body = {"request_spec": spec(instance(at), **more)}
+        answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
+        if answer.status_int == 200:
+            placed.append(instance(at))
+    return placed
+
+
+def host_of(app: Any, uuid: str) -> str:
+    """Return the host on which an instance is recorded."""
+    return app.get(f"/scheduler/v1/instances/{uuid}").json["host"]
+
+
+def carry_out(app: Any, move: dict[str, str]) -> None:
+    """Move an instance as nova does: what it holds goes to another consumer until it has moved."""
+    uuid, other = move["instance"], str(uuid4())
+    before = app.get(f"/scheduler/v1/instances/{uuid}").json
+    assert before["host"] == move["from"]
+    held = app.get(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS).json
+    owner = {key: held[key] for key in ("project_id", "user_id", "consumer_type")}
+    allocations = {
+        provider: {"resources": one["resources"]} for provider, one in held["allocations"].items()
+    }
+    swap = {
+        other: {"allocations": allocations, "consumer_generation": None, **owner},
+        uuid: {"allocations": {}, "consumer_generation": held["consumer_generation"], **owner},
+    }
+    app.post_json("/placement/allocations", swap, headers=LATEST_HEADERS)
+    asked = spec(uuid, flavor=before["flavor"], image=None)
+    asked["requested_destination"] = {"host": move["to"], "node": move["to"]}
+    answer = select(app, asked)
+    assert answer["selections"][0][0]["service_host"] == move["to"]
+    record = {key: before[key] for key in ("project_id", "user_id", "flavor", "server_group")}
+    body = {**record, "host": move["to"], "node": move["to"], "vm_state": "active"}
+    app.put_json(f"/scheduler/v1/instances/{uuid}", body)
+    app.delete(f"/placement/allocations/{other}", headers=LATEST_HEADERS)
+
+
+def disable(app: Any, host: str) -> None:
+    """Disable the compute service of a host."""
+    found = app.get(f"/compute/v2.1/os-services?host={host}", headers=COMPUTE).json["services"]
+    path = f"/compute/v2.1/os-services/{found[0]['id']}"
+    app.put_json(path, {"status": "disabled"}, headers=COMPUTE)
+
+
+def usage(app: Any, host: str) -> dict[str, int]:
+    """Return what is allocated of a host."""
+    path = f"/placement/resource_providers/{uuid_of(host)}/usages"
+    return app.get(path, headers=LATEST_HEADERS).json["usages"]

@@ -1,0 +1,116 @@
+"""POST /plan: what changes come to, and moves that hold when they are carried out."""
+
+from random import Random
+
+import pytest
+
+from tests.placing import flavor, instance, report, spec
+from tests.scheduler.test_select_destinations import select
+from tests.scheduler.what_if.carrying_out import carry_out, disable, fill, host_of, usage
+from tests.scheduler.what_if.test_changes import dumped
+
+
+def plan(app, *changes, status=200, **more):
+    body = {"changes": list(changes), **more}
+    return app.post_json("/scheduler/v1/plan", body, status=status).json
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_plan_says_holds_when_it_is_carried_out(app, seed):
+    random = Random(seed)
+    uuids = fill(app, random, hosts=6, number=16)
+    drained = random.sample([f"cn{at}" for at in range(1, 7)], 2)
+    before = dumped(app)
+    told = plan(app, {"drain": drained})
+    assert dumped(app) == before
+    on_drained = {uuid for uuid in uuids if host_of(app, uuid) in drained}
+    moving = {one["instance"] for one in told["moves"]}
+    stuck = {one["instance"] for one in told["stuck"]}
+    assert moving | stuck == on_drained
+    assert not moving & stuck
+    for host in drained:
+        disable(app, host)
+    for move in told["moves"]:
+        assert move["to"] not in drained
+        carry_out(app, move)
+    for one in told["stuck"]:
+        assert host_of(app, one["instance"]) == one["host"]
+        assert one["reason"]
+    # Nothing more is to be done, and what was stuck still is.
+    again = plan(app, {"drain": drained})
+    assert again["moves"] == []
+    assert {one["instance"] for one in again["stuck"]} == stuck
+
+
+@pytest.fixture
+def cloud(app):
+    """Three hosts with 8 GB; two instances with 3 GB on cn1."""
+    names = ("cn1", "cn2", "cn3")
+    app.post_json("/scheduler/v1/compute_nodes", [report(one, memory_mb=8192) for one in names])
+    for at in (1, 2):
+        select(app, spec(instance(at), flavor=flavor(memory_mb=3072), force_hosts=["cn1"]))
+    return app
+
+
+def test_equal_instances_each_find_room(cloud):
+    told = plan(cloud, {"drain": ["cn1"]})
+    assert [one["from"] for one in told["moves"]] == ["cn1", "cn1"]
+    assert sorted(one["to"] for one in told["moves"]) == ["cn2", "cn3"]
+    assert told["stuck"] == []
+
+
+def test_what_finds_no_room_is_stuck_and_told_why(cloud):
+    told = plan(cloud, {"drain": ["cn1", "cn2"]}, {"remove": ["cn3"]})
+    assert told["moves"] == []
+    assert [one["host"] for one in told["stuck"]] == ["cn1", "cn1"]
+    assert "COMPUTE_STATUS_DISABLED" in told["stuck"][0]["reason"]
+
+
+def test_as_many_as_there_is_room_for_move(cloud):
+    gone = {"inventory": {"host": "cn3", "resource_class": "MEMORY_MB", "total": 2048}}
+    told = plan(cloud, {"drain": ["cn1"]}, gone)
+    assert [one["to"] for one in told["moves"]] == ["cn2", "cn2"]
+    less = {"inventory": {"host": "cn2", "resource_class": "MEMORY_MB", "total": 4096}}
+    told = plan(cloud, {"drain": ["cn1"]}, gone, less)
+    assert [one["to"] for one in told["moves"]] == ["cn2"]
+    assert [one["host"] for one in told["stuck"]] == ["cn1"]
+
+
+def test_what_no_longer_fits_has_to_move_and_no_more(cloud):
+    less = {"inventory": {"host": "cn1", "resource_class": "MEMORY_MB", "total": 4096}}
+    (move,) = plan(cloud, less)["moves"]
+    assert (move["from"], "MEMORY_MB" in move["reason"]) == ("cn1", True)
+    more = {"inventory": {"host": "cn1", "resource_class": "MEMORY_MB", "total": 6144}}
+    assert plan(cloud, more)["moves"] == []
+
+
+def test_instances_may_move_to_hosts_that_the_changes_add(cloud):
+    told = plan(cloud, {"add": {"like": "cn3"}}, {"drain": ["cn1", "cn2", "cn3"]})
+    assert [one["to"] for one in told["moves"]] == ["cn3+1", "cn3+1"]
+
+
+def test_an_instance_without_a_known_flavor_is_stuck(cloud):
+    body = {"host": "cn2", "node": "cn2", "flavor": "gone"}
+    cloud.put_json(f"/scheduler/v1/instances/{instance(7)}", body)
+    (one,) = plan(cloud, {"drain": ["cn2"]})["stuck"]
+    assert one["reason"] == "its flavor is not recorded"
+
+
+def test_a_plan_leaves_what_is_allocated_as_it_is(cloud):
+    before = usage(cloud, "cn1"), usage(cloud, "cn2")
+    plan(cloud, {"drain": ["cn1"]})
+    assert (usage(cloud, "cn1"), usage(cloud, "cn2")) == before
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({}, "'changes' is a required property"),
+        ({"changes": [], "flavor": "m1"}, "'flavor' was unexpected"),
+        ({"changes": [{"drain": ["cn4"]}]}, "(at $.changes[0].drain[0])"),
+        ({"changes": [{"remove": ["cn1", "cx"]}]}, "(at $.changes[0].remove[1])"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_told_with_its_place(cloud, body, words):
+    answer = cloud.post_json("/scheduler/v1/plan", body, status=400)
+    assert words in answer.json["errors"][0]["detail"]
