@@ -12,7 +12,8 @@ import yaml
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 
-_FORMS = (
+#: The short forms of changes.
+FORMS = (
     "drain=HOST,... | remove=HOST,... | add=HOST or HOST*COUNT (like HOST) | "
     "inventory=HOST:CLASS=TOTAL | aggregate=NAME:+HOST,-HOST,KEY=VALUE"
 )
@@ -28,7 +29,7 @@ def add_change_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="CHANGE",
-        help=f"ask as if this had been done: {_FORMS}; or one change as JSON; repeatable",
+        help=f"ask as if this had been done: {FORMS}; or one change as JSON; repeatable",
     )
     group.add_argument(
         "--changes",
@@ -40,10 +41,16 @@ def add_change_arguments(parser: argparse.ArgumentParser) -> None:
 
 def changes_of(arguments: argparse.Namespace) -> list[Any]:
     """Return the changes that the options name; raises :class:`Invalid` for what is not one."""
-    from_file = [] if arguments.changes is None else read_file(arguments.changes).get("changes", [])
-    if not isinstance(from_file, list):
-        raise Invalid(f"--changes {arguments.changes}: expected a list of changes (at $.changes)")
-    return [*from_file, *map(_change, arguments.change)]
+    from_file = {} if arguments.changes is None else read_file(arguments.changes)
+    return [*changes_in(from_file, arguments.changes), *map(change_of, arguments.change)]
+
+
+def changes_in(document: Json, name: str) -> list[Any]:
+    """Return the changes of what was read from the file of this name."""
+    changes = document.get("changes") or []
+    if not isinstance(changes, list):
+        raise Invalid(f"{name}: expected a list of changes (at $.changes)")
+    return changes
 
 
 def read_file(name: str) -> Json:
@@ -63,7 +70,7 @@ def read_file(name: str) -> Json:
     return {str(key): value for key, value in document.items()}
 
 
-def _change(text: str) -> Json:
+def change_of(text: str) -> Json:
     """Return the change that a text says, in short or as JSON."""
     if text.lstrip().startswith("{"):
         try:
@@ -82,7 +89,7 @@ def _change(text: str) -> Json:
             return {"inventory": {"host": parts["host"], "resource_class": parts["name"], **total}}
         case "aggregate" if ":" in rest:
             return {"aggregate": _aggregate(text, rest)}
-    raise Invalid(f"--change {text}: expected {_FORMS}, or JSON")
+    raise Invalid(f"--change {text}: expected {FORMS}, or JSON")
 
 
 def _aggregate(text: str, rest: str) -> Json:

@@ -35,6 +35,9 @@ GROUPS = {
         "select": "select hosts for a request and claim its resources",
         "explain": "show how a request would be placed, stage by stage; claim nothing",
     },
+    "placement_sched.cli.plan": {
+        "plan": "show what changes of the cloud come to, and which instances would move where"
+    },
     "placement_sched.cli.policy": {"policy": "show and apply scheduling policies"},
     "placement_sched.cli.aggregate": {"aggregate": "check host aggregates"},
     "placement_sched.cli.fleet": {"fleet": "describe a whole cloud in one readable file"},

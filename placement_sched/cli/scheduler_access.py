@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
 
 from placement_sched.api.microversion import Version
-from placement_sched.api.scheduler import placing
+from placement_sched.api.scheduler import placing, planning
 from placement_sched.api.schema import Schemas
 from placement_sched.app import make_services
 from placement_sched.cli.database import refuse_absent_file, shown
@@ -57,6 +57,11 @@ class DirectScheduler:
         """Return the selections for ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
         _check(placing.SELECT, body)
         return placing.select(self._scheduler, body)
+
+    def plan(self, body: Json) -> Json:
+        """Return what changes come to, and which instances would move where."""
+        _check(planning.PLAN, body)
+        return planning.plan(self._scheduler, body)
 
 
 def _check(schemas: Schemas, body: Json) -> None:
@@ -142,6 +147,10 @@ class SchedulerClient:
         Raises :class:`NoValidHost` with the funnel in ``extra``, and :class:`Error` else.
         """
         return self._post("select_destinations", body)
+
+    def plan(self, body: Json) -> Json:
+        """Return what changes come to; raise :class:`Error` with the server's message."""
+        return self._post("plan", body)
 
     def policies(self) -> list[Json]:
         """Return every scheduling policy; raise :class:`Error` with the server's message."""

@@ -463,6 +463,7 @@ STORY = (
         409,
         kept=ANSWER,
     ),
+    Step("scheduler/plan", "POST", f"{_S}/plan", {"changes": [{"drain": ["cn2"]}]}),
     Step("scheduler/decisions-list", "GET", f"{_S}/decisions?project_id={PROJECT}&limit=2"),
     Step("scheduler/decisions-show", "GET", f"{_S}/decisions/<id>"),
     Step("scheduler/policies-list", "GET", f"{_S}/policies"),

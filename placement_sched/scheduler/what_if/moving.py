@@ -21,8 +21,9 @@ from placement_sched.model.instance import Instance
 from placement_sched.model.results.decision import Selection
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.choose import Run
-from placement_sched.scheduler.explain.explanation import asked_hosts, verdicts
+from placement_sched.scheduler.explain.asked_hosts import asked_hosts
 from placement_sched.scheduler.explain.funnel import funnel_of
+from placement_sched.scheduler.explain.verdicts import verdicts
 from placement_sched.scheduler.host_state import assigned
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.store import decisions, what_if

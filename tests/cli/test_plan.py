@@ -1,0 +1,65 @@
+"""``plan``: changes from a file or from options, and what they come to."""
+
+import json
+
+import pytest
+
+from placement_sched.cli.main import main
+from tests.placing import instance, report, spec
+from tests.scheduler.test_select_destinations import select
+
+
+@pytest.fixture
+def answer(sqlite_app, sqlite_url, monkeypatch, capsys):
+    """Run a command on a cloud of two hosts, with an instance on cn1."""
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    select(sqlite_app, spec(instance(1), force_hosts=["cn1"]))
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+
+    def answer(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return answer
+
+
+def test_a_plan_of_a_file_names_the_moves(answer, tmp_path):
+    (tmp_path / "changes.yaml").write_text("- drain: [cn1]\n")
+    status, out, err = answer("plan", str(tmp_path / "changes.yaml"))
+    assert (status, err) == (0, "")
+    assert "Moves, in this order: 1" in out
+    assert "1 instances would move to 1 hosts, 0 could not" in out
+
+
+def test_a_plan_is_printed_as_json(answer):
+    found = json.loads(answer("plan", "--change", "drain=cn1", "--format", "json")[1])
+    assert found["moves"] == [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
+    assert found["stuck"] == []
+
+
+def test_what_is_stuck_is_printed_with_its_reason(answer):
+    out = answer("plan", "--change", "drain=cn1,cn2")[1]
+    assert "Stuck: 1" in out
+    assert "0 instances would move, 1 could not" in out
+
+
+def test_nothing_to_do_is_said(answer):
+    assert answer("plan", "--change", "add=cn1")[1].endswith("no instance has to move\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("changez: []", "unknown key 'changez'; known are changes, flavors"),
+        ("changes: []", "give a FILE of changes, or --change"),
+        ("- drain: [cn3]", "there is no host 'cn3'"),
+        ("- drain: cn1", "is not of type 'array' (at $.changes[0].drain)"),
+    ],
+)
+def test_what_is_wrong_with_a_plan_is_one_line(answer, tmp_path, text, words):
+    (tmp_path / "changes").write_text(text)
+    status, out, err = answer("plan", str(tmp_path / "changes"))
+    assert (status, out) == (1, "")
+    (line,) = err.splitlines()
+    assert words in line
