@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 
@@ -69,6 +70,16 @@ def add_format(parser: argparse.ArgumentParser) -> None:
         choices=("text", "json"),
         default="text",
         help="output format (default: %(default)s)",
+    )
+
+
+def add_html(parser: argparse.ArgumentParser) -> None:
+    """Add ``--html``, for commands whose answer can be handed on as a report."""
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write a report to this file too: one HTML page that loads nothing",
     )
 
 

@@ -2,17 +2,18 @@
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 
-from placement_sched.cli import request
-from placement_sched.cli.arguments import Commands, add_command, add_format
+from placement_sched.cli import report_file, request
+from placement_sched.cli.arguments import Commands, add_command, add_format, add_html
 from placement_sched.cli.changes import add_change_arguments, changes_of
 from placement_sched.cli.comparison import refuse_unknown, render_comparison, render_verdicts
 from placement_sched.cli.funnel import render
 from placement_sched.cli.scheduler_access import SchedulerApi, add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import print_json
+from placement_sched.console.reports import explanation_report
 from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.model.document import Json
 from placement_sched.model.results.funnel import UNKNOWN
@@ -62,6 +63,7 @@ def register(commands: Commands) -> None:
         help="evaluate under each of these policies, and show them side by side",
     )
     add_change_arguments(explain)
+    add_html(explain)
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -72,6 +74,33 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 def _run_explain(arguments: argparse.Namespace) -> int:
     """Print the explanation; 0 also without a host. Raises :class:`NotFound` for unknown ones."""
+    body = _explain_body(arguments)
+    with open_scheduler(arguments) as scheduler, request.in_words_of_options(arguments):
+        if arguments.compare is not None:
+            return _compare(scheduler, body, arguments)
+        explanation = scheduler.explain(body)
+        verdicts = explanation.get("verdicts", [])
+        if arguments.html is not None:
+            names = scheduler.aggregate_names()
+            heading = report_file.headed("Explanation", scheduler.place, *_facts(body))
+            report = explanation_report(explanation, body["request_spec"], heading, names)
+            report_file.write(arguments.html, report)
+        if arguments.format == "json":
+            print_json(explanation)
+        elif not verdicts or any(one["verdict"] != UNKNOWN for one in verdicts):
+            names = scheduler.aggregate_names()
+            render_verdicts(explanation, Console(), names)
+            render(explanation, Console(), names=names)
+            if _is_empty(explanation):
+                Console().print(f"{scheduler.place} has no resource provider", soft_wrap=True)
+    refuse_unknown(verdicts)
+    return 0
+
+
+def _explain_body(arguments: argparse.Namespace) -> Json:
+    """Return what is asked of ``POST /explain``."""
+    if arguments.html is not None and arguments.compare is not None:
+        raise Invalid("--html: a report is of one policy; leave out --compare")
     body = request.request_body(arguments)
     body = {key: value for key, value in body.items() if key not in {"claim", "return_alternates"}}
     if arguments.host:
@@ -83,21 +112,15 @@ def _run_explain(arguments: argparse.Namespace) -> int:
     body.setdefault("max_rejected", 0)
     if arguments.policy is not None:
         body["policy"] = arguments.policy
-    with open_scheduler(arguments) as scheduler, request.in_words_of_options(arguments):
-        if arguments.compare is not None:
-            return _compare(scheduler, body, arguments)
-        explanation = scheduler.explain(body)
-        verdicts = explanation.get("verdicts", [])
-        if arguments.format == "json":
-            print_json(explanation)
-        elif not verdicts or any(one["verdict"] != UNKNOWN for one in verdicts):
-            names = scheduler.aggregate_names()
-            render_verdicts(explanation, Console(), names)
-            render(explanation, Console(), names=names)
-            if _is_empty(explanation):
-                Console().print(f"{scheduler.place} has no resource provider", soft_wrap=True)
-    refuse_unknown(verdicts)
-    return 0
+    return body
+
+
+def _facts(body: Json) -> Iterator[tuple[str, str]]:
+    """Yield what else was asked than the request, for a report."""
+    for key, value in body.get("overrides", {}).items():
+        yield "override", f"{key} = {value}"
+    for change in body.get("changes", ()):
+        yield "change", json.dumps(change)
 
 
 def _compare(scheduler: SchedulerApi, body: Json, arguments: argparse.Namespace) -> int:

@@ -6,61 +6,9 @@ from rich.console import Console
 
 from placement_sched.cli.funnel import render
 from placement_sched.model.results.reading import obstacle
+from tests.explanations import explanation, host, selection, stage, step, weight
 
 AGGREGATE = "3b1f4d3c-6d22-4a7e-9b5e-0c6a4a0d7f11"
-
-
-def stage(before: int, after: int, rejected=(), **more) -> dict:
-    entries = [{"host": host, "node": host, "reason": reason} for host, reason in rejected]
-    return {"before": before, "after": after, "rejected": entries, **more}
-
-
-def step(constraint: str, detail: str, before: int, after: int, rejected=()) -> dict:
-    return stage(before, after, rejected, constraint=constraint, detail=detail)
-
-
-def host(name: str, weight: float, **weights) -> dict:
-    return {"host": name, "node": name, "weight": weight, "weights": weights}
-
-
-def weight(normalized: float, raw: float, multiplier: float = 1.0) -> dict:
-    return {
-        "raw": raw,
-        "normalized": normalized,
-        "multiplier": multiplier,
-        "weighted": normalized * multiplier,
-    }
-
-
-def explanation(*, steps=(), filters=(), hosts=(), request_filters=(), weighers=(), **more) -> dict:
-    return {
-        "outcome": "selected" if hosts else "no_valid_host",
-        "policy": "default",
-        "funnel": {
-            "request_filters": list(request_filters),
-            "allocation_candidates": {
-                "query": "resources=VCPU%3A1",
-                "providers": 4,
-                "hosts": len(hosts),
-                "steps": list(steps),
-                **more,
-            },
-            "filters": list(filters),
-            "weighers": [{"name": name, "multiplier": 1.0} for name in weighers],
-        },
-        "hosts": list(hosts),
-        "selections": [],
-    }
-
-
-def selection(instance: str, name: str, **amounts: int) -> dict:
-    return {
-        "instance": instance,
-        "service_host": name,
-        "nodename": name,
-        "availability_zone": "nova",
-        "allocation_request": {"allocations": {f"uuid-of-{name}": {"resources": amounts}}},
-    }
 
 
 def shown(document: dict, *arguments, width: int = 80, **options) -> str:

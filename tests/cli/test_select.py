@@ -398,3 +398,20 @@ def test_a_zone_that_is_nowhere_is_no_word_against_the_cloud(answer):
     assert status == 0
     assert "has no resource provider" not in printed
     assert "did you mean 'nova'?" in " ".join(printed.split())
+
+
+def test_explain_writes_a_report_beside_its_answer(answer, tmp_path):
+    report = tmp_path / "reports" / "report.html"
+    report.parent.mkdir()
+    answer("explain", "--vcpus", "1", "--ram", "1024", "--disk", "1", "--html", str(report))
+    text = report.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert "passed all stages" in text
+    assert list(report.parent.iterdir()) == [report]
+
+
+def test_a_report_that_cannot_be_written_leaves_the_file_as_it_was(answer, tmp_path):
+    (tmp_path / "taken").mkdir()
+    for file, why in (("none/report.html", "No such file"), ("taken", "directory")):
+        answer_ = answer("explain", "--vcpus", "1", "--html", str(tmp_path / file))
+        assert why in answer_[2]

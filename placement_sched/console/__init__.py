@@ -1,0 +1,1 @@
+"""Pages: what the APIs answer, as pictures and tables in HTML."""

@@ -1,0 +1,46 @@
+"""Makes HTML of templates: whatever a name holds, it stays text."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+
+def rendered(template: str, values: Mapping[str, Any]) -> str:
+    """Return the HTML of a template in ``templates``."""
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def stylesheet() -> str:
+    """Return the styles that all pages and reports share."""
+    return (files(__package__) / "static" / "console.css").read_text("utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = _number
+    environment.filters["hosts"] = lambda count: (
+        "1 host" if count == 1 else f"{_number(count)} hosts"
+    )
+    return environment
+
+
+def _number(value: float) -> str:
+    """Return a number with thin spaces between its thousands, a fraction with three digits."""
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:,.3f}".replace(",", "\u202f")
+    return f"{int(value):,}".replace(",", "\u202f")
+
+
+def _hosts(count: int) -> str:
+    return "1 host" if count == 1 else f"{_number(count)} hosts"

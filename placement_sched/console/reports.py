@@ -1,0 +1,141 @@
+"""Reports to hand on: one HTML file with all in it, that loads nothing and needs no script.
+
+Made by the templates of the console's pages, of what the APIs answer.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from placement_sched.console.pictures import funnel_picture, weights_picture
+from placement_sched.console.rendering import rendered, stylesheet
+from placement_sched.model.document import Json
+from placement_sched.model.results.decision import SELECTED
+from placement_sched.model.results.reading import named, obstacle, passed, with_names
+
+#: The parts of a request spec that have a line of their own, in this order.
+_ASKED = (
+    "flavor",
+    "image",
+    "num_instances",
+    "availability_zone",
+    "force_hosts",
+    "force_nodes",
+    "ignore_hosts",
+    "scheduler_hints",
+    "instance_group",
+    "project_id",
+)
+#: What a decision says of itself beside its request.
+_KEPT = ("uuid", "created_at", "kind", "request_id", "global_request_id")
+_FLAVOR = (("vcpus", "VCPUs"), ("memory_mb", "MB memory"), ("root_gb", "GB disk"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heading:
+    """What stands above a report: when it was made (UTC), of which scheduler, of what."""
+
+    title: str
+    place: str
+    made: datetime
+    facts: Sequence[tuple[str, str]] = ()
+
+
+def explanation_report(
+    explanation: Json, request_spec: Mapping[str, Any], heading: Heading, names: Mapping[str, str]
+) -> str:
+    """Return the report of an answer of ``POST /explain``.
+
+    ``names`` gives names to be shown instead of the uuids of aggregates.
+    """
+    values = _values(heading) | {
+        "asked": asked(request_spec),
+        "one": explanation_shown(explanation, names),
+    }
+    return rendered("explanation_report.html", values)
+
+
+def decision_report(decision: Json, heading: Heading, names: Mapping[str, str]) -> str:
+    """Return the report of a decision as ``GET /decisions/{uuid}`` answers it."""
+    facts = [(key.replace("_", " "), str(decision[key])) for key in _KEPT if decision.get(key)]
+    heading = replace(heading, facts=[*heading.facts, *facts])
+    return explanation_report(decision, decision["request"], heading, names)
+
+
+def explanation_shown(explanation: Json, names: Mapping[str, str]) -> Json:
+    """Return what templates show of an explanation, or of a decision that was kept."""
+    funnel: Json = with_names(explanation["funnel"], names)
+    shown = {**explanation, "funnel": funnel}
+    selected = explanation["outcome"] == SELECTED
+    hosts = explanation.get("hosts", ())
+    return {
+        "selected": selected,
+        "conclusion": f"{passed(shown)} passed" if selected else obstacle(shown),
+        "policy": explanation["policy"],
+        "query": funnel["allocation_candidates"]["query"],
+        "warnings": [one["detail"] for one in funnel.get("warnings", ())],
+        "request_filters": [
+            one for one in funnel["request_filters"] if one["applied"] or one.get("refusal")
+        ],
+        "funnel": funnel_picture(funnel),
+        "is_outline": bool(funnel.get("outline")),
+        "weights": weights_picture(hosts, funnel["weighers"]),
+        "passed": len(hosts),
+        "selections": [
+            {
+                "host": named(best["service_host"], best["nodename"]),
+                "zone": best["availability_zone"],
+                "weight": best["weight"],
+                "allocations": amounts(best),
+                "alternates": [named(one["service_host"], one["nodename"]) for one in others],
+            }
+            for best, *others in explanation.get("selections", ())
+        ],
+        "verdicts": with_names(explanation.get("verdicts", []), names),
+    }
+
+
+def amounts(selection: Json) -> str:
+    """Return what a selection allocates, provider by provider."""
+    allocations = (selection.get("allocation_request") or {}).get("allocations", {})
+    return "; ".join(
+        ", ".join(f"{name} {amount}" for name, amount in sorted(part["resources"].items()))
+        for part in allocations.values()
+    )
+
+
+def asked(request_spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the parts of a request spec as names and texts, what is empty left out."""
+    found = []
+    for name in _ASKED:
+        value = request_spec.get(name)
+        if value not in (None, "", [], {}):
+            found.append((name.replace("_", " "), _text(value)))
+    return found
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        name = str(value.get("name") or value.get("id") or "")
+        if "vcpus" in value:
+            amounts = ", ".join(f"{value[key]} {unit}" for key, unit in _FLAVOR if value.get(key))
+            return _joined(name, amounts, *_pairs(value.get("extra_specs") or {}))
+        if "properties" in value:
+            return _joined(name, *_pairs(value["properties"]))
+        return ", ".join(f"{key}: {_text(one)}" for key, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    return str(value)
+
+
+def _pairs(values: Mapping[str, Any]) -> list[str]:
+    return [f"{key}={one}" for key, one in sorted(values.items())]
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
+
+
+def _values(heading: Heading) -> dict[str, Any]:
+    return {"heading": heading, "stylesheet": stylesheet()}

@@ -1,0 +1,151 @@
+"""A report is one file with everything in it, whatever the names in it are."""
+
+import re
+from datetime import datetime
+from html.parser import HTMLParser
+
+import pytest
+
+from placement_sched.console.reports import Heading, decision_report, explanation_report
+from tests.explanations import explanation, host, selection, stage, step, weight
+
+HEADING = Heading(title="Explanation", place="sqlite", made=datetime(2026, 11, 23, 12, 0, 0))
+AGGREGATE = "3b1f4d3c-6d22-4a7e-9b5e-0c6a4a0d7f11"
+ATTACKS = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</style><script>alert(1)</script>",
+    "javascript:alert(1)",
+    "{{ 7 * 7 }}",
+    "'-alert(1)-'",
+    "cn\u202e1",
+]
+ASKED = {"flavor": {"name": "m1", "vcpus": 2, "memory_mb": 4096, "root_gb": 10}, "image": None}
+
+
+class Page(HTMLParser):
+    """What a page consists of: its elements, their attributes, its text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.open: list[str] = []
+        self.pieces: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in {"meta", "rect", "line"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in {"meta", "rect", "line"}:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] != "style":
+            self.pieces.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.pieces).split())
+
+
+def full(name: str = "cn1") -> dict:
+    """An explanation that has something in each part of a report."""
+    found = explanation(
+        steps=[step("resources", "VCPU:2", 4, 3, [("cn4", f"VCPU: 1 free, not {name}")])],
+        filters=[stage(3, 1, [(name, "down"), ("cn2", f"reason {name}")], name=f"{name}Filter")],
+        hosts=[host(name, 1.5, RAMWeigher=weight(0.5, 1.0), CPUWeigher=weight(1.0, 2.0))],
+        weighers=["RAMWeigher", "CPUWeigher", "DiskWeigher"],
+        request_filters=[
+            {"name": "forbidden_aggregates", "applied": True, "changes": {"x": [AGGREGATE, name]}}
+        ],
+    )
+    found["funnel"]["warnings"] = [{"key": name, "source": "flavor", "detail": f"ignored: {name}"}]
+    found["selections"] = [[selection("i", one, VCPU=2) | {"weight": 1.5} for one in (name, "cn9")]]
+    found["verdicts"] = [
+        {
+            "asked": name,
+            "verdict": "rejected",
+            "host": name,
+            "would_pass": True,
+            "reasons": [
+                {"stage": "filters", "name": name, "reason": name, "changes": [{"words": name}]}
+            ],
+        },
+        {"asked": name, "verdict": "unknown", "host": None, "did_you_mean": [name], "reasons": []},
+    ]
+    return found
+
+
+def test_all_parts_of_an_explanation_are_shown():
+    page = Page(explanation_report(full(), ASKED, HEADING, {AGGREGATE: "win-lic"}))
+    for words in (
+        "2026-11-23 12:00:00 UTC",
+        "Selected.",
+        "m1; 2 VCPUs, 4096 MB memory, 10 GB disk",
+        "win-lic",
+        "resources VCPU:2",
+        "1 host: VCPU: 1 free, not cn1 (cn4)",
+        "cn1Filter",
+        "RAMWeigher",
+        "Weighers without effect: DiskWeigher",
+        "alternates: cn9",
+        "ignored: cn1",
+        "passes after the changes below",
+    ):
+        assert words in page.text
+    assert AGGREGATE not in page.text
+    assert not page.open
+
+
+def test_a_request_without_a_host_says_what_was_in_the_way():
+    found = explanation(steps=[step("resources", "VCPU:2", 4, 0)])
+    found["funnel"]["obstacle"] = {"stage": "x", "name": "y", "reason": "no host has 2 VCPU"}
+    page = Page(explanation_report(found, ASKED, HEADING, {}))
+    assert "No valid host. no host has 2 VCPU" in page.text.replace("\u2717 ", "")
+
+
+def test_nothing_is_loaded_from_anywhere_and_no_script_is_run():
+    html = explanation_report(full(), ASKED, HEADING, {})
+    page = Page(html)
+    assert not {"script", "link", "iframe", "img", "object", "embed"} & set(page.tags)
+    assert not [name for name, _ in page.attributes if name in {"src", "href", "style"}]
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    assert "url(" not in html
+    assert "@import" not in html
+    assert not re.findall(r"https?://", html)
+    assert "default-src 'none'" in html
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_name_that_is_an_attack_stays_text(name):
+    asked = {"flavor": {"name": name, "vcpus": 1, "extra_specs": {name: name}}, "project_id": name}
+    heading = Heading(title=name, place=name, made=HEADING.made, facts=[(name, name)])
+    plain = Page(explanation_report(full(), ASKED, HEADING, {}))
+    page = Page(explanation_report(full(name), asked, heading, {AGGREGATE: name}))
+    assert set(page.tags) <= set(plain.tags) | {"tr"}
+    assert {name for name, _ in page.attributes} == {name for name, _ in plain.attributes}
+    assert " ".join(name.split()) in page.text
+
+
+def test_a_decision_shows_its_ids_and_what_was_kept():
+    kept = full()
+    decision = {
+        "uuid": AGGREGATE,
+        "created_at": "2026-11-23T11:00:00",
+        "kind": "select",
+        "request_id": "req-1",
+        "global_request_id": None,
+        "request": ASKED,
+        **{key: kept[key] for key in ("outcome", "policy", "funnel", "selections")},
+    }
+    page = Page(decision_report(decision, HEADING, {}))
+    assert AGGREGATE in page.text
+    assert "req-1" in page.text
+    assert "global request id" not in page.text
+    assert "resources VCPU:2" in page.text
