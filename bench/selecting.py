@@ -60,6 +60,7 @@ _SAME = (
 )
 
 HANDLERS_RATIO = Target(4, 10)
+ONE_HOST_MS = Target(50, 50, " ms", at_most=True)
 
 
 class Handlers(NamedTuple):
@@ -84,6 +85,8 @@ class Times(NamedTuple):
     plain: list[float]
     ten: list[float]
     explained: list[float]
+    one_host: list[float]
+    none_found: list[float]
     placement: list[float]
 
 
@@ -91,6 +94,17 @@ def body(instances: int = 1, *, explain: bool = False) -> dict[str, Any]:
     """Return what is asked of us: hosts for new instances, without a claim."""
     spec = {**SPEC, "num_instances": instances}
     return {"request_spec": spec} if explain else {"request_spec": spec, "claim": False}
+
+
+def of_one_host(hosts: int) -> dict[str, Any]:
+    """Return what is asked of us about a single host: the last one, which the limit cuts."""
+    return {**body(explain=True), "hosts": [f"cn{hosts - 1:06}.example.org"]}
+
+
+def of_none(hosts: int) -> dict[str, Any]:
+    """Return the same for a request that finds no host."""
+    flavor = {"name": "m1", **FLAVOR_FIELDS, "memory_mb": 2**24}
+    return {**of_one_host(hosts), "request_spec": {**SPEC, "num_instances": 1, "flavor": flavor}}
 
 
 def found_hosts(database: Database, settings: Settings) -> tuple[list[HostState], str]:
@@ -160,16 +174,18 @@ def timed(address: Address, request: Request) -> float:
     return took
 
 
-def race(ours: Address, peer: Address, query: str, rounds: int) -> Times:
+def race(ours: Address, peer: Address, query: str, given: argparse.Namespace) -> Times:
     """Ask all in turns; the first round, in which caches are filled, does not count."""
     select, explain = "/scheduler/v1/select_destinations", "/scheduler/v1/explain"
     asked = [
         (ours, Request("POST", select, body())),
         (ours, Request("POST", select, body(10))),
         (ours, Request("POST", explain, body(explain=True))),
+        (ours, Request("POST", explain, of_one_host(given.hosts))),
+        (ours, Request("POST", explain, of_none(given.hosts))),
         (peer, Request("GET", f"/allocation_candidates?{query}")),
     ]
-    shown = [[timed(*one) for one in asked] for _ in range(rounds + 1)]
+    shown = [[timed(*one) for one in asked] for _ in range(given.rounds + 1)]
     return Times(*map(list, zip(*shown[1:], strict=True)))
 
 
@@ -195,6 +211,10 @@ def findings(ours: Handlers, novas: Handlers, times: Times, hosts: int) -> Itera
     ):
         ratio = statistics.median(one / by for one, by in zip(some, times.plain, strict=True))
         yield Finding(name, ratio, target, f"{statistics.median(some):.1f} ms")
+    yield Finding("one host explained", statistics.median(times.one_host), ONE_HOST_MS, "")
+    yield Finding(
+        "one host explained, none found", statistics.median(times.none_found), ONE_HOST_MS, ""
+    )
 
 
 def arguments() -> argparse.Namespace:
@@ -225,7 +245,7 @@ def main() -> int:
         database.dispose()
         try:
             with both_servers.ours(url) as ours, both_servers.peer(url, venv) as peer:
-                times = race(ours.address._replace(prefix=""), peer.address, query, given.rounds)
+                times = race(ours.address._replace(prefix=""), peer.address, query, given)
             novas = nova_handlers(hosts, given.rounds)
         except both_servers.WrongAnswer as difference:
             print(f"WRONG ANSWER: {difference}")

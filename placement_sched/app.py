@@ -1,6 +1,7 @@
 """The only place where parts are joined: settings in, one Flask application out."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 
 from oslo_middleware.cors import CORS
@@ -29,6 +30,7 @@ from placement_sched.candidates.summaries import Summaries
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
+from placement_sched.model.cloud_figures import CloudFigures
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations.aggregate_policies import PolicyUpkeep
 from placement_sched.operations.log_upkeep import LogUpkeep
@@ -43,6 +45,7 @@ from placement_sched.scheduler.policies.registry import checked_plugins, policie
 from placement_sched.scheduler.requests.networks import neutron_of
 from placement_sched.settings import Settings, logs
 from placement_sched.settings.conf import CONF
+from placement_sched.store import cloud_figures
 
 FACES = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)
 
@@ -99,6 +102,7 @@ def make_services(
     if serving and not is_novas(settings):
         upkeep.append(PolicyUpkeep(database, scheduler.live.settings, clock))
     preparation = Preparation(database, settings, clock, upkeep)
+    metrics.show_cloud(partial(_figures, database, settings, preparation, clock))
     return Services(
         settings=settings,
         database=database,
@@ -145,6 +149,21 @@ def _check_parts(settings: Settings, clock: Clock) -> None:
     announcer_of(settings)
     if settings.api.auth_strategy == "keystone":
         keystone.check(settings.conf)
+
+
+def _figures(
+    database: Database, settings: Settings, preparation: Preparation, clock: Clock
+) -> CloudFigures:
+    """Return the figures of the whole cloud; its statements are those of no request."""
+    options = settings.DEFAULT
+    try:
+        preparation()
+        with database.read() as connection:
+            return cloud_figures.read(
+                connection, clock(), options.service_down_time, options.default_availability_zone
+            )
+    finally:
+        database.tally.reset()
 
 
 def create_app(

@@ -16,10 +16,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, valu
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from placement_sched.api.cloud_metrics import CloudGauges, ReadFigures
 from placement_sched.api.request_context import WSGI
 from placement_sched.db.engine import Tally
 from placement_sched.errors import ConfigurationError
 from placement_sched.mirror.upkeep import MirrorFigures
+from placement_sched.model.results.decision import DecisionLabels
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -96,6 +98,23 @@ class Metrics:
             "refreshes": mirrored("refreshes", "Times that changed providers were read again."),
             "full_readings": mirrored("full_readings", "Times that all providers were read."),
         }
+        decisions = counter(
+            "scheduler_decisions",
+            "Decisions of select_destinations, by outcome, policy, and what stage left no host.",
+            DecisionLabels._fields,
+        )
+        stages = Histogram(
+            "stage_duration_seconds",
+            "Time that a request spent in each stage of scheduling, all of its instances together.",
+            labelnames=("stage",),
+            namespace="placement_sched",
+            subsystem="scheduler",
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._cloud: CloudGauges | None = None
+        self._decisions = cache(decisions.labels)
+        self._stages = cache(stages.labels)
         # Prometheus's own look-up of labels takes longer than the counting.
         self._requests = cache(requests.labels)
         self._seconds = cache(seconds.labels)
@@ -117,6 +136,15 @@ class Metrics:
                 self._claims.labels(asked.face, outcome).inc(number)
         for kind, number in tally.conflicts.items():
             self._conflicts.labels(asked.face, kind).inc(number)
+        for stage, took in tally.stages.items():
+            self._stages(stage).observe(took)
+        if tally.decision is not None:
+            self._decisions(*tally.decision).inc()
+
+    def show_cloud(self, read: ReadFigures) -> None:
+        """Show the figures of the whole cloud as well."""
+        self._cloud = CloudGauges(read, os.environ.get(DIRECTORY))
+        self._registry.register(self._cloud)
 
     def mirror(self, figures: MirrorFigures) -> None:
         """Show what is kept of the cloud in this process's memory."""
@@ -132,6 +160,8 @@ class Metrics:
         if DIRECTORY in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call] # it has no types
+            if self._cloud is not None:
+                registry.register(self._cloud)
         encode, content_type = choose_encoder(accept)
         return content_type, encode(registry)
 

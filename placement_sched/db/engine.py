@@ -22,6 +22,7 @@ from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 
 from placement_sched.db.mariadb_rows import read_quickly
 from placement_sched.errors import ConfigurationError
+from placement_sched.model.results.decision import DecisionLabels
 from placement_sched.settings.options.placement import EMBEDDED
 from placement_sched.settings.view import OptionGroup, Settings
 
@@ -256,7 +257,8 @@ class Tally(threading.local):
     because of a concurrent writer. A claim is an attempt to allocate: it was won, or lost to a
     faster claim or for lack of capacity, and ``claims_retried`` counts new starts. ``conflicts``
     counts, by kind, what writes met of concurrent ones. ``candidates``
-    is how many a search found, None where there was no search.
+    is how many a search found, None where there was no search. ``stages`` is how many seconds each
+    stage of scheduling took, ``decision`` what it came to.
     """
 
     statements = 0
@@ -265,15 +267,18 @@ class Tally(threading.local):
     claims_lost = 0
     claims_retried = 0
     candidates: int | None = None
+    decision: DecisionLabels | None = None
 
     def __init__(self) -> None:
         """Begin, in each thread, at zero."""
         self.conflicts: Counter[str] = Counter()
+        self.stages: dict[str, float] = {}
 
     def reset(self) -> None:
         """Count from zero again."""
         self.__dict__.clear()
         self.conflicts = Counter()
+        self.stages = {}
 
 
 def count_statements(engines: Iterable[Engine], tally: Tally) -> None:

@@ -6,6 +6,7 @@ from itertools import islice
 from random import Random
 from typing import Any
 
+from placement_sched.model.clock import timed
 from placement_sched.model.results.decision import Selection
 from placement_sched.model.results.funnel import HostReport
 from placement_sched.model.results.stages import FilterReport, Rejected
@@ -85,7 +86,8 @@ class Chooser:
     """Chooses among hosts under given settings; ``alternates`` is how many to add for each.
 
     ``closed_cells`` says of which cells the hosts are left out. ``watch``
-    is called with how the hosts look to each instance, before one is chosen for it.
+    is called with how the hosts look to each instance, before one is chosen for it. ``seconds`` is
+    added to: how long filters and weighers take.
     """
 
     plugins: Plugins
@@ -94,6 +96,7 @@ class Chooser:
     alternates: int = 0
     closed_cells: ClosedAmong = none_closed
     watch: Callable[[Look], None] | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def choose(self, hosts: Sequence[HostState], spec: RequestSpec, headroom: Headroom) -> Choice:
         """Return a host for every instance of the request, or for none if one finds no host.
@@ -211,10 +214,12 @@ class Chooser:
         else:
             closed = self.closed_cells(named, spec)
             named, reports = filtering.filter_by_name(named, spec, closed)
-        filtered = filtering.run_filters(self._filters(spec), named, spec, index)
+        with timed(self.seconds, "filters"):
+            filtered = filtering.run_filters(self._filters(spec), named, spec, index)
         # Once more: a filter may have dropped the candidate there was room for.
         standing = _with_room(filtered.hosts, progress.headroom)
-        weighed = progress.weighing.weigh(standing, spec)
+        with timed(self.seconds, "weighers"):
+            weighed = progress.weighing.weigh(standing, spec)
         ordered = self.plugins.driver.ordered(weighed.hosts, progress.chosen, self.random)
         return Look((*reports, *filtered.reports), weighed, ordered), standing
 

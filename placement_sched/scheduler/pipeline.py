@@ -25,11 +25,12 @@ from typing import Any, TypeVar
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.db.trial import Readable, Trial, tried
 from placement_sched.errors import Invalid, NotFound
-from placement_sched.model.clock import Clock
+from placement_sched.model.clock import Clock, timed
 from placement_sched.model.document import Document, Json
+from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
-from placement_sched.model.results.decision import NO_CLAIM, SELECT, Decision
-from placement_sched.model.results.stages import View
+from placement_sched.model.results.decision import NO_CLAIM, SELECT, Decision, DecisionLabels
+from placement_sched.model.results.stages import Obstacle, View
 from placement_sched.notifications.announcer import SILENT, Announcer
 from placement_sched.scheduler.choose import Chooser, Look, Run
 from placement_sched.scheduler.claims import Claiming, Claims, until_claimed
@@ -149,14 +150,24 @@ class Scheduler:
             funnel = None if run.selections else funnel_of(run, connection)
         dry = claiming is Claiming.NONE
         if run.selections and not (dry or request.spec.is_rebuild):
-            decision = self.claims.claim(run, partial(_claimed, ids=ids), claiming)  # and record
+            with timed(self.database.tally.stages, "claim"):  # and record
+                decision = self.claims.claim(run, partial(_claimed, ids=ids), claiming)
+            self._count(decision)
             return dict(decision.answer)
         funnel = funnel or funnel_of(run, None)
         decision = decided(run, funnel, NO_CLAIM if dry else SELECT, ids)
         self.claims.record(decision)
+        self._count(decision, funnel.obstacle)
         if not run.selections:
             raise no_valid_host(funnel, decision)
         return dict(decision.answer)
+
+    def _count(self, decision: Decision, obstacle: Obstacle | None = None) -> None:
+        """Note for the metrics what a decision came to, and which stage left no host."""
+        stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
+        policy = decision.policy or DEFAULT_POLICY
+        labels = DecisionLabels(decision.outcome, policy, stage, name)
+        self.database.tally.decision = labels
 
     @contextmanager
     def evaluated(
@@ -169,6 +180,7 @@ class Scheduler:
         :class:`Invalid` for a request that cannot be understood and :class:`PluginFailed` for a
         plugin that raises.
         """
+        seconds = self.source.tally.stages
         with self.source.read() as connection:
             cloud = CloudView.of(connection, request, self.memory)
             closed = ClosedCells(connection, request.settings, request.plugins.driver.now)
@@ -179,14 +191,18 @@ class Scheduler:
                 alternates=request.alternates,
                 closed_cells=closed.among,
                 watch=watch,
+                seconds=seconds,
             )
             check_request(request.plugins.filters, request.spec)
-            narrowed = narrow(request.plugins.request_filters, request.spec, cloud)
-            searches = ask(cloud, request, narrowed, self.random)
+            with timed(seconds, "request_filters"):
+                narrowed = narrow(request.plugins.request_filters, request.spec, cloud)
+            with timed(seconds, "search"):
+                searches = ask(cloud, request, narrowed, self.random)
             self.source.tally.candidates = len(searches.found.requests)
             run = Run(request, cloud, chooser, narrowed, searches)
             if not narrowed.refusal:
-                hosts = look(cloud, narrowed.spec, searches.found)
+                with timed(seconds, "look"):
+                    hosts = look(cloud, narrowed.spec, searches.found)
                 headroom = Headroom.of(connection, narrowed.spec, searches.found)
                 choice = chooser.choose(hosts, narrowed.spec, headroom)
                 run = replace(run, hosts=tuple(hosts), choice=choice)

@@ -4,13 +4,20 @@ import re
 from uuid import uuid4
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from webtest import TestApp
 
+from placement_sched.api.cloud_metrics import CloudGauges
 from placement_sched.api.metrics import DIRECTORY, Metrics
-from placement_sched.errors import ConfigurationError
-from tests.placing import report, spec
+from placement_sched.errors import ConfigurationError, Unavailable
+from placement_sched.model.cloud_figures import OTHER, CloudFigures
+from placement_sched.operations import host_aggregates
+from tests.clouds import NOW
+from tests.placing import flavor, report, spec
 from tests.providers import make_provider
+from tests.statements import counted
 from tests.versions import LATEST, LATEST_HEADERS
 
 
@@ -170,6 +177,106 @@ def test_selections_are_claims_unless_told_not_to(sqlite_app):
     assert total(sqlite_app, "claims_total", outcome="won", **labels) == 1
     labels["route"] = "/v1/select_destinations"
     assert total(sqlite_app, "request_candidates_sum", **labels) == 2
+
+
+def test_decisions_are_counted_by_outcome_policy_and_the_stage_that_left_no_host(sqlite_app):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2", vcpus=64)])
+    select = "/scheduler/v1/select_destinations"
+    for vcpus in (1, 1, 999):
+        body = {"request_spec": spec(flavor=flavor(vcpus=vcpus)), "claim": False}
+        sqlite_app.post_json(select, body, status=200 if vcpus == 1 else 409)
+    refused = spec(ignore_hosts=["cn1", "cn2"])
+    sqlite_app.post_json(select, {"request_spec": refused}, status=409)
+    sqlite_app.post_json("/scheduler/v1/explain", {"request_spec": spec()})  # decides nothing
+    found = samples(sqlite_app, "scheduler_decisions_total", policy="default")
+    assert {tuple(value for _, value in key): number for key, number in found.items()} == {
+        ("", "selected", ""): 2,
+        ("resources", "no_valid_host", "allocation_candidates"): 1,
+        ("ignore_hosts", "no_valid_host", "filters"): 1,
+    }
+
+
+def test_the_time_of_each_stage_is_observed_once_per_request(sqlite_app):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    asked = {key: value for key, value in spec().items() if key != "instance_uuids"}
+    body = {"request_spec": {**asked, "num_instances": 3}}
+    sqlite_app.post_json("/scheduler/v1/select_destinations", body)
+    found = samples(sqlite_app, "scheduler_stage_duration_seconds_count")
+    assert {stage: number for ((_, stage),), number in found.items()} == {
+        "request_filters": 1,
+        "search": 1,
+        "look": 1,
+        "filters": 1,
+        "weighers": 1,
+        "claim": 1,
+    }
+
+
+def test_the_cloud_is_shown_by_class_and_zone(app, database):
+    """cn1 is in az1, cn2 in no zone and silent, cn3 disabled."""
+    silent = report("cn2", last_seen_up="2020-01-01T00:00:00Z")
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), silent, report("cn3")])
+
+    def make(connection):
+        made = host_aggregates.create(connection, str(uuid4()), "zone", "az1", NOW)
+        host_aggregates.add_hosts(connection, made.id, ["cn1"], NOW)
+
+    database.write(make)
+    headers = {"OpenStack-API-Version": "compute 2.53"}
+    path = "/compute/v2.1/os-services"
+    (service,) = app.get(f"{path}?host=cn3", headers=headers).json["services"]
+    app.put_json(f"{path}/{service['id']}", {"status": "disabled"}, headers=headers)
+    placed = spec(force_hosts=["cn1"], flavor=flavor(vcpus=4))
+    app.post_json("/scheduler/v1/select_destinations", {"request_spec": placed})
+    hosts = {state: number for ((_, state),), number in samples(app, "hosts").items()}
+    assert hosts == {"up": 1, "down": 1, "disabled": 1}
+    free = samples(app, "resources_free", resource_class="VCPU")
+    used = samples(app, "resources_used", resource_class="VCPU")
+    assert free == {(("zone", "az1"),): 60, (("zone", "nova"),): 128}
+    assert used == {(("zone", "az1"),): 4, (("zone", "nova"),): 0}
+
+
+def test_the_cloud_is_read_at_most_once_a_minute(sqlite_app):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    assert total(sqlite_app, "hosts") == 1
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn2")])
+    with counted(sqlite_app.app.services.database) as seen:
+        assert total(sqlite_app, "hosts") == 1
+    assert len(seen) == 0
+
+
+def test_workers_share_the_figures_of_the_cloud(tmp_path):
+    read = []
+
+    def figures():
+        read.append(1)
+        return CloudFigures({"up": len(read)}, {("VCPU", "az1"): 8}, {("VCPU", "az1"): 3})
+
+    first, second = (CloudGauges(figures, str(tmp_path)) for _ in range(2))
+    shown = [
+        {(gauge.name, *one.labels.values()): one.value for gauge in each for one in gauge.samples}
+        for each in (list(first.collect()), list(second.collect()))
+    ]
+    assert shown[0] == shown[1]
+    assert shown[0]["placement_sched_resources_free", "VCPU", "az1"] == 5
+    assert len(read) == 1
+
+
+def test_a_database_that_is_away_leaves_the_other_numbers():
+    def away():
+        raise Unavailable("away")
+
+    assert list(CloudGauges(away, None).collect()) == []
+
+
+@given(
+    st.dictionaries(st.tuples(st.sampled_from("ABCDE"), st.sampled_from("wxyz")), st.integers(1, 9))
+)
+def test_few_zones_and_classes_are_shown_and_nothing_is_lost(amounts):
+    figures = CloudFigures({}, amounts, {}).bounded(2)
+    assert sum(figures.capacity.values()) == sum(amounts.values())
+    for at in (0, 1):
+        assert len({key[at] for key in figures.capacity} - {OTHER}) <= 2
 
 
 def test_applications_of_one_process_count_apart(sqlite_settings, make_app):

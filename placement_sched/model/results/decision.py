@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -121,3 +121,12 @@ def _limit_as_json(limit: Any) -> Any:
     except TypeError:
         return str(limit)  # a third-party filter wrote it
     return limit
+
+
+class DecisionLabels(NamedTuple):
+    """What a scheduling decision is counted under; the stage that left no host, if one did."""
+
+    outcome: str
+    policy: str
+    stage: str = ""
+    name: str = ""

@@ -20,6 +20,11 @@ class Obstacle:
     name: str
     reason: str
 
+    @property
+    def kind(self) -> str:
+        """Return the name without what was requested, of which there is no end: ``resources``."""
+        return self.name.split(" ")[0] if self.stage == CANDIDATES else self.name
+
 
 @dataclass(frozen=True, slots=True)
 class View:

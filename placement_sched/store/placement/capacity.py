@@ -83,6 +83,14 @@ def overfull(owned: sa.FromClause) -> ColumnElement[bool]:
     return used > _capacity(owned)
 
 
+def whole_capacity(connection: Connection, owned: sa.FromClause) -> ColumnElement[int]:
+    """Return how much may be allocated in all of the inventories ``owned``, in whole units."""
+    whole = _capacity(owned)
+    if connection.dialect.name == "sqlite":  # whose CAST cuts off, and which may lack FLOOR
+        return sa.cast(whole, sa.BigInteger)
+    return sa.func.floor(whole)
+
+
 def _capacity(owned: sa.FromClause) -> ColumnElement[float]:
     columns = owned.c
     return (columns.total - columns.reserved) * _as_read(columns.allocation_ratio)

@@ -1,0 +1,65 @@
+"""How many hosts are up, and how much of each resource class is free and used in each zone."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+#: What stands for all zones, or classes, beyond the largest.
+OTHER = "other"
+#: So many zones, and so many resource classes, are shown by name.
+MOST = 50
+
+#: An amount by resource class and zone.
+Amounts = Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class CloudFigures:
+    """The figures of one moment: hosts by ``up``, ``down`` or ``disabled``; amounts by class."""
+
+    hosts: Mapping[str, int] = field(default_factory=dict)
+    capacity: Amounts = field(default_factory=dict)
+    used: Amounts = field(default_factory=dict)
+
+    @property
+    def free(self) -> Amounts:
+        """Return what may be allocated yet, never below 0."""
+        return {key: max(whole - self.used.get(key, 0), 0) for key, whole in self.capacity.items()}
+
+    def bounded(self, most: int = MOST) -> Self:
+        """Return the figures with the largest zones and classes by name, and the others as one."""
+        sizes = Counter(self.capacity) + Counter(self.used)
+        classes = _largest(((name, size) for (name, _), size in sizes.items()), most)
+        zones = _largest(((zone, size) for (_, zone), size in sizes.items()), most)
+
+        def joined(amounts: Amounts) -> Amounts:
+            found: Counter[tuple[str, str]] = Counter()
+            for (name, zone), amount in amounts.items():
+                key = name if name in classes else OTHER, zone if zone in zones else OTHER
+                found[key] += amount
+            return found
+
+        return type(self)(self.hosts, joined(self.capacity), joined(self.used))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what :meth:`from_json` reads."""
+        rows = [(*key, amount) for key, amount in self.capacity.items()]
+        used = [(*key, amount) for key, amount in self.used.items()]
+        return {"hosts": dict(self.hosts), "capacity": rows, "used": used}
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Self:
+        """Return the figures that another process wrote."""
+        amounts = (
+            {(name, zone): n for name, zone, n in given[key]} for key in ("capacity", "used")
+        )
+        return cls(given["hosts"], *amounts)
+
+
+def _largest(sizes: Iterable[tuple[str, int]], most: int) -> set[str]:
+    found: Counter[str] = Counter()
+    for name, size in sizes:
+        found[name] += size
+    ordered = sorted(found, key=lambda name: (-found[name], name))
+    return set(ordered[:most])
