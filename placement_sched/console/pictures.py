@@ -163,3 +163,55 @@ def _sum(host: Json, names: Sequence[str], sign: int) -> float:
 def _weighted(host: Json, name: str) -> float:
     weight: Mapping[str, Any] = host["weights"].get(name) or {}
     return float(weight.get("weighted", 0.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityBar:
+    """How many more fit of a flavor, or in a part of the cloud; ``width`` is by the largest."""
+
+    name: str
+    capacity: int
+    width: float
+    exact: bool
+    doubts: tuple[str, ...]
+    refused: str
+    stops: tuple[Json, ...]
+    stranded: Mapping[str, int]
+    is_part: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityPicture:
+    """The bars of an answer, a flavor followed by its parts; ``what`` heads their names."""
+
+    what: str
+    bars: tuple[CapacityBar, ...]
+
+
+def capacity_picture(answer: Json, per: str | None) -> CapacityPicture:
+    """Return the picture of an answer of ``POST /capacity``, of one flavor or several."""
+    flavors: Sequence[Json] = answer.get("flavors", [answer])
+    rows: list[tuple[str, Json, bool]] = []
+    for one in flavors:
+        rows.append((one.get("flavor", ""), one, False))
+        rows += [(part["name"] or "-", part, True) for part in one.get("per", ())]
+    largest = max((one["capacity"] for _, one, _ in rows), default=0)
+    what = [*(["Flavor"] if "flavors" in answer else []), *([per.capitalize()] if per else [])]
+    return CapacityPicture(
+        ", ".join(what) or "Where",
+        tuple(_capacity_bar(name, one, largest, is_part=is_part) for name, one, is_part in rows),
+    )
+
+
+def _capacity_bar(name: str, one: Json, largest: int, *, is_part: bool) -> CapacityBar:
+    return CapacityBar(
+        name=name,
+        capacity=one["capacity"],
+        width=_WIDTH * one["capacity"] / largest if largest else 0.0,
+        exact=one.get("exact", True),
+        doubts=tuple(one.get("inexact_because", ())),
+        refused=one.get("refused", ""),
+        stops=tuple(one["limited_by"]),
+        stranded=one["stranded"],
+        is_part=is_part,
+    )

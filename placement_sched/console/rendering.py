@@ -36,10 +36,10 @@ def _environment() -> Environment:
 
 
 def _number(value: float) -> str:
-    """Return a number with thin spaces between its thousands, a fraction with three digits."""
+    """Return a number with commas between its thousands, a fraction with three digits."""
     if isinstance(value, float) and not value.is_integer():
-        return f"{value:,.3f}".replace(",", "\u202f")
-    return f"{int(value):,}".replace(",", "\u202f")
+        return f"{value:,.3f}"
+    return f"{int(value):,}"
 
 
 def _hosts(count: int) -> str:

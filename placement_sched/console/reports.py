@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from placement_sched.console.pictures import funnel_picture, weights_picture
+from placement_sched.console.pictures import capacity_picture, funnel_picture, weights_picture
 from placement_sched.console.rendering import rendered, stylesheet
 from placement_sched.model.document import Json
 from placement_sched.model.results.decision import SELECTED
@@ -61,6 +61,17 @@ def decision_report(decision: Json, heading: Heading, names: Mapping[str, str]) 
     facts = [(key.replace("_", " "), str(decision[key])) for key in _KEPT if decision.get(key)]
     heading = replace(heading, facts=[*heading.facts, *facts])
     return explanation_report(decision, decision["request"], heading, names)
+
+
+def capacity_report(
+    answer: Json, question: Mapping[str, Any], heading: Heading, names: Mapping[str, str]
+) -> str:
+    """Return the report of an answer of ``POST /capacity`` to this question."""
+    values = _values(heading) | {
+        "asked": asked(question.get("request_spec", {})),
+        "capacity": capacity_picture(with_names(answer, names), question.get("per")),
+    }
+    return rendered("capacity_report.html", values)
 
 
 def explanation_shown(explanation: Json, names: Mapping[str, str]) -> Json:

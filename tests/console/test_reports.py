@@ -6,7 +6,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from placement_sched.console.reports import Heading, decision_report, explanation_report
+from placement_sched.console.reports import (
+    Heading,
+    capacity_report,
+    decision_report,
+    explanation_report,
+)
 from tests.explanations import explanation, host, selection, stage, step, weight
 
 HEADING = Heading(title="Explanation", place="sqlite", made=datetime(2026, 11, 23, 12, 0, 0))
@@ -149,3 +154,36 @@ def test_a_decision_shows_its_ids_and_what_was_kept():
     assert "req-1" in page.text
     assert "global request id" not in page.text
     assert "resources VCPU:2" in page.text
+
+
+def capacity(name: str = "az1") -> dict:
+    stops = [{"reason": "MEMORY_MB", "hosts": 1}, {"reason": name, "detail": name, "hosts": 2}]
+    part = {"capacity": 640, "limited_by": stops, "stranded": {"VCPU": 12345}}
+    return {**part, "capacity": 1874, "exact": True, "per": [{"name": name, **part}]}
+
+
+def test_a_report_of_capacity_shows_each_part_what_stops_it_and_what_is_stranded():
+    page = Page(capacity_report(capacity(), {"request_spec": ASKED, "per": "zone"}, HEADING, {}))
+    for words in ("1,874 more fit", "Zone", "az1", "640", "1 host: MEMORY_MB", "12,345"):
+        assert words in page.text
+    assert not page.open
+
+
+def test_a_report_of_several_flavors_says_of_each_whether_it_is_exact():
+    bound = {**capacity(), "exact": False, "inexact_because": ["the budget ended first"]}
+    several = {"flavors": [{"flavor": "m1", **capacity()}, {"flavor": "m2", **bound}]}
+    page = Page(capacity_report(several, {"all_flavors": True}, HEADING, {}))
+    assert "1,874 more fit: m1" in page.text
+    assert "1,874 more fit, counted so far: m2" in page.text
+    assert "Not exact: the budget ended first" in page.text
+    nothing = Page(capacity_report({"flavors": []}, {"all_flavors": True}, HEADING, {}))
+    assert "There is no stored flavor." in nothing.text
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_name_that_is_an_attack_stays_text_in_a_report_of_capacity(name):
+    asked = {"request_spec": {"flavor": name}, "per": "zone"}
+    page = Page(capacity_report(capacity(name), asked, HEADING, {}))
+    plain = Page(capacity_report(capacity(), asked, HEADING, {}))
+    assert page.tags == plain.tags
+    assert [name for name, _ in page.attributes] == [name for name, _ in plain.attributes]
