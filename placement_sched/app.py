@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from random import Random
+from random import Random, SystemRandom
 
 from oslo_middleware.cors import CORS
 from oslo_middleware.http_proxy_to_wsgi import HTTPProxyToWSGI
@@ -87,12 +87,12 @@ def make_services(
     """
     database = Database(settings)
     metrics = Metrics()
-    random = random or Random()  # noqa: S311 - chooses hosts, guards nothing
     scheduler = Scheduler(
         database=database,
         settings=settings,
         clock=clock,
-        random=random,
+        # It draws uuids: those of processes that are forked of one may never be the same.
+        random=random or SystemRandom(),
         memory=memory or Memory.of(settings, database, metrics.mirror),
         neutron=neutron_of(settings),
         announcer=announcer_of(settings),
@@ -109,7 +109,7 @@ def make_services(
         policy=Policy(settings, RULES),
         metrics=metrics,
         clock=clock,
-        random=random,
+        random=random or Random(),  # noqa: S311 - draws samples, guards nothing
         summaries=Summaries(),
         scheduler=scheduler,
         ready=preparation,

@@ -60,6 +60,7 @@ _SCHEDULER = (
             ("scheduler:select_destinations", "Place instances."),
             ("scheduler:decisions:list", "List decisions."),
             ("scheduler:decisions:show", "Show a decision: the request and its outcome."),
+            ("scheduler:decisions:replay", "Run the request of a decision again, dry."),
             ("scheduler:explain", "Explain where instances would be placed, and why."),
             ("scheduler:plan", "Plan changes of the cloud: what would move where."),
             ("scheduler:policies:list", "List the policies that requests may come under."),

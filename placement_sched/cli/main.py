@@ -38,6 +38,9 @@ GROUPS = {
     "placement_sched.cli.plan": {
         "plan": "show what changes of the cloud come to, and which instances would move where"
     },
+    "placement_sched.cli.decisions": {
+        "decisions": "list, show, replay and purge recorded decisions"
+    },
     "placement_sched.cli.policy": {"policy": "show and apply scheduling policies"},
     "placement_sched.cli.aggregate": {"aggregate": "check host aggregates"},
     "placement_sched.cli.fleet": {"fleet": "describe a whole cloud in one readable file"},

@@ -3,16 +3,18 @@
 import argparse
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.client import HTTPException
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 from urllib.request import Request, urlopen
 
+import orjson
+
 from placement_sched.api.microversion import Version
-from placement_sched.api.scheduler import placing, planning
+from placement_sched.api.scheduler import placing, planning, recorded
 from placement_sched.api.schema import Schemas
 from placement_sched.app import make_services
 from placement_sched.cli.database import refuse_absent_file, shown
@@ -62,6 +64,25 @@ class DirectScheduler:
         """Return what changes come to, and which instances would move where."""
         _check(planning.PLAN, body)
         return planning.plan(self._scheduler, body)
+
+    def decisions(self, query: Mapping[str, str]) -> Json:
+        """Return recorded decisions, and the marker of the ``next`` page."""
+        _check(recorded.LIST, dict(query))
+        return _as_json(recorded.listed(self._scheduler, query))
+
+    def decision(self, uuid: str) -> Json:
+        """Return one recorded decision; raise :class:`NotFound`."""
+        return _as_json(recorded.one_shown(self._scheduler, uuid))
+
+    def replay(self, uuid: str, body: Json) -> Json:
+        """Return a recorded decision, how its request fares now, and what differs."""
+        _check(recorded.REPLAY, body)
+        return _as_json(recorded.replayed(self._scheduler, uuid, body))
+
+
+def _as_json(document: Json) -> Json:
+    """Return a document as it is over HTTP: times are texts."""
+    return dict(orjson.loads(orjson.dumps(document)))
 
 
 def _check(schemas: Schemas, body: Json) -> None:
@@ -160,6 +181,20 @@ class SchedulerClient:
     def policy(self, name: str) -> Json:
         """Return one scheduling policy; raise :class:`Error` with the server's message."""
         return self._ask(f"/scheduler/v1/policies/{quote(name, safe='')}", {})
+
+    def decisions(self, query: Mapping[str, str]) -> Json:
+        """Return recorded decisions, and the marker of the ``next`` page."""
+        page = self._ask(f"/scheduler/v1/decisions?{urlencode(query)}", {})
+        following = [parse_qs(urlsplit(link["href"]).query) for link in page.pop("links")]
+        return {**page, "next": following[0]["marker"][-1] if following else None}
+
+    def decision(self, uuid: str) -> Json:
+        """Return one recorded decision; raise :class:`Error` with the server's message."""
+        return self._ask(f"/scheduler/v1/decisions/{uuid}", {})
+
+    def replay(self, uuid: str, body: Json) -> Json:
+        """Return a recorded decision, how its request fares now, and what differs."""
+        return self._post(f"decisions/{uuid}/replay", body)
 
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid; none where this caller may not see them."""

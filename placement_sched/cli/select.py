@@ -51,6 +51,11 @@ def register(commands: Commands) -> None:
         help="evaluate with another value of an option; lists as JSON: "
         'filter_scheduler.enabled_filters=["ComputeFilter"]; repeatable',
     )
+    explain.add_argument(
+        "--keep",
+        action="store_true",
+        help="record the explanation as a decision, to be shown and replayed with 'decisions'",
+    )
     policies = explain.add_mutually_exclusive_group()
     policies.add_argument(
         "--policy",
@@ -91,6 +96,8 @@ def _run_explain(arguments: argparse.Namespace) -> int:
             names = scheduler.aggregate_names()
             render_verdicts(explanation, Console(), names)
             render(explanation, Console(), names=names)
+            if kept := explanation.get("decision"):
+                Console().print(f"Kept as decision {kept}", soft_wrap=True)
             if _is_empty(explanation):
                 Console().print(f"{scheduler.place} has no resource provider", soft_wrap=True)
     refuse_unknown(verdicts)
@@ -112,6 +119,8 @@ def _explain_body(arguments: argparse.Namespace) -> Json:
     body.setdefault("max_rejected", 0)
     if arguments.policy is not None:
         body["policy"] = arguments.policy
+    if arguments.keep:
+        body["keep"] = True
     return body
 
 

@@ -320,6 +320,9 @@ decisions = with_uuid(
     Column("request", LongText, nullable=False),
     Column("funnel", LongText),
     Column("selections", LongText, nullable=False),
+    # The first hosts that passed, with their weights, and what the request was evaluated under.
+    Column("best", LongText),
+    Column("conditions", LongText),
     *indexes("sched_decisions", "created_at", "request_id", "global_request_id"),
     *indexes("sched_decisions", "project_id", "outcome", "kind", "policy", "flavor", then="id"),
 )

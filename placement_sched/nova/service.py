@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from random import Random
+from random import SystemRandom
 from threading import Event, Thread
 from typing import Any
 
@@ -221,7 +221,7 @@ class Worker(cotyledon.Service):
             database=self._database,
             settings=settings,
             clock=utcnow,
-            random=Random(),  # noqa: S311 - chooses hosts, guards nothing
+            random=SystemRandom(),
             memory=self._memory,
             neutron=neutron_of(settings),
             announcer=self._announcer,

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from placement_sched.model.clock import timed
-from placement_sched.model.results.decision import Selection
+from placement_sched.model.results.decision import DecisionSeed, Selection
 from placement_sched.model.results.funnel import HostReport
 from placement_sched.model.results.stages import FilterReport, Rejected
 from placement_sched.model.server_group import ANTI_AFFINITY, MOST_PER_HOST
@@ -46,6 +46,10 @@ class Look:
         """Return the hosts that passed, in final order, with their weights."""
         reports = {(report.host, report.node): report for report in self.weighed.host_reports()}
         return tuple(reports[host.obj.host, host.obj.nodename] for host in self.ordered)
+
+    def best_reports(self, most: int) -> tuple[HostReport, ...]:
+        """Return the first of these alone, ``most`` of them."""
+        return self.weighed.reports_on(self.ordered[:most])
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,9 +292,13 @@ def _report_without(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How one request went, stage by stage; stages that were not reached are empty."""
+    """How one request went, stage by stage; stages that were not reached are empty.
+
+    ``seed`` is what its random choices are made from.
+    """
 
     request: SchedulingRequest
+    seed: DecisionSeed
     cloud: CloudView
     chooser: Chooser
     narrowed: RequestFilterRun

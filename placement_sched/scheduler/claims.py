@@ -194,12 +194,18 @@ class Claims:
 
     def record(self, decision: Decision) -> None:
         """Record a decision that allocates nothing; a failure to do so is logged only."""
+        try:
+            self.keep(decision)
+        except errors.Unavailable as failure:
+            LOG.warning("decision %s is not recorded: %s", decision.uuid, failure.detail)
+
+    def keep(self, decision: Decision) -> None:
+        """Record a decision that allocates nothing; raise :class:`Unavailable` if that fails."""
         now = self.clock()
         try:
             self.database.write(partial(decisions.record, decision=decision, now=now))
-        except errors.Unavailable as failure:
-            LOG.warning("decision %s is not recorded: %s", decision.uuid, failure.detail)
-        self.retention.made_one(now)
+        finally:
+            self.retention.made_one(now)
 
     def _claim(self, connection: Connection, placing: "RunToClaim", now: datetime) -> "Placed":
         """Allocate the best selection of each instance, and record instances and decision with it.

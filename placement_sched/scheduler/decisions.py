@@ -1,7 +1,7 @@
 """What is kept of an answer: its decision, bounded in size, and for how long.
 
-Every answer of ``select_destinations`` is a decision, one that names no host too; explanations are
-none.
+Every answer of ``select_destinations`` is a decision, one that names no host too. An explanation is
+one where it is asked to be kept.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from threading import Lock
 from typing import Any
-from uuid import uuid4
 
 import orjson
 from oslo_log import log
@@ -20,17 +19,21 @@ from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.results import decision as results
-from placement_sched.model.results.decision import Decision
+from placement_sched.model.results.decision import Conditions, Decision
 from placement_sched.model.results.funnel import Funnel
 from placement_sched.model.results.stages import View
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.choose import Run
+from placement_sched.scheduler.kept_options import MOST_BYTES as MOST_BYTES_OF_OPTIONS
+from placement_sched.scheduler.kept_options import kept_options
 from placement_sched.store import decisions
 
 LOG = log.getLogger(__name__)
 
 #: How many bytes of JSON a funnel may take that is kept.
 MOST_BYTES = 65_536
+#: How many of the hosts that passed are kept with their weights.
+MOST_BEST = 5
 #: How many characters of a name are kept to find decisions by.
 _NAME = 255
 #: How many rejected hosts of each stage are kept, tried in this order until the funnel is so small.
@@ -80,7 +83,7 @@ class Retention:
 
 def decided(run: Run, funnel: Funnel, kind: str, ids: RequestIds) -> Decision:
     """Return the decision that a run came to."""
-    uuid, spec, asked = str(uuid4()), run.request.spec, run.request.whole
+    uuid, spec, asked = run.seed.decision, run.request.spec, run.request.whole
     policy = funnel.policy.name if funnel.policy else DEFAULT_POLICY
     answer: Json = {
         "decision": uuid,
@@ -100,11 +103,50 @@ def decided(run: Run, funnel: Funnel, kind: str, ids: RequestIds) -> Decision:
         answer=answer,
         places=tuple(map(results.PlacedInstance, spec.instance_uuids, hosts)),
         funnel=bounded(funnel),
+        best=_best(run),
+        conditions=_conditions(run),
         policy=policy,
         flavor=spec.flavor.name[:_NAME] or None,
         kind=kind,
         request_ids=ids,
     )
+
+
+def _conditions(run: Run) -> Conditions:
+    """Return what a run was made under."""
+    request = run.request
+    options, left_out = kept_options(request.settings)
+    return Conditions(
+        options=options,
+        left_out=left_out,
+        overrides=request.overrides,
+        policy=request.named_policy,
+        alternates=request.alternates > 0,
+        names_group=request.names_group,
+        attempt=run.seed.attempt,
+    )
+
+
+def _best(run: Run) -> list[Json]:
+    """Return the first hosts that passed, with the weights by which any of them differs from 0."""
+    if run.choice is None:
+        return []
+    hosts = [report.as_json() for report in run.choice.first.best_reports(MOST_BEST)]
+    counting = {
+        name for host in hosts for name, weight in host["weights"].items() if weight["weighted"]
+    }
+    for host in hosts:
+        weights = host["weights"].items()
+        host["weights"] = {name: weight for name, weight in weights if name in counting}
+    return hosts
+
+
+def check_kept(overrides: Mapping[str, Any]) -> None:
+    """Raise :class:`Invalid` for overrides that are too large to be kept with an explanation."""
+    if len(orjson.dumps(overrides)) > MOST_BYTES_OF_OPTIONS:
+        raise errors.Invalid(
+            f"overrides: too large to be kept: more than {MOST_BYTES_OF_OPTIONS} bytes of JSON"
+        )
 
 
 def digest_of_request(spec: RequestSpec, document: Mapping[str, Any]) -> str:

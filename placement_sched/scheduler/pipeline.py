@@ -29,12 +29,19 @@ from placement_sched.model.clock import Clock, timed
 from placement_sched.model.document import Document, Json
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
-from placement_sched.model.results.decision import NO_CLAIM, SELECT, Decision, DecisionLabels
+from placement_sched.model.results.decision import (
+    EXPLAIN,
+    NO_CLAIM,
+    SELECT,
+    Decision,
+    DecisionLabels,
+    DecisionSeed,
+)
 from placement_sched.model.results.stages import Obstacle, View
 from placement_sched.notifications.announcer import SILENT, Announcer
 from placement_sched.scheduler.choose import Chooser, Look, Run
 from placement_sched.scheduler.claims import Claiming, Claims, until_claimed
-from placement_sched.scheduler.decisions import decided, no_valid_host
+from placement_sched.scheduler.decisions import check_kept, decided, no_valid_host
 from placement_sched.scheduler.explain.explanation import explained
 from placement_sched.scheduler.explain.funnel import funnel_of
 from placement_sched.scheduler.headroom import Headroom
@@ -57,6 +64,7 @@ T = TypeVar("T")
 class Scheduler:
     """Places requests: one per process, for any number of threads.
 
+    ``random`` draws the uuids of decisions, from which come all random choices of their runs.
     ``neutron`` is asked about networks and ports; None where it is not configured. ``announcer``
     sends notifications of what is asked and how it ends. ``source`` is what requests are answered
     from: the database, unless :meth:`on` says another.
@@ -135,18 +143,23 @@ class Scheduler:
             if answer := self.claims.answered(request.spec, document, claiming, ids):
                 return answer
             request = self.reader.checked(request)
-            return until_claimed(partial(self._select, request, ids, claiming=claiming))
+            seed = DecisionSeed.drawn(self.random)
+
+            def attempt(start: int) -> Json:
+                return self._select(request, ids, replace(seed, attempt=start), claiming)
+
+            return until_claimed(attempt)
 
     def _select(
-        self, request: SchedulingRequest, ids: RequestIds, start: int, *, claiming: Claiming
+        self, request: SchedulingRequest, ids: RequestIds, seed: DecisionSeed, claiming: Claiming
     ) -> Json:
-        """Return the answer to a request; ``start`` is how often others were faster."""
-        if start:
+        """Return the answer to a request; the attempt is how often others were faster."""
+        if seed.attempt:
             self.database.tally.claims_retried += 1
             request = self.reader.read_again(request)
             if answer := self.claims.answered(request.spec, request.document, claiming, ids):
                 return answer
-        with self.evaluated(request) as (connection, run):
+        with self.evaluated(request, seed=seed) as (connection, run):
             funnel = None if run.selections else funnel_of(run, connection)
         dry = claiming is Claiming.NONE
         if run.selections and not (dry or request.spec.is_rebuild):
@@ -171,15 +184,21 @@ class Scheduler:
 
     @contextmanager
     def evaluated(
-        self, request: SchedulingRequest, watch: Callable[[Look], None] | None = None
+        self,
+        request: SchedulingRequest,
+        watch: Callable[[Look], None] | None = None,
+        seed: DecisionSeed | None = None,
     ) -> Iterator[tuple[Connection, Run]]:
         """Give how a request fares: narrow, ask, look, choose; nothing is claimed.
 
         The connection that was read from is given with it, for what else is to be read. ``watch``
-        is called with how the hosts look to each instance in turn. Raises
+        is called with how the hosts look to each instance in turn. The same ``seed`` makes the
+        same random choices; without one they are those of a new decision. Raises
         :class:`Invalid` for a request that cannot be understood and :class:`PluginFailed` for a
         plugin that raises.
         """
+        seed = seed or DecisionSeed.drawn(self.random)
+        random = seed.random()
         seconds = self.source.tally.stages
         with self.source.read() as connection:
             cloud = CloudView.of(connection, request, self.memory)
@@ -187,7 +206,7 @@ class Scheduler:
             chooser = Chooser(
                 plugins=request.plugins,
                 settings=request.settings,
-                random=self.random,
+                random=random,
                 alternates=request.alternates,
                 closed_cells=closed.among,
                 watch=watch,
@@ -197,9 +216,9 @@ class Scheduler:
             with timed(seconds, "request_filters"):
                 narrowed = narrow(request.plugins.request_filters, request.spec, cloud)
             with timed(seconds, "search"):
-                searches = ask(cloud, request, narrowed, self.random)
+                searches = ask(cloud, request, narrowed, random)
             self.source.tally.candidates = len(searches.found.requests)
-            run = Run(request, cloud, chooser, narrowed, searches)
+            run = Run(request, seed, cloud, chooser, narrowed, searches)
             if not narrowed.refusal:
                 with timed(seconds, "look"):
                     hosts = look(cloud, narrowed.spec, searches.found)
@@ -235,6 +254,23 @@ class Scheduler:
         )
         with self.evaluated(self.reader.checked(request)) as (connection, run):
             return explained(connection, run, view)
+
+    def explain_and_keep(
+        self, document: Document, *, view: View, ids: RequestIds, **asked: Any
+    ) -> Json:
+        """Return what :meth:`explain` does, recorded as a decision, which the answer names.
+
+        ``asked`` is what :meth:`RequestReader.read` takes. Raises :class:`Invalid` for overrides
+        that are too large to be kept, and :class:`Unavailable` where it cannot be recorded.
+        """
+        check_kept(asked.get("overrides") or {})
+        request = self.reader.checked(self.reader.read(document, **asked))
+        with self.evaluated(request) as (connection, run):
+            explanation = explained(connection, run, view)
+            funnel = funnel_of(run, connection)
+        decision = decided(run, funnel, EXPLAIN, ids)
+        self.claims.keep(decision)
+        return {"decision": decision.uuid, **explanation}
 
 
 def _claimed(run: Run, ids: RequestIds) -> Decision:

@@ -100,6 +100,23 @@ class WeighRun:
             reports.append(HostReport(host.host, host.nodename, weighed.weight, weights))
         return tuple(reports)
 
+    def reports_on(self, hosts: Sequence[WeighedHost]) -> tuple[HostReport, ...]:
+        """Return what each weigher gave to a few of the hosts, in the order given."""
+        wanted = {id(host.obj) for host in hosts}
+        pairs = zip(self.hosts, self.order, strict=True)
+        places = {id(one.obj): at for one, at in pairs if id(one.obj) in wanted}
+        reports = []
+        for weighed in hosts:
+            host, at = weighed.obj, places[id(weighed.obj)]
+            weights = {
+                column.name: WeightReport(
+                    column.raw[at], column.normalized[at], column.multipliers[at]
+                )
+                for column in self.columns
+            }
+            reports.append(HostReport(host.host, host.nodename, weighed.weight, weights))
+        return tuple(reports)
+
 
 def run_weighers(
     weighers: Sequence[BaseHostWeigher], hosts: Sequence[HostState], spec: RequestSpec

@@ -121,15 +121,18 @@ class Settings:
     def overridden(self, overrides: Mapping[str, Any], source: str = "overrides") -> "Settings":
         """Return these settings with ``{"group.option": value}`` in place of their values.
 
-        A key without a dot is of ``DEFAULT``. Raises :class:`Invalid` for an unknown option or a
-        value that is not of the option's type, naming the key and ``source``, where it stands.
+        A key without a dot is of ``DEFAULT``, None stands for the option's default. Raises
+        :class:`Invalid` for an unknown option or a value that is not of the option's type, naming
+        the key and ``source``, where it stands.
         """
         groups = {name: dict(group._values) for name, group in self._groups.items()}  # noqa: SLF001 - own class
         overridden = dict(self._overridden)
         for key, value in overrides.items():
             group, name = self.meant_by(key, source)
             option = self._options[group][name]
-            groups[group][name] = sources.typed(f"{source}: {key}", option, value)
+            place = f"{source}: {key}"
+            typed = option.default if value is None else sources.typed(place, option, value)
+            groups[group][name] = typed
             overridden[group, name] = source
         return Settings(self.conf, self._options, groups, self.sections, overridden)
 

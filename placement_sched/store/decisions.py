@@ -1,17 +1,25 @@
 """Decisions: every answer that was given, kept for a while."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, delete, insert, select
+from sqlalchemy import Connection, Row, Select, delete, func, insert, select, union
 
 from placement_sched.db import sql
 from placement_sched.db.tables import decision_places, decisions, instances
 from placement_sched.errors import NotFound
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.model.results.decision import Decision, DecisionsWanted, PlacedInstance
+from placement_sched.model.results.decision import (
+    Conditions,
+    Decision,
+    DecisionSummary,
+    DecisionsWanted,
+    KeptFunnel,
+    PlacedInstance,
+)
 from placement_sched.store import shadow_results
 
 _COLUMNS = decisions.c
@@ -19,6 +27,10 @@ _PLACES = decision_places.c
 #: What a decision keeps in columns of the same names, and what of its request's ids.
 _KEPT = ("uuid", "outcome", "kind", "policy", "flavor", "project_id")
 _IDS = ("request_id", "global_request_id")
+#: What a list shows, without the documents, which are large.
+_SUMMARY = tuple(_COLUMNS[name] for name in (*_KEPT, *_IDS, "created_at"))
+#: What of the decisions wanted has to be equal to a column of its name.
+_EQUAL = ("outcome", "kind", "project_id", "policy", "flavor", "global_request_id")
 
 
 def record(connection: Connection, decision: Decision, now: datetime) -> None:
@@ -30,7 +42,9 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
             request_digest=decision.digest,
             request=orjson.dumps(decision.request).decode(),
             selections=orjson.dumps(decision.answer).decode(),
-            funnel=None if decision.funnel is None else orjson.dumps(decision.funnel).decode(),
+            funnel=_written(decision.funnel),
+            best=_written(decision.best or None),
+            conditions=_written(decision.conditions and decision.conditions.as_json()),
             created_at=now,
         )
     )
@@ -61,26 +75,54 @@ def search(
     *,
     marker: str | None = None,
     limit: int | None = None,
-) -> tuple[Decision, ...]:
+) -> tuple[DecisionSummary, ...]:
     """Return decisions, the newest first, in two statements.
 
     They begin after the decision of uuid ``marker``; after one that is gone there is nothing,
     as only the oldest go.
     """
-    equal = {name: getattr(wanted, name) for name in (*_KEPT, *_IDS) if name != "uuid"}
-    query = select(decisions).filter_by(**sql.given(**equal))
-    if wanted.since is not None:
-        query = query.where(_COLUMNS.created_at >= wanted.since)
-    for column, place in ((_PLACES.instance_uuid, wanted.instance), (_PLACES.host, wanted.host)):
-        if place is not None:
-            about = select(_PLACES.decision_uuid).where(column == place)
-            query = query.where(_COLUMNS.uuid.in_(about))
+    query = _among(select(*_SUMMARY), wanted)
     at = select(_COLUMNS.id).where(_COLUMNS.uuid == marker).scalar_subquery()
     keys = None if marker is None else [at]
     query = sql.page_after(query, [(_COLUMNS.id, True)], keys, limit=limit)
     rows = connection.execute(query).all()
     places = _places(connection, [row.uuid for row in rows])
-    return tuple(_decision(row, places.get(row.uuid, ())) for row in rows)
+    return tuple(DecisionSummary(**_summary(row, places.get(row.uuid, ()))) for row in rows)
+
+
+def count(connection: Connection, wanted: DecisionsWanted) -> int:
+    """Return how many decisions there are of those wanted."""
+    return connection.scalar(_among(select(func.count()), wanted)) or 0
+
+
+def funnels(connection: Connection, uuids: Collection[str]) -> dict[str, KeptFunnel]:
+    """Return the funnel that each of these decisions keeps, and the best hosts beside it."""
+    query = select(_COLUMNS.uuid, _COLUMNS.funnel, _COLUMNS.best)
+    return {
+        row.uuid: KeptFunnel(_read(row.funnel), tuple(_read(row.best) or ()))
+        for row in sql.rows_among(connection, query, _COLUMNS.uuid, uuids)
+    }
+
+
+def _among(query: Select[Any], wanted: DecisionsWanted) -> Select[Any]:
+    """Return the query of these decisions alone."""
+    conditions: list[sql.Condition] = [
+        _COLUMNS[name] == value for name in _EQUAL if (value := getattr(wanted, name)) is not None
+    ]
+    if wanted.request_id is not None:
+        ids = (_COLUMNS[name] == wanted.request_id for name in _IDS)
+        # Each of the two has an index of its own, which an OR of both would not use on MariaDB.
+        found = union(*(select(_COLUMNS.uuid).where(one) for one in ids)).subquery()
+        conditions.append(_COLUMNS.uuid.in_(select(found.c.uuid)))
+    if wanted.since is not None:
+        conditions.append(_COLUMNS.created_at >= wanted.since)
+    if wanted.until is not None:
+        conditions.append(_COLUMNS.created_at < wanted.until)
+    for column, place in ((_PLACES.instance_uuid, wanted.instance), (_PLACES.host, wanted.host)):
+        if place is not None:
+            about = select(_PLACES.decision_uuid).where(column == place)
+            conditions.append(_COLUMNS.uuid.in_(about))
+    return query.where(*conditions)
 
 
 def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Decision]:
@@ -93,15 +135,18 @@ def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, De
     return {row.instance_uuid: _decision(row) for row in rows}
 
 
-def purge(connection: Connection, before: datetime, most: int) -> int:
+def purge(
+    connection: Connection, before: datetime, most: int, wanted: DecisionsWanted | None = None
+) -> int:
     """Delete the oldest decisions made before a time, ``most`` of them; return how many.
 
-    What nova did beside them goes with them.
+    Only those ``wanted``, where that is given. What nova did beside them goes with them.
     """
-    query = select(_COLUMNS.uuid).where(_COLUMNS.created_at < before)
+    among = replace(wanted or DecisionsWanted(), until=before)
+    query = _among(select(_COLUMNS.uuid), among)
     oldest = connection.scalars(query.order_by(_COLUMNS.created_at).limit(most)).all()
     sql.change_among(connection, delete(decision_places), _PLACES.decision_uuid, oldest)
-    shadow_results.purge(connection, oldest, before)
+    shadow_results.purge(connection, oldest, before if wanted is None else None)
     sql.change_among(connection, delete(decisions), _COLUMNS.uuid, oldest)
     return len(oldest)
 
@@ -115,13 +160,30 @@ def _places(connection: Connection, uuids: Collection[str]) -> dict[str, list[Pl
 
 
 def _decision(row: Row[Any], places: Collection[PlacedInstance] = ()) -> Decision:
+    conditions = _read(row.conditions)
     return Decision(
-        **{name: getattr(row, name) for name in _KEPT},
+        **_summary(row, places),
         digest=row.request_digest,
         request=orjson.loads(row.request),
         answer=orjson.loads(row.selections),
-        places=tuple(places),
-        funnel=None if row.funnel is None else orjson.loads(row.funnel),
-        created_at=row.created_at,
-        request_ids=RequestIds(row.request_id, row.global_request_id),
+        funnel=_read(row.funnel),
+        best=_read(row.best) or (),
+        conditions=conditions and Conditions.from_json(conditions),
     )
+
+
+def _summary(row: Row[Any], places: Collection[PlacedInstance]) -> dict[str, Any]:
+    return {
+        **{name: getattr(row, name) for name in _KEPT},
+        "places": tuple(places),
+        "created_at": row.created_at,
+        "request_ids": RequestIds(row.request_id, row.global_request_id),
+    }
+
+
+def _written(document: Any) -> str | None:
+    return None if document is None else orjson.dumps(document).decode()
+
+
+def _read(text: str | None) -> Any:
+    return None if text is None else orjson.loads(text)

@@ -88,9 +88,11 @@ def since(connection: Connection, moment: datetime | None) -> tuple[ShadowResult
     return tuple(map(_result, connection.execute(query.order_by(*order))))
 
 
-def purge(connection: Connection, decision_uuids: Sequence[str], before: datetime) -> None:
+def purge(connection: Connection, decision_uuids: Sequence[str], before: datetime | None) -> None:
     """Delete the results of these decisions, and those without a decision made before a time."""
     sql.change_among(connection, delete(shadow_results), _COLUMNS.decision_uuid, decision_uuids)
+    if before is None:
+        return
     without = (_COLUMNS.verdict == FAILED, _COLUMNS.created_at < before)
     connection.execute(delete(shadow_results).where(*without))
 

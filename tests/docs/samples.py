@@ -466,6 +466,8 @@ STORY = (
     Step("scheduler/plan", "POST", f"{_S}/plan", {"changes": [{"drain": ["cn2"]}]}),
     Step("scheduler/decisions-list", "GET", f"{_S}/decisions?project_id={PROJECT}&limit=2"),
     Step("scheduler/decisions-show", "GET", f"{_S}/decisions/<id>"),
+    Step("", "GET", f"{_S}/decisions?project_id={PROJECT}&limit=2"),
+    Step("scheduler/decisions-replay", "POST", f"{_S}/decisions/<id>/replay", {"settings": "then"}),
     Step("scheduler/policies-list", "GET", f"{_S}/policies"),
     Step("scheduler/policies-show", "GET", f"{_S}/policies/default"),
     Step(

@@ -1,7 +1,10 @@
 """The JSON bodies of select_destinations and explain, for the routes and the command line."""
 
+from typing import Any
+
 from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
 from placement_sched.api.schema import Schemas
+from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.results.stages import View
@@ -30,6 +33,7 @@ _EXPLAINING: Json = {
     "max_rejected": AMOUNT,
     "policy": or_null(NAME),
     "changes": CHANGES,
+    "keep": BOOLEAN,
 }
 SELECT = Schemas(an_object(_PLACING, "request_spec"))
 EXPLAIN = Schemas(an_object(_EXPLAINING, "request_spec"))
@@ -46,18 +50,25 @@ def select(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Js
     )
 
 
-def explain(scheduler: Scheduler, body: Json) -> Json:
-    """Return the funnel of a request and the hosts it would get; nothing is claimed."""
+def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
+    """Return the funnel of a request and the hosts it would get; nothing is claimed.
+
+    With ``keep`` it is recorded as the decision of a request of these ids.
+    """
     body = with_whole_numbers(body)
     hosts = body.get("hosts")
-    return scheduler.explain(
-        body["request_spec"],
-        overrides=body.get("overrides") or {},
-        view=View(
+    changes = changes_from(body.get("changes"))
+    asked: dict[str, Any] = {
+        "overrides": body.get("overrides") or {},
+        "view": View(
             hosts=None if hosts is None else tuple(hosts),
             max_rejected=body.get("max_rejected", View().max_rejected),
         ),
-        alternates=body.get("return_alternates", False),
-        policy=body.get("policy"),
-        changes=changes_from(body.get("changes")),
-    )
+        "alternates": body.get("return_alternates", False),
+        "policy": body.get("policy"),
+    }
+    if not body.get("keep"):
+        return scheduler.explain(body["request_spec"], **asked, changes=changes)
+    if changes:
+        raise Invalid("an explanation with changes cannot be kept (at $.keep)")
+    return scheduler.explain_and_keep(body["request_spec"], **asked, ids=ids)

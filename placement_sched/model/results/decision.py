@@ -1,10 +1,12 @@
 """A decision: the request, its outcome, and the selections, which say where each instance goes."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, NamedTuple
+from random import Random
+from typing import Any, NamedTuple, Self
+from uuid import UUID
 
 import orjson
 
@@ -24,24 +26,69 @@ class PlacedInstance:
     host: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """One recorded answer of ``select_destinations``.
+@dataclass(frozen=True, slots=True)
+class DecisionSeed:
+    """The seed of the random choices of one run: the uuid of its decision, and the attempt.
 
-    ``digest`` is :func:`digest_of` of the request, by which a repeated one is known; ``places``
-    are in the order of the answer's selections. ``request_ids`` are those of the request that was
-    answered first, where it was sent more than once. ``kind`` says whether what it chose was
-    claimed; ``flavor`` is the name of the flavor, where it has one.
+    The same seed makes the same choices, so that a decision can be repeated. Each further attempt,
+    after others took what was chosen, has choices of its own.
+    """
+
+    decision: str
+    attempt: int = 0
+
+    @classmethod
+    def drawn(cls, random: Random) -> Self:
+        """Return the seed of a new decision, whose uuid ``random`` draws."""
+        return cls(str(UUID(int=random.getrandbits(128), version=4)))
+
+    def random(self) -> Random:
+        """Return the random source of the run."""
+        return Random(f"{self.decision}/{self.attempt}")  # noqa: S311 - chooses hosts, guards nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What a request was evaluated under, beside the cloud: what it takes to repeat the run.
+
+    ``options`` are those read per request that differed from their defaults, by ``group.option``,
+    under policy and overrides; ``left_out`` are the names of those too large to be kept.
+    ``overrides`` and ``policy`` are what an explanation was asked for by name, ``alternates``
+    whether alternate hosts were wanted, ``names_group`` whether the request named a stored server
+    group, ``attempt`` that of the :class:`DecisionSeed`.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    policy: str | None = None
+    alternates: bool = False
+    names_group: bool = False
+    attempt: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON object of which :meth:`from_json` makes the same again."""
+        return {**asdict(self), "left_out": list(self.left_out)}
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Self:
+        """Return the conditions that a decision keeps."""
+        return cls(**{**kept, "left_out": tuple(kept["left_out"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionSummary:
+    """What a list shows of a decision.
+
+    ``places`` are in the order of the answer's selections. ``request_ids`` are those of the request
+    that was answered first, where it was sent more than once. ``kind`` says whether what it chose
+    was claimed; ``flavor`` is the name of the flavor, where it has one.
     """
 
     uuid: str
     outcome: str
     project_id: str | None
-    digest: str
-    request: Mapping[str, Any]
-    answer: Mapping[str, Any]
     places: tuple[PlacedInstance, ...] = ()
-    funnel: Mapping[str, Any] | None = None
     created_at: datetime | None = None
     request_ids: RequestIds = NO_REQUEST
     kind: str = SELECT
@@ -50,10 +97,36 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Decision(DecisionSummary):
+    """One recorded answer of ``select_destinations``, or a kept explanation.
+
+    ``digest`` is :func:`digest_of` of the request, by which a repeated one is known. ``best`` are
+    the first hosts that passed, with their weights, as an explanation shows them. ``conditions``
+    are None in decisions of releases that did not keep them.
+    """
+
+    digest: str
+    request: Mapping[str, Any]
+    answer: Mapping[str, Any]
+    funnel: Mapping[str, Any] | None = None
+    best: Sequence[Mapping[str, Any]] = ()
+    conditions: Conditions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFunnel:
+    """What a decision keeps of its run: the funnel, bounded, and the best hosts."""
+
+    funnel: Mapping[str, Any] | None
+    best: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionsWanted:
     """Which decisions to list; None is any.
 
-    ``instance`` and ``host`` are those of one of its places, ``since`` is naive UTC.
+    ``instance`` and ``host`` are those of one of its places. ``request_id`` is either of the ids of
+    its request. ``since`` and ``until`` are naive UTC; ``until`` itself is not included.
     """
 
     outcome: str | None = None
@@ -66,6 +139,7 @@ class DecisionsWanted:
     request_id: str | None = None
     global_request_id: str | None = None
     since: datetime | None = None
+    until: datetime | None = None
 
 
 def digest_of(request: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from random import Random
+from random import SystemRandom
 from threading import Event, Thread
 from time import monotonic
 
@@ -81,7 +81,7 @@ class Shadow:
             database=self.database,
             settings=settings,
             clock=self.clock,
-            random=Random(),  # noqa: S311 - chooses hosts, guards nothing
+            random=SystemRandom(),
             memory=Memory.of(settings, self.database),
             neutron=neutron_of(settings),
         )

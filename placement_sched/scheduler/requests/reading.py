@@ -43,6 +43,7 @@ class SchedulingRequest:
     ``document`` is what the caller sent; ``whole`` has what it names in place of the names.
     ``alternates`` is how many hosts to add for each instance. ``policies`` are all that hosts may
     be under. ``aggregates`` are the host aggregates, if the choice of the policy has read them.
+    ``overrides`` and ``named_policy`` are what an explanation was asked for by name.
     """
 
     spec: RequestSpec
@@ -54,6 +55,8 @@ class SchedulingRequest:
     policies: registry.Policies | None = None
     aggregates: Aggregates | None = None
     alternates: int = 0
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    named_policy: str | None = None
 
     @property
     def names_group(self) -> bool:
@@ -113,6 +116,8 @@ class RequestReader:
             policies=policies,
             aggregates=aggregates,
             alternates=settings.scheduler.max_attempts - 1 if alternates else 0,
+            overrides=overrides or {},
+            named_policy=policy,
         )
 
     @staticmethod

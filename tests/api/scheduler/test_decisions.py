@@ -50,6 +50,16 @@ def test_decision_shows_what_was_asked_how_it_went_and_what_was_chosen(cloud):
             for number, host in zip((1, 2), hosts, strict=True)
         ],
         "request": spec(instance(1), instance(2)),
+        "best": shown["best"],
+        "conditions": {
+            "options": shown["conditions"]["options"],
+            "left_out": [],
+            "overrides": {},
+            "policy": None,
+            "alternates": False,
+            "names_group": False,
+            "attempt": 0,
+        },
         "selections": answer["selections"],
     }
     candidates = funnel["allocation_candidates"]
@@ -82,7 +92,8 @@ def test_decision_is_found_by_the_ids_of_its_request(cloud, claim):
     assert (shown["request_id"], shown["global_request_id"]) == (own, NOVAS)
     assert listed(cloud, f"?request_id={own}") == [uuid]
     assert listed(cloud, f"?global_request_id={NOVAS}") == [uuid]
-    assert listed(cloud, f"?request_id={NOVAS}") == []
+    assert listed(cloud, f"?request_id={NOVAS}") == [uuid]
+    assert listed(cloud, f"?global_request_id={own}") == []
     assert listed(cloud, f"?global_request_id={NOVAS.upper()}") == []
     assert listed(cloud, f"?global_request_id={NOVAS}&request_id={own}&limit=1") == [uuid]
 
@@ -118,6 +129,49 @@ def test_answer_without_claim_is_a_decision_and_an_explanation_is_none(cloud):
     answer = select(cloud, instance(1), claim=False)
     cloud.post_json("/scheduler/v1/explain", {"request_spec": spec(instance(1))})
     assert listed(cloud) == [answer["decision"]]
+
+
+def test_explanation_is_kept_where_it_is_asked_for_with_its_overrides(cloud):
+    body = {
+        "request_spec": spec(instance(1)),
+        "overrides": {"filter_scheduler.ram_weight_multiplier": -2.0},
+        "keep": True,
+    }
+    answer = cloud.post_json(
+        "/scheduler/v1/explain", body, headers={"X-Openstack-Request-Id": NOVAS}
+    )
+    explanation = answer.json
+    assert listed(cloud, "?kind=explain") == [explanation["decision"]]
+    assert listed(cloud, f"?request_id={NOVAS}") == [explanation["decision"]]
+    shown = cloud.get(f"{DECISIONS}/{explanation['decision']}").json
+    # The run is the same; only the clock of the request filters is read once.
+    assert shown["funnel"] == explanation["funnel"]
+    assert [one["host"] for one in shown["best"]] == [one["host"] for one in explanation["hosts"]]
+    assert shown["conditions"]["overrides"] == body["overrides"]
+    assert shown["conditions"]["options"]["filter_scheduler.ram_weight_multiplier"] == -2.0
+    assert cloud.get("/scheduler/v1/instances").json["instances"] == []
+
+
+def test_explanation_of_too_many_overrides_is_not_kept(cloud):
+    many = [f"cn{number}" for number in range(5000)]
+    body = {
+        "request_spec": spec(instance(1)),
+        "overrides": {"filter_scheduler.isolated_hosts": many},
+        "keep": True,
+    }
+    (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
+    assert "too large to be kept" in error["detail"]
+    del body["keep"]
+    cloud.post_json("/scheduler/v1/explain", body)
+    assert listed(cloud) == []
+
+
+def test_conditions_hold_no_option_that_is_read_at_the_start(cloud):
+    """Such as the address of the database, with its password."""
+    shown = cloud.get(f"{DECISIONS}/{select(cloud, instance(1))['decision']}").json
+    options = shown["conditions"]["options"]
+    assert not [key for key in options if key.startswith(("placement_database.", "api."))]
+    assert str(cloud.app.services.settings.placement_database.connection) not in str(options)
 
 
 def test_selection_without_a_claim_is_a_decision_of_its_own_kind(cloud):

@@ -30,7 +30,7 @@ def select(call: Call) -> Answer:
 def explain(call: Call) -> Answer:
     """Return the funnel of a request and the hosts it would get; nothing is claimed."""
     _check_policy_hint(call)
-    return Answer(body=placing.explain(call.services.scheduler, call.body))
+    return Answer(body=placing.explain(call.services.scheduler, call.body, call.ids))
 
 
 @blueprint.get("/v1/policies", policy=f"{_POLICIES}:list")

@@ -1,0 +1,301 @@
+"""``decisions``: list, show, replay and purge what the scheduler recorded of its requests."""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from time import sleep
+from typing import Any
+
+from rich.console import Console
+
+from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
+from placement_sched.cli.database import configured
+from placement_sched.cli.decisions.rendering import (
+    in_one_line,
+    render_decision,
+    render_differences,
+    render_list,
+)
+from placement_sched.cli.scheduler_access import SchedulerApi, add_server_arguments, open_scheduler
+from placement_sched.cli.terminal import print_json, print_result, progressing
+from placement_sched.errors import Invalid, NotFound
+from placement_sched.model.clock import utcnow
+from placement_sched.model.document import Json
+from placement_sched.model.naming import read_uuid
+from placement_sched.operations.purge_decisions import purge_decisions
+from placement_sched.scheduler.kept_decisions import decisions_wanted
+
+#: How many decisions are listed where no ``--limit`` is given, and how many a page has at most.
+_LIMIT, _PAGE = 50, 1000
+#: Seconds between two looks for new decisions.
+_PAUSE = 2.0
+#: A decision counts as made when its claim began: one that waited for locks comes later than others
+#: that were made after it. For so long it is still found.
+_OVERLAP = timedelta(seconds=120)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGE = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
+_TIMES = "an ISO 8601 time (UTC without a zone), or an age such as 90s, 30m, 2h, 7d"
+_FILTERS = ("outcome", "kind", "policy", "flavor", "project", "instance", "host", "request_id")
+
+_EXAMPLE = """examples:
+  placement-sched decisions list --outcome no_valid_host --since 2h
+  placement-sched decisions list --refused cn7 --since 1d
+  placement-sched decisions show --request-id req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40
+  placement-sched decisions replay --instance 5f3c2d1e-0000-4000-8000-000000000001
+"""
+
+
+def register(commands: Commands) -> None:
+    """Add the commands."""
+    group = add_group(commands, "decisions", "list, show, replay and purge recorded decisions")
+    summary = "list recorded decisions, the newest first"
+    parser = add_command(group, "list", summary, run_list, epilog=_EXAMPLE)
+    _add_filters(parser)
+    parser.add_argument(
+        "--refused",
+        metavar="HOST",
+        help="only those known to have rejected this host or node, with the stages that did",
+    )
+    parser.add_argument(
+        "--limit",
+        type=_number,
+        default=_LIMIT,
+        help="list at most this many (default: %(default)s)",
+    )
+    parser.add_argument("--marker", metavar="UUID", help="begin after this decision")
+    parser.add_argument(
+        "--follow", action="store_true", help="then print new ones as they come, until Ctrl-C"
+    )
+    _add_common(parser)
+    summary = "show a decision as explain shows a request"
+    parser = add_command(group, "show", summary, run_show, epilog=_EXAMPLE)
+    _add_which(parser)
+    _add_common(parser)
+    summary = "run the request of a decision again, dry, and show what differs"
+    parser = add_command(group, "replay", summary, run_replay, epilog=_EXAMPLE)
+    _add_which(parser)
+    parser.add_argument(
+        "--settings",
+        choices=("now", "then"),
+        default="now",
+        help="the settings to run with: those in effect now, or those of the decision "
+        "(default: %(default)s)",
+    )
+    _add_common(parser)
+    parser = add_command(
+        group,
+        "purge",
+        "delete recorded decisions from the configured database",
+        run_purge,
+        epilog=(
+            "Servers delete those older than [scheduler] decision_retention by themselves. A\n"
+            "request that is sent again after its answer was lost finds it only while its\n"
+            "decision is kept."
+        ),
+    )
+    _add_purge(parser)
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--outcome", choices=("selected", "no_valid_host"), help="only of this one")
+    kinds = ("select", "no_claim", "explain", "shadow")
+    parser.add_argument("--kind", choices=kinds, help="only of this kind")
+    parser.add_argument("--policy", metavar="NAME", help="only under this scheduling policy")
+    parser.add_argument("--flavor", metavar="NAME", help="only for this flavor")
+    parser.add_argument("--project", metavar="ID", help="only for this project")
+    parser.add_argument("--instance", metavar="UUID", help="only about this instance")
+    parser.add_argument("--host", help="only those that chose this host")
+    parser.add_argument(
+        "--request-id", metavar="REQ", help="only of this request: its own id, or nova's (req-...)"
+    )
+    parser.add_argument("--since", metavar="TIME", help=f"only since {_TIMES}")
+    parser.add_argument("--until", metavar="TIME", help=f"only before {_TIMES}")
+
+
+def _add_which(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "decision", nargs="?", metavar="DECISION", help="the decision's uuid, or a request id"
+    )
+    which.add_argument("--request-id", metavar="REQ", help="the newest of this request")
+    which.add_argument("--instance", metavar="UUID", help="the newest about this instance")
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    add_server_arguments(parser)
+    add_format(parser)
+
+
+def _add_purge(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--before", metavar="TIME", help=f"those made before {_TIMES}")
+    which.add_argument("--older-than", metavar="AGE", help="those older than 90s, 30m, 2h, 7d")
+    which.add_argument("--all", action="store_true", help="those made until now")
+    kinds = ("select", "no_claim", "explain", "shadow")
+    parser.add_argument("--kind", choices=kinds, help="only of this kind")
+    parser.add_argument(
+        "--outcome", choices=("selected", "no_valid_host"), help="only with this outcome"
+    )
+    parser.add_argument("--project", metavar="ID", help="only for this project")
+    parser.add_argument("--dry-run", action="store_true", help="count them, delete nothing")
+    add_format(parser)
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """Print the decisions that the arguments ask for, and with ``--follow`` those to come."""
+    asked = _asked(arguments)
+    with open_scheduler(arguments) as scheduler:
+        if arguments.follow:
+            _follow(scheduler, arguments, asked)
+            return 0
+        page = _listed(scheduler, asked, arguments.limit, arguments.marker)
+        if arguments.format == "json":
+            print_json(page)
+        else:
+            render_list(page, Console(), arguments.refused)
+    return 0
+
+
+def run_show(arguments: argparse.Namespace) -> int:
+    """Print one decision."""
+    with open_scheduler(arguments) as scheduler:
+        decision = scheduler.decision(_which(scheduler, arguments))
+        if arguments.format == "json":
+            print_json(decision)
+        else:
+            render_decision(decision, Console(), scheduler.aggregate_names())
+    return 0
+
+
+def run_replay(arguments: argparse.Namespace) -> int:
+    """Print what differs between a decision and the same request now; 0 in either case."""
+    with open_scheduler(arguments) as scheduler:
+        uuid = _which(scheduler, arguments)
+        answer = scheduler.replay(uuid, {"settings": arguments.settings})
+        if arguments.format == "json":
+            print_json(answer)
+        else:
+            render_differences(answer, Console(), scheduler.aggregate_names())
+    return 0
+
+
+def run_purge(arguments: argparse.Namespace) -> int:
+    """Delete decisions, and print how many; with ``--dry-run`` only how many there are."""
+    now = utcnow()
+    if arguments.older_than is not None and not _AGE.fullmatch(arguments.older_than):
+        raise Invalid(f"--older-than {arguments.older_than}: expected 90s, 30m, 2h, 7d or the like")
+    given = arguments.before or arguments.older_than
+    until = now.isoformat() if given is None else _moment(given, now)
+    kept = {"outcome": arguments.outcome, "kind": arguments.kind, "project_id": arguments.project}
+    wanted = decisions_wanted({**kept, "until": until})
+    with (
+        configured(arguments, there=True) as (_, database),
+        progressing("deleting decisions") as progress,
+    ):
+        number = purge_decisions(database, wanted, progress, dry_run=arguments.dry_run)
+    done = "would be deleted" if arguments.dry_run else "deleted"
+    line = f"{number} decision{'s' * (number != 1)} made before {until} {done}"
+    document = {"decisions": number, "before": until, "dry_run": arguments.dry_run}
+    print_result(arguments, document, [line])
+    return 0
+
+
+def _asked(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the query of a list."""
+    names = {"project": "project_id"}
+    asked = {names.get(name, name): getattr(arguments, name) for name in (*_FILTERS, "refused")}
+    now = utcnow()
+    for name in ("since", "until"):
+        time = getattr(arguments, name)
+        asked[name] = None if time is None else _moment(time, now)
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _moment(text: str, now: datetime) -> str:
+    """Return a time as it is, and an age as the time so long ago."""
+    age = _AGE.fullmatch(text)
+    if age is None:
+        return text
+    try:
+        return (now - timedelta(**{_UNITS[age[2]]: int(age[1])})).isoformat()
+    except OverflowError:
+        raise Invalid(f"{text} is longer ago than any decision") from None
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise argparse.ArgumentTypeError(f"expected a number from 1, not {text!r}")
+    return int(text)
+
+
+def _which(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
+    """Return the uuid of the decision that the arguments name; raise :class:`NotFound`."""
+    asked = {"request_id": arguments.request_id, "instance": arguments.instance}
+    named: str | None = arguments.decision
+    if named is not None and named.startswith("req-"):
+        asked["request_id"] = named
+    elif named is not None:
+        if read_uuid(named) is None:
+            raise Invalid(f"{named!r} is neither the uuid of a decision nor a request id (req-...)")
+        return named
+    asked = {name: value for name, value in asked.items() if value is not None}
+    newest = scheduler.decisions({**asked, "limit": "1"})["decisions"]
+    if not newest:
+        ((name, value),) = asked.items()
+        raise NotFound(f"no decision of {name.replace('_', ' ')} {value} is recorded")
+    uuid: str = newest[0]["uuid"]
+    return uuid
+
+
+def _listed(scheduler: SchedulerApi, asked: dict[str, str], limit: int, marker: str | None) -> Json:
+    """Return up to ``limit`` decisions, from as many pages as it takes.
+
+    Of those that rejected a host one page is examined, which says how to go on.
+    """
+    found: list[Json] = []
+    while True:
+        more = {"limit": str(min(limit - len(found), _PAGE))}
+        page = scheduler.decisions({**asked, **more, **({"marker": marker} if marker else {})})
+        found += page["decisions"]
+        marker = page["next"]
+        if marker is None or len(found) >= limit or "refused" in asked:
+            return {**page, "decisions": found}
+
+
+def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, asked: dict[str, str]) -> None:
+    """Print what there is, the oldest first, and then what comes, until the user interrupts."""
+
+    def show(decisions: list[Json]) -> None:
+        for one in reversed(decisions):
+            line = json.dumps(one, ensure_ascii=False) if as_json else in_one_line(one)
+            sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+
+    as_json = arguments.format == "json"
+    try:
+        there = _listed(scheduler, asked, max(_PAGE, arguments.limit), None)["decisions"]
+        show(there[: arguments.limit])
+        for new in new_ones(scheduler, asked, there):
+            show(new)
+            sleep(_PAUSE)
+    except KeyboardInterrupt:  # how a user ends it
+        return
+
+
+def new_ones(scheduler: SchedulerApi, asked: dict[str, str], there: list[Json]) -> Iterator[Any]:
+    """Yield, each time it is asked, the decisions that have come since, the newest first.
+
+    ``there`` are the newest at the start. Times are the server's, whatever the clock here says.
+    """
+    known = {one["uuid"]: one["created_at"] for one in there}
+    while True:
+        query = dict(asked)
+        if known:
+            newest = max(map(datetime.fromisoformat, known.values())).replace(tzinfo=None)
+            query["since"] = (newest - _OVERLAP).isoformat()
+        found = _listed(scheduler, query, _PAGE, None)["decisions"]
+        yield [one for one in found if one["uuid"] not in known]
+        known = {one["uuid"]: one["created_at"] for one in found} or known

@@ -1,0 +1,305 @@
+"""``decisions``: list, show, replay and purge, on the database directly and over HTTP."""
+
+import json
+import os
+import signal
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from placement_sched.cli.decisions import new_ones
+from placement_sched.cli.main import main
+from placement_sched.cli.scheduler_access import DirectScheduler
+from placement_sched.scheduler.claims import Claiming
+from tests.loopback import served
+from tests.placing import flavor, instance, report, spec
+from tests.program import start
+from tests.servers import environment, wait_until
+
+NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
+UNKNOWN = "11111111-2222-4333-8444-555555555555"
+SELECT = "/scheduler/v1/select_destinations"
+
+
+@pytest.fixture
+def cloud(sqlite_app, sqlite_url, monkeypatch):
+    """Three hosts and three decisions: instance 1 placed for nova, 2 tried, none for 3."""
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    # As the application of the tests has it, and wide enough for what is looked for.
+    monkeypatch.setenv("OS_DEFAULT__SERVICE_DOWN_TIME", "86400")
+    monkeypatch.setenv("COLUMNS", "200")
+    headers = {"X-Openstack-Request-Id": NOVAS}
+    body = {"request_spec": spec(instance(1), ignore_hosts=["cn3"])}
+    sqlite_app.post_json(SELECT, body, headers=headers)
+    body = {"request_spec": spec(instance(2), project_id="p2"), "claim": False}
+    sqlite_app.post_json(SELECT, body)
+    body = {"request_spec": spec(instance(3), flavor=flavor(vcpus=99))}
+    sqlite_app.post_json(SELECT, body, status=409)
+    return sqlite_app
+
+
+@pytest.fixture
+def answer(cloud, capsys):
+    """Run a command on the cloud; return its status, stdout and stderr."""
+
+    def answer(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main(["decisions", *arguments])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return answer
+
+
+def found(answer, *arguments):
+    status, printed, told = answer("list", "--format", "json", *arguments)
+    assert (status, told) == (0, "")
+    return [one["instances"][0]["uuid"] for one in json.loads(printed)["decisions"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        ([], [3, 2, 1]),
+        (["--outcome", "selected"], [2, 1]),
+        (["--kind", "no_claim"], [2]),
+        (["--policy", "default", "--flavor", "m1"], [3, 2, 1]),
+        (["--project", "p2"], [2]),
+        (["--instance", instance(1)], [1]),
+        (["--request-id", NOVAS], [1]),
+        (["--host", "cn1"], [2, 1]),
+        (["--since", "1h"], [3, 2, 1]),
+        (["--until", "1h"], []),
+        (["--until", "2999-01-01"], [3, 2, 1]),
+        (["--limit", "2"], [3, 2]),
+        (["--refused", "cn3"], [3, 1]),
+    ],
+)
+def test_list_has_those_wanted(answer, arguments, wanted):
+    assert found(answer, *arguments) == [instance(number) for number in wanted]
+
+
+def test_list_goes_on_after_a_marker(answer):
+    document = json.loads(answer("list", "--format", "json", "--limit", "1")[1])
+    assert document["next"] == document["decisions"][0]["uuid"]
+    assert found(answer, "--marker", document["next"], "--limit", "5") == [instance(2), instance(1)]
+    assert f"--marker {document['next']}" in answer("list", "--limit", "1")[1]
+
+
+def test_list_shows_outcome_request_and_places(answer):
+    status, printed, _ = answer("list")
+    words = " ".join(printed.split())
+    assert status == 0
+    assert "no_valid_host" in words
+    assert "no_claim" in words
+    assert instance(3)[-4:] in words
+
+
+def test_list_of_a_refused_host_says_why_and_what_is_not_known(answer):
+    """The decisions that found a host did not count the search, which may have rejected it."""
+    status, printed, _ = answer("list", "--refused", "cn2")
+    words = " ".join(printed.split())
+    assert status == 0
+    assert "allocation_candidates resources VCPU:99: VCPU: " in words
+    assert "3 decisions examined; 0 of them do not keep enough" in words
+    words = " ".join(answer("list", "--refused", "cn9")[1].split())
+    assert "no decision found 3 decisions examined; 2 of them do not keep enough" in words
+
+
+def test_list_without_any_says_so(answer):
+    assert answer("list", "--project", "none")[1] == "no decision found\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "reason"),
+    [
+        (["list", "--instance", "cn1"], 1, "instance"),
+        (["list", "--since", "yesterday"], 1, "since"),
+        (["list", "--marker", "x"], 1, "marker"),
+        (["list", "--limit", "0"], 2, "--limit"),
+        (["show", UNKNOWN], 1, UNKNOWN),
+        (["show", "nonsense"], 1, "neither the uuid of a decision nor a request id"),
+        (["show", "--instance", UNKNOWN], 1, f"no decision of instance {UNKNOWN} is recorded"),
+        (["replay", UNKNOWN], 1, UNKNOWN),
+        (["replay", NOVAS, "--settings", "tomorrow"], 2, "--settings"),
+        (["show"], 2, "required"),
+        (["purge"], 2, "required"),
+        (["purge", "--older-than", "2026-01-01"], 1, "--older-than"),
+        (["purge", "--before", "soon"], 1, "soon"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(cloud, capsys, arguments, status, reason):
+    try:
+        left = main(["decisions", *arguments])
+    except SystemExit as leaving:
+        left = leaving.code
+    told = capsys.readouterr().err
+    assert left == status
+    assert reason in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("by", ["uuid", "request id", "flag", "instance"])
+def test_show_finds_the_decision_by_any_id(cloud, answer, by):
+    (uuid,) = [
+        one["uuid"]
+        for one in cloud.get(f"/scheduler/v1/decisions?request_id={NOVAS}").json["decisions"]
+    ]
+    arguments = {
+        "uuid": [uuid],
+        "request id": [NOVAS],
+        "flag": ["--request-id", NOVAS],
+        "instance": ["--instance", instance(1)],
+    }[by]
+    status, printed, _ = answer("show", *arguments)
+    words = " ".join(printed.split())
+    assert status == 0
+    assert uuid in words
+    assert NOVAS in words
+    assert "2 hosts passed policy default" in words
+    assert "Best 2 of 2" in words
+    assert "Claimed" in words
+    assert json.loads(answer("show", *arguments, "--format", "json")[1])["uuid"] == uuid
+
+
+def test_show_of_a_refused_request_is_what_explain_shows(answer):
+    status, printed, _ = answer("show", "--instance", instance(3))
+    words = " ".join(printed.split())
+    assert status == 0
+    assert "No valid host 3 hosts would fit but for resources VCPU:99" in words
+    assert "99 asked" in words
+
+
+def test_show_of_an_outline_has_its_counts(cloud, answer):
+    database = cloud.app.services.database
+    outline = {
+        "request_filters": [{"name": "f", "applied": True, "elapsed_ms": 1.0}],
+        "allocation_candidates": {
+            "query": "q",
+            "providers": 3,
+            "hosts": 0,
+            "steps": [{"constraint": "resources", "before": 3, "after": 0}],
+        },
+        "filters": [{"name": "F", "before": 0, "after": 0}],
+        "weighers": [],
+        "outline": True,
+    }
+    statement = "UPDATE sched_decisions SET funnel = ? WHERE outcome = 'no_valid_host'"
+    text = (json.dumps(outline),)
+    database.write(lambda connection: connection.exec_driver_sql(statement, text))
+    status, printed, _ = answer("show", "--instance", instance(3))
+    assert status == 0
+    assert "3 removed" in printed
+
+
+def test_replay_shows_what_differs_side_by_side(cloud, answer):
+    decision = cloud.get(f"/scheduler/v1/decisions?request_id={NOVAS}").json["decisions"][0]
+    host = decision["instances"][0]["host"]
+    cloud.put_json("/compute/v2.1/os-services/disable", {"host": host, "binary": "nova-compute"})
+    status, printed, _ = answer("replay", NOVAS)
+    words = " ".join(printed.split())
+    assert status == 0
+    assert f"host of instance {instance(1)} {host}" in words
+    assert "then now" in words
+    assert f"{host}: allocation_candidates root_required" in words
+    document = json.loads(answer("replay", NOVAS, "--settings", "then", "--format", "json")[1])
+    assert {one["what"] for one in document["differences"]} >= {"hosts found", "first hosts"}
+
+
+def test_replay_on_the_same_cloud_says_that_nothing_differs(answer):
+    status, printed, _ = answer("replay", "--instance", instance(2), "--settings", "then")
+    assert status == 0
+    assert printed.endswith("nothing differs\n")
+
+
+def test_explanation_is_kept_and_shown_with_its_overrides(answer, capsys):
+    override = ("--override", "filter_scheduler.ram_weight_multiplier=-1.0")
+    assert main(["explain", "--vcpus", "2", "--keep", *override]) == 0
+    uuid = capsys.readouterr().out.split("Kept as decision ")[1].split()[0]
+    status, printed, _ = answer("show", uuid)
+    assert status == 0
+    assert "explain, made" in printed
+    assert "filter_scheduler.ram_weight_multiplier = -1" in printed
+    assert "Selected, not claimed" in printed
+
+
+def test_purge_counts_first_and_then_deletes_those_asked_for(answer):
+    status, printed, _ = answer("purge", "--all", "--dry-run", "--project", "p2")
+    assert (status, printed.split()[:2]) == (0, ["0", "decisions"])
+    later = (datetime.now() + timedelta(days=2)).date().isoformat()  # noqa: DTZ005 - any later day
+    arguments = ("purge", "--before", later, "--format", "json")
+    status, printed, _ = answer(*arguments, "--project", "p2", "--dry-run")
+    assert json.loads(printed)["decisions"] == 1
+    assert len(found(answer)) == 3
+    status, printed, _ = answer(*arguments, "--project", "p2")
+    assert json.loads(printed)["decisions"] == 1
+    assert found(answer) == [instance(3), instance(1)]
+    assert answer("purge", "--before", later)[1].startswith("2 decisions made before")
+    assert found(answer) == []
+
+
+def test_new_decisions_are_followed_each_once(cloud):
+    scheduler = cloud.app.services.scheduler
+    direct = DirectScheduler(scheduler)
+    coming = new_ones(direct, {}, direct.decisions({})["decisions"])
+    assert next(coming) == []
+    for number in (4, 5):
+        scheduler.select_destinations(spec(instance(number)), claiming=Claiming.NONE)
+    assert [one["instances"][0]["uuid"] for one in next(coming)] == [instance(5), instance(4)]
+    assert next(coming) == []
+
+
+def test_new_decisions_are_followed_from_an_empty_list(cloud):
+    scheduler = cloud.app.services.scheduler
+    coming = new_ones(DirectScheduler(scheduler), {"project_id": "p3"}, [])
+    assert next(coming) == []
+    scheduler.select_destinations(spec(instance(4)), claiming=Claiming.NONE)
+    scheduler.select_destinations(spec(instance(5), project_id="p3"), claiming=Claiming.NONE)
+    assert [one["instances"][0]["uuid"] for one in next(coming)] == [instance(5)]
+
+
+@pytest.mark.parametrize("command", ["list", "show", "replay"])
+def test_server_is_asked_by_its_address(cloud, answer, command):
+    which = ["--limit", "2"] if command == "list" else [NOVAS]
+    with served(cloud.app) as url:
+        status, printed, _ = answer(command, *which, "--url", url, "--format", "json")
+    assert status == 0
+    direct = json.loads(answer(command, *which, "--format", "json")[1])
+    seen = json.loads(printed)
+    if command == "replay":
+        assert (seen["then"], seen["differences"]) == (direct["then"], direct["differences"])
+    else:
+        assert seen == direct
+
+
+def test_server_that_knows_no_such_decision_is_told(cloud, capsys):
+    with served(cloud.app) as url:
+        assert main(["decisions", "show", UNKNOWN, "--url", url]) == 1
+    assert f"No decision with uuid {UNKNOWN} found (404" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_follow_prints_new_ones_until_it_is_interrupted(cloud, sqlite_url, tmp_path, form):
+    """Ctrl-C is how it ends: status 0, and not a word on stderr."""
+    out, err = tmp_path / "out", tmp_path / "err"
+    variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
+    arguments = ["decisions", "list", "--follow", "--limit", "1", "--format", form]
+    with Path(os.devnull).open() as given, out.open("w") as stdout, err.open("w") as stderr:
+        streams = [given, stdout, stderr]
+        process = start(arguments, cwd=tmp_path, env=variables, streams=streams)
+        try:
+            assert wait_until(lambda: len(out.read_text().splitlines()) == 1)
+            cloud.app.services.scheduler.select_destinations(spec(instance(4)))
+            assert wait_until(lambda: len(out.read_text().splitlines()) == 2)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+    first, second = out.read_text().splitlines()
+    assert instance(3) in first
+    assert instance(4) in second
+    assert err.read_text() == ""
+    if form == "json":
+        assert json.loads(second)["outcome"] == "selected"
