@@ -65,6 +65,11 @@ class DirectScheduler:
         _check(planning.PLAN, body)
         return planning.plan(self._scheduler, body)
 
+    def rebalance(self, body: Json) -> Json:
+        """Return moves towards a goal."""
+        _check(planning.REBALANCE, body)
+        return planning.rebalance(self._scheduler, body)
+
     def decisions(self, query: Mapping[str, str]) -> Json:
         """Return recorded decisions, and the marker of the ``next`` page."""
         _check(recorded.LIST, dict(query))
@@ -172,6 +177,10 @@ class SchedulerClient:
     def plan(self, body: Json) -> Json:
         """Return what changes come to; raise :class:`Error` with the server's message."""
         return self._post("plan", body)
+
+    def rebalance(self, body: Json) -> Json:
+        """Return moves towards a goal; raise :class:`Error` with the server's message."""
+        return self._post("rebalance", body)
 
     def policies(self) -> list[Json]:
         """Return every scheduling policy; raise :class:`Error` with the server's message."""

@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, select, update
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from placement_sched.db import sql, tables
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode
-from placement_sched.model.placement.provider import Inventory, Provider
+from placement_sched.model.placement.provider import Inventory, Provider, capacity_of
 from placement_sched.store.compute import compute_nodes, host_aggregates
 from placement_sched.store.placement import aggregates, inventories, resource_providers, traits
 from placement_sched.store.placement import resource_classes as classes
@@ -203,3 +203,53 @@ def move(
     for (host, node), some in sql.grouped((place, uuid) for uuid, place in places.items()).items():
         there = update(tables.instances).values(host=host, node=node)
         sql.change_among(connection, there, _INSTANCES.uuid, sorted(some))
+
+
+class HostLoad(NamedTuple):
+    """What a node's root provider has of a resource class, and how much of it is allocated."""
+
+    host: str
+    node_uuid: str
+    resource_class: str
+    capacity: int
+    used: int
+
+    @property
+    def free(self) -> int:
+        """Return what is not allocated; below 0 where more is than there is."""
+        return self.capacity - self.used
+
+
+def loads(connection: Connection, names: Collection[str]) -> list[HostLoad]:
+    """Return what the root providers of all nodes have of these classes, in two statements."""
+    nodes, stock, taken = tables.compute_nodes, tables.inventories.c, tables.allocations.c
+    numbers = {key: name for name, key in classes.ids_by_name(connection, names).items()}
+    here = (
+        select(
+            nodes.c.host,
+            nodes.c.uuid,
+            _PROVIDERS.id,
+            stock.resource_class_id,
+            stock.total,
+            stock.reserved,
+            stock.allocation_ratio,
+        )
+        .join(tables.resource_providers, _PROVIDERS.uuid == nodes.c.uuid)
+        .join(tables.inventories, stock.resource_provider_id == _PROVIDERS.id)
+        .where(stock.resource_class_id.in_(sorted(numbers)))
+        .order_by(nodes.c.host, nodes.c.uuid, stock.resource_class_id)
+    )
+    of_class = taken.resource_class_id.in_(sorted(numbers))
+    keys = (taken.resource_provider_id, taken.resource_class_id)
+    sums = select(*keys, func.sum(taken.used)).where(of_class).group_by(*keys)
+    used = {(one, key): int(number) for one, key, number in connection.execute(sums)}
+    return [
+        HostLoad(
+            host,
+            uuid,
+            numbers[key],
+            capacity_of(total, reserved, ratio),
+            used.get((number, key), 0),
+        )
+        for host, uuid, number, key, total, reserved, ratio in connection.execute(here)
+    ]

@@ -464,6 +464,7 @@ STORY = (
         kept=ANSWER,
     ),
     Step("scheduler/plan", "POST", f"{_S}/plan", {"changes": [{"drain": ["cn2"]}]}),
+    Step("scheduler/rebalance", "POST", f"{_S}/rebalance", {"goal": "spread", "moves": 1}),
     Step("scheduler/decisions-list", "GET", f"{_S}/decisions?project_id={PROJECT}&limit=2"),
     Step("scheduler/decisions-show", "GET", f"{_S}/decisions/<id>"),
     Step("", "GET", f"{_S}/decisions?project_id={PROJECT}&limit=2"),

@@ -1,16 +1,27 @@
-"""The JSON bodies of plans, for the route and the command line."""
+"""The JSON bodies of plans and of advice on moves, for the routes and the command line."""
 
+from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
 from placement_sched.api.schema import Schemas
+from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.what_if.changes import changes_from
 from placement_sched.scheduler.what_if.plan import planned
+from placement_sched.scheduler.what_if.rebalance import FIT, GOALS, advised
 from placement_sched.schemas.changes import CHANGES
-from placement_sched.schemas.parts import NAME, a_list, an_object, or_null
+from placement_sched.schemas.parts import COUNT, NAME, a_list, an_object, or_null
 
 #: So many flavors a plan may count the capacity for.
 _MOST_FLAVORS = 1000
 _PLANNING: Json = {"changes": CHANGES, "flavors": or_null(a_list(NAME, maxItems=_MOST_FLAVORS))}
+#: So many moves may be asked for, and so many are sought where it is not said.
+_MOST_MOVES, _MOVES = 1000, 5
+_REBALANCING: Json = {
+    "goal": {"enum": list(GOALS)},
+    "request_spec": REQUEST_SPEC,
+    "moves": {**COUNT, "maximum": _MOST_MOVES},
+}
+REBALANCE = Schemas(an_object(_REBALANCING, "goal"))
 PLAN = Schemas(an_object(_PLANNING, "changes"))
 
 
@@ -18,3 +29,13 @@ def plan(scheduler: Scheduler, body: Json) -> Json:
     """Return what the changes come to, and where instances would have to move."""
     body = with_whole_numbers(body)
     return planned(scheduler, changes_from(body["changes"])).as_json()
+
+
+def rebalance(scheduler: Scheduler, body: Json) -> Json:
+    """Return moves towards a goal; nothing is moved."""
+    body = with_whole_numbers(body)
+    document = body.get("request_spec")
+    if (body["goal"] == FIT) is (document is None):
+        needed = "needs a request_spec" if document is None else "takes no request_spec"
+        raise Invalid(f"the goal {body['goal']} {needed} (at $.goal)")
+    return advised(scheduler, body["goal"], document, body.get("moves", _MOVES)).as_json()

@@ -5,7 +5,7 @@ topology of NUMA cells and requests for PCI devices; with ``[filter_scheduler] p
 the latter are asked of placement, a group for each device.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
@@ -20,6 +20,7 @@ from placement_sched.model.hardware.requested_pci import (
     InstancePCIRequests,
     placement_terms,
 )
+from placement_sched.model.naming import did_you_mean, nearest
 from placement_sched.model.requested import RequestedGroup
 from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.hosts.caches import AggregateCache, Aggregates
@@ -264,7 +265,8 @@ def _looked_up(connection: Connection, document: Document) -> Document:
     if isinstance(flavor := found.get("flavor"), str):
         stored = flavors.by_flavorid_or_name(connection, flavor)
         if stored is None:
-            raise _missing("flavor", flavor)
+            names = [one.name for one in flavors.all_flavors(connection)]
+            raise _missing("flavor", flavor, names)
         found["flavor"] = stored.as_document()
     if isinstance(image := found.get("image"), str):
         found["image"] = _image(connection, image)
@@ -296,8 +298,9 @@ def flavor_for_record(connection: Connection, given: Document | str | None) -> D
     return {"id": given} if found is None else found.as_document()
 
 
-def _missing(noun: str, named: str) -> NotFound:
-    message = f"There is no stored {noun} {named!r} (at $.request_spec.{noun})"
+def _missing(noun: str, named: str, known: Iterable[str] = ()) -> NotFound:
+    near = did_you_mean(nearest(named, known))
+    message = f"There is no stored {noun} {named!r}{near} (at $.request_spec.{noun})"
     return NotFound(message, code="scheduler.not_found")
 
 

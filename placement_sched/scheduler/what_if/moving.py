@@ -7,6 +7,7 @@ they take is written to the trial, and what they held is freed there.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -70,12 +71,17 @@ class MovingInstance:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
-    """One instance, the host that it leaves, and the host and node that the run chose for it."""
+    """One instance, the host that it leaves, and the host and node that the run chose for it.
+
+    ``passed`` are the filters that the host passed there, ``weight`` is what weighers made of it.
+    """
 
     instance: str
     origin: str
     host: str
     node: str
+    weight: float = 0.0
+    passed: tuple[str, ...] = ()
 
     def as_json(self) -> Json:
         """Return the move as an answer shows it."""
@@ -138,6 +144,13 @@ def _document(record: Instance, asked: Mapping[str, Any]) -> Json:
     }
 
 
+@dataclass(slots=True)
+class Attempt:
+    """Something tried within a trial; where it is not ``kept`` it is undone."""
+
+    kept: bool = False
+
+
 class Mover:
     """Moves instances within one trial; ``scheduler`` is that of the trial."""
 
@@ -168,11 +181,32 @@ class Mover:
             Holding(record.uuid, each.provider_uuid, each.resource_class, each.used)
             for each in allocations.of_consumers(connection, [record.uuid])
         ]
-        what_if.move(connection, (), here, self._now)
+        self.free([one])
         place = {"host": record.host, "node": record.node}
         found = self._placed([one], {"requested_destination": place})
         what_if.move(connection, held, here, self._now)
         return None if isinstance(found, Moved) else found.reason
+
+    @contextmanager
+    def attempt(self) -> Iterator["Attempt"]:
+        """Give an attempt: what is written within it is undone at its end, unless it is kept."""
+        memory, made = self._scheduler.memory, Attempt()
+        before = {uuid: list(some) for uuid, some in memory.supposed.items()}
+        savepoint = self._trial.connection.begin_nested()
+        try:
+            yield made
+        finally:
+            if made.kept:
+                savepoint.commit()
+            else:
+                savepoint.rollback()
+                memory.supposed.clear()
+                memory.supposed.update(before)
+
+    def free(self, some: Iterable[MovingInstance]) -> None:
+        """Take away what instances hold."""
+        here = {one.record.uuid: (one.record.host, one.record.node) for one in some}
+        what_if.move(self._trial.connection, (), here, self._now)
 
     def _move_equal(self, some: Sequence[MovingInstance], more: Json) -> Moved:
         """Move instances of one kind: as many at a time as find a host together."""
@@ -284,4 +318,6 @@ def _chosen(
 def _moves(batch: Sequence[MovingInstance], run: Run) -> Iterator[PlannedMove]:
     for one, best, _ in _chosen(batch, run):
         host = one.record.host or ""
-        yield PlannedMove(one.record.uuid, host, best.service_host, best.nodename)
+        passed = tuple(report.name for report in run.choice.first.filters) if run.choice else ()
+        node = best.nodename
+        yield PlannedMove(one.record.uuid, host, best.service_host, node, best.weight, passed)

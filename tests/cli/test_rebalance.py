@@ -1,0 +1,59 @@
+"""``rebalance``: advice on moves at the command line."""
+
+import json
+
+import pytest
+
+from placement_sched.cli.main import main
+from tests.placing import flavor, instance, report, spec
+from tests.scheduler.test_select_destinations import select
+from tests.scheduler.what_if.carrying_out import COMPUTE
+
+
+@pytest.fixture
+def answer(sqlite_app, sqlite_url, monkeypatch, capsys):
+    """Run a command on a cloud of two hosts of 8 GB, with an instance of 3 GB on each."""
+    reports = [report(name, memory_mb=8192) for name in ("cn1", "cn2")]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    for at, host in enumerate(("cn1", "cn2"), 1):
+        asked = spec(instance(at), flavor=flavor(memory_mb=3072), force_hosts=[host])
+        select(sqlite_app, asked)
+    large = {"name": "m1.large", "vcpus": 1, "ram": 6144, "disk": 1}
+    sqlite_app.post_json("/compute/v2.1/flavors", {"flavor": large}, headers=COMPUTE)
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+
+    def answer(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return answer
+
+
+def test_moves_that_make_room_are_shown_with_their_reason(answer):
+    status, out, err = answer("rebalance", "m1.large")
+    assert (status, err) == (0, "")
+    assert "makes room on cn1" in out
+    assert out.endswith("it fits on cn1 after the moves\n")
+
+
+def test_advice_is_printed_as_json(answer):
+    out = answer("rebalance", "--goal", "pack", "--moves", "1", "--format", "json")[1]
+    found = json.loads(out)
+    assert (found["reached"], len(found["moves"])) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["m1.larg"], "did you mean 'm1.large'?"),
+        ([], "--goal fit needs a FLAVOR"),
+        (["m1.large", "--goal", "pack"], "--goal pack takes no FLAVOR and no --zone"),
+        (["--goal", "pack", "--moves", "0"], "0 is less than the minimum of 1"),
+    ],
+)
+def test_what_cannot_be_is_one_line(answer, arguments, words):
+    status, out, err = answer("rebalance", *arguments)
+    assert (status, out) == (1, "")
+    (line,) = err.splitlines()
+    assert words in line

@@ -1,0 +1,141 @@
+"""POST /rebalance: advice on moves, held against brute force on small clouds."""
+
+from itertools import combinations, product
+from random import Random
+
+import pytest
+
+from tests.placing import flavor, instance, report, spec
+from tests.scheduler.test_select_destinations import explain, select
+from tests.scheduler.what_if.carrying_out import carry_out, host_of, usage
+from tests.scheduler.what_if.test_changes import dumped
+
+GB = 1024
+
+
+def advice(app, goal="fit", status=200, **more):
+    return app.post_json("/scheduler/v1/rebalance", {"goal": goal, **more}, status=status).json
+
+
+def made(app, free, *placed):
+    """Make hosts of so many GB, and instances of so many GB on the hosts of these names."""
+    reports = [report(name, memory_mb=size * GB, vcpus=60) for name, size in free.items()]
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    for number, (host, size) in enumerate(placed, 1):
+        asked = spec(instance(number), flavor=flavor(memory_mb=size * GB, root_gb=1))
+        select(app, {**asked, "force_hosts": [host]})
+
+
+def wanted(size):
+    return spec(flavor=flavor(memory_mb=size * GB, root_gb=1))
+
+
+def fewest(free, placed, size, most):
+    """Return how few instances may leave one host so that ``size`` fits there; brute force."""
+    left = dict(free)
+    for host, taken in placed:
+        left[host] -= taken
+    for number in range(most + 1):
+        for host in free:
+            others = [one for one in free if one != host]
+            mine = [taken for at, taken in placed if at == host]
+            for some in combinations(mine, number):
+                if left[host] + sum(some) < size:
+                    continue
+                for way in product(others, repeat=number):
+                    room = dict(left)
+                    for at, taken in zip(way, some, strict=True):
+                        room[at] -= taken
+                    if min([room[one] for one in others], default=0) >= 0:
+                        return number
+    return None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_as_few_moves_as_brute_force_finds_make_room_and_hold(app, seed):
+    random = Random(seed)
+    free = {f"cn{at}": random.randint(8, 12) for at in range(1, 5)}
+    left, placed = dict(free), []
+    unit = random.choice([1, 2, 3])
+    for _ in range(random.randint(6, 12)):
+        host = random.choice(sorted(left))
+        if left[host] >= unit:
+            left[host] -= unit
+            placed.append((host, unit))
+    made(app, free, *placed)
+    size = max(left.values()) + random.randint(1, 3)
+    before = dumped(app)
+    told = advice(app, request_spec=wanted(size), moves=3)
+    assert dumped(app) == before
+    best = fewest(free, placed, size, 3)
+    assert told["reached"] is (best is not None)
+    if best is None:
+        return
+    assert len(told["moves"]) == best
+    assert explain(app, wanted(size))["outcome"] == "no_valid_host"
+    for move in told["moves"]:
+        assert "ComputeFilter" in move["passed"]
+        carry_out(app, move)
+    (origin,) = {move["from"] for move in told["moves"]}
+    fitting = {host["host"] for host in explain(app, wanted(size))["hosts"]}
+    assert origin in fitting
+
+
+def test_what_fits_needs_no_move(app):
+    made(app, {"cn1": 8})
+    told = advice(app, request_spec=wanted(4))
+    assert (told["reached"], told["moves"]) == (True, [])
+    assert told["outcome"] == "it fits on cn1 as it is"
+
+
+def test_the_smallest_of_the_instances_that_make_room_moves(app):
+    made(app, {"cn1": 8, "cn2": 3}, ("cn1", 4), ("cn1", 3))
+    (move,) = advice(app, request_spec=wanted(4), moves=2)["moves"]
+    assert (move["instance"], move["from"], move["to"]) == (instance(2), "cn1", "cn2")
+    assert move["reason"] == "makes room on cn1"
+    assert advice(app, request_spec=wanted(5), moves=2)["reached"] is False
+
+
+def test_no_move_is_advised_that_would_not_help(app):
+    made(app, {"cn1": 8, "cn2": 8}, ("cn1", 4), ("cn2", 4))
+    told = advice(app, request_spec=wanted(9), moves=3)
+    assert (told["reached"], told["moves"], told["complete"]) == (False, [], True)
+
+
+def test_packing_empties_hosts_onto_others_in_use(app):
+    made(app, {"cn1": 8, "cn2": 8, "cn3": 8, "cn4": 8}, ("cn1", 2), ("cn2", 4), ("cn3", 2))
+    told = advice(app, "pack", moves=2)
+    assert told["reached"]
+    origins = {move["from"] for move in told["moves"]}
+    for move in told["moves"]:
+        assert move["reason"] == f"empties {move['from']}"
+        assert move["to"] != "cn4"
+        carry_out(app, move)
+    for host in origins:
+        assert usage(app, host)["MEMORY_MB"] == 0
+    assert advice(app, "pack", moves=1)["reached"] is (len(origins) == 1)
+
+
+def test_spreading_lowers_the_highest_load(app):
+    made(app, {"cn1": 8, "cn2": 8}, ("cn1", 2), ("cn1", 2), ("cn1", 2))
+    told = advice(app, "spread", moves=5)
+    (move,) = told["moves"]
+    assert (move["from"], move["to"]) == ("cn1", "cn2")
+    assert move["reason"] == "lowers the load of cn1 from 75% to 50%"
+    carry_out(app, move)
+    assert host_of(app, move["instance"]) == "cn2"
+    assert advice(app, "spread")["reached"] is False
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"goal": "fti"}, "'fti' is not one of"),
+        ({"goal": "fit"}, "the goal fit needs a request_spec (at $.goal)"),
+        ({"goal": "pack", "request_spec": wanted(1)}, "the goal pack takes no request_spec"),
+        ({"goal": "pack", "moves": 0}, "(at $.moves)"),
+    ],
+)
+def test_advice_that_cannot_be_is_told_with_its_place(app, body, words):
+    answer = app.post_json("/scheduler/v1/rebalance", body, status=400)
+    assert words in answer.json["errors"][0]["detail"]
