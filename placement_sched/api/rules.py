@@ -64,6 +64,7 @@ _SCHEDULER = (
             ("scheduler:explain", "Explain where instances would be placed, and why."),
             ("scheduler:plan", "Plan changes of the cloud: what would move where."),
             ("scheduler:rebalance", "Advise on moves that make room or even out load."),
+            ("scheduler:capacity", "Count how many more instances fit."),
             ("scheduler:policies:list", "List the policies that requests may come under."),
             ("scheduler:policies:show", "Show a policy: its options, and where each is from."),
             ("scheduler:policies:hint", "Name a policy by the scheduler hint sched_policy."),

@@ -44,6 +44,9 @@ GROUPS = {
     "placement_sched.cli.rebalance": {
         "rebalance": "advise on moves that make room, empty hosts or even out their load"
     },
+    "placement_sched.cli.questions.capacity": {
+        "capacity": "count how many more instances of a flavor fit"
+    },
     "placement_sched.cli.policy": {"policy": "show and apply scheduling policies"},
     "placement_sched.cli.aggregate": {"aggregate": "check host aggregates"},
     "placement_sched.cli.fleet": {"fleet": "describe a whole cloud in one readable file"},

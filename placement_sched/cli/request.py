@@ -4,7 +4,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,10 @@ _FLAGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 
 
-def add_request_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the request file and the flags that stand for one."""
+def add_request_arguments(
+    parser: argparse.ArgumentParser, repeatable: Collection[str] = ()
+) -> None:
+    """Add the request file and the flags that stand for one, some of them ``repeatable``."""
     parser.add_argument(
         "request",
         metavar="REQUEST.json",
@@ -44,7 +46,10 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
     )
     flags = parser.add_argument_group("instead of a file")
     for name, help_, kind in _FLAGS:
-        flags.add_argument(name, help=help_, **kind)
+        if name in repeatable:
+            flags.add_argument(name, help=f"{help_}; repeatable", **kind, action="append")
+        else:
+            flags.add_argument(name, help=help_, **kind)
 
 
 def request_body(arguments: argparse.Namespace) -> Json:
@@ -84,6 +89,29 @@ def pairs(texts: Iterable[str], flag: str) -> dict[str, str]:
         if not separator or not key:
             raise Invalid(f"{flag} {text}: expected KEY=VALUE")
         found[key] = value
+    return found
+
+
+def add_override(parser: argparse.ArgumentParser, summary: str) -> None:
+    """Add ``--override``; ``summary`` says what is done with the value."""
+    parser.add_argument(
+        "--override",
+        action="append",
+        default=[],
+        metavar="GROUP.OPTION=VALUE",
+        help=f"{summary}; lists as JSON: "
+        'filter_scheduler.enabled_filters=["ComputeFilter"]; repeatable',
+    )
+
+
+def overrides(texts: Iterable[str]) -> Json:
+    """Return ``GROUP.OPTION=VALUE`` texts as a mapping; a value that is JSON is taken as such."""
+    found: Json = {}
+    for key, value in pairs(texts, "--override").items():
+        try:
+            found[key] = json.loads(value)
+        except ValueError:
+            found[key] = value
     return found
 
 

@@ -15,6 +15,7 @@ import orjson
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.scheduler import placing, planning, recorded
+from placement_sched.api.scheduler.routes import capacity
 from placement_sched.api.schema import Schemas
 from placement_sched.app import make_services
 from placement_sched.cli.database import refuse_absent_file, shown
@@ -54,6 +55,11 @@ class DirectScheduler:
         """Return the explanation of ``body``, nothing claimed."""
         _check(placing.EXPLAIN, body)
         return placing.explain(self._scheduler, body)
+
+    def capacity(self, body: Json) -> Json:
+        """Return how many more instances of ``body`` fit."""
+        _check(capacity.CAPACITY, body)
+        return capacity.answer(self._scheduler, body)
 
     def select(self, body: Json) -> Json:
         """Return the selections for ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
@@ -181,6 +187,10 @@ class SchedulerClient:
     def rebalance(self, body: Json) -> Json:
         """Return moves towards a goal; raise :class:`Error` with the server's message."""
         return self._post("rebalance", body)
+
+    def capacity(self, body: Json) -> Json:
+        """Return how many more fit; raise :class:`Error` with the server's message."""
+        return self._post("capacity", body)
 
     def policies(self) -> list[Json]:
         """Return every scheduling policy; raise :class:`Error` with the server's message."""

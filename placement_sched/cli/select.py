@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from rich.console import Console
 
@@ -43,14 +43,7 @@ def register(commands: Commands) -> None:
         help="show the verdict on this host first, and show only this host (all hosts are still "
         "evaluated); the name of a host, node or provider, or a uuid; repeatable",
     )
-    explain.add_argument(
-        "--override",
-        action="append",
-        default=[],
-        metavar="GROUP.OPTION=VALUE",
-        help="evaluate with another value of an option; lists as JSON: "
-        'filter_scheduler.enabled_filters=["ComputeFilter"]; repeatable',
-    )
+    request.add_override(explain, "evaluate with another value of an option")
     explain.add_argument(
         "--keep",
         action="store_true",
@@ -113,7 +106,7 @@ def _explain_body(arguments: argparse.Namespace) -> Json:
     if arguments.host:
         body["hosts"] = arguments.host
     if arguments.override:
-        body["overrides"] = {**body.get("overrides", {}), **_overrides(arguments.override)}
+        body["overrides"] = {**body.get("overrides", {}), **request.overrides(arguments.override)}
     if changes := changes_of(arguments):
         body["changes"] = [*body.get("changes", []), *changes]
     body.setdefault("max_rejected", 0)
@@ -187,14 +180,3 @@ def _is_empty(explanation: Json) -> bool:
     """Return whether there is no resource provider at all: it may be the wrong database."""
     found = explanation["funnel"].get("obstacle", {})
     return (found.get("stage"), found.get("name")) == ("allocation_candidates", "providers")
-
-
-def _overrides(texts: Iterable[str]) -> Json:
-    """Return ``GROUP.OPTION=VALUE`` texts as a mapping; a value that is JSON is taken as such."""
-    found: Json = {}
-    for key, value in request.pairs(texts, "--override").items():
-        try:
-            found[key] = json.loads(value)
-        except ValueError:
-            found[key] = value
-    return found

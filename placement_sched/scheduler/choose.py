@@ -1,6 +1,6 @@
 """From host states to chosen hosts: filter, weigh, take the best, once for each instance."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from random import Random
@@ -28,6 +28,9 @@ from placement_sched.settings import Settings
 
 #: From so many instances times hosts on it pays to count first how many there is room for.
 _MANY = 10_000
+
+#: The stage that leaves out hosts which earlier instances of the same request filled.
+USED_UP_STAGE = "room_left"
 
 #: Why hosts have no room: because of instances of the same request, or of others.
 _USED_UP = "no capacity left after the earlier instances of this request"
@@ -76,12 +79,18 @@ class NextBest:
     allocation_request: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Progress:
-    """What the instances of a request placed so far leave to those that come."""
+@dataclass(slots=True)
+class PlacedSoFar:
+    """What the instances of a request placed so far leave to those that come.
+
+    ``hosts`` are those that may still have room, ``spec`` is the request with the earlier
+    instances in its server group.
+    """
 
     headroom: Headroom
     weighing: Weighing
+    hosts: list[HostState]
+    spec: RequestSpec
     chosen: list[WeighedHost] = field(default_factory=list)
 
 
@@ -108,16 +117,11 @@ class Chooser:
         Hosts chosen are consumed virtually, so that the next instance sees less of them, and a
         server group has the instances placed before among its members.
         """
-        left = list(hosts)
-        weighers = self.plugins.driver.weighers(self.plugins.weighers)
-        progress = _Progress(headroom, Weighing(weighers))
-        chosen = progress.chosen
+        uuids = spec.instance_uuids or (None,) * spec.num_instances
+        progress = self.begun(hosts, spec, headroom)
         selections: list[Selection] = []
         first: Look | None = None
-        uuids = spec.instance_uuids or (None,) * spec.num_instances
-        for uuid in uuids:
-            one = spec.for_instance(uuid)
-            look, left = self._look(left, one, progress, len(chosen))
+        for look in self.one_by_one(uuids, progress, len(uuids)):
             if self.watch is not None:
                 self.watch(look)
             if first is None:
@@ -126,22 +130,44 @@ class Chooser:
                 if room is not None and room < len(uuids):
                     return Choice((), first, room_for=room)
             if not look.ordered:
-                placed = len(chosen)
+                placed = len(selections)
                 return Choice((), first, placed, look if placed else None)
+            # Made now: what the next instance is given of the same host may be another part of it.
+            selections.append(self._selection(look.ordered[0]))
+        if first is None:  # a request is for one instance at least
+            raise AssertionError("no instance was requested")
+        others = self._alternates(progress, look)
+        pairs = zip(selections, others, strict=True)
+        return Choice(tuple((best, *map(self._selection, some)) for best, some in pairs), first)
+
+    def begun(
+        self, hosts: Sequence[HostState], spec: RequestSpec, headroom: Headroom
+    ) -> PlacedSoFar:
+        """Return what instances leave to those that come, before there is any."""
+        weighers = self.plugins.driver.weighers(self.plugins.weighers)
+        return PlacedSoFar(headroom, Weighing(weighers), list(hosts), spec)
+
+    def one_by_one(
+        self, uuids: Iterable[str | None], progress: PlacedSoFar, number: int
+    ) -> Iterator[Look]:
+        """Yield how the hosts look to each of these instances, up to the first that has none.
+
+        Each is placed on the first in order before the next one looks. There are ``number``.
+        """
+        chosen, headroom = progress.chosen, progress.headroom
+        for uuid in uuids:
+            one = progress.spec.for_instance(uuid)
+            look, progress.hosts = self._look(progress.hosts, one, progress, len(chosen))
+            yield look
+            if not look.ordered:
+                return
             best = look.ordered[0]
             chosen.append(best)
-            # Made now: what the next instance is given of the same host may be another part of it.
-            selections.append(self._selection(best))
-            to_come = len(uuids) - len(chosen)
+            to_come = number - len(chosen)
             headroom.take(best.obj, [host.obj for host in look.ordered[1 : 1 + to_come]])
             best.obj.consume_from_request(one)
             progress.weighing.note(best.obj)
-            spec = one.in_group_on(best.obj.host)
-        if first is None:  # a request is for one instance at least
-            raise AssertionError("no instance was requested")
-        others = self._alternates(progress, left, spec, look)
-        pairs = zip(selections, others, strict=True)
-        return Choice(tuple((best, *map(self._selection, some)) for best, some in pairs), first)
+            progress.spec = one.in_group_on(best.obj.host)
 
     def next_best(self, choice: Choice, most: int) -> list[NextBest]:
         """Return how a request of one instance may be placed where others took what was chosen.
@@ -182,7 +208,7 @@ class Chooser:
         if number * len(hosts) < _MANY or number <= len(hosts) or not headroom.is_kept:
             return None
         most, group = headroom.most(hosts), spec.instance_group
-        kept = any(vars(type(one)).get("caps_group_members") for one in self._filters(spec))
+        kept = any(vars(type(one)).get("caps_group_members") for one in self.filters_for(spec))
         if group is None or group.policy != ANTI_AFFINITY or not kept:
             return most
         # An instance may stay on the host that it is on already.
@@ -196,30 +222,38 @@ class Chooser:
         The first instance is asked for. Raises :class:`PluginFailed` where a filter raises.
         """
         closed = self.closed_cells([host], spec)
-        return filtering.each_refusal(host, spec, self._filters(spec), closed)
+        return filtering.each_refusal(host, spec, self.filters_for(spec), closed)
 
     def stage_names(self, spec: RequestSpec) -> list[str]:
         """Return the names of the stages by which single hosts are refused, in their order."""
-        return filtering.stage_names(spec, self._filters(spec))
+        return filtering.stage_names(spec, self.filters_for(spec))
 
-    def _filters(self, spec: RequestSpec) -> Sequence[BaseHostFilter]:
+    def filters_for(self, spec: RequestSpec) -> Sequence[BaseHostFilter]:
         """Return the filters that run for this request."""
         return (
             () if filtering.is_forced(spec) else self.plugins.driver.filters(self.plugins.filters)
         )
 
+    def passing(self, hosts: Sequence[HostState], spec: RequestSpec) -> filtering.FilterRun:
+        """Return the hosts that pass for the first instance: by name, then by filter."""
+        closed = self.closed_cells(hosts, spec)
+        named, by_name = filtering.filter_by_name(hosts, spec, closed)
+        with timed(self.seconds, "filters"):
+            filtered = filtering.run_filters(self.filters_for(spec), named, spec)
+        return replace(filtered, reports=(*by_name, *filtered.reports))
+
     def _look(
-        self, hosts: Sequence[HostState], spec: RequestSpec, progress: _Progress, index: int
+        self, hosts: Sequence[HostState], spec: RequestSpec, progress: PlacedSoFar, index: int
     ) -> tuple[Look, list[HostState]]:
         """Return how the hosts look to the instance of this index, and those the next may ask."""
         named = _with_room(hosts, progress.headroom)
         if index:
             reports = _report_of_room(hosts, named)
+            with timed(self.seconds, "filters"):
+                filtered = filtering.run_filters(self.filters_for(spec), named, spec, index)
         else:
-            closed = self.closed_cells(named, spec)
-            named, reports = filtering.filter_by_name(named, spec, closed)
-        with timed(self.seconds, "filters"):
-            filtered = filtering.run_filters(self._filters(spec), named, spec, index)
+            reports = []
+            filtered = self.passing(named, spec)
         # Once more: a filter may have dropped the candidate there was room for.
         standing = _with_room(filtered.hosts, progress.headroom)
         with timed(self.seconds, "weighers"):
@@ -227,9 +261,7 @@ class Chooser:
         ordered = self.plugins.driver.ordered(weighed.hosts, progress.chosen, self.random)
         return Look((*reports, *filtered.reports), weighed, ordered), standing
 
-    def _alternates(
-        self, progress: _Progress, hosts: Sequence[HostState], spec: RequestSpec, look: Look
-    ) -> list[list[WeighedHost]]:
+    def _alternates(self, progress: PlacedSoFar, look: Look) -> list[list[WeighedHost]]:
         """Return other hosts for each instance: of the same cell, chosen for none (as in nova).
 
         ``look`` is how they looked to the last instance. As in nova again, they are looked at again
@@ -239,7 +271,7 @@ class Chooser:
         if not self.alternates:
             return [[] for _ in chosen]
         if len(chosen) > 1:
-            look, _ = self._look(hosts, spec, progress, len(chosen) - 1)
+            look, _ = self._look(progress.hosts, progress.spec, progress, len(chosen) - 1)
         taken = {id(host.obj) for host in chosen}
         free = [host for host in look.ordered if id(host.obj) not in taken]
         return [
@@ -280,7 +312,7 @@ def _report_of_room(
         return []
     kept = {id(host) for host in with_room}
     without = [host for host in hosts if id(host) not in kept]
-    return [_report_without(without, len(hosts), "room_left", _USED_UP)]
+    return [_report_without(without, len(hosts), USED_UP_STAGE, _USED_UP)]
 
 
 def _report_without(

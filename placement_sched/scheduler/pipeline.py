@@ -198,34 +198,51 @@ class Scheduler:
         plugin that raises.
         """
         seed = seed or DecisionSeed.drawn(self.random)
-        random = seed.random()
-        seconds = self.source.tally.stages
         with self.source.read() as connection:
-            cloud = CloudView.of(connection, request, self.memory)
-            closed = ClosedCells(connection, request.settings, request.plugins.driver.now)
-            chooser = Chooser(
-                plugins=request.plugins,
-                settings=request.settings,
-                random=random,
-                alternates=request.alternates,
-                closed_cells=closed.among,
-                watch=watch,
-                seconds=seconds,
-            )
-            check_request(request.plugins.filters, request.spec)
-            with timed(seconds, "request_filters"):
-                narrowed = narrow(request.plugins.request_filters, request.spec, cloud)
-            with timed(seconds, "search"):
-                searches = ask(cloud, request, narrowed, random)
-            self.source.tally.candidates = len(searches.found.requests)
-            run = Run(request, seed, cloud, chooser, narrowed, searches)
-            if not narrowed.refusal:
-                with timed(seconds, "look"):
-                    hosts = look(cloud, narrowed.spec, searches.found)
-                headroom = Headroom.of(connection, narrowed.spec, searches.found)
-                choice = chooser.choose(hosts, narrowed.spec, headroom)
-                run = replace(run, hosts=tuple(hosts), choice=choice)
+            run = self.looked(connection, request, seed, watch=watch)
+            if not run.narrowed.refusal:
+                hosts, spec = run.hosts, run.narrowed.spec
+                headroom = Headroom.of(connection, spec, run.searches.found)
+                run = replace(run, choice=run.chooser.choose(hosts, spec, headroom))
             yield connection, run
+
+    def looked(
+        self,
+        connection: Connection,
+        request: SchedulingRequest,
+        seed: DecisionSeed,
+        *,
+        watch: Callable[[Look], None] | None = None,
+        uncut: bool = False,
+    ) -> Run:
+        """Return a run with the hosts to choose from, none chosen yet: narrow, ask, look.
+
+        ``uncut`` asks for every candidate, whatever the limits; the caller counts them. Raises as
+        :meth:`evaluated`.
+        """
+        random, seconds = seed.random(), self.source.tally.stages
+        cloud = CloudView.of(connection, request, self.memory)
+        closed = ClosedCells(connection, request.settings, request.plugins.driver.now)
+        chooser = Chooser(
+            plugins=request.plugins,
+            settings=request.settings,
+            random=random,
+            alternates=request.alternates,
+            closed_cells=closed.among,
+            watch=watch,
+            seconds=seconds,
+        )
+        check_request(request.plugins.filters, request.spec)
+        with timed(seconds, "request_filters"):
+            narrowed = narrow(request.plugins.request_filters, request.spec, cloud)
+        with timed(seconds, "search"):
+            searches = ask(cloud, request, narrowed, random, uncut=uncut)
+        self.source.tally.candidates = len(searches.found.requests)
+        run = Run(request, seed, cloud, chooser, narrowed, searches)
+        if narrowed.refusal:
+            return run
+        with timed(seconds, "look"):
+            return replace(run, hosts=tuple(look(cloud, narrowed.spec, searches.found)))
 
     def explain(
         self,

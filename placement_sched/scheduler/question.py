@@ -71,12 +71,25 @@ class RequestQuestion:
     ignored: tuple[Ignored, ...] = ()
 
 
+#: What lets a search find every candidate, by provider id.
+_UNCUT = {
+    "placement.max_allocation_candidates": -1,
+    "placement.randomize_allocation_candidates": False,
+}
+
+
 def ask(
-    cloud: CloudView, request: SchedulingRequest, narrowed: RequestFilterRun, random: Random
+    cloud: CloudView,
+    request: SchedulingRequest,
+    narrowed: RequestFilterRun,
+    random: Random,
+    *,
+    uncut: bool = False,
 ) -> Searches:
     """Return the candidates for a request as its request filters narrowed it.
 
     A rebuild asks nothing: the instance keeps its host and what it allocates there, as in nova.
+    ``uncut`` finds every candidate; ``query`` is the question with its limit nevertheless.
     Raises what :func:`question_from` raises.
     """
     spec, settings, source = narrowed.spec, request.settings, cloud.providers
@@ -86,12 +99,15 @@ def ask(
     uuids = None if nodes is None else tuple(node.uuid for node in nodes)
     named = Confinement(uuids, request.plugins.unlimited_hints)
 
+    limits = settings.overridden(_UNCUT) if uncut else settings
+
     def answered(question: RequestQuestion) -> AnsweredSearch:
+        query = replace(question.query, limit=None) if uncut else question.query
         try:
-            search = prepare(source, question.query)
+            search = prepare(source, query)
         except UnknownNames as unknown:
             raise unknown_in(spec, unknown, narrowed.reports) from None
-        return AnsweredSearch(search, find(source, search, settings, random))
+        return AnsweredSearch(search, find(source, search, limits, random))
 
     question = question_from(spec, settings, named)
     cloud.memory.ignored.log(question.ignored)

@@ -443,6 +443,12 @@ STORY = (
         {"request_spec": _SPEC, "overrides": {"filter_scheduler.ram_weight_multiplier": -1.0}},
     ),
     Step(
+        "scheduler/capacity",
+        "POST",
+        f"{_S}/capacity",
+        {"request_spec": {"project_id": PROJECT, "flavor": _FLAVOR}, "per": "host"},
+    ),
+    Step(
         "scheduler/explain-no_valid_host",
         "POST",
         f"{_S}/explain",

@@ -26,9 +26,10 @@ _VALUE: Json = {
     "type": ["string", "number", "boolean", "array"],
     "items": {"type": ["string", "number", "boolean"]},
 }
+OVERRIDES: Json = or_null({"type": "object", "additionalProperties": _VALUE})
 _EXPLAINING: Json = {
     **_PLACING,
-    "overrides": or_null({"type": "object", "additionalProperties": _VALUE}),
+    "overrides": OVERRIDES,
     "hosts": or_null(a_list(NAME)),
     "max_rejected": AMOUNT,
     "policy": or_null(NAME),

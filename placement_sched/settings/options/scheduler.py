@@ -61,4 +61,7 @@ SCHEDULER = described(
     "long at most.",
     cfg.IntOpt("decision_retention", default=7 * 24 * 3600, min=0),
     "Seconds for which decisions are kept; 0 keeps them for ever.",
+    cfg.FloatOpt("capacity_budget", default=5.0, min=0, mutable=True),
+    "Seconds that a count of capacity may place instances virtually for one flavor, where it "
+    "cannot just divide; then the answer is a lower bound. 0 is without bound.",
 )

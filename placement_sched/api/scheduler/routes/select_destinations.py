@@ -20,7 +20,7 @@ _POLICIES = "scheduler:policies"
 )
 def select(call: Call) -> Answer:
     """Return the hosts chosen for the request spec, allocated unless ``claim`` is false."""
-    _check_policy_hint(call)
+    check_policy_hint(call)
     return Answer(body=placing.select(call.services.scheduler, call.body, call.ids))
 
 
@@ -29,7 +29,7 @@ def select(call: Call) -> Answer:
 )
 def explain(call: Call) -> Answer:
     """Return the funnel of a request and the hosts it would get; nothing is claimed."""
-    _check_policy_hint(call)
+    check_policy_hint(call)
     return Answer(body=placing.explain(call.services.scheduler, call.body, call.ids))
 
 
@@ -45,7 +45,7 @@ def show_policy(call: Call, name: str) -> Answer:
     return Answer(body=one_shown(call.services.scheduler, name))
 
 
-def _check_policy_hint(call: Call) -> None:
+def check_policy_hint(call: Call) -> None:
     """Raise :class:`Forbidden` where the body names a scheduling policy and the caller may not."""
     given = call.body["request_spec"].get("scheduler_hints") or {}
     if POLICY_KEY in given or call.body.get("policy"):

@@ -1,0 +1,1 @@
+"""Questions about the cloud and its room, which change nothing."""

@@ -1,0 +1,1 @@
+"""Capacity: how many more instances fit."""
