@@ -12,7 +12,7 @@ from placement_sched.console.pictures import capacity_picture, funnel_picture, w
 from placement_sched.console.rendering import rendered, stylesheet
 from placement_sched.model.document import Json
 from placement_sched.model.results.decision import SELECTED
-from placement_sched.model.results.reading import named, obstacle, passed, with_names
+from placement_sched.model.results.reading import completed, named, obstacle, passed, with_names
 
 #: The parts of a request spec that have a line of their own, in this order.
 _ASKED = (
@@ -76,7 +76,7 @@ def capacity_report(
 
 def explanation_shown(explanation: Json, names: Mapping[str, str]) -> Json:
     """Return what templates show of an explanation, or of a decision that was kept."""
-    funnel: Json = with_names(explanation["funnel"], names)
+    funnel: Json = with_names(completed(explanation["funnel"]), names)
     shown = {**explanation, "funnel": funnel}
     selected = explanation["outcome"] == SELECTED
     hosts = explanation.get("hosts", ())

@@ -172,7 +172,7 @@ def test_show_of_a_refused_request_is_what_explain_shows(answer):
     assert "99 asked" in words
 
 
-def test_show_of_an_outline_has_its_counts(cloud, answer):
+def test_show_of_an_outline_has_its_counts(cloud, answer, tmp_path):
     database = cloud.app.services.database
     outline = {
         "request_filters": [{"name": "f", "applied": True, "elapsed_ms": 1.0}],
@@ -189,9 +189,20 @@ def test_show_of_an_outline_has_its_counts(cloud, answer):
     statement = "UPDATE sched_decisions SET funnel = ? WHERE outcome = 'no_valid_host'"
     text = (json.dumps(outline),)
     database.write(lambda connection: connection.exec_driver_sql(statement, text))
-    status, printed, _ = answer("show", "--instance", instance(3))
+    report = tmp_path / "decision.html"
+    status, printed, _ = answer("show", "--instance", instance(3), "--html", str(report))
     assert status == 0
     assert "3 removed" in printed
+    assert "3 hosts removed" in report.read_text()
+
+
+def test_show_writes_a_report_of_what_was_kept(answer, tmp_path):
+    report = tmp_path / "decision.html"
+    status, _, _ = answer("show", "--instance", instance(3), "--html", str(report))
+    text = report.read_text()
+    assert status == 0
+    assert "<h1>Decision " in text
+    assert "resources VCPU:99" in text
 
 
 def test_replay_shows_what_differs_side_by_side(cloud, answer):

@@ -11,7 +11,8 @@ from typing import Any
 
 from rich.console import Console
 
-from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
+from placement_sched.cli import report_file
+from placement_sched.cli.arguments import Commands, add_command, add_format, add_group, add_html
 from placement_sched.cli.database import configured
 from placement_sched.cli.decisions.rendering import (
     in_one_line,
@@ -21,6 +22,7 @@ from placement_sched.cli.decisions.rendering import (
 )
 from placement_sched.cli.scheduler_access import SchedulerApi, add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import print_json, print_result, progressing
+from placement_sched.console.reports import decision_report
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
@@ -74,6 +76,7 @@ def register(commands: Commands) -> None:
     parser = add_command(group, "show", summary, run_show, epilog=_EXAMPLE)
     _add_which(parser)
     _add_common(parser)
+    add_html(parser)
     summary = "run the request of a decision again, dry, and show what differs"
     parser = add_command(group, "replay", summary, run_replay, epilog=_EXAMPLE)
     _add_which(parser)
@@ -160,13 +163,17 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """Print one decision."""
+    """Print one decision; with ``--html`` write its report, too."""
     with open_scheduler(arguments) as scheduler:
         decision = scheduler.decision(_which(scheduler, arguments))
+        names = scheduler.aggregate_names()
+        if arguments.html is not None:
+            heading = report_file.headed(f"Decision {decision['uuid']}", scheduler.place)
+            report_file.write(arguments.html, decision_report(decision, heading, names))
         if arguments.format == "json":
             print_json(decision)
         else:
-            render_decision(decision, Console(), scheduler.aggregate_names())
+            render_decision(decision, Console(), names)
     return 0
 
 

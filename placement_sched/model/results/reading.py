@@ -101,3 +101,21 @@ def with_names(value: Any, names: Mapping[str, str]) -> Any:
             key: part if key == "query" else with_names(part, names) for key, part in value.items()
         }
     return [with_names(part, names) for part in value] if isinstance(value, list) else value
+
+
+#: What the entries of an outline lack.
+_OUTLINED: Json = {"detail": "", "rejected": [], "changes": {}}
+
+
+def completed(funnel: Json) -> Json:
+    """Return a funnel in which each stage has all its keys, also where an outline was kept."""
+    if not funnel.get("outline"):
+        return funnel
+    candidates = funnel["allocation_candidates"]
+    steps = [{**_OUTLINED, **one} for one in candidates["steps"]]
+    return {
+        **funnel,
+        "request_filters": [{**_OUTLINED, **one} for one in funnel["request_filters"]],
+        "allocation_candidates": {**candidates, "steps": steps},
+        "filters": [{**_OUTLINED, **one} for one in funnel["filters"]],
+    }
