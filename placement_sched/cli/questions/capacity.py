@@ -7,11 +7,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli import request
-from placement_sched.cli.arguments import Commands, add_command, add_format
+from placement_sched.cli import report_file, request
+from placement_sched.cli.arguments import Commands, add_command, add_format, add_html
 from placement_sched.cli.changes import add_change_arguments, changes_of
 from placement_sched.cli.scheduler_access import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import headed_table, print_json
+from placement_sched.console.reports import capacity_report
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.results.reading import with_names
@@ -47,6 +48,7 @@ def register(commands: Commands) -> None:
     add_change_arguments(parser)
     add_server_arguments(parser)
     add_format(parser)
+    add_html(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -54,10 +56,14 @@ def _run(arguments: argparse.Namespace) -> int:
     body = _body(arguments)
     with open_scheduler(arguments) as scheduler, request.in_words_of_options(arguments):
         answer = scheduler.capacity(body)
+        names = scheduler.aggregate_names()
+        if arguments.html is not None:
+            heading = report_file.headed("Capacity", scheduler.place)
+            report_file.write(arguments.html, capacity_report(answer, body, heading, names))
         if arguments.format == "json":
             print_json(answer)
             return 0
-        answer = with_names(answer, scheduler.aggregate_names())
+        answer = with_names(answer, names)
     if "flavors" in answer:
         _print_flavors(answer["flavors"], Console())
     else:
