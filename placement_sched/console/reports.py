@@ -121,7 +121,7 @@ def asked(request_spec: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = []
     for name in _ASKED:
         value = request_spec.get(name)
-        if value not in (None, "", [], {}):
+        if value not in (None, "", [], {}) and (name, value) != ("num_instances", 1):
             found.append((name.replace("_", " "), _text(value)))
     return found
 
