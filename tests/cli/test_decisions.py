@@ -92,9 +92,7 @@ def test_list_shows_outcome_request_and_places(answer):
     status, printed, _ = answer("list")
     words = " ".join(printed.split())
     assert status == 0
-    assert "no_valid_host" in words
-    assert "no_claim" in words
-    assert instance(3)[-4:] in words
+    assert words.index("no valid host") < words.index("m1 no_claim") < words.index("cn1 m1 req-")
 
 
 def test_list_of_a_refused_host_says_why_and_what_is_not_known(answer):

@@ -156,6 +156,8 @@ def test_replay_is_under_settings_of_now_or_of_then(cloud, make_app):
     option = found["option filter_scheduler.ram_weight_multiplier"]
     assert (option["then"], option["now"]) == (None, -1.0)
     assert found["multiplier of RAMWeigher"]["now"] == -1.0
+    weights = found["weights of cn1"]
+    assert weights["then"]["RAMWeigher"] == -weights["now"]["RAMWeigher"] == 1.0
     # What an explanation was asked for under holds in both.
     assert "multiplier of IoOpsWeigher" not in found
 

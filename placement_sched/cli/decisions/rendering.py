@@ -1,14 +1,18 @@
 """Renders recorded decisions: a list, one as explain shows it, and what differs in a replay."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from placement_sched.cli.funnel import render
 from placement_sched.cli.terminal import headed_table
 from placement_sched.model.document import Json
+from placement_sched.model.host_aggregate import DEFAULT_POLICY
+from placement_sched.model.results.decision import SELECT
 from placement_sched.model.results.reading import with_names
 
 #: How many instances of a decision a list shows.
@@ -18,30 +22,43 @@ _OUTLINED: Json = {"detail": "", "rejected": [], "changes": {}}
 
 
 def render_list(page: Json, console: Console, refused: str | None) -> None:
-    """Print a table of decisions, and what is not in it."""
+    """Print decisions, and what is not among them."""
     decisions = page["decisions"]
-    if decisions:
-        last = "Instance" if refused is None else f"{refused} was rejected by"
-        table = headed_table("Made", "Decision", "Outcome", "Flavor", last)
-        for one in decisions:
-            table.add_row(
-                Text(_time(one)),
-                Text("\n".join(part for part in (one["uuid"], one["request_id"]) if part)),
-                _outcome(one),
-                Text(one["flavor"] or "-"),
-                Text("\n".join(_places(one) if refused is None else _reasons(one["rejections"]))),
-            )
-        console.print(table)
-    else:
+    if not decisions:
         console.print("no decision found")
-    if unknown := page.get("refused"):
+    elif refused is None:
+        console.print(_table(decisions))
+    else:
+        _render_rejections(decisions, console)
+    if counts := page.get("refused"):
         console.print(
-            f"{unknown['examined']} decisions examined; {unknown['unknown']} of them do not keep "
+            f"{counts['examined']} decisions examined; {counts['unknown']} of them do not keep "
             f"enough of their funnels to know whether they rejected {refused}",
             soft_wrap=True,
         )
     if page["next"] is not None:
         console.print(f"there may be more: --marker {page['next']}", soft_wrap=True)
+
+
+def _table(decisions: Iterable[Json]) -> Table:
+    table = headed_table()
+    table.add_column("Made", no_wrap=True)
+    table.add_column("Decision", no_wrap=True)
+    table.add_column("Host", overflow="fold")
+    for one in decisions:
+        about = "".join(f"\n{line}" for line in _also(one))
+        decision = Text.assemble(one["uuid"], (about, "dim"))
+        table.add_row(Text(_time(one)), decision, _hosts(one))
+    return table
+
+
+def _render_rejections(decisions: Iterable[Json], console: Console) -> None:
+    """Print for each decision by which stages it rejected the host."""
+    for one in decisions:
+        flavor = f"  {one['flavor'] or ''}"
+        console.print(Text.assemble((_time(one), "bold"), f"  {one['uuid']}", (flavor, "dim")))
+        for reason in _reasons(one["rejections"]):
+            console.print(Padding(Text(reason, style="yellow"), (0, 0, 0, 4)))
 
 
 def in_one_line(decision: Json) -> str:
@@ -148,7 +165,7 @@ def _value(value: Any) -> str:
                 f"{uuid}: {_amounts(part['resources'])}" for uuid, part in allocations.items()
             )
         case dict():
-            return "; ".join(f"{key}: {_value(part)}" for key, part in value.items())
+            return "\n".join(f"{key} {_value(part)}" for key, part in value.items())
         case list():
             return ", ".join(map(_value, value)) or "-"
         case float():
@@ -160,20 +177,33 @@ def _amounts(resources: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={amount}" for name, amount in sorted(resources.items()))
 
 
-def _outcome(decision: Json) -> Text:
-    found = decision["outcome"] == "selected"
-    kind = "" if decision["kind"] == "select" else f"\n{decision['kind']}"
-    policy = "" if decision["policy"] in {None, "default"} else f"\npolicy {decision['policy']}"
-    style = "green" if found else "red"
-    return Text.assemble((decision["outcome"], style), kind, policy)
+def _also(decision: Json) -> Iterator[str]:
+    """Yield what else a list shows of a decision: flavor, kind, policy, and request."""
+    policy = decision["policy"] or DEFAULT_POLICY
+    about = (
+        decision["flavor"],
+        None if decision["kind"] == SELECT else decision["kind"],
+        None if policy == DEFAULT_POLICY else f"policy {policy}",
+    )
+    if line := "  ".join(filter(None, about)):
+        yield line
+    if decision["request_id"]:
+        yield decision["request_id"]
 
 
-def _places(decision: Json) -> list[str]:
+def _hosts(decision: Json) -> Text:
     """Return where the first instances went."""
-    places = decision["instances"]
-    shown = [f"{one['uuid']} on {one['host'] or 'no host'}" for one in places[:_INSTANCES]]
-    more = len(places) - len(shown)
-    return [*shown, f"{more} more"] if more else shown
+    hosts = [one["host"] for one in decision["instances"] if one["host"] is not None]
+    if not hosts:
+        return Text("no valid host", style="red")
+    more = len(hosts) - _INSTANCES
+    return Text("\n".join([*hosts[:_INSTANCES], *([f"{more} more"] if more > 0 else [])]))
+
+
+def _places(decision: Json) -> Iterator[str]:
+    """Yield where each instance went."""
+    for one in decision["instances"]:
+        yield f"{one['uuid']} on {one['host'] or 'no host'}"
 
 
 def _reasons(rejections: Iterable[Json]) -> list[str]:

@@ -29,7 +29,7 @@ def differences(then: Json, now: Json) -> Iterator[RunDifference]:
     """Yield what differs, in the order of the stages of a run: outcome first, selections last."""
     outline = bool(_funnel(then).get("outline") or _funnel(now).get("outline"))
     both_counted = all(_funnel(one).get(CANDIDATES, {}).get("steps") for one in (then, now))
-    for facts in (_outcome, _options, _request_filters, _search, _filters, _weights, _selections):
+    for facts in (_outcome, _options, _request_filters, _search, _filters, _weighers, _selections):
         before, after = facts(then), facts(now)
         for what in {**before, **after}:
             if what.startswith(_STEP) and not both_counted:
@@ -38,6 +38,8 @@ def differences(then: Json, now: Json) -> Iterator[RunDifference]:
                 continue
             if before.get(what) != after.get(what):
                 yield RunDifference(what, before.get(what), after.get(what))
+        if facts is _weighers:
+            yield from _weights(then, now)
 
 
 def _funnel(run: Json) -> Json:
@@ -108,20 +110,40 @@ def _counts(kind: str, stages: Iterable[Json]) -> dict[str, Any]:
     return counts
 
 
-def _weights(run: Json) -> _Facts:
-    """Return the first hosts that passed, and their weights by weigher."""
+def _weighers(run: Json) -> _Facts:
+    """Return the multipliers of the weighers, and the first hosts that passed."""
     facts: dict[str, Any] = {
         f"multiplier of {one['name']}": one["multiplier"]
         for one in _funnel(run).get("weighers", ())
     }
     hosts = run.get("best") or ()
-    facts["first hosts"] = [_named(one["host"], one["node"]) for one in hosts]
-    for host in hosts:
-        name = _named(host["host"], host["node"])
-        facts[f"weight of {name}"] = host["weight"]
-        for weigher, weight in host["weights"].items():
-            facts[f"{weigher} of {name}"] = weight["weighted"]
-    return facts
+    return {**facts, "first hosts": [_named(one["host"], one["node"]) for one in hosts]}
+
+
+def _weights(then: Json, now: Json) -> Iterator[RunDifference]:
+    """Yield the weights that differ of each host that is among the first in both runs."""
+    before, after = (
+        {
+            _named(one["host"], one["node"]): {
+                "weight": one["weight"],
+                **{name: weight["weighted"] for name, weight in one["weights"].items()},
+            }
+            for one in run.get("best") or ()
+        }
+        for run in (then, now)
+    )
+    for name in before:
+        if name not in after or before[name] == after[name]:
+            continue
+        # A weigher that gives none of the first hosts any weight is not listed.
+        pairs = {
+            key: (before[name].get(key, 0.0), after[name].get(key, 0.0))
+            for key in {**before[name], **after[name]}
+        }
+        unlike = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+        if unlike:
+            was, is_now = ({key: pair[at] for key, pair in unlike.items()} for at in (0, 1))
+            yield RunDifference(f"weights of {name}", was, is_now)
 
 
 def _selections(run: Json) -> _Facts:

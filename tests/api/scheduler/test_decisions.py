@@ -3,6 +3,7 @@
 from datetime import datetime
 
 import pytest
+from sqlalchemy import text
 
 from tests.placing import flavor, instance, report, spec
 
@@ -286,3 +287,90 @@ def test_unknown_decision_is_404(app, uuid):
 def test_others_than_admins_may_not_see_them(app):
     for path in (DECISIONS, f"{DECISIONS}/{UNKNOWN}"):
         app.get(path, headers={"X-Auth-Token": "u:p1", "X-Roles": "member"}, status=403)
+
+
+def test_list_of_those_that_refused_a_host_says_why_and_goes_on(three):
+    """The third found no host, so that its search was counted; that of the others was not."""
+    cloud, uuids = three
+    body = cloud.get(f"{DECISIONS}?refused=cn1").json
+    assert [one["uuid"] for one in body["decisions"]] == [uuids[2]]
+    (rejection,) = body["decisions"][0]["rejections"]
+    assert (rejection["stage"], rejection["name"]) == ("allocation_candidates", "resources VCPU:99")
+    # The first chose it; the second may have rejected it.
+    assert body["refused"] == {"examined": 3, "unknown": 1}
+    assert cloud.get(f"{DECISIONS}?refused=cn7").json["refused"] == {"examined": 3, "unknown": 2}
+    page = cloud.get(f"{DECISIONS}?refused=cn1&limit=1").json
+    assert [one["uuid"] for one in page["decisions"]] == [uuids[2]]
+    rest = cloud.get(page["links"][0]["href"]).json
+    assert (rest["decisions"], rest["refused"]) == ([], {"examined": 2, "unknown": 1})
+
+
+def test_funnel_that_was_cut_is_counted_as_unknown(cloud):
+    """Of each stage a hundred rejected hosts are kept: the others may be any."""
+    cloud.post_json("/scheduler/v1/compute_nodes", [report(f"m{number}") for number in range(150)])
+    select(cloud, instance(1), status=409, flavor=flavor(vcpus=99))
+    shown = {}
+    for name in ("cn1", "cn2", "mars", *(f"m{number}" for number in range(150))):
+        body = cloud.get(f"{DECISIONS}?refused={name}").json
+        shown[name] = (len(body["decisions"]), body["refused"]["unknown"])
+    assert set(shown.values()) == {(1, 0), (0, 1)}
+    assert sum(found for found, _ in shown.values()) == 100
+    assert shown["mars"] == (0, 1)
+
+
+def test_list_until_a_time_leaves_out_what_came_later(three):
+    cloud, uuids = three
+    assert listed(cloud, "?until=2020-01-01") == []
+    assert listed(cloud, "?since=2020-01-01&until=2999-01-01") == uuids[::-1]
+
+
+def test_page_without_a_limit_has_at_most_a_thousand(cloud):
+    database = cloud.app.services.database
+    statement = text(
+        "INSERT INTO sched_decisions (uuid, outcome, kind, request_digest, request, selections) "
+        "VALUES (:uuid, 'selected', 'select', '', '{}', '{}')"
+    )
+    rows = [{"uuid": instance(number)} for number in range(1, 1003)]
+    database.write(lambda connection: connection.execute(statement, rows))
+    page = cloud.get(DECISIONS).json
+    assert len(page["decisions"]) == 1000
+    rest = cloud.get(page["links"][0]["href"]).json
+    assert (len(rest["decisions"]), rest["links"]) == (2, [])
+
+
+def test_replay_over_http_has_then_now_and_differences(cloud):
+    uuid = select(cloud, instance(1), claim=False)["decision"]
+    answer = cloud.post_json(f"{DECISIONS}/{uuid}/replay", {}).json
+    assert answer["then"] == cloud.get(f"{DECISIONS}/{uuid}").json
+    assert (answer["now"]["outcome"], answer["differences"]) == ("selected", [])
+    cloud.put_json("/compute/v2.1/os-services/disable", {"host": "cn1", "binary": "nova-compute"})
+    answer = cloud.post_json(f"{DECISIONS}/{uuid}/replay", {"settings": "then"}).json
+    found = {one["what"]: (one["then"], one["now"]) for one in answer["differences"]}
+    assert found["hosts found"] == (2, 1)
+    assert len(listed(cloud)) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({"settings": "tomorrow"}, "$.settings"),
+        ({"max_rejected": -1}, "$.max_rejected"),
+        ({"hosts": []}, "hosts"),
+    ],
+)
+def test_bad_body_of_a_replay_is_400_with_the_place(cloud, body, place):
+    uuid = select(cloud, instance(1), claim=False)["decision"]
+    (error,) = cloud.post_json(f"{DECISIONS}/{uuid}/replay", body, status=400).json["errors"]
+    assert place in error["detail"]
+
+
+@pytest.mark.parametrize("uuid", [UNKNOWN, "nonsense"])
+def test_unknown_decision_cannot_be_replayed(app, uuid):
+    app.post_json(f"{DECISIONS}/{uuid}/replay", {}, status=404)
+
+
+def test_explanation_with_changes_cannot_be_kept(cloud):
+    body = {"request_spec": spec(instance(1)), "changes": [{"drain": ["cn1"]}], "keep": True}
+    (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
+    assert "cannot be kept" in error["detail"]
+    assert listed(cloud) == []
