@@ -224,6 +224,16 @@ class Chooser:
         closed = self.closed_cells([host], spec)
         return filtering.each_refusal(host, spec, self.filters_for(spec), closed)
 
+    def every_refusal(
+        self, hosts: Sequence[HostState], spec: RequestSpec
+    ) -> list[list[tuple[str, str]]]:
+        """Return for each host the stages that refuse it, each with its reason.
+
+        The same as :meth:`each_refusal` yields of one after the other, in less time.
+        """
+        closed = self.closed_cells(hosts, spec)
+        return filtering.every_refusal(hosts, spec, self._filters(spec), closed)
+
     def stage_names(self, spec: RequestSpec) -> list[str]:
         """Return the names of the stages by which single hosts are refused, in their order."""
         return filtering.stage_names(spec, self.filters_for(spec))

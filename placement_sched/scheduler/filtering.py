@@ -138,6 +138,36 @@ def each_refusal(
                 yield _with_changes(report, changes)
 
 
+def every_refusal(
+    hosts: Sequence[HostState],
+    spec: RequestSpec,
+    filters: Sequence[BaseHostFilter],
+    closed_cells: Mapping[str, str] = _NONE,
+) -> list[list[tuple[str, str]]]:
+    """Return for each host the stages that refuse it, each with its reason, as one by one.
+
+    Each stage is asked once, of all hosts, also of those that another refuses. The first instance
+    is asked for. Raises :class:`PluginFailed` where a filter raises.
+    """
+    found: list[list[tuple[str, str]]] = [[] for _ in hosts]
+    for name, reason_of in _stages_by_name(spec, closed_cells):
+        for host, refusals in zip(hosts, found, strict=True):
+            if (reason := reason_of(host)) is not None:
+                refusals.append((name, reason))
+    for plugin in filters:
+        with calling(plugin):
+            asked = plugin.run_filter_for_index(0)
+            verdicts = filter_of(plugin).verdicts(hosts, spec) if asked else None
+        if verdicts is None:
+            continue
+        for host, refusals, verdict in zip(hosts, found, verdicts, strict=True):
+            if isinstance(verdict, Refusal):
+                refusals.append((type(plugin).__name__, verdict.reason))
+            elif verdict is not None:
+                verdict.hand_on(host)
+    return found
+
+
 def stage_names(
     spec: RequestSpec, filters: Sequence[BaseHostFilter], closed_cells: Mapping[str, str] = _NONE
 ) -> list[str]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import Connection, select
+from sqlalchemy import BigInteger, Connection, and_, case, cast, select
 
 from placement_sched.candidates.explain.changes import largest_below, smallest_above
 from placement_sched.candidates.explain.stages import checked_trees
 from placement_sched.candidates.search import Search
 from placement_sched.db.sql import among, batches
-from placement_sched.db.tables import resource_providers
+from placement_sched.db.tables import inventories, resource_providers
 from placement_sched.store.placement import capacity
 from placement_sched.store.placement.capacity import UsedInventory
 
@@ -25,23 +25,64 @@ def uuids_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
 
 
 def nearest_amounts(
-    connection: Connection, search: Search, roots: Collection[int], name: str, asked: int
+    connection: Connection,
+    search: Search,
+    roots: Collection[int],
+    asked: tuple[str, int],
+    most: int,
 ) -> dict[int, int]:
-    """Return by root the amount nearest to ``asked`` for which a provider of its tree has room.
+    """Return by root the amount nearest to the one asked of a class for which its tree has room.
 
-    The largest below it, else the smallest above it; roots of trees without are left out. A tree
-    may still not serve the request with it, for want of another constraint.
+    The largest below it, or, where no tree has any, the smallest above it; of the ``most`` trees
+    that are nearest. A tree may still not serve with it, for want of another constraint.
     """
-    providers = _providers(connection, search, roots)
+    name, amount = asked
     class_id = search.names.classes[name]
+    if search.is_single and (found := _largest(connection, class_id, roots, amount, most)):
+        return found
+    providers = _providers(connection, search, roots)
     every = {one for some in providers.values() for one in some}
     rooms = capacity.read(connection, [(one, class_id) for one in every])
-    found = {}
-    for root, some in providers.items():
-        having = [room for one in some if (room := rooms.get((one, class_id)))]
-        if nearest := _nearest(having, asked):
-            found[root] = nearest
-    return found
+    having = {
+        root: [room for one in some if (room := rooms.get((one, class_id)))]
+        for root, some in providers.items()
+    }
+    below = {root: _best_below(some, amount) for root, some in having.items()}
+    nearest = {root: found for root, found in below.items() if found}
+    if not nearest:
+        above = {root: _best_above(some, amount) for root, some in having.items()}
+        nearest = {root: found for root, found in above.items() if found}
+    ordered = sorted(nearest, key=lambda root: (abs(amount - nearest[root]), root))
+    return {root: nearest[root] for root in ordered[:most]}
+
+
+def _largest(
+    connection: Connection, class_id: int, roots: Collection[int], asked: int, most: int
+) -> dict[int, int]:
+    """Return the same of the largest amounts below, as :func:`largest_below` has it, in SQL."""
+    owned = inventories.c
+    free = capacity.whole_capacity(connection, inventories) - capacity.used_of(
+        owned.resource_provider_id, owned.resource_class_id
+    )
+    rooms = (
+        select(
+            owned.resource_provider_id.label("root"),
+            free.label("free"),
+            owned.min_unit,
+            owned.max_unit,
+            owned.step_size,
+        )
+        .where(owned.resource_class_id == class_id)
+        .where(among(connection, owned.resource_provider_id, roots))
+        .subquery()
+        .c
+    )
+    bound = case((rooms.max_unit < asked, rooms.max_unit), else_=asked - 1)
+    whole = cast(case((rooms.free < bound, rooms.free), else_=bound), BigInteger)
+    largest = whole - whole % rooms.step_size
+    fits = and_(largest >= 1, largest >= rooms.min_unit)
+    query = select(rooms.root, largest).where(fits).order_by(largest.desc(), rooms.root)
+    return {root: int(amount) for root, amount in connection.execute(query.limit(most))}
 
 
 def _providers(
@@ -53,7 +94,9 @@ def _providers(
     return {tree.root.id: [one.id for one in tree.slots[0]] for tree in trees if tree.slots}
 
 
-def _nearest(rooms: Collection[UsedInventory], asked: int) -> int:
-    below = max((largest_below(room, asked) for room in rooms), default=0)
-    above = [found for room in rooms if (found := smallest_above(room, asked))]
-    return below or min(above, default=0)
+def _best_below(rooms: Collection[UsedInventory], asked: int) -> int:
+    return max((largest_below(room, asked) for room in rooms), default=0)
+
+
+def _best_above(rooms: Collection[UsedInventory], asked: int) -> int:
+    return min((found for room in rooms if (found := smallest_above(room, asked))), default=0)

@@ -43,22 +43,15 @@ def first_unmet(
         out = first >= 0
         uuids = cloud.providers.uuids[out].tolist()
         unmet = dict(zip(ids[out].tolist(), zip(first[out].tolist()), strict=True))
-    known = names.current(connection)
-    found = [
-        RejectedProvider(*called, key, unmet[key])
-        for key, uuid in zip(unmet, uuids, strict=True)
-        if (called := known.get(uuid)) is not None
-    ]
-    if len(found) < len(unmet):
-        others = unmet.keys() - {one.id for one in found}
-        found += _named(connection, {key: unmet[key] for key in others})
-    return CheckedProviders(number, sorted(found))
+    by_id = dict(zip(unmet, uuids, strict=True))
+    return CheckedProviders(number, _remembered(connection, names, unmet, by_id))
 
 
 def all_unmet(
     connection: Connection,
     source: MirroredProviders,
     search: Search,
+    names: NodeNames,
     only: Collection[str] | None = None,
 ) -> CheckedProviders:
     """Return the providers that do not meet all constraints, by host and node, with each unmet.
@@ -71,8 +64,17 @@ def all_unmet(
             some = np.sort(cloud.rows_of(cloud.ids_of(only).values()))
         met = list(_met(Constrained(shape, search.names), search, some))
         unmet = _positions(cloud.providers.ids[some], met)
+        uuids = dict(
+            zip(
+                cloud.providers.ids[some].tolist(),
+                cloud.providers.uuids[some].tolist(),
+                strict=True,
+            )
+        )
         number = len(cloud)
-    return CheckedProviders(number, _named(connection, unmet))
+    if only is not None:
+        return CheckedProviders(number, _named(connection, unmet))
+    return CheckedProviders(number, _remembered(connection, names, unmet, uuids))
 
 
 def _met(asked: Constrained, search: Search, rows: SomeRows) -> Iterator[NDArray[np.bool_]]:
@@ -92,6 +94,25 @@ def _positions(
     positions = [tuple(np.flatnonzero(pattern).tolist()) for pattern in patterns]
     pairs = zip(ids[out].tolist(), which.ravel().tolist(), strict=True)
     return {key: positions[at] for key, at in pairs}
+
+
+def _remembered(
+    connection: Connection,
+    names: NodeNames,
+    unmet: Mapping[int, tuple[int, ...]],
+    uuids: Mapping[int, str],
+) -> list[RejectedProvider]:
+    """Return the providers with the names that are remembered; others are read."""
+    known = names.current(connection)
+    found = [
+        RejectedProvider(*called, key, positions)
+        for key, positions in unmet.items()
+        if (called := known.get(uuids[key])) is not None
+    ]
+    if len(found) < len(unmet):
+        others = unmet.keys() - {one.id for one in found}
+        found += _named(connection, {key: unmet[key] for key in others})
+    return sorted(found)
 
 
 def _named(connection: Connection, unmet: Mapping[int, tuple[int, ...]]) -> list[RejectedProvider]:

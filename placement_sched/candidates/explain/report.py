@@ -38,7 +38,7 @@ def explain(
 
 
 def each_refusal(
-    run: trees.SearchRun, roots: Collection[str]
+    run: trees.SearchRun, roots: Collection[str], memory: ExplanationMemory
 ) -> dict[str, tuple[reports.StepReport, ...]]:
     """Return each step that rejects a tree, by the uuid of its root, for those rejected.
 
@@ -50,7 +50,7 @@ def each_refusal(
         return {}
     if not run.search.is_single:
         return trees.tree_rejections(run, out)
-    rejected = _all_unmet(run, out).rejected
+    rejected = _all_unmet(run, memory, out).rejected
     uuids = {key: uuid for uuid, key in ids_of(run.connection, out).items()}
     steps: dict[str, list[reports.StepReport]] = {uuid: [] for uuid in out}
     named = _named_constraints(run.search)
@@ -81,7 +81,7 @@ def _explain_single(
     providers, rejected = _first_unmet(run, memory)
     if len(rejected) >= providers or not found:
         # None is left: the nearest misses need every constraint that each does not meet.
-        providers, rejected = _all_unmet(run)
+        providers, rejected = _all_unmet(run, memory)
     by_first: list[list[single_provider.RejectedProvider]] = [[] for _ in constraints]
     for one in rejected:
         by_first[one.unmet[0]].append(one)
@@ -121,9 +121,11 @@ def _first_unmet(run: trees.SearchRun, memory: ExplanationMemory) -> CheckedProv
     return CheckedProviders(_number(run.connection), rejected)
 
 
-def _all_unmet(run: trees.SearchRun, only: Collection[str] | None = None) -> CheckedProviders:
+def _all_unmet(
+    run: trees.SearchRun, memory: ExplanationMemory, only: Collection[str] | None = None
+) -> CheckedProviders:
     if isinstance(run.source, MirroredProviders):
-        return mirrored.all_unmet(run.connection, run.source, run.search, only)
+        return mirrored.all_unmet(run.connection, run.source, run.search, memory.names, only)
     rejected = single_provider.all_unmet(run.connection, run.search, only)
     return CheckedProviders(_number(run.connection) if only is None else 0, rejected)
 
@@ -179,7 +181,7 @@ def _nearest(
     )
 
 
-def near_misses_of(run: trees.SearchRun) -> reports.NearMisses:
+def near_misses_of(run: trees.SearchRun, memory: ExplanationMemory) -> reports.NearMisses:
     """Return the nearest misses among the trees without candidates, whether or not others have.
 
     None of a search in trees that a limit cut: which of those without candidates would serve as
@@ -188,7 +190,7 @@ def near_misses_of(run: trees.SearchRun) -> reports.NearMisses:
     taken = {request.root_uuid for request in run.found.requests}
     if run.search.is_single:
         names = [name for _, name in _named_constraints(run.search)]
-        return _nearest(names, _all_unmet(run).rejected)
+        return _nearest(names, _all_unmet(run, memory).rejected)
     if run.found.limited:
         return reports.NearMisses()
     checked = stages.checked_trees(run.connection, run.search)

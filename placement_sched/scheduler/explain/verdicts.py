@@ -161,7 +161,7 @@ def _candidates_alone(connection: Connection, run: Run, roots: Sequence[str]) ->
         # A run that did not ask has cut nothing.
         was = alone if run.searches.asked is None else asked.found
         searched = SearchRun(connection, source, asked.search, was, run.request.settings)
-        steps = each_refusal(searched, outside)
+        steps = each_refusal(searched, outside, run.cloud.memory.explaining)
         every = [(root, step) for root, some in steps.items() for step in some]
         report = CandidatesReport(query="", steps=tuple(step for _, step in every))
         with_texts = with_reasons(connection, report).steps

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 
 from placement_sched.candidates.explain import amounts
 from placement_sched.candidates.explain.near_misses import amount_named, query_asking, query_without
@@ -20,7 +21,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
 from placement_sched.model.placement.query import CandidatesQuery
 from placement_sched.model.results.funnel import FILTERS
-from placement_sched.model.results.stages import CANDIDATES, FilterReport, NearMiss, NearMisses
+from placement_sched.model.results.stages import CANDIDATES, NearMiss, NearMisses
 from placement_sched.model.results.would_fit import WouldFit, least
 from placement_sched.model.verdict import Change
 from placement_sched.scheduler.choose import Run
@@ -34,7 +35,7 @@ _TRIED = 1000
 _SETS = 5
 
 #: Some hosts by the names of the stages that reject each, with what those stages say.
-_Rejecting = Mapping[tuple[str, ...], Sequence[tuple[HostState, tuple[FilterReport, ...]]]]
+_Rejecting = Mapping[tuple[str, ...], Sequence[tuple[HostState, tuple[str, ...]]]]
 
 
 def would_fit(connection: Connection, run: Run, known: NearMisses) -> tuple[WouldFit, ...]:
@@ -45,28 +46,32 @@ def would_fit(connection: Connection, run: Run, known: NearMisses) -> tuple[Woul
     if run.choice is None or run.choice.first.ordered or run.searches.asked is None:
         return ()
     asked, settings = run.searches.asked, run.request.settings
-    found = list(_by_filters((), _rejecting(run, run.hosts)))
+    found = list(_by_filters(run, (), _rejecting(run, run.hosts)))
     misses = known.found
     if run.searches.found.requests:
         source = run.cloud.providers
         searched = SearchRun(connection, source, asked.search, asked.found, settings)
-        misses = near_misses_of(searched).found
+        misses = near_misses_of(searched, run.cloud.memory.explaining).found
     trial = _Trial(connection, run, asked.search)
     for miss in misses[:_SETS]:
         found += trial.of(miss)
     return least(found)
 
 
-def _rejecting(run: Run, states: Collection[HostState]) -> _Rejecting:
-    """Return the hosts by the names of all stages after the search that reject them."""
-    by_names = defaultdict[tuple[str, ...], list[tuple[HostState, tuple[FilterReport, ...]]]](list)
-    spec = first_instance(run)
-    for state in states:
-        try:
-            reports = tuple(run.chooser.each_refusal(copy(state), spec))
-        except PluginFailed:
-            continue
-        by_names[tuple(one.name for one in reports)].append((state, reports))
+def _rejecting(run: Run, states: Sequence[HostState]) -> _Rejecting:
+    """Return the hosts by the names of all stages after the search that reject them.
+
+    None where a filter fails for one of them, to which the run would not have come.
+    """
+    by_names = defaultdict[tuple[str, ...], list[tuple[HostState, tuple[str, ...]]]](list)
+    tried = [copy(state) for state in states]
+    try:
+        every = run.chooser.every_refusal(tried, first_instance(run))
+    except PluginFailed:
+        return {}
+    for state, refusals in zip(states, every, strict=True):
+        names, reasons = tuple(name for name, _ in refusals), tuple(why for _, why in refusals)
+        by_names[names].append((state, reasons))
     return by_names
 
 
@@ -79,19 +84,19 @@ def _labels(terms: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _by_filters(
-    terms: Sequence[tuple[str, str]], rejecting: _Rejecting, *, exact: bool = True
+    run: Run, terms: Sequence[tuple[str, str]], rejecting: _Rejecting, *, exact: bool = True
 ) -> Iterator[WouldFit]:
     """Yield the hosts that would fit but for filters, and for these terms of the search."""
     labels = _labels(terms)
     for names, some in rejecting.items():
         if not names:
             continue
-        reports = some[0][1]
         why, change = f"would fit but for {' and '.join([*labels, *names])}", None
         if len(some) == 1:
-            why += f": {'; '.join(report.rejected[0].reason for report in reports)}"
+            ((state, reasons),) = some
+            why += f": {'; '.join(reasons)}"
             if not labels and len(names) == 1:
-                change = next(iter(reports[0].rejected[0].changes), None)
+                change = _change(run, state)
         yield WouldFit(
             without=(*((CANDIDATES, one) for one in labels), *((FILTERS, one) for one in names)),
             hosts=tuple(state.host for state, _ in some),
@@ -99,6 +104,13 @@ def _by_filters(
             change=change,
             exact=exact,
         )
+
+
+def _change(run: Run, state: HostState) -> Change | None:
+    """Return what would have to change for a host that one stage rejects."""
+    reports = run.chooser.each_refusal(copy(state), first_instance(run))
+    changes = (change for report in reports for change in report.rejected[0].changes)
+    return next(changes, None)
 
 
 @dataclass(slots=True)
@@ -113,49 +125,55 @@ class _Trial:
     def of(self, miss: NearMiss) -> Iterator[WouldFit]:
         """Yield what would fit without the terms of a near miss, or with another amount."""
         asked = amount_named(self.search, miss.terms[0]) if not miss.others else None
-        nearest: Mapping[int, int] = {}
-        roots: Sequence[int] = miss.roots
         if asked is not None:
-            nearest = amounts.nearest_amounts(self.connection, self.search, roots, *asked)
-            roots = sorted(roots, key=lambda root: abs(asked[1] - nearest.get(root, -asked[1])))
-        tried = roots[: self.left]
+            nearest = amounts.nearest_amounts(
+                self.connection, self.search, miss.roots, asked, self.left
+            )
+            found = list(self._with_amount(miss, asked, nearest))
+            yield from found
+            if found:  # no two changes are needed
+                self.left -= len(nearest)
+                return
+        tried = miss.roots[: self.left]
         self.left -= len(tried)
         query = query_without(self.search, miss.terms)
         if not tried or not query.groups:
             return
-        exact = len(tried) == len(roots)
+        exact = len(tried) == len(miss.roots)
         uuids = amounts.uuids_of(self.connection, tried)
         rejecting = self._tried(query, uuids.values())
-        yield from _by_filters(miss.terms, rejecting, exact=exact)
-        if nearest:
-            few = {uuid: nearest[root] for root, uuid in uuids.items() if root in nearest}
-            yield from self._with_amount(miss, few, exact=exact)
-        elif passed := _passing(rejecting):
+        yield from _by_filters(self.run, miss.terms, rejecting, exact=exact)
+        if passed := _passing(rejecting):
             yield from self._without(miss, passed, exact=exact)
 
     def _tried(self, query: CandidatesQuery, roots: Collection[str]) -> _Rejecting:
         return _rejecting(self.run, states_of(self.run, found_on(self.run, query, roots)))
 
     def _with_amount(
-        self, miss: NearMiss, few: Mapping[str, int], *, exact: bool
+        self, miss: NearMiss, asked: tuple[str, int], nearest: Mapping[int, int]
     ) -> Iterator[WouldFit]:
         """Yield how many of a few hosts fit with the amount nearest to the one requested.
 
-        Each of ``few`` has its own: in a cloud without trees the first of them serves.
+        ``nearest`` has by root the amount for which it has room: only a host with as much, or one
+        that is nearer, may fit with an amount, and in a cloud without trees each does.
         """
-        name, was = amount_named(self.search, miss.terms[0]) or ("", 0)
-        below = [one for one in few.values() if one < was]
-        values = sorted(set(below or few.values()), key=lambda one: abs(was - one))
+        (name, was), uuids = asked, amounts.uuids_of(self.connection, nearest)
+        own = {uuid: nearest[root] for root, uuid in uuids.items()}
+        values = sorted(set(own.values()), key=lambda one: abs(was - one))
 
-        def passing(amount: int) -> list[HostState]:
-            query = query_asking(self.search, miss.terms[0], amount)
-            return _passing(self._tried(query, list(few)))
+        @cache
+        def passing(at: int) -> list[HostState]:
+            query = query_asking(self.search, miss.terms[0], values[at])
+            bound = abs(was - values[at])
+            near = [uuid for uuid, amount in own.items() if abs(was - amount) <= bound]
+            return _passing(self._tried(query, near))
 
-        passed, at = passing(values[0]), 0
-        if not passed:  # the less is requested, the more hosts have room for it
-            at = 1 + bisect_left(values[1:], 1, key=lambda amount: len(passing(amount)) > 0)
-            passed = passing(values[at]) if at < len(values) else []
-        if not passed:
+        if not values:
+            return
+        # The less is requested, the more hosts have room for it.
+        every = range(len(values))
+        at = 0 if passing(0) else bisect_left(every, 1, key=lambda place: len(passing(place)) > 0)
+        if at == len(values) or not (passed := passing(at)):
             return
         amount, most = values[at], "most" if values[at] < was else "least"
         change = Change(
@@ -169,7 +187,7 @@ class _Trial:
             why=f"would fit with {name}:{amount} instead of {was}",
             change=change,
             # Hosts that were not tried have room for less, unless the last one tried has as much.
-            exact=exact or amount != values[-1],
+            exact=len(nearest) < self.left or amount != values[-1],
         )
 
     def _without(
