@@ -16,12 +16,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, valu
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from placement_sched.api.cloud_metrics import CloudGauges, ReadFigures
 from placement_sched.api.request_context import WSGI
 from placement_sched.db.engine import Tally
 from placement_sched.errors import ConfigurationError
 from placement_sched.mirror.upkeep import MirrorFigures
 from placement_sched.model.results.decision import DecisionLabels
+from placement_sched.operations.cloud_gauges import CloudGauges, ReadFigures
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -98,10 +98,20 @@ class Metrics:
             "refreshes": mirrored("refreshes", "Times that changed providers were read again."),
             "full_readings": mirrored("full_readings", "Times that all providers were read."),
         }
-        decisions = counter(
+        self._count_scheduling()
+        self._cloud: CloudGauges | None = None
+        # Prometheus's own look-up of labels takes longer than the counting.
+        self._requests = cache(requests.labels)
+        self._seconds = cache(seconds.labels)
+        self._statements = cache(statements.labels)
+
+    def _count_scheduling(self) -> None:
+        decisions = Counter(
             "scheduler_decisions",
             "Decisions of select_destinations, by outcome, policy, and what stage left no host.",
             DecisionLabels._fields,
+            namespace="placement_sched",
+            registry=self._registry,
         )
         stages = Histogram(
             "stage_duration_seconds",
@@ -112,13 +122,8 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
-        self._cloud: CloudGauges | None = None
         self._decisions = cache(decisions.labels)
         self._stages = cache(stages.labels)
-        # Prometheus's own look-up of labels takes longer than the counting.
-        self._requests = cache(requests.labels)
-        self._seconds = cache(seconds.labels)
-        self._statements = cache(statements.labels)
 
     def request(
         self, asked: Asked, status: int, microversion: str, seconds: float, tally: Tally

@@ -11,7 +11,7 @@ OTHER = "other"
 MOST = 50
 
 #: An amount by resource class and zone.
-Amounts = Mapping[tuple[str, str], int]
+ZonedAmounts = Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +19,11 @@ class CloudFigures:
     """The figures of one moment: hosts by ``up``, ``down`` or ``disabled``; amounts by class."""
 
     hosts: Mapping[str, int] = field(default_factory=dict)
-    capacity: Amounts = field(default_factory=dict)
-    used: Amounts = field(default_factory=dict)
+    capacity: ZonedAmounts = field(default_factory=dict)
+    used: ZonedAmounts = field(default_factory=dict)
 
     @property
-    def free(self) -> Amounts:
+    def free(self) -> ZonedAmounts:
         """Return what may be allocated yet, never below 0."""
         return {key: max(whole - self.used.get(key, 0), 0) for key, whole in self.capacity.items()}
 
@@ -33,7 +33,7 @@ class CloudFigures:
         classes = _largest(((name, size) for (name, _), size in sizes.items()), most)
         zones = _largest(((zone, size) for (_, zone), size in sizes.items()), most)
 
-        def joined(amounts: Amounts) -> Amounts:
+        def joined(amounts: ZonedAmounts) -> ZonedAmounts:
             found: Counter[tuple[str, str]] = Counter()
             for (name, zone), amount in amounts.items():
                 key = name if name in classes else OTHER, zone if zone in zones else OTHER

@@ -26,7 +26,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Remedy:
     """One change, of the cloud or of the request, after which a host is no longer rejected.
 
     ``action`` is a word for programs, ``words`` a sentence for operators, ``values`` what the

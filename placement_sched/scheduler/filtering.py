@@ -9,7 +9,7 @@ from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.naming import canonical
 from placement_sched.model.results.stages import FilterReport, Rejected
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Change, Refusal
+from placement_sched.model.verdict import Refusal, Remedy
 from placement_sched.scheduler.filters import BaseHostFilter, Verdict
 from placement_sched.scheduler.host_state import HostState, candidates_of, offer
 from placement_sched.scheduler.plugin import calling, overrides
@@ -176,26 +176,26 @@ def stage_names(
     return [*by_name, *(type(one).__name__ for one in filters if one.run_filter_for_index(0))]
 
 
-def _with_changes(report: FilterReport, changes: tuple[Change, ...]) -> FilterReport:
+def _with_changes(report: FilterReport, changes: tuple[Remedy, ...]) -> FilterReport:
     rejected = tuple([replace(one, changes=changes) for one in report.rejected])
     return replace(report, rejected=rejected)
 
 
-def change_by_name(name: str, host: HostState, spec: RequestSpec) -> Change:
+def change_by_name(name: str, host: HostState, spec: RequestSpec) -> Remedy:
     """Return what would have to change so that a stage by name keeps a host."""
     if name == "ignore_hosts":
         left = tuple(one for one in spec.ignore_hosts if one.lower() != host.host.lower())
-        return Change("ask", "do not ignore it", spec=replace(spec, ignore_hosts=left))
+        return Remedy("ask", "do not ignore it", spec=replace(spec, ignore_hosts=left))
     anywhere = replace(spec, force_hosts=(), force_nodes=())
     if name == "requested_hosts":
         there = replace(spec.destination, host=None, node=None)
         anywhere = replace(anywhere, requested_destination=there)
-        return Change("ask", "name this host in the request, or none", spec=anywhere)
+        return Remedy("ask", "name this host in the request, or none", spec=anywhere)
     if name == "requested_cell":
         there = replace(spec.destination, cell=None, allow_cross_cell_move=False)
         anywhere = replace(spec, requested_destination=there)
-        return Change("ask", f"name its cell {host.cell_uuid}, or none", spec=anywhere)
-    return Change("enable_cell", f"enable its cell {host.cell_uuid}")
+        return Remedy("ask", f"name its cell {host.cell_uuid}, or none", spec=anywhere)
+    return Remedy("enable_cell", f"enable its cell {host.cell_uuid}")
 
 
 def _stages_by_name(

@@ -14,7 +14,7 @@ from placement_sched.db.tables import (
     resource_providers,
     services,
 )
-from placement_sched.model.cloud_figures import Amounts, CloudFigures
+from placement_sched.model.cloud_figures import CloudFigures, ZonedAmounts
 from placement_sched.model.compute_node import COMPUTE_BINARY
 from placement_sched.model.host_aggregate import ZONE_KEY
 from placement_sched.store.placement import resource_classes
@@ -62,7 +62,7 @@ def _by_zone(
     of: sa.ColumnCollection[str, sa.ColumnElement[int]],
     amount: sa.ColumnElement[int],
     default_zone: str,
-) -> Amounts:
+) -> ZonedAmounts:
     """Return an amount, summed by resource class and by the zone of the tree of its provider."""
     names = resource_classes.all_by_id(connection)
     provider, root, zones = resource_providers.c, resource_providers.alias("roots"), _zones()

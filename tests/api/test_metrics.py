@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from webtest import TestApp
 
-from placement_sched.api.cloud_metrics import CloudGauges
 from placement_sched.api.metrics import DIRECTORY, Metrics
 from placement_sched.errors import ConfigurationError, Unavailable
 from placement_sched.model.cloud_figures import OTHER, CloudFigures
 from placement_sched.operations import host_aggregates
+from placement_sched.operations.cloud_gauges import CloudGauges
 from tests.clouds import NOW
 from tests.placing import flavor, report, spec
 from tests.providers import make_provider

@@ -9,14 +9,14 @@ from typing import Any
 
 from placement_sched.candidates.constraints import Constraint
 from placement_sched.model.placement.provider import Inventory, obeys_units
-from placement_sched.model.verdict import Change
+from placement_sched.model.verdict import Remedy
 from placement_sched.store.placement.capacity import UsedInventory
 
 #: In what amounts of a class are counted.
 _UNITS = {"MEMORY_MB": " MB", "DISK_GB": " GB"}
 
 
-def changes_of(constraint: Constraint, rooms: Collection[UsedInventory] = ()) -> tuple[Change, ...]:
+def changes_of(constraint: Constraint, rooms: Collection[UsedInventory] = ()) -> tuple[Remedy, ...]:
     """Return the changes of which each is enough; ``rooms`` are what providers have of it."""
     if constraint.resource_class:
         return tuple(_of_amount(constraint.resource_class, constraint.amount, rooms))
@@ -39,24 +39,24 @@ def smallest_above(room: UsedInventory, asked: int) -> int:
     return least if least <= min(inventory.capacity - room.used, inventory.max_unit) else 0
 
 
-def _of_amount(name: str, asked: int, rooms: Collection[UsedInventory]) -> Iterator[Change]:
+def _of_amount(name: str, asked: int, rooms: Collection[UsedInventory]) -> Iterator[Remedy]:
     values: dict[str, Any] = {"resource_class": name}
     if not rooms:
         words = f"give it an inventory of at least {_amount(name, asked)}"
-        yield Change("add_inventory", words, {**values, "total": asked})
+        yield Remedy("add_inventory", words, {**values, "total": asked})
         return
     nearest = min(rooms, key=lambda room: max(asked - room.inventory.capacity + room.used, 0))
     yield _of_inventory(name, asked, nearest)
     if most := max(largest_below(room, asked) for room in rooms):
         words = f"ask for at most {_amount(name, most)}"
-        yield Change("ask", words, {**values, "amount": most, "instead_of": asked})
+        yield Remedy("ask", words, {**values, "amount": most, "instead_of": asked})
     above = [found for room in rooms if (found := smallest_above(room, asked))]
     if above:
         words = f"ask for at least {_amount(name, min(above))}"
-        yield Change("ask", words, {**values, "amount": min(above), "instead_of": asked})
+        yield Remedy("ask", words, {**values, "amount": min(above), "instead_of": asked})
 
 
-def _of_inventory(name: str, asked: int, room: UsedInventory) -> Change:
+def _of_inventory(name: str, asked: int, room: UsedInventory) -> Remedy:
     """Return what would have to change about an inventory so that the amount fits."""
     inventory, values, parts = room.inventory, {"resource_class": name}, []
     changed: dict[str, Any] = dict(values)
@@ -72,7 +72,7 @@ def _of_inventory(name: str, asked: int, room: UsedInventory) -> Change:
     units = _units(inventory, asked)
     if units:
         parts.append("set " + " and ".join(f"{key} of {name} to {n}" for key, n in units.items()))
-    return Change(action, " and ".join(parts), {**changed, **units})
+    return Remedy(action, " and ".join(parts), {**changed, **units})
 
 
 def _units(inventory: Inventory, asked: int) -> dict[str, int]:
@@ -91,35 +91,35 @@ def _amount(name: str, amount: int) -> str:
     return f"{amount}{_UNITS.get(name, '')} of {name}"
 
 
-def _of_trait(detail: str) -> Iterator[Change]:
+def _of_trait(detail: str) -> Iterator[Remedy]:
     if detail.startswith("!"):
         name = detail.removeprefix("!")
-        yield Change("remove_trait", f"remove trait {name} from its provider", {"traits": [name]})
+        yield Remedy("remove_trait", f"remove trait {name} from its provider", {"traits": [name]})
         words = f"ask without forbidding trait {name}"
     else:
         traits = detail.removeprefix("in:").split(",")
         named = " or ".join(traits)
-        yield Change("add_trait", f"give its provider trait {named}", {"traits": traits})
+        yield Remedy("add_trait", f"give its provider trait {named}", {"traits": traits})
         words = f"ask without trait {named}"
-    yield Change("drop_constraint", words, {"constraint": "required", "detail": detail})
+    yield Remedy("drop_constraint", words, {"constraint": "required", "detail": detail})
 
 
-def _of_membership(detail: str) -> Iterator[Change]:
+def _of_membership(detail: str) -> Iterator[Remedy]:
     outside = detail.startswith("!")
     uuids = detail.removeprefix("!").removeprefix("in:").split(",")
     named = " or ".join(uuids)
     if outside:
         words = f"remove it from aggregate {named}"
-        yield Change("leave_aggregate", words, {"aggregates": uuids})
+        yield Remedy("leave_aggregate", words, {"aggregates": uuids})
     else:
-        yield Change("join_aggregate", f"add it to aggregate {named}", {"aggregates": uuids})
+        yield Remedy("join_aggregate", f"add it to aggregate {named}", {"aggregates": uuids})
         words = "ask without being confined to these aggregates"
-        yield Change("drop_constraint", words, {"constraint": "member_of", "detail": detail})
+        yield Remedy("drop_constraint", words, {"constraint": "member_of", "detail": detail})
 
 
-def _of_tree(detail: str) -> Iterator[Change]:
+def _of_tree(detail: str) -> Iterator[Remedy]:
     words = "name this host in the request, or none"
-    yield Change("drop_constraint", words, {"constraint": "in_tree", "detail": detail})
+    yield Remedy("drop_constraint", words, {"constraint": "in_tree", "detail": detail})
 
 
 _OF_KIND = {

@@ -27,7 +27,7 @@ from placement_sched.candidates.tree_loader import TreeLoader
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement.candidate import Candidates
 from placement_sched.model.results import stages as reports
-from placement_sched.model.verdict import Change
+from placement_sched.model.verdict import Remedy
 from placement_sched.settings import Settings
 from placement_sched.store.placement.capacity import UsedInventory
 
@@ -66,14 +66,14 @@ class SearchRun(NamedTuple):
         """Return the steps by root; where there are none, the limit that cut a tree that serves."""
         step = self.limit_step(1)
         reason = "it changed while the request was evaluated; try again"
-        changes: tuple[Change, ...] = ()
+        changes: tuple[Remedy, ...] = ()
         if self.found.limited:
             limit = f"the limit of {step.detail} hosts"
             if self.settings.placement.randomize_allocation_candidates:
                 limit += ", drawn at random"
             reason = f"fits, but was cut by {limit}, set by {step.option}"
             words = f"raise {step.option}, or name the host in the request"
-            changes = (Change("raise_option", words, {"option": step.option}),)
+            changes = (Remedy("raise_option", words, {"option": step.option}),)
         rejected = reports.Rejected("", "", reason, changes)
         cut = replace(step, before=1, after=0, rejected=(rejected,))
         return {uuid: tuple(some) or (cut,) for uuid, some in steps.items()}
@@ -157,7 +157,7 @@ def _reasons(
         ids = {provider.id for tree in gone for provider in tree.providers(stage)}
         rooms = stages.inventory_of(run.connection, stage.constraint, sorted(ids))
     for tree in gone:
-        changes: tuple[Change, ...] = ()
+        changes: tuple[Remedy, ...] = ()
         if with_changes:
             having = [rooms[one.id] for one in tree.providers(stage) if one.id in rooms]
             changes = changes_of(stage.constraint, having)

@@ -9,7 +9,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.results import stages
 from placement_sched.model.results.stages import EVERYTHING, FilterReport, Obstacle, View
 from placement_sched.model.results.would_fit import WouldFit
-from placement_sched.model.verdict import Change
+from placement_sched.model.verdict import Remedy
 
 FLAVOR, IMAGE = "flavor", "image"
 #: The families of stages, as the funnel names them.
@@ -238,7 +238,7 @@ class RejectReason:
     stage: str
     name: str
     reason: str
-    changes: tuple[Change, ...] = ()
+    changes: tuple[Remedy, ...] = ()
 
     @classmethod
     def of_request_filter(cls, report: stages.RequestFilterReport) -> "RejectReason":

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from placement_sched.model.document import Json
-from placement_sched.model.verdict import Change
+from placement_sched.model.verdict import Remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Rejected:
     host: str
     node: str
     reason: str
-    changes: tuple[Change, ...] = ()
+    changes: tuple[Remedy, ...] = ()
 
     def as_json(self) -> Json:
         """Return the entry as the contract shows it."""

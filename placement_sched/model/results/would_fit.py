@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from placement_sched.model.document import Json
-from placement_sched.model.verdict import Change
+from placement_sched.model.verdict import Remedy
 
 #: So many hosts are named.
 _NAMED = 5
@@ -21,7 +21,7 @@ class WouldFit:
     without: tuple[tuple[str, str], ...]
     hosts: tuple[str, ...]
     why: str
-    change: Change | None = None
+    change: Remedy | None = None
     exact: bool = True
 
     @property

@@ -7,7 +7,7 @@ import os_traits
 
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.results.funnel import RejectReason
-from placement_sched.model.verdict import Change
+from placement_sched.model.verdict import Remedy
 from placement_sched.scheduler.choose import Run
 
 _DISABLED = [os_traits.COMPUTE_STATUS_DISABLED]
@@ -31,9 +31,9 @@ class CloudNames:
         changes = [one for change in reason.changes for one in self._named(root, change)]
         return replace(reason, changes=tuple(changes))
 
-    def _named(self, root: str, change: Change) -> Iterator[Change]:
+    def _named(self, root: str, change: Remedy) -> Iterator[Remedy]:
         if change.action == "remove_trait" and change.values["traits"] == _DISABLED:
-            yield Change(
+            yield Remedy(
                 "enable_service", "enable its compute service", {"steps": ["enable_service"]}
             )
         elif change.action == "drop_constraint" and change.values["detail"] == f"!{_DISABLED[0]}":
@@ -47,16 +47,16 @@ class CloudNames:
         else:
             yield change
 
-    def _leaving(self, root: str, forbidden: Sequence[str]) -> Iterator[Change]:
+    def _leaving(self, root: str, forbidden: Sequence[str]) -> Iterator[Remedy]:
         """Yield that a host may leave the aggregates, or the request ask for what they need."""
         inside = [uuid for uuid in forbidden if uuid in self.memberships.get(root, ())]
         found = inside or list(forbidden)
         words = f"remove it from aggregate {' and '.join(map(self.name, found))}"
-        yield Change("leave_aggregate", words, {"aggregates": self._shown(found)})
+        yield Remedy("leave_aggregate", words, {"aggregates": self._shown(found)})
         needed = self.needed(found)
         if needed:
             words = f"ask for trait {' and '.join(needed)}"
-            yield Change("ask_traits", words, {"traits": list(needed)})
+            yield Remedy("ask_traits", words, {"traits": list(needed)})
 
     def needed(self, uuids: Collection[str]) -> tuple[str, ...]:
         """Return the traits that a request needs for all these aggregates, none if one has none."""

@@ -1,17 +1,25 @@
 """The explanation of a run, with a verdict on each host that is asked about."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from placement_sched.candidates.explain.stages import stages_of
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.results.decision import NO_VALID_HOST, SELECTED
-from placement_sched.model.results.funnel import hosts_as_json
-from placement_sched.model.results.stages import View
+from placement_sched.model.results.funnel import (
+    FILTERS,
+    REQUEST_FILTERS,
+    HostVerdict,
+    hosts_as_json,
+)
+from placement_sched.model.results.stages import CANDIDATES, COMPUTE_NODES, View
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.asked_hosts import asked_hosts
 from placement_sched.scheduler.explain.funnel import funnel_of
-from placement_sched.scheduler.explain.verdicts import stages_of_run, verdicts
+from placement_sched.scheduler.explain.trials import first_instance
+from placement_sched.scheduler.explain.verdicts import asked_searches, verdicts
 from placement_sched.scheduler.explain.would_fit import would_fit
 
 
@@ -37,3 +45,23 @@ def explained(connection: Connection, run: Run, view: View) -> Json:
         "hosts": hosts_as_json(hosts, view),
         "selections": [[one.as_json() for one in some] for some in run.selections],
     }
+
+
+def stages_of_run(run: Run, verdicts: Iterable[HostVerdict]) -> list[Json]:
+    """Return family and name of each stage that hosts were asked by, in order, each once.
+
+    A host that is not rejected by one of them passes it. Those that no constraint or plugin stands
+    for (``limit``, ``combination``) are there where they reject a host.
+    """
+    found = [(REQUEST_FILTERS, report.name) for report in run.narrowed.reports if report.applied]
+    found += [(REQUEST_FILTERS, one.name) for one in run.narrowed.reports if one.refusal]
+    for before, asked in asked_searches(run):
+        steps = stages_of(asked.search)
+        found += [(CANDIDATES, f"{before}{one.kind} {one.detail}".strip()) for one in steps]
+    after = [(FILTERS, name) for name in run.chooser.stage_names(first_instance(run))]
+    others = [(one.stage, one.name) for verdict in verdicts for one in verdict.reasons if one.name]
+    before_filters = [one for one in others if one[0] != FILTERS]
+    every = dict.fromkeys([*found, *before_filters, (FILTERS, COMPUTE_NODES), *after, *others])
+    if (FILTERS, COMPUTE_NODES) not in others:
+        del every[FILTERS, COMPUTE_NODES]
+    return [{"stage": stage, "name": name} for stage, name in every]

@@ -6,29 +6,26 @@ same stages are asked of this host alone.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from placement_sched.candidates.explain.near_misses import query_without
 from placement_sched.candidates.explain.report import each_refusal
-from placement_sched.candidates.explain.stages import stages_of
 from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import Search, prepare
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownNames
-from placement_sched.model.document import Json
 from placement_sched.model.naming import nearest
 from placement_sched.model.placement.candidate import Candidates, together
 from placement_sched.model.results.funnel import (
     FILTERS,
     PASSED,
     REJECTED,
-    REQUEST_FILTERS,
     UNKNOWN,
     HostVerdict,
     RejectReason,
 )
-from placement_sched.model.results.stages import CANDIDATES, COMPUTE_NODES, CandidatesReport
+from placement_sched.model.results.stages import COMPUTE_NODES, CandidatesReport
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.asked_hosts import AskedHost, AskedHosts
 from placement_sched.scheduler.explain.cloud_names import CloudNames
@@ -154,7 +151,7 @@ def _candidates_alone(connection: Connection, run: Run, roots: Sequence[str]) ->
     outside = [root for root in roots if root not in known]
     names = CloudNames.of(run, outside)
     asked_for: Search | None = None
-    for before, asked in _asked(run) if outside else ():
+    for before, asked in asked_searches(run) if outside else ():
         asked_for = asked_for or asked.search
         alone = found_on(run, asked.search.query, outside)
         found.append(alone)
@@ -198,7 +195,7 @@ def _would_pass(run: Run, alone: _Alone, states: Mapping[str, HostState]) -> dic
     return would
 
 
-def _asked(run: Run) -> Iterator[tuple[str, AnsweredSearch]]:
+def asked_searches(run: Run) -> Iterator[tuple[str, AnsweredSearch]]:
     """Yield the searches of a run; the one it would have made, where it was refused before."""
     if run.searches.asked is not None:
         yield "", run.searches.asked
@@ -220,23 +217,3 @@ def _states(run: Run, nodes: Sequence[str], found: Candidates) -> dict[str, Host
     some = tuple([request for request in found.requests if request.root_uuid in wanted])
     states = states_of(run, Candidates(requests=some), nodes, anyway=True)
     return {state.uuid or "": state for state in states}
-
-
-def stages_of_run(run: Run, verdicts: Iterable[HostVerdict]) -> list[Json]:
-    """Return family and name of each stage that hosts were asked by, in order, each once.
-
-    A host that is not rejected by one of them passes it. Those that no constraint or plugin stands
-    for (``limit``, ``combination``) are there where they reject a host.
-    """
-    found = [(REQUEST_FILTERS, report.name) for report in run.narrowed.reports if report.applied]
-    found += [(REQUEST_FILTERS, one.name) for one in run.narrowed.reports if one.refusal]
-    for before, asked in _asked(run):
-        steps = stages_of(asked.search)
-        found += [(CANDIDATES, f"{before}{one.kind} {one.detail}".strip()) for one in steps]
-    after = [(FILTERS, name) for name in run.chooser.stage_names(first_instance(run))]
-    others = [(one.stage, one.name) for verdict in verdicts for one in verdict.reasons if one.name]
-    before_filters = [one for one in others if one[0] != FILTERS]
-    every = dict.fromkeys([*found, *before_filters, (FILTERS, COMPUTE_NODES), *after, *others])
-    if (FILTERS, COMPUTE_NODES) not in others:
-        del every[FILTERS, COMPUTE_NODES]
-    return [{"stage": stage, "name": name} for stage, name in every]

@@ -23,7 +23,7 @@ from placement_sched.model.placement.query import CandidatesQuery
 from placement_sched.model.results.funnel import FILTERS
 from placement_sched.model.results.stages import CANDIDATES, NearMiss, NearMisses
 from placement_sched.model.results.would_fit import WouldFit, least
-from placement_sched.model.verdict import Change
+from placement_sched.model.verdict import Remedy
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.cloud_names import CloudNames
 from placement_sched.scheduler.explain.trials import first_instance, found_on, states_of
@@ -106,7 +106,7 @@ def _by_filters(
         )
 
 
-def _change(run: Run, state: HostState) -> Change | None:
+def _change(run: Run, state: HostState) -> Remedy | None:
     """Return what would have to change for a host that one stage rejects."""
     reports = run.chooser.each_refusal(copy(state), first_instance(run))
     changes = (change for report in reports for change in report.rejected[0].changes)
@@ -176,7 +176,7 @@ class _Trial:
         if at == len(values) or not (passed := passing(at)):
             return
         amount, most = values[at], "most" if values[at] < was else "least"
-        change = Change(
+        change = Remedy(
             "ask",
             f"ask for at {most} {amount} of {name}",
             {"resource_class": name, "amount": amount, "instead_of": was},
@@ -209,7 +209,7 @@ class _Trial:
             if needed := names.needed(uuids):
                 named = " and ".join(needed)
                 why += f", which needs trait {named}"
-                change = Change("ask_traits", f"ask for trait {named}", {"traits": list(needed)})
+                change = Remedy("ask_traits", f"ask for trait {named}", {"traits": list(needed)})
             hosts = tuple(state.host for state in states)
             yield WouldFit(without=without, hosts=hosts, why=why, change=change, exact=exact)
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Change, Refusal
+from placement_sched.model.verdict import Refusal, Remedy
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 
-__all__ = ["BaseHostFilter", "CandidateFilterMixin", "Change", "HostState", "Passed", "Question"]
+__all__ = ["BaseHostFilter", "CandidateFilterMixin", "HostState", "Passed", "Question", "Remedy"]
 __all__ += ["Refusal", "RequestSpec", "Verdict", "all_filters"]
 
 
@@ -94,7 +94,7 @@ class BaseHostFilter(SchedulerPlugin):
         Asked once per request, before any host is looked at.
         """
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the changes, each of which is enough for the request to go to this host.
 
         Asked only of a host that the filter rejects, for a report on that host alone. The one that

@@ -1,18 +1,13 @@
-"""Filters that keep instances together or apart: by hints, by subnet and by server group."""
+"""Filters that keep instances together or apart: by hints and by server group."""
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
-from placement_sched.errors import Invalid
 from placement_sched.model.server_group import AFFINITY, ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, Change, HostState, Question, Refusal
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
 from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.filters.utils import hinted_instances_on
-
-_HINTS = "$.request_spec.scheduler_hints"
 
 
 class DifferentHostFilter(BaseHostFilter):
@@ -31,7 +26,7 @@ class DifferentHostFilter(BaseHostFilter):
             return None
         return Refusal(f"different_host: the host has {', '.join(found)}", asked, found)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the hint that keeps the request away."""
         yield without_hint(spec_obj, "different_host")
 
@@ -52,58 +47,9 @@ class SameHostFilter(BaseHostFilter):
             return None
         return Refusal(f"same_host: the host has none of {', '.join(asked)}", asked, [])
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the hint that keeps the request away."""
         yield without_hint(spec_obj, "same_host")
-
-
-class SimpleCIDRAffinityFilter(BaseHostFilter):
-    """Lets hosts pass whose address is in the same subnet as a given one.
-
-    The hint ``build_near_host_ip`` is that address, ``cidr`` the length of the subnet's prefix:
-    ``/24`` unless it says otherwise. A request without the address may go anywhere; a host that
-    reported none of its own is near to nothing.
-    """
-
-    run_filter_once_per_request = True
-
-    def check(self, spec_obj: RequestSpec) -> None:
-        """Raise :class:`Invalid` for an invalid address or prefix."""
-        _asked(spec_obj)
-
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return the subnet asked for and the host's address, which is not in it."""
-        subnet, address = _asked(spec_obj), host_state.host_ip
-        if subnet is None or (address and ip_address(address) in subnet):
-            return None
-        found = f"{address} found" if address else "the host reports none"
-        return Refusal(f"an address in {subnet} requested, {found}", str(subnet), address or None)
-
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
-        """Return the hint that keeps the request away."""
-        yield without_hint(spec_obj, "build_near_host_ip")
-
-
-def _asked(spec_obj: RequestSpec) -> IPv4Network | IPv6Network | None:
-    """Return the subnet that the hints describe, if they do."""
-    address = spec_obj.get_scheduler_hint("build_near_host_ip")
-    prefix = spec_obj.get_scheduler_hint("cidr", "/24")
-    for name, value in (("build_near_host_ip", address), ("cidr", prefix)):
-        if address and not isinstance(value, str):
-            raise Invalid(f"one value is expected (at {_HINTS}.{name})")
-    return _subnet(address, prefix) if address else None
-
-
-@lru_cache
-def _subnet(address: str, prefix: str) -> IPv4Network | IPv6Network:
-    try:
-        ip_address(address)
-    except ValueError:
-        raise Invalid(f"{address!r} is not an address (at {_HINTS}.build_near_host_ip)") from None
-    try:
-        return ip_network(f"{address}/{prefix.removeprefix('/')}", strict=False)
-    except ValueError:
-        raise Invalid(f"{prefix!r} is not a prefix of {address} (at {_HINTS}.cidr)") from None
 
 
 class ServerGroupAffinityFilter(BaseHostFilter):
@@ -130,10 +76,10 @@ class ServerGroupAffinityFilter(BaseHostFilter):
 
         return refusal
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return that the group would have to be here, or the request not of the group."""
         words = "ask for an instance that is not in the server group, or move its members here"
-        yield Change("leave_group", words, spec=replace(spec_obj, instance_group=None))
+        yield Remedy("leave_group", words, spec=replace(spec_obj, instance_group=None))
 
 
 class GroupAffinityFilter(ServerGroupAffinityFilter):
@@ -173,7 +119,7 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
 
         return refusal
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return what the group's rule would have to be."""
         group = spec_obj.instance_group
         if group is None:
@@ -183,7 +129,7 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         words = f"move a member of the server group away, or raise {MOST_PER_HOST} to {most}"
         rules = {**group.rules, MOST_PER_HOST: most}
         asked = replace(spec_obj, instance_group=replace(group, rules=rules))
-        yield Change("raise_rule", words, {MOST_PER_HOST: most}, spec=asked)
+        yield Remedy("raise_rule", words, {MOST_PER_HOST: most}, spec=asked)
 
 
 class GroupAntiAffinityFilter(ServerGroupAntiAffinityFilter):

@@ -6,9 +6,9 @@ from oslo_config import cfg
 
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Refusal,
+    Remedy,
     RequestSpec,
 )
 from placement_sched.scheduler.filters.changed_requests import without_properties
@@ -52,7 +52,7 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
             return Refusal(reason, value, found)
         return None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the properties that would have to be others."""
         refused = list(self._refused(host_state, spec_obj))
         wanted = "; ".join(f"{key} {' or '.join(found)}" for key, _, found in refused)

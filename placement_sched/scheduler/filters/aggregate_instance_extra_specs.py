@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Refusal,
+    Remedy,
     extra_specs_ops,
 )
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
@@ -45,7 +45,7 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
                 return Refusal(f"{key}: {wanted!r} requested, {found} found", wanted, values)
         return None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the extra specs that the aggregates do not satisfy."""
         metadata = aggregate_metadata_get_by_host(host_state)
         keys = [

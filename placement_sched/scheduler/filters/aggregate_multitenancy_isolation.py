@@ -6,9 +6,9 @@ from dataclasses import replace
 from placement_sched.model.naming import in_short
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Refusal,
+    Remedy,
     RequestSpec,
 )
 from placement_sched.scheduler.filters.utils import aggregate_metadata_get_by_host
@@ -39,12 +39,12 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
         reason = f"requested by project {asked}, the host is for {in_short(names, _SHOWN)}"
         return Refusal(reason, asked, names)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return that an aggregate of the host may be tagged with the project as well."""
         names = sorted(_allowed(host_state))
         words = f"add project {spec_obj.project_id} to {_KEY} of its aggregates"
         asked = replace(spec_obj, project_id=names[0])
-        yield Change("tag_aggregate", words, {"key": _KEY, "allowed": names}, spec=asked)
+        yield Remedy("tag_aggregate", words, {"key": _KEY, "allowed": names}, spec=asked)
 
 
 def _allowed(host_state: HostState) -> set[str]:

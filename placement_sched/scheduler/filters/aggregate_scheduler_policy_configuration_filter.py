@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from placement_sched.model.host_aggregate import DEFAULT_POLICY, POLICY_KEY
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, Change, HostState, Question, Refusal
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
 from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.policies.selectors.hint import policy_hint
 
@@ -34,6 +34,6 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
 
         return refusal
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the hint that keeps the request away."""
         yield without_hint(spec_obj, POLICY_KEY)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from placement_sched.model.host_aggregate import ZONE_KEY, zones
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Refusal,
+    Remedy,
     RequestSpec,
 )
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
@@ -37,11 +37,11 @@ class AvailabilityZoneFilter(BaseHostFilter):
         reason = f"zone {' or '.join(asked)} requested, the host is in {', '.join(found)}"
         return Refusal(reason, asked, found)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the zones to ask for."""
         for zone in sorted(self._zones(host_state)):
             asked = replace(spec_obj, availability_zone=zone)
-            yield Change("ask", f"ask for zone {zone}", {"availability_zone": zone}, spec=asked)
+            yield Remedy("ask", f"ask for zone {zone}", {"availability_zone": zone}, spec=asked)
 
     def _zones(self, host_state: HostState) -> set[str]:
         named = zones(",".join(aggregate_values_from_key(host_state, ZONE_KEY)))

@@ -6,21 +6,21 @@ from dataclasses import replace
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image_properties import ImageProperties
 from placement_sched.model.spec import RequestSpec
-from placement_sched.model.verdict import Change
+from placement_sched.model.verdict import Remedy
 
 
-def without_hint(spec: RequestSpec, name: str) -> Change:
+def without_hint(spec: RequestSpec, name: str) -> Remedy:
     """Return the change that leaves out a scheduler hint."""
     hints = {key: value for key, value in spec.scheduler_hints.items() if key != name}
     words = f"ask without the scheduler hint {name}"
-    return Change("drop_hint", words, {"hint": name}, spec=replace(spec, scheduler_hints=hints))
+    return Remedy("drop_hint", words, {"hint": name}, spec=replace(spec, scheduler_hints=hints))
 
 
-def without_extra_specs(spec: RequestSpec, keys: Collection[str], otherwise: str) -> Change:
+def without_extra_specs(spec: RequestSpec, keys: Collection[str], otherwise: str) -> Remedy:
     """Return the change that leaves out extra specs of the flavor; ``otherwise`` is another one."""
     flavor = spec.flavor
     left = {key: value for key, value in flavor.extra_specs.items() if key not in keys}
-    return Change(
+    return Remedy(
         "drop_extra_specs",
         f"ask without the flavor's extra spec {', '.join(keys)}, or {otherwise}",
         {"keys": list(keys)},
@@ -28,11 +28,11 @@ def without_extra_specs(spec: RequestSpec, keys: Collection[str], otherwise: str
     )
 
 
-def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> Change:
+def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> Remedy:
     """Return the change that leaves out properties of the image, or has others."""
     given = spec.image.properties
     left = {key: value for key, value in given.to_dict().items() if key not in keys}
-    return Change(
+    return Remedy(
         "change_image_properties",
         words,
         {"keys": [key for key in keys if key in given]},
@@ -40,8 +40,8 @@ def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> 
     )
 
 
-def with_flavor(spec: RequestSpec, smaller: Flavor, field: str, unit: str) -> Change:
+def with_flavor(spec: RequestSpec, smaller: Flavor, field: str, unit: str) -> Remedy:
     """Return the change that asks for less by a field of the flavor, in words with its unit."""
     most = getattr(smaller, field)
     words = f"ask for at most {most} {unit}"
-    return Change("ask", words, {field: most}, spec=replace(spec, flavor=smaller))
+    return Remedy("ask", words, {field: most}, spec=replace(spec, flavor=smaller))

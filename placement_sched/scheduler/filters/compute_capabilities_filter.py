@@ -6,9 +6,9 @@ from functools import partial
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     Question,
     Refusal,
+    Remedy,
     extra_specs_ops,
 )
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
@@ -47,7 +47,7 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
         asked = tuple(_asked(spec_obj))
         return partial(_refusal, asked) if asked else None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the extra specs that the host does not satisfy."""
         keys = [one[0] for one in _asked(spec_obj) if _refusal((one,), host_state)]
         yield without_extra_specs(spec_obj, keys, "let the host report what they ask for")

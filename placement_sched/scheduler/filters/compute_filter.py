@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from placement_sched.model.compute_node import seen_lately, why_disabled
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, Change, HostState, Question, Refusal
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
 
 
 class ComputeFilter(BaseHostFilter):
@@ -35,7 +35,7 @@ class ComputeFilter(BaseHostFilter):
 
         return refusal
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return what has to happen to the service: all of it, in one change."""
         service, now = host_state.service, self.now()
         down_time: int = self.settings.DEFAULT.service_down_time
@@ -48,4 +48,4 @@ class ComputeFilter(BaseHostFilter):
             steps["report_in"] = "let it report again"
         after = {**service, "disabled": False, "forced_down": False, "last_seen_up": now}
         words = " and ".join(steps.values())
-        yield Change(next(iter(steps)), words, {"steps": list(steps)}, host={"service": after})
+        yield Remedy(next(iter(steps)), words, {"steps": list(steps)}, host={"service": after})

@@ -8,10 +8,10 @@ from oslo_log import log
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Passed,
     Question,
+    Remedy,
     Verdict,
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
@@ -50,7 +50,7 @@ class CoreFilter(BaseHostFilter):
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return how much may be requested."""
         if most := self._room(host_state).most:
             smaller = replace(spec_obj.flavor, vcpus=most)

@@ -6,10 +6,10 @@ from dataclasses import replace
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Passed,
     Question,
+    Remedy,
     Verdict,
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
@@ -43,7 +43,7 @@ class DiskFilter(BaseHostFilter):
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return how large the root disk may be."""
         others = spec_obj.ephemeral_gb * 1024 + spec_obj.swap
         most = (self._room(host_state).most - others) // 1024

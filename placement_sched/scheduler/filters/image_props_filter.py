@@ -7,7 +7,7 @@ from oslo_utils.versionutils import VersionPredicate, convert_version_to_str
 
 from placement_sched.model.naming import ARCHITECTURES
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, Change, HostState, Question, Refusal
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
 from placement_sched.scheduler.filters.changed_requests import without_properties
 from placement_sched.scheduler.filters.utils import ADDRESS_BITS, value_at
 from placement_sched.scheduler.plugin import in_group
@@ -59,7 +59,7 @@ class ImagePropertiesFilter(BaseHostFilter):
 
         return refusal
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return what the image would have to be made for."""
         supported = map(tuple, host_state.supported_instances or ())
         words = f"use an image for {' or '.join(map(_shown, supported)) or 'no hypervisor'}"
@@ -67,7 +67,7 @@ class ImagePropertiesFilter(BaseHostFilter):
         if default is None or "hw_architecture" in spec_obj.image.properties:
             yield without_properties(spec_obj, _COMPARED, words)
         else:
-            yield Change("change_image_properties", words)
+            yield Remedy("change_image_properties", words)
 
 
 def _supports(supported: Iterable[list[str]], asked: Sequence[tuple[int, str]]) -> bool:

@@ -6,9 +6,9 @@ from oslo_config import cfg
 
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Refusal,
+    Remedy,
     RequestSpec,
 )
 from placement_sched.scheduler.filters.room import smallest_of_aggregates
@@ -42,16 +42,16 @@ class IoOpsFilter(BaseHostFilter):
             return None
         return Refusal(f"{busy} instances busy with disks, the maximum is {most}", most, busy)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return how many instances are too many, and what the maximum would have to be."""
         busy, most = host_state.num_io_ops, self.maximum(host_state)
         if most:
             fewer = busy - most + 1
             words = f"wait for, or move away, {fewer} of the instances that are busy with disks"
             after = {"num_io_ops": most - 1}
-            yield Change("remove_instances", words, {"instances": fewer}, host=after)
+            yield Remedy("remove_instances", words, {"instances": fewer}, host=after)
         words = f"raise max_io_ops_per_host to {busy + 1}"
-        yield Change("raise_option", words, {"option": "max_io_ops_per_host", "value": busy + 1})
+        yield Remedy("raise_option", words, {"option": "max_io_ops_per_host", "value": busy + 1})
 
 
 class AggregateIoOpsFilter(IoOpsFilter):

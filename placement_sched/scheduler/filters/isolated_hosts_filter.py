@@ -6,9 +6,9 @@ from oslo_config import cfg
 
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Refusal,
+    Remedy,
     RequestSpec,
 )
 from placement_sched.scheduler.plugin import in_group
@@ -49,11 +49,11 @@ class IsolatedHostsFilter(BaseHostFilter):
             return Refusal(f"the host is isolated, {requested} is not", image)
         return None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return which option would have to name what else."""
         image, host = spec_obj.image.id, host_state.host
         if host in self.settings.filter_scheduler.isolated_hosts:
             words = f"use an isolated image, or take {host} out of isolated_hosts"
         else:
             words = f"add {host} to isolated_hosts, or use another image than {image}"
-        yield Change("set_option", words, {"option": "filter_scheduler.isolated_hosts"})
+        yield Remedy("set_option", words, {"option": "filter_scheduler.isolated_hosts"})

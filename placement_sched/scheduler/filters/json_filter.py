@@ -11,9 +11,9 @@ import orjson
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Refusal,
+    Remedy,
     RequestSpec,
 )
 from placement_sched.scheduler.filters.changed_requests import without_hint
@@ -53,7 +53,7 @@ class JsonFilter(BaseHostFilter):
         asked = orjson.dumps(query).decode()
         return Refusal(f"{asked} does not hold: {values}".rstrip(": "), asked, found)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return that the query keeps the request away."""
         yield without_hint(spec_obj, "query")
 

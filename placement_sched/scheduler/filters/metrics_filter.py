@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Refusal,
+    Remedy,
     RequestSpec,
 )
 from placement_sched.settings.options.filter_scheduler import ratios
@@ -32,9 +32,9 @@ class MetricsFilter(BaseHostFilter):
             return None
         return Refusal(f"metrics not reported: {', '.join(missing)}", self._names, sorted(reported))
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the metrics that the host would have to report."""
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]
         words = f"let it report {', '.join(missing)}"
-        yield Change("report_metrics", words, {"metrics": missing})
+        yield Remedy("report_metrics", words, {"metrics": missing})

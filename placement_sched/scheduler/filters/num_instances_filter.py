@@ -6,9 +6,9 @@ from oslo_config import cfg
 
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Refusal,
+    Remedy,
     RequestSpec,
 )
 from placement_sched.scheduler.filters.room import smallest_of_aggregates
@@ -41,16 +41,16 @@ class NumInstancesFilter(BaseHostFilter):
             return None
         return Refusal(f"{there} instances there, the maximum is {most}", most, there)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return how many instances are too many, and what the maximum would have to be."""
         there, most = host_state.num_instances, self.maximum(host_state)
         if most:
             fewer = there - most + 1
             words = f"wait for, or move away, {fewer} of the instances"
             after = {"num_instances": most - 1}
-            yield Change("remove_instances", words, {"instances": fewer}, host=after)
+            yield Remedy("remove_instances", words, {"instances": fewer}, host=after)
         words = f"raise max_instances_per_host to {there + 1}"
-        yield Change(
+        yield Remedy(
             "raise_option", words, {"option": "max_instances_per_host", "value": there + 1}
         )
 

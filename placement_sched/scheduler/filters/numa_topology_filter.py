@@ -11,10 +11,10 @@ from placement_sched.model.hardware.pci_pools import devices_of
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     Passed,
     Question,
     Refusal,
+    Remedy,
     Verdict,
 )
 from placement_sched.scheduler.filters.room import reported_ratio
@@ -76,10 +76,10 @@ class NUMATopologyFilter(BaseHostFilter):
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return that the instance would have to have no NUMA topology, or the nodes more free."""
         words = "ask without a NUMA topology, or free what its NUMA nodes lack"
-        yield Change("drop_numa_topology", words, spec=replace(spec_obj, numa_topology=None))
+        yield Remedy("drop_numa_topology", words, spec=replace(spec_obj, numa_topology=None))
 
     def _limits(self, host_state: HostState, spec_obj: RequestSpec) -> NUMATopologyLimits:
         """Return the limits of the host's NUMA nodes, and the networks that the instance needs."""

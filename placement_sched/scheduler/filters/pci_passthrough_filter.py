@@ -6,10 +6,10 @@ from dataclasses import replace
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     Passed,
     Question,
     Refusal,
+    Remedy,
     Verdict,
 )
 from placement_sched.scheduler.host_state import HostState
@@ -43,7 +43,7 @@ class PciPassthroughFilter(BaseHostFilter):
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return that devices would have to be free, or none requested."""
         words = "free such PCI devices on it, or ask without them"
-        yield Change("drop_pci_requests", words, spec=replace(spec_obj, pci_requests=None))
+        yield Remedy("drop_pci_requests", words, spec=replace(spec_obj, pci_requests=None))

@@ -6,10 +6,10 @@ from dataclasses import replace
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Passed,
     Question,
+    Remedy,
     Verdict,
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
@@ -41,7 +41,7 @@ class RamFilter(BaseHostFilter):
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return how much may be requested."""
         if most := self._room(host_state).most:
             smaller = replace(spec_obj.flavor, memory_mb=most)

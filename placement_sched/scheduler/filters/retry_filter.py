@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Refusal,
+    Remedy,
     RequestSpec,
 )
 
@@ -27,6 +27,6 @@ class RetryFilter(BaseHostFilter):
             return None
         return Refusal(f"already tried ({len(places)} hosts so far)")
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return that the request may be tried here again."""
-        yield Change("ask", "ask without it in retry", spec=replace(spec_obj, retry=None))
+        yield Remedy("ask", "ask without it in retry", spec=replace(spec_obj, retry=None))

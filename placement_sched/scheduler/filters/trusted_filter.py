@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from placement_sched.model.spec import RequestSpec
 from placement_sched.remote.attestation import Attestation, Attested, AttestedHosts
-from placement_sched.scheduler.filters import BaseHostFilter, Change, HostState, Refusal, Verdict
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, Remedy, Verdict
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
 
 _KEY = "trust:trusted_host"
@@ -62,7 +62,7 @@ class TrustedFilter(BaseHostFilter):
             return None
         return Refusal(f"{wanted} requested, the host is {trust}{why}", wanted, trust)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the extra spec that asks for more trust."""
         yield without_extra_specs(spec_obj, [_KEY], "let the host be attested so")
 

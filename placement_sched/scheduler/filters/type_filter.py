@@ -6,9 +6,9 @@ from dataclasses import replace
 from placement_sched.model.flavor import Flavor
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Change,
     HostState,
     Refusal,
+    Remedy,
     RequestSpec,
 )
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
@@ -32,14 +32,14 @@ class TypeAffinityFilter(BaseHostFilter):
         reason = f"flavor {asked.name} requested, the host has instances of {', '.join(found)}"
         return Refusal(reason, asked.name, found)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return how many instances are of other flavors."""
         there = host_state.instances.items()
         left = {uuid: one for uuid, one in there if _same(one.flavor, spec_obj.flavor)}
         number = len(host_state.instances) - len(left)
         words = f"move away {number} instances of other flavors"
         after = {"instances": left}
-        yield Change("remove_instances", words, {"instances": number}, host=after)
+        yield Remedy("remove_instances", words, {"instances": number}, host=after)
 
 
 def _same(one: Flavor | None, other: Flavor) -> bool:
@@ -68,11 +68,11 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
         reason = f"flavor {asked} requested, the host is for {', '.join(names)}"
         return Refusal(reason, asked, names)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Change]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the flavors that the host is for."""
         values = aggregate_values_from_key(host_state, "instance_type")
         names = sorted({name.strip() for value in values for name in value.split(",")})
         words = f"ask for flavor {' or '.join(names)}, or add {spec_obj.flavor.name} to "
         words += "instance_type of its aggregates"
         asked = replace(spec_obj, flavor=replace(spec_obj.flavor, name=names[0]))
-        yield Change("ask", words, {"flavors": names}, spec=asked)
+        yield Remedy("ask", words, {"flavors": names}, spec=asked)

@@ -10,8 +10,8 @@ from placement_sched.scheduler.filters.affinity_filter import (
     SameHostFilter,
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
-    SimpleCIDRAffinityFilter,
 )
+from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from tests.conftest import make_settings
 from tests.placing import hosts_of, instance, report, spec
 from tests.scheduler.states import a_host, a_spec, instances_on, refusal_of
