@@ -232,7 +232,7 @@ class Chooser:
         The same as :meth:`each_refusal` yields of one after the other, in less time.
         """
         closed = self.closed_cells(hosts, spec)
-        return filtering.every_refusal(hosts, spec, self._filters(spec), closed)
+        return filtering.every_refusal(hosts, spec, self.filters_for(spec), closed)
 
     def stage_names(self, spec: RequestSpec) -> list[str]:
         """Return the names of the stages by which single hosts are refused, in their order."""
