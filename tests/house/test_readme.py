@@ -66,7 +66,7 @@ def test_first_five_minutes_work_from_top_to_bottom(folder):
     for block in blocks("sh"):
         parts.append(run(folder, block))
         time.sleep(1.5)  # longer than the server of this test lets hosts be silent
-    reports, questions, explanation, client, fleet, production = parts
+    reports, questions, explanation, client, fleet, room, production = parts
     assert reports.count('"hypervisor_hostname":"cn') == 3
     assert '"allocation_requests":[{' in questions
     assert '"service_host":"cn' in questions
@@ -75,6 +75,11 @@ def test_first_five_minutes_work_from_top_to_bottom(folder):
     assert "trait:CUSTOM_LICENSED_WINDOWS='required'" in client
     assert "00000003-aaaa-4aaa-8aaa-aaaaaaaaaaaa" in client
     assert "22 hosts passed" in fleet  # of 23: cn2 is disabled
+    assert "more fit" in room
+    assert "drained in this question" in room
+    assert "Claimed" in room
+    assert "selected" in room
+    assert (folder / "capacity.html").read_text().startswith("<!DOCTYPE html>")
     assert "the configuration is valid" in production
 
 
