@@ -12,6 +12,7 @@ from jsonschema import FormatChecker
 from placement_sched.api.microversion import EVER, Version
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
+from placement_sched.model.naming import did_you_mean, nearest
 from placement_sched.schemas.formats import CHECKS
 
 #: Marks a parameter of a query string that may be given several times; a note to readers of the
@@ -24,6 +25,8 @@ FORMATS = dict(CHECKS)
 _VALUE = 120
 _REASON = 400
 _CUT = " [...] "
+#: For so many unknown keys, known ones are named that may be meant.
+_MEANT = 3
 
 _FORMATS = FormatChecker(formats=())
 for _name, _holds in FORMATS.items():
@@ -65,6 +68,11 @@ def _described(fault: jsonschema.ValidationError) -> str:
     if fault.validator == "enum" and isinstance(fault.validator_value, list):
         choices = ", ".join(_in_json(choice) for choice in fault.validator_value)
         problem = f"{fault.instance!r} is not one of [{choices}]"
+    if fault.validator == "additionalProperties" and isinstance(fault.instance, dict):
+        known = fault.schema.get("properties", {}) if isinstance(fault.schema, dict) else {}
+        unknown = sorted(map(str, fault.instance.keys() - known.keys()))[:_MEANT]
+        meant = [near for key in unknown for near in nearest(key[:_VALUE], known)]
+        problem += did_you_mean(dict.fromkeys(meant))
     python = repr(fault.instance)
     if problem.startswith(python):
         problem = shortened(_in_json(fault.instance), _VALUE) + problem[len(python) :]

@@ -12,9 +12,13 @@ from typing import Any, Self
 from oslo_config import cfg
 
 from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.model.naming import did_you_mean, nearest
 from placement_sched.settings import sources
 from placement_sched.settings.opts import Conf, location_of, names_of
 from placement_sched.settings.sources import NO_SECTIONS, Assignment, Origin, Place, Sections
+
+#: How alike a name of an option is to one that may be meant: most share long parts.
+_ALIKE = 0.8
 
 
 class OptionGroup:
@@ -170,7 +174,13 @@ class Settings:
             for new_name, option in members.items():
                 if (group, name) in names_of(option, new_group, new_name):
                     return new_group, new_name
-        raise Invalid(f"{source}: there is no option {key!r}")
+        known = [
+            name if each == "DEFAULT" else f"{each}.{name}"
+            for each, members in self._options.items()
+            for name in members
+        ]
+        meant = did_you_mean(nearest(key, known, alike=_ALIKE))
+        raise Invalid(f"{source}: there is no option {key!r}{meant}")
 
 
 def _read(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:

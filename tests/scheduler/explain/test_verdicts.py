@@ -247,3 +247,17 @@ def test_verdicts_take_as_many_statements_for_ten_hosts_as_for_two(cloud):
 
     statements(9)
     assert statements(2) == statements(9)
+
+
+@pytest.mark.parametrize(
+    ("body", "meant"),
+    [
+        ({"host": ["cn1"]}, "did you mean 'hosts'?"),
+        ({"overrides": {"filter_scheduler.ram_weight_multiplie": 1}}, "ram_weight_multiplier'?"),
+    ],
+    ids=["key", "option"],
+)
+def test_a_wrong_name_is_answered_with_the_nearest_valid_one(cloud, body, meant):
+    asked = {"request_spec": spec(), **body}
+    answer = cloud.post_json("/scheduler/v1/explain", asked, status=400).json
+    assert meant in answer["errors"][0]["detail"]

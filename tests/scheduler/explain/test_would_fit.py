@@ -51,6 +51,21 @@ def test_the_amount_named_is_the_largest_that_any_host_is_selected_for(cloud):
     assert one["change"]["amount"] == 32768
 
 
+def test_the_amount_is_the_same_on_every_database_and_obeys_step_size(app):
+    """cn1 has steps of 1000 and room for 15; cn2 has less; both have something in use."""
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    for name, total, step in (("cn1", 15500, 1000), ("cn2", 14999, 1)):
+        provider = f"/placement/resource_providers/{uuid_of(name)}"
+        generation = app.get(provider, headers=LATEST_HEADERS).json["generation"]
+        body = {"resource_provider_generation": generation, "total": total, "step_size": step}
+        app.put_json(f"{provider}/inventories/MEMORY_MB", body, headers=LATEST_HEADERS)
+    select(app, spec(force_hosts=["cn1"], flavor=flavor(memory_mb=1000)))
+    (one,) = would_fit(app, spec(flavor=flavor(memory_mb=20000)))
+    assert one["words"] == "cn2 would fit with MEMORY_MB:14999 instead of 20000"
+    (one,) = would_fit(app, spec(flavor=flavor(memory_mb=20000), force_hosts=["cn1"]))
+    assert one["words"] == "cn1 would fit with MEMORY_MB:14000 instead of 20000"
+
+
 def test_hosts_of_reserved_aggregates_are_named_with_the_trait_that_opens_them(cloud):
     wanted = spec(flavor=flavor(memory_mb=40000))
     found = [one["words"] for one in would_fit(cloud, wanted, overrides=ISOLATING)]
