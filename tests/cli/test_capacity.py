@@ -1,0 +1,79 @@
+"""``capacity``, on the database directly."""
+
+import json
+
+import pytest
+
+from placement_sched.cli.main import main
+from tests.placing import report
+
+SIZES = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
+
+
+@pytest.fixture
+def counted(sqlite_app, sqlite_url, monkeypatch, capsys):
+    """Return what runs the command on a cloud of two hosts: status, stdout and stderr."""
+    hosts = [report("cn1", memory_mb=8192), report("cn2", memory_mb=16384)]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
+    sizes = {"vcpus": 1, "ram": 2048, "disk": 10}
+    headers = {"OpenStack-API-Version": "compute 2.96"}
+    for name in ("small", "tiny"):
+        body = {"flavor": {"name": name, **sizes}}
+        sqlite_app.post_json("/compute/v2.1/flavors", body, headers=headers)
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+
+    def counted(*arguments: str) -> tuple[int, str, str]:
+        status = main(["capacity", *arguments])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return counted
+
+
+def test_capacity_is_printed_with_what_stops_the_hosts(counted):
+    status, printed, _ = counted(*SIZES, "--per", "host")
+    assert status == 0
+    lines = printed.splitlines()
+    assert lines[0] == "6 more fit"
+    assert any(line.split() == ["2", "MEMORY_MB"] for line in lines)
+    assert [line.split()[:2] for line in lines if line.startswith("cn")] == [
+        ["cn1", "2"],
+        ["cn2", "4"],
+    ]
+
+
+def test_several_flavors_and_all_are_a_table(counted):
+    for flags in (("--flavor", "small", "--flavor", "tiny"), ("--all-flavors",)):
+        status, printed, _ = counted(*flags)
+        assert status == 0
+        rows = [line.split()[:2] for line in printed.splitlines()]
+        assert ["small", "12"] in rows
+        assert ["tiny", "12"] in rows
+
+
+def test_json_is_the_answer_of_the_api(counted):
+    _, printed, _ = counted("--flavor", "small", "--format", "json")
+    assert json.loads(printed)["capacity"] == 12
+
+
+def test_changes_are_asked_about(counted):
+    _, printed, _ = counted("--flavor", "small", "--change", "drain=cn2")
+    assert printed.startswith("4 more fit")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--flavor", "smal"), "did you mean 'small'?"),
+        (("--flavor", "small", "--zone", "nov"), "--zone: no aggregate has"),
+        (("--flavor", "small", "--all-flavors"), "cannot be given with --all-flavors"),
+        (("--flavor", "small", "--count", "3"), "--count"),
+        (("--flavor", "small", "--override", "a.b=1"), "a.b"),
+    ],
+)
+def test_wrong_input_is_one_line_by_the_name_of_the_option(counted, flags, words):
+    status, printed, error = counted(*flags)
+    assert status != 0
+    assert printed == ""
+    assert words in error
+    assert len(error.splitlines()) == 1
