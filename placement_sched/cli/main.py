@@ -35,13 +35,13 @@ GROUPS = {
         "select": "select hosts for a request and claim its resources",
         "explain": "show how a request would be placed, stage by stage; claim nothing",
     },
-    "placement_sched.cli.plan": {
+    "placement_sched.cli.what_if.plan": {
         "plan": "show what changes of the cloud come to, and which instances would move where"
     },
     "placement_sched.cli.decisions": {
         "decisions": "list, show, replay and purge recorded decisions"
     },
-    "placement_sched.cli.rebalance": {
+    "placement_sched.cli.what_if.rebalance": {
         "rebalance": "advise on moves that make room, empty hosts or even out their load"
     },
     "placement_sched.cli.questions.capacity": {

@@ -1,8 +1,13 @@
-"""POST /plan says what changes of the cloud come to; POST /rebalance advises on moves."""
+"""POST /plan says what changes of the cloud come to; POST /rebalance advises on moves.
+
+Both are dry: what they try is undone before they answer. A request to make room for may name a
+scheduling policy, as one to be placed may.
+"""
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.scheduler import planning
+from placement_sched.model.host_aggregate import POLICY_KEY
 
 blueprint = Blueprint("plan", __name__)
 
@@ -18,4 +23,13 @@ def plan(call: Call) -> Answer:
 )
 def rebalance(call: Call) -> Answer:
     """Return moves that make room, empty hosts or even out their load; nothing is moved."""
+    _check_policy_hint(call)
     return Answer(body=planning.rebalance(call.services.scheduler, call.body))
+
+
+def _check_policy_hint(call: Call) -> None:
+    """Raise :class:`Forbidden` where the body names a scheduling policy and the caller may not."""
+    spec = call.body.get("request_spec") or {}
+    hints = spec.get("scheduler_hints") or {}
+    if POLICY_KEY in hints:
+        call.check("scheduler:policies:hint")

@@ -1,0 +1,1 @@
+"""Questions about a cloud that is changed for them alone: ``plan``, ``rebalance``, ``--change``."""
