@@ -28,7 +28,8 @@ PLAN = Schemas(an_object(_PLANNING, "changes"))
 def plan(scheduler: Scheduler, body: Json) -> Json:
     """Return what the changes come to, and where instances would have to move."""
     body = with_whole_numbers(body)
-    return planned(scheduler, changes_from(body["changes"])).as_json()
+    changes = changes_from(body["changes"])
+    return planned(scheduler, changes, body.get("flavors")).as_json()
 
 
 def rebalance(scheduler: Scheduler, body: Json) -> Json:

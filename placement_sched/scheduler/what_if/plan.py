@@ -7,11 +7,12 @@ changes, too, is left where it is.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from placement_sched.db.transaction import Connection
 from placement_sched.db.trial import Trial
 from placement_sched.model.document import Json
+from placement_sched.scheduler.capacity.asking import CapacityQuestion, capacity
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.what_if.applied import AppliedChanges
 from placement_sched.scheduler.what_if.changes import (
@@ -27,14 +28,28 @@ from placement_sched.store.compute import host_aggregates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What changes come to: moves, what is stuck, and who has to move though it was not drained."""
+    """What changes come to: moves, what is stuck, and who has to move though it was not drained.
+
+    ``before`` and ``after`` are the capacities by flavor, then with the moves made.
+    """
 
     moved: Moved
     unfit: dict[str, str]
+    before: Sequence[Json] = ()
+    after: Sequence[Json] = ()
 
     def as_json(self) -> Json:
         """Return the plan as an answer shows it."""
         return {
+            "capacity": [
+                {
+                    "flavor": one["flavor"],
+                    "before": one["capacity"],
+                    "after": two["capacity"],
+                    "exact": one["exact"] and two["exact"],
+                }
+                for one, two in zip(self.before, self.after, strict=True)
+            ],
             "moves": [self._shown(one) for one in self.moved.moves],
             "stuck": [one.as_json() for one in self.moved.stuck],
         }
@@ -44,20 +59,34 @@ class Plan:
         return move.as_json() if reason is None else {**move.as_json(), "reason": reason}
 
 
-def planned(scheduler: Scheduler, changes: Sequence[CloudChange]) -> Plan:
-    """Return what changes come to; nothing is changed.
+def planned(
+    scheduler: Scheduler, changes: Sequence[CloudChange], flavors: Sequence[str] | None
+) -> Plan:
+    """Return what changes come to, with the capacity for these flavors, or all; all is undone.
 
-    Raises :class:`Invalid` for a change that cannot be, and :class:`Unavailable` where it takes
-    longer than ``[scheduler] what_if_timeout``.
+    Raises :class:`NotFound` for a flavor that is not stored, :class:`Invalid` for a change that
+    cannot be, and :class:`Unavailable` where it takes longer than ``[scheduler] what_if_timeout``.
     """
     with scheduler.source.read() as connection:
         touched = _touched(connection, changes)
     refused = _refused(scheduler, touched)
 
+    before = _capacities(scheduler, flavors)
+
     def answer(other: Scheduler, trial: Trial, applied: AppliedChanges) -> Plan:
-        return _moved(other, trial, applied, touched, refused)
+        plan = _moved(other, trial, applied, touched, refused)
+        return replace(plan, before=before, after=_capacities(other, flavors))
 
     return scheduler.supposing([_kept(one) for one in changes], answer)
+
+
+def _capacities(scheduler: Scheduler, flavors: Sequence[str] | None) -> Sequence[Json]:
+    """Return the capacity for each of these stored flavors, or for all of them."""
+    if flavors == []:
+        return ()
+    asked = CapacityQuestion(document={}, flavors=flavors or (), all_flavors=flavors is None)
+    found: Sequence[Json] = capacity(scheduler, asked)["flavors"]
+    return found
 
 
 def _kept(change: CloudChange) -> CloudChange:

@@ -6,7 +6,15 @@ import pytest
 
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_select_destinations import select
-from tests.scheduler.what_if.carrying_out import carry_out, disable, fill, host_of, usage
+from tests.scheduler.what_if.carrying_out import (
+    COMPUTE,
+    FLAVORS,
+    carry_out,
+    disable,
+    fill,
+    host_of,
+    usage,
+)
 from tests.scheduler.what_if.test_changes import dumped
 
 
@@ -15,14 +23,25 @@ def plan(app, *changes, status=200, **more):
     return app.post_json("/scheduler/v1/plan", body, status=status).json
 
 
+def capacity(app, name):
+    body = {"request_spec": {"flavor": name}}
+    return app.post_json("/scheduler/v1/capacity", body).json["capacity"]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_what_a_plan_says_holds_when_it_is_carried_out(app, seed):
     random = Random(seed)
     uuids = fill(app, random, hosts=6, number=16)
     drained = random.sample([f"cn{at}" for at in range(1, 7)], 2)
+    for made in FLAVORS.values():
+        stored = {"name": made["name"], "vcpus": 1, "ram": made["memory_mb"], "disk": 1}
+        app.post_json("/compute/v2.1/flavors", {"flavor": stored}, headers=COMPUTE)
     before = dumped(app)
     told = plan(app, {"drain": drained})
     assert dumped(app) == before
+    capacities = {one["flavor"]: (one["before"], one["after"]) for one in told["capacity"]}
+    assert capacities.keys() == FLAVORS.keys()
+    assert [one for one, _ in capacities.values()] == [capacity(app, one) for one in capacities]
     on_drained = {uuid for uuid in uuids if host_of(app, uuid) in drained}
     moving = {one["instance"] for one in told["moves"]}
     stuck = {one["instance"] for one in told["stuck"]}
@@ -36,6 +55,7 @@ def test_what_a_plan_says_holds_when_it_is_carried_out(app, seed):
     for one in told["stuck"]:
         assert host_of(app, one["instance"]) == one["host"]
         assert one["reason"]
+    assert [one for _, one in capacities.values()] == [capacity(app, one) for one in capacities]
     # Nothing more is to be done, and what was stuck still is.
     again = plan(app, {"drain": drained})
     assert again["moves"] == []

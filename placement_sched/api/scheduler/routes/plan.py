@@ -14,7 +14,11 @@ blueprint = Blueprint("plan", __name__)
 
 @blueprint.post("/v1/plan", policy="scheduler:plan", body=planning.PLAN, refusals=(404, 500))
 def plan(call: Call) -> Answer:
-    """Return the moves that changes of the cloud make necessary; nothing is changed."""
+    """Return the moves that changes of the cloud make necessary; nothing is changed.
+
+    Changes are for those who may see hosts and instances of every project: the rule is one of
+    operators, as for explanations.
+    """
     return Answer(body=planning.plan(call.services.scheduler, call.body))
 
 
@@ -22,7 +26,10 @@ def plan(call: Call) -> Answer:
     "/v1/rebalance", policy="scheduler:rebalance", body=planning.REBALANCE, refusals=(404, 500)
 )
 def rebalance(call: Call) -> Answer:
-    """Return moves that make room, empty hosts or even out their load; nothing is moved."""
+    """Return moves that make room, empty hosts or even out their load; nothing is moved.
+
+    It shows instances of every project, as plans do.
+    """
     _check_policy_hint(call)
     return Answer(body=planning.rebalance(call.services.scheduler, call.body))
 
