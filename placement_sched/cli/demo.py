@@ -17,7 +17,7 @@ from rich.text import Text
 
 from placement_sched.api.placement.microversions import NEWEST
 from placement_sched.cli.arguments import Commands, add_format
-from placement_sched.cli.funnel import render
+from placement_sched.cli.scheduler.funnel import render
 from placement_sched.cli.terminal import print_json, waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow

@@ -31,23 +31,23 @@ GROUPS = {
         "nova-shadow": "evaluate nova's requests beside nova-scheduler and compare; claim nothing"
     },
     "placement_sched.cli.db": {"db": "create, upgrade and show the database schema"},
-    "placement_sched.cli.select": {
+    "placement_sched.cli.scheduler.select": {
         "select": "select hosts for a request and claim its resources",
         "explain": "show how a request would be placed, stage by stage; claim nothing",
     },
-    "placement_sched.cli.what_if.plan": {
+    "placement_sched.cli.scheduler.plan": {
         "plan": "show what changes of the cloud come to, and which instances would move where"
     },
-    "placement_sched.cli.decisions": {
+    "placement_sched.cli.scheduler.decisions": {
         "decisions": "list, show, replay and purge recorded decisions"
     },
-    "placement_sched.cli.what_if.rebalance": {
+    "placement_sched.cli.scheduler.rebalance": {
         "rebalance": "advise on moves that make room, empty hosts or even out their load"
     },
-    "placement_sched.cli.questions.capacity": {
+    "placement_sched.cli.scheduler.capacity": {
         "capacity": "count how many more instances of a flavor fit"
     },
-    "placement_sched.cli.policy": {"policy": "show and apply scheduling policies"},
+    "placement_sched.cli.scheduler.policy": {"policy": "show and apply scheduling policies"},
     "placement_sched.cli.aggregate": {"aggregate": "check host aggregates"},
     "placement_sched.cli.fleet": {"fleet": "describe a whole cloud in one readable file"},
     "placement_sched.cli.placement": {

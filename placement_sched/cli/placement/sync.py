@@ -13,7 +13,7 @@ from keystoneauth1.adapter import Adapter
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.database import open_database, refuse_absent_file
-from placement_sched.cli.scheduler_access import add_token, check_address, check_token
+from placement_sched.cli.scheduler.scheduler_access import add_token, check_address, check_token
 from placement_sched.cli.terminal import print_result, progressing
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid

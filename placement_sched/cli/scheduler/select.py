@@ -6,13 +6,21 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from placement_sched.cli import report_file, request
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_html
-from placement_sched.cli.comparison import refuse_unknown, render_comparison, render_verdicts
-from placement_sched.cli.funnel import render
-from placement_sched.cli.scheduler_access import SchedulerApi, add_server_arguments, open_scheduler
+from placement_sched.cli.scheduler import report_file, request
+from placement_sched.cli.scheduler.changes import add_change_arguments, changes_of
+from placement_sched.cli.scheduler.comparison import (
+    refuse_unknown,
+    render_comparison,
+    render_verdicts,
+)
+from placement_sched.cli.scheduler.funnel import render
+from placement_sched.cli.scheduler.scheduler_access import (
+    SchedulerApi,
+    add_server_arguments,
+    open_scheduler,
+)
 from placement_sched.cli.terminal import print_json
-from placement_sched.cli.what_if.changes import add_change_arguments, changes_of
 from placement_sched.console.reports import explanation_report
 from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.model.document import Json

@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli import report_file, request
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_html
-from placement_sched.cli.scheduler_access import add_server_arguments, open_scheduler
+from placement_sched.cli.scheduler import report_file, request
+from placement_sched.cli.scheduler.changes import add_change_arguments, changes_of
+from placement_sched.cli.scheduler.scheduler_access import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import headed_table, print_json
-from placement_sched.cli.what_if.changes import add_change_arguments, changes_of
 from placement_sched.console.reports import capacity_report
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json

@@ -11,16 +11,20 @@ from typing import Any
 
 from rich.console import Console
 
-from placement_sched.cli import report_file
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group, add_html
 from placement_sched.cli.database import configured
-from placement_sched.cli.decisions.rendering import (
+from placement_sched.cli.scheduler import report_file
+from placement_sched.cli.scheduler.recorded import (
     in_one_line,
     render_decision,
     render_differences,
     render_list,
 )
-from placement_sched.cli.scheduler_access import SchedulerApi, add_server_arguments, open_scheduler
+from placement_sched.cli.scheduler.scheduler_access import (
+    SchedulerApi,
+    add_server_arguments,
+    open_scheduler,
+)
 from placement_sched.cli.terminal import print_json, print_result, progressing
 from placement_sched.console.reports import decision_report
 from placement_sched.errors import Invalid, NotFound

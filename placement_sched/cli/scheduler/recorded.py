@@ -8,17 +8,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.funnel import render
+from placement_sched.cli.scheduler.funnel import render
 from placement_sched.cli.terminal import headed_table
 from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.results.decision import SELECT
-from placement_sched.model.results.reading import with_names
+from placement_sched.model.results.reading import completed, with_names
 
 #: How many instances of a decision a list shows.
 _INSTANCES = 3
-#: What the funnel of an outline lacks.
-_OUTLINED: Json = {"detail": "", "rejected": [], "changes": {}}
 
 
 def render_list(page: Json, console: Console, refused: str | None) -> None:
@@ -85,7 +83,7 @@ def render_decision(
     if decision["funnel"] is None:
         console.print("no funnel is recorded with it")
         return
-    funnel = _complete(decision["funnel"])
+    funnel = completed(decision["funnel"])
     found = funnel["allocation_candidates"]
     if not found["steps"] and found["hosts"]:
         console.print(
@@ -118,20 +116,6 @@ def _heading(decision: Json) -> list[tuple[str, str]]:
     overrides = conditions.get("overrides", {})
     rows += [("Override", f"{key} = {_value(value)}") for key, value in overrides.items()]
     return [(label, value) for label, value in rows if value]
-
-
-def _complete(funnel: Json) -> Json:
-    """Return a kept funnel with nothing in place of what an outline leaves out."""
-    found = funnel["allocation_candidates"]
-    return {
-        **funnel,
-        "request_filters": [{**_OUTLINED, **one} for one in funnel["request_filters"]],
-        "allocation_candidates": {
-            **found,
-            "steps": [{**_OUTLINED, **one} for one in found["steps"]],
-        },
-        "filters": [{**_OUTLINED, **one} for one in funnel["filters"]],
-    }
 
 
 def render_differences(

@@ -6,9 +6,9 @@ from collections import Counter
 from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
-from placement_sched.cli.scheduler_access import add_server_arguments, open_scheduler
+from placement_sched.cli.scheduler.changes import FORMS, change_of, changes_in, read_file
+from placement_sched.cli.scheduler.scheduler_access import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import headed_table, print_json, waiting
-from placement_sched.cli.what_if.changes import FORMS, change_of, changes_in, read_file
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 

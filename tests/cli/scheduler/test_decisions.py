@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from placement_sched.cli.decisions import new_ones
 from placement_sched.cli.main import main
-from placement_sched.cli.scheduler_access import DirectScheduler
+from placement_sched.cli.scheduler.decisions import new_ones
+from placement_sched.cli.scheduler.scheduler_access import DirectScheduler
 from placement_sched.scheduler.claims import Claiming
 from tests.loopback import served
 from tests.placing import flavor, instance, report, spec

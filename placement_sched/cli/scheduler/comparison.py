@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.funnel import BEST
+from placement_sched.cli.scheduler.funnel import BEST
 from placement_sched.cli.terminal import headed_table
 from placement_sched.errors import NotFound
 from placement_sched.model.document import Json

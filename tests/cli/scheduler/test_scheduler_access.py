@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from placement_sched.cli.scheduler_access import SchedulerClient
+from placement_sched.cli.scheduler.scheduler_access import SchedulerClient
 from placement_sched.errors import Unavailable
 
 

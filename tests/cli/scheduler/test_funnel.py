@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from placement_sched.cli.funnel import render
+from placement_sched.cli.scheduler.funnel import render
 from placement_sched.model.results.reading import obstacle
 from tests.explanations import explanation, host, selection, stage, step, weight
 

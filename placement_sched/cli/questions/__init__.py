@@ -1,1 +1,0 @@
-"""Questions about the cloud and its room, which change nothing."""

@@ -1,0 +1,1 @@
+"""Commands that ask the scheduler, of a server or on the configured database."""

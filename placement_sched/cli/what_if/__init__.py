@@ -1,1 +1,0 @@
-"""Questions about a cloud that is changed for them alone: ``plan``, ``rebalance``, ``--change``."""
