@@ -18,6 +18,7 @@ SOURCE = ROOT / "doc" / "source"
 OURS = {
     ("DEFAULT", "host"),
     ("filter_scheduler", "required_aggregates_by_trait_weight_multiplier"),
+    ("scheduler", "capacity_budget"),
     ("scheduler", "decision_retention"),
     ("scheduler", "default_policy_avoids_policy_aggregates"),
     ("scheduler", "disabled_cells"),
@@ -29,6 +30,7 @@ OURS = {
     ("scheduler", "request_filters"),
     ("scheduler", "required_aggregates_by_trait"),
     ("scheduler", "strict_extra_specs"),
+    ("scheduler", "what_if_timeout"),
 }
 OUR_FILTERS = {"AggregateSchedulerPolicyConfigurationFilter"}
 OUR_WEIGHERS = {"RequiredAggregatesByTraitWeigher"}
