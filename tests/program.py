@@ -164,6 +164,8 @@ def _run(what: dict[str, Any], streams: Sequence[int], parent: socket.socket) ->
         parent.send(json.dumps(status).encode())
         os._exit(0)
     parent.close()
+    # A shell has commands in the background, and so the tests that it started there, ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)

@@ -167,15 +167,15 @@ def test_hosts_behind_the_limit_count_unless_refused_hosts_hide_them(sqlite_url,
         assert len(placed(app)) == 2
 
 
-def test_the_cost_in_statements_does_not_follow_the_number_of_hosts(sqlite_database, make_app):
-    app = make_app(sqlite_database.settings)
+def test_the_cost_in_statements_does_not_follow_the_number_of_hosts(sqlite_app):
+    app, database = sqlite_app, sqlite_app.app.services.database
     app.post_json(NODES, [report(f"cn{number}") for number in range(3)])
     asked(app)
-    with counted() as few:
+    with counted(database) as few:
         asked(app)
     app.post_json(NODES, [report(f"cn{number}") for number in range(30)])
     asked(app)
-    with counted() as many:
+    with counted(database) as many:
         asked(app)
     assert len(many) == len(few)
 
