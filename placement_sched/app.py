@@ -27,6 +27,7 @@ from placement_sched.api.root import Api, blueprint_of
 from placement_sched.api.rules import RULES
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
 from placement_sched.candidates.summaries import Summaries
+from placement_sched.console import blueprint as console
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
@@ -127,7 +128,10 @@ def application_of(services: Services) -> Application:
         Api("scheduler", "v1", "/scheduler/v1"),
     )
     faces = {f"/{face.name}": face for face in FACES}
-    return _watched(Application(services, faces, blueprint_of(services, apis)))
+    home = console.home_of(services)
+    application = Application(services, faces, blueprint_of(services, apis, home))
+    application.register_blueprint(console.blueprint_of(services), url_prefix="/console")
+    return _watched(application)
 
 
 def check_parts(settings: Settings, clock: Clock = utcnow) -> None:

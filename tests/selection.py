@@ -38,6 +38,7 @@ SYSTEM = (
     "cli/test_serve_notifications.py",
     "cli/test_serve_plugins.py",
     "cli/test_serve_slow_clients.py",
+    "console/browser",
     "house/test_exploring.py",
     "house/test_packaging.py",
     "house/test_readme.py",

@@ -1,12 +1,14 @@
 """What is served beside the APIs: ``/``, which lists them, ``/healthz`` and ``/metrics``.
 
+``/`` shows the console instead to a browser that may see it.
+
 None of it needs a token. ``/healthz`` and ``/healthz/live`` answer 200 while the process lives;
 ``/healthz/ready`` and ``/healthz?ready`` answer 503 while the database does not answer or is not
 prepared. Where the cloud is nova's, they also report how old what was read of nova is, which does
 not make a server unready.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -39,15 +41,24 @@ class Api:
     versions: Versioning | None = None
 
 
-def blueprint_of(services: Services, apis: Sequence[Api] = ()) -> flask.Blueprint:
-    """Return the routes beside the APIs; ``/`` only where there are several of these."""
+def blueprint_of(
+    services: Services, apis: Sequence[Api] = (), home: Callable[[], Any] = lambda: None
+) -> flask.Blueprint:
+    """Return the routes beside the APIs; ``/`` only where there are several of these.
+
+    ``home`` returns what ``/`` shows to a browser, or None where the APIs are to be listed.
+    """
     beside = flask.Blueprint("beside", __name__)
 
-    def index() -> dict[str, Any]:
+    def index() -> Any:
+        return home() or listing()
+
+    def listing() -> Any:
         base = f"{origin_of(request.environ)}{request.root_path}"
         listed = [{"name": api.name, "versions": [_version(api, base)]} for api in apis]
         links = [{"rel": rel, "href": f"{base}{path}"} for rel, path in _BESIDE]
-        return {"apis": listed, "links": links}
+        # A cache may not take the list for the page, nor the page for the list.
+        return {"apis": listed, "links": links}, {"Vary": "Accept"}
 
     def health() -> Any:
         return ready() if "ready" in request.args else live()

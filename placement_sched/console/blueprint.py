@@ -1,0 +1,123 @@
+"""The console's routes: its pages, its own files, and the APIs for its scripts.
+
+The console only looks: of what it passes on to the APIs for scripts, the one thing that is not a
+GET is a question that changes nothing.
+"""
+
+import re
+from collections.abc import Callable
+from http import HTTPStatus
+
+import flask
+from flask import request
+from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import NotFound as NoRoute
+
+from placement_sched.api.call import Services
+from placement_sched.api.errors import status_of
+from placement_sched.console.caller import Refused
+from placement_sched.console.guards import HEADERS, check_same_origin, check_shown, is_shown
+from placement_sched.console.page import caller, error_page, guarded
+from placement_sched.console.pages import aggregates, ask, capacity, cloud, decisions, policies
+from placement_sched.console.sign_in import Doors
+from placement_sched.errors import Error, Forbidden, NotFound
+
+#: What answers ``/`` instead of the list of APIs, or None where a program asks.
+Home = Callable[[], flask.Response | None]
+
+#: Questions that scripts may send as a POST: none of them changes anything.
+_QUESTIONS = re.compile(r"/scheduler/v1/(explain|capacity|plan|rebalance|decisions/[^/]+/replay)")
+_PAGES = (cloud, ask, decisions, capacity, aggregates, policies)
+_JSON, _HTML = "application/json", "text/html"
+
+
+def blueprint_of(services: Services) -> flask.Blueprint:
+    """Return the routes below ``/console``."""
+    console = flask.Blueprint("console", __name__, static_folder="static")
+    doors = Doors(services.settings)
+
+    def enter() -> flask.Response | None:
+        return _enter(services, doors)
+
+    def unknown(rest: str) -> flask.Response:
+        raise NotFound(f"The console has no page {rest}")
+
+    console.before_request(enter)
+    console.after_request(_with_headers)
+    console.register_error_handler(Exception, lambda failure: _failed(failure, doors))
+    for path, view in doors.views().items():
+        console.add_url_rule(path, view_func=view, methods=["GET", "POST"])
+    console.add_url_rule("/api/<path:path>", view_func=passed_on, methods=["GET", "POST"])
+    for noun in _PAGES:
+        for path, view in noun.VIEWS.items():
+            name = f"{noun.__name__.rpartition('.')[2]}_{view.__name__}"
+            console.add_url_rule(path, name, view, methods=["GET"], strict_slashes=False)
+    console.add_url_rule("/<path:rest>", view_func=unknown, methods=["GET"])
+    return console
+
+
+def home_of(services: Services) -> Home:
+    """Return what shows the console at ``/`` to browsers that may see it."""
+    doors = Doors(services.settings)
+
+    def home() -> flask.Response | None:
+        kinds = request.accept_mimetypes
+        if kinds.best_match([_JSON, _HTML]) != _HTML or not is_shown(request, services.settings):
+            return None
+        try:
+            page = _enter(services, doors) or cloud.index()
+        except Exception as failure:  # noqa: BLE001 - each has its page
+            page = _failed(failure, doors)
+        page.vary.add("Accept")
+        return page
+
+    return home
+
+
+def passed_on(path: str) -> flask.Response:
+    """Pass a request of a page's script on to an API, under the token of who looks at the page.
+
+    ``/console/api/scheduler/v1/explain`` is ``/scheduler/v1/explain`` with the token that scripts
+    cannot read. Raises :class:`Forbidden` for what may change something.
+    """
+    address = f"/{path}"
+    if request.method == "POST" and not _QUESTIONS.fullmatch(address):
+        raise Forbidden("The console changes nothing: it sends no such request")
+    query = request.query_string.decode("latin-1")
+    reply = caller().send(request.method, address, query, request.get_data())
+    return guarded(flask.Response(reply.body, reply.status, content_type=reply.content_type))
+
+
+def _enter(services: Services, doors: Doors) -> flask.Response | None:
+    check_shown(request, services.settings)
+    check_same_origin(request)
+    flask.g.person = doors.person()
+    return None
+
+
+def _with_headers(response: flask.Response) -> flask.Response:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+def _failed(failure: Exception, doors: Doors) -> flask.Response:
+    """Return the page of an error, in the words of who reports it."""
+    wants_json = request.path.startswith("/console/api/")
+    if isinstance(failure, Refused):
+        if failure.status == HTTPStatus.UNAUTHORIZED and not wants_json:
+            return guarded(doors.asked_to_sign_in())
+        status, detail = int(failure.status), failure.detail
+    elif isinstance(failure, Error):
+        status, detail = int(status_of(failure)), failure.detail
+    elif isinstance(failure, HTTPException):
+        status, detail = failure.code or 500, failure.description or ""
+        if isinstance(failure, NoRoute):
+            detail = "The console has no such page"
+    else:
+        flask.current_app.logger.error("a page of the console failed", exc_info=failure)
+        status, detail = 500, "This page failed; the log of the service says why"
+    if wants_json:
+        body = {"errors": [{"status": status, "detail": detail}]}
+        return guarded(flask.Response(flask.json.dumps(body), status, content_type=_JSON))
+    return error_page(status, detail)

@@ -1,0 +1,141 @@
+"""How pages ask the APIs: each question is an HTTP request to the same application.
+
+There is no other way in: authentication, policy rules, validation and errors are those that any
+program meets, under the token of the person who looks at the page.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import flask
+import orjson
+from werkzeug.test import run_wsgi_app
+
+from placement_sched.api.body_reading import complete
+from placement_sched.api.request_context import REQUEST_ID, context_of
+from placement_sched.model.document import Json
+
+#: What an environment says of the connection, which the request to the API shares.
+_OF_CONNECTION = (
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "SERVER_PROTOCOL",
+    "REMOTE_ADDR",
+    "REMOTE_PORT",
+    "HTTP_HOST",
+)
+#: The newest versions of the APIs that have several.
+_VERSIONS = {
+    "HTTP_OPENSTACK_API_VERSION": "placement latest, compute latest",
+    "HTTP_X_OPENSTACK_NOVA_API_VERSION": "latest",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What an API answered, whatever its status."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+    def json(self) -> Json:
+        """Return the decoded body, an empty object where there is none."""
+        document: Json = orjson.loads(self.body) if self.body else {}
+        return document
+
+
+class Refused(Exception):
+    """An API answered with an error.
+
+    ``title`` is the phrase of its status, ``detail`` what the API says, ``error`` the whole error
+    object, where there is one (``no_valid_host`` has a funnel in it).
+    """
+
+    def __init__(self, reply: Reply) -> None:
+        self.status = HTTPStatus(reply.status)
+        self.title = self.status.phrase
+        self.error = _error_of(reply)
+        self.detail = str(self.error.get("detail") or self.error.get("message") or self.title)
+        super().__init__(self.detail)
+
+
+class Caller:
+    """Asks the APIs of the application that serves the current request, with one token.
+
+    ``token`` is None before the person signs in: the APIs answer 401 then.
+    """
+
+    def __init__(self, token: str | None) -> None:
+        self._token = token
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Json:
+        """Return the document at ``path`` (``/scheduler/v1/decisions``).
+
+        A value of ``query`` that is a list is sent once for each item, None not at all. Raises
+        :class:`Refused` where the API answers with an error.
+        """
+        given = {key: value for key, value in (query or {}).items() if value is not None}
+        return _accepted(self.send("GET", path, urlencode(given, doseq=True)))
+
+    def ask(self, path: str, body: Mapping[str, Any]) -> Json:
+        """Return the answer to a question that is sent as a POST, which changes nothing.
+
+        Raises :class:`Refused` where the API answers with an error.
+        """
+        return _accepted(self.send("POST", path, body=orjson.dumps(body)))
+
+    def send(self, method: str, path: str, query: str = "", body: bytes = b"") -> Reply:
+        """Return what the API answers to a request; ``query`` is encoded already."""
+        outer = flask.request.environ
+        known = context_of(outer)
+        environ: dict[str, Any] = {
+            **{key: outer[key] for key in _OF_CONNECTION if key in outer},
+            **{key: value for key, value in outer.items() if key.startswith("wsgi.")},
+            **_VERSIONS,
+            "REQUEST_METHOD": method,
+            "SCRIPT_NAME": outer.get("SCRIPT_NAME", ""),
+            # As WSGI has it: the bytes of UTF-8, each as a character.
+            "PATH_INFO": path.encode().decode("latin-1"),
+            "QUERY_STRING": query,
+            "HTTP_ACCEPT": "application/json",
+        }
+        complete(environ, body, len(body))
+        if body:
+            environ["CONTENT_TYPE"] = "application/json"
+        if self._token is not None:
+            environ["HTTP_X_AUTH_TOKEN"] = self._token
+        if known is not None and known.ids.request_id:
+            environ[f"HTTP_{REQUEST_ID.upper().replace('-', '_')}"] = known.ids.request_id
+        answer, status, headers = run_wsgi_app(flask.current_app.wsgi_app, environ, buffered=True)
+        return Reply(int(status[:3]), headers.get("Content-Type", ""), b"".join(answer))
+
+
+def path_of(*parts: str) -> str:
+    """Return a path of these parts, each of which may hold any character but a slash.
+
+    A WSGI environment has paths decoded: only a slash within a part would be taken for another.
+    """
+    return "/".join(("", *(part.replace("/", quote("/", safe="")) for part in parts)))
+
+
+def _accepted(reply: Reply) -> Json:
+    if reply.status >= HTTPStatus.BAD_REQUEST:
+        raise Refused(reply)
+    return reply.json()
+
+
+def _error_of(reply: Reply) -> Json:
+    """Return the error object in an answer, in the shape of any of the APIs."""
+    try:
+        document = reply.json()
+    except orjson.JSONDecodeError:
+        return {"detail": reply.body.decode(errors="replace")[:1000]}
+    if "errors" in document:
+        first: Json = document["errors"][0]
+        return first
+    within = [value for value in document.values() if isinstance(value, dict)]
+    return within[0] if within else document

@@ -1,0 +1,15 @@
+"""The page Decisions."""
+
+from collections.abc import Callable, Mapping
+
+import flask
+
+from placement_sched.console.page import caller, page
+
+
+def index() -> flask.Response:
+    """Show the page."""
+    return page("decisions.html", "Decisions", {"document": caller().get("/scheduler/v1")})
+
+
+VIEWS: Mapping[str, Callable[..., flask.Response]] = {"/decisions": index}

@@ -1,0 +1,143 @@
+"""A real browser on a real server: Debian's chromium, and the sample cloud of ``demo``.
+
+Errors of scripts, answers with an error status and requests to another origin fail the test in
+which they happen; ``expected_errors`` names the addresses of which an error is expected.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, sync_playwright
+
+from placement_sched.operations.demo import run as demos
+from tests import program
+from tests.servers import Server, environment, started
+
+#: Set by CI: a browser that is not there is a failure, not a skip.
+REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_BROWSER") or os.environ.get("CI"))
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, without a window."""
+    found = shutil.which("chromium")
+    if found is None:
+        assert not REQUIRED, "chromium is not installed: apt-get install chromium"
+        pytest.skip("chromium is not installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def sample_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of the sample cloud, with the requests of ``demo`` decided."""
+    folder = tmp_path_factory.mktemp("sample")
+    made = program.run("demo", "--keep", "cloud", cwd=folder, env=environment())
+    assert made.returncode == 0, made.stderr
+    config = folder / "cloud" / demos.CONFIG_NAME
+    with started("--config-file", config, folder=folder) as server:
+        yield server
+
+
+class Watched:
+    """A page, and what went wrong on it."""
+
+    def __init__(self, page: Page, origin: str) -> None:
+        self.page = page
+        self.wrong: list[str] = []
+        #: Parts of addresses that may be answered with an error.
+        self.expected_errors: list[str] = []
+        self._origin = origin
+        page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
+        page.on("console", self._printed)
+        page.on("request", self._sent)
+        page.on("response", self._answered)
+
+    def check(self) -> None:
+        """Fail where anything went wrong."""
+        assert self.wrong == []
+
+    def _expected(self, address: str) -> bool:
+        return any(part in address for part in self.expected_errors)
+
+    def _printed(self, message: ConsoleMessage) -> None:
+        about = str(message.location.get("url", ""))
+        if message.type == "error" and not self._expected(about):
+            self.wrong.append(f"console: {message.text} ({about})")
+
+    def _sent(self, request: Request) -> None:
+        parts = urlsplit(request.url)
+        if (
+            parts.scheme not in {"data", "blob"}
+            and f"{parts.scheme}://{parts.netloc}" != self._origin
+        ):
+            self.wrong.append(f"another origin: {request.url}")
+
+    def _answered(self, response: Response) -> None:
+        if response.status >= 400 and not self._expected(response.url):
+            self.wrong.append(f"{response.status}: {response.url}")
+
+
+Visit = Callable[..., Page]
+
+
+@pytest.fixture
+def visit(browser: Browser, sample_server: Server) -> Iterator[Visit]:
+    """Give a function that opens a path of the console (``/console/ask``) and returns the page.
+
+    ``size`` is WIDE or PHONE, ``dark`` the colours that the person prefers, ``expected_errors`` as
+    above, ``server`` another one than that of the sample cloud.
+    """
+    opened: list[Watched] = []
+
+    def visit(
+        path: str,
+        *,
+        size: dict[str, int] = WIDE,
+        dark: bool = False,
+        expected_errors: tuple[str, ...] = (),
+        server: Server = sample_server,
+        scripts: bool = True,
+    ) -> Page:
+        context = browser.new_context(
+            viewport=size,
+            color_scheme="dark" if dark else "light",
+            base_url=server.url,
+            java_script_enabled=scripts,
+        )
+        watched = Watched(context.new_page(), server.url)
+        watched.expected_errors += expected_errors
+        opened.append(watched)
+        watched.page.goto(path)
+        return watched.page
+
+    yield visit
+    for watched in opened:
+        watched.page.context.close()
+    for watched in opened:
+        watched.check()
+
+
+def accessibility_faults(page: Page) -> list[str]:
+    """Return what axe-core finds wrong on a page, by WCAG 2.1 A and AA, a line each."""
+    options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
+    found = Axe().run(page, options=options)
+    return [
+        f"{fault['id']} ({fault['impact']}): {fault['help']}: {node['html'][:200]}"
+        for fault in found.response["violations"]
+        for node in fault["nodes"]
+    ]
+
+
+def picture(page: Page, path: Path, **options: object) -> Path:
+    """Write a picture of the page, in whole."""
+    page.screenshot(path=path, full_page=True, **options)
+    return path

@@ -1,0 +1,42 @@
+"""What all pages share, in a real browser."""
+
+import pytest
+
+from placement_sched.console.page import NAVIGATION
+from tests.console.browser.conftest import PHONE, WIDE, accessibility_faults
+
+PATHS = [f"/console/{path}" for _, path, _ in NAVIGATION]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_is_accessible(visit, path, dark):
+    page = visit(path, dark=dark)
+    page.wait_for_load_state("networkidle")
+    assert accessibility_faults(page) == []
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_fits_a_phone(visit, path):
+    page = visit(path, size=PHONE)
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_can_be_read_without_scripts(visit, path):
+    page = visit(path, scripts=False, size=WIDE)
+    assert page.locator("h1").count() == 1
+
+
+def test_each_page_is_reached_by_its_link(visit):
+    page = visit("/")
+    for name, path, _ in NAVIGATION:
+        page.get_by_role("link", name=name, exact=True).first.click()
+        page.wait_for_url(f"**/console/{path}")
+        assert page.locator("nav [aria-current=page]").inner_text() == name
+
+
+def test_a_page_that_is_not_there_says_so(visit):
+    page = visit("/console/nowhere", expected_errors=("/console/nowhere",))
+    assert "no page nowhere" in page.get_by_role("alert").inner_text()

@@ -1,0 +1,134 @@
+"""Who is shown the console, what its answers carry, and what it passes on to the APIs."""
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.console.page import NAVIGATION
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+ELSEWHERE = {**BROWSER, "Host": "scheduler.example.com"}
+PATHS = [f"/console/{path}" for _, path, _ in NAVIGATION]
+EXPLAIN = "/console/api/scheduler/v1/explain"
+SAME = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+
+
+@pytest.fixture
+def browser(sqlite_app) -> TestApp:
+    return TestApp(sqlite_app.app)
+
+
+@pytest.fixture
+def shown_elsewhere(sqlite_settings, make_app) -> TestApp:
+    return TestApp(make_app(sqlite_settings.overridden({"console.enabled": True})).app)
+
+
+def test_a_browser_gets_the_console_at_the_root(browser):
+    answer = browser.get("/", headers=BROWSER)
+    assert answer.content_type == "text/html"
+    assert "<h1>Cloud</h1>" in answer
+
+
+@pytest.mark.parametrize("accept", [None, "*/*", "application/json", "text/html;q=0.5, */*"])
+def test_a_program_gets_the_list_of_apis_at_the_root(browser, accept):
+    answer = browser.get("/", headers={"Accept": accept} if accept else {})
+    assert answer.json["apis"]
+
+
+def test_the_root_varies_by_what_is_accepted(browser):
+    assert browser.get("/").headers["Vary"] == "Accept"
+    assert browser.get("/", headers=BROWSER).headers["Vary"] == "Accept"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_allows_no_inline_script_and_nothing_from_elsewhere(browser, path):
+    policy = browser.get(path).headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize("path", ["/", *PATHS])
+def test_a_page_has_neither_inline_scripts_nor_inline_styles(browser, path):
+    page = browser.get(path, headers=BROWSER)
+    assert all(script.get("src") for script in page.html.find_all("script"))
+    assert page.html.find_all("style") == []
+    for tag in page.html.find_all(True):
+        assert not [name for name in tag.attrs if name == "style" or name.startswith("on")]
+
+
+def test_the_console_is_not_shown_to_other_machines_by_default(browser):
+    assert browser.get("/", headers=ELSEWHERE).json["apis"]
+    refused = browser.get("/console/", headers=ELSEWHERE, status=404)
+    assert "[console] enabled" in refused
+
+
+@pytest.mark.parametrize(
+    "header", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"]
+)
+def test_a_client_behind_a_proxy_is_another_machine(browser, header):
+    browser.get("/console/", headers={header: "192.0.2.1"}, status=404)
+
+
+def test_a_client_at_another_address_is_another_machine(browser):
+    browser.get("/console/", extra_environ={"REMOTE_ADDR": "192.0.2.1"}, status=404)
+    browser.get("/console/", extra_environ={"REMOTE_ADDR": "127.0.0.1"})
+
+
+def test_an_enabled_console_is_shown_to_other_machines(shown_elsewhere):
+    assert "<h1>Cloud</h1>" in shown_elsewhere.get("/", headers=ELSEWHERE)
+
+
+def test_a_disabled_console_is_not_shown_at_all(sqlite_settings, make_app):
+    client = TestApp(make_app(sqlite_settings.overridden({"console.enabled": False})).app)
+    assert client.get("/", headers=BROWSER).json["apis"]
+    client.get("/console/", status=404)
+
+
+def test_scripts_ask_the_apis_with_the_token_of_the_person(browser):
+    assert browser.get("/console/api/scheduler/v1/policies").json["policies"]
+    refused = browser.post(EXPLAIN, "{}", headers=SAME, status=400)
+    assert "request_spec" in refused.json["errors"][0]["detail"]
+
+
+def test_the_console_passes_on_nothing_that_changes_anything(browser):
+    body = '{"request_spec": {}}'
+    path = "/console/api/scheduler/v1/select_destinations"
+    refused = browser.post(path, body, headers=SAME, status=403)
+    assert "changes nothing" in refused.json["errors"][0]["detail"]
+    browser.put(path, body, headers=SAME, status=405)
+    browser.delete("/console/api/scheduler/v1/instances/x", headers=SAME, status=405)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"},
+        {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+        {"Origin": "https://other.example.com"},
+        {},
+    ],
+)
+def test_a_page_of_another_origin_may_not_ask(browser, headers):
+    browser.post(EXPLAIN, "{}", headers=headers, status=403)
+
+
+def test_a_link_on_another_site_may_open_a_page(browser):
+    opened = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    browser.get("/console/ask", headers=opened)
+    fetched = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
+    browser.get("/console/ask", headers=fetched, status=403)
+
+
+def test_an_unknown_page_is_a_page_that_says_so(browser):
+    answer = browser.get("/console/<script>", status=404)
+    assert "&lt;script&gt;" in answer
+    assert "<script>alert" not in answer
+
+
+def test_the_files_of_the_console_are_small(browser):
+    page = browser.get("/console/")
+    sizes = [len(page.body)]
+    for tag, name in (("script", "src"), ("link", "href")):
+        sizes += [len(browser.get(one[name]).body) for one in page.html.find_all(tag)]
+    assert len(sizes) > 3
+    assert sum(sizes) < 300_000
