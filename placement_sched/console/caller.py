@@ -88,6 +88,14 @@ class Caller:
         """
         return _accepted(self.send("POST", path, body=orjson.dumps(body)))
 
+    def aggregate_names(self) -> dict[str, str]:
+        """Return the names of host aggregates by uuid; none where this caller may not see them."""
+        try:
+            found = self.get("/compute/v2.1/os-aggregates")
+        except Refused:
+            return {}
+        return {one["uuid"]: one["name"] for one in found["aggregates"]}
+
     def send(self, method: str, path: str, query: str = "", body: bytes = b"") -> Reply:
         """Return what the API answers to a request; ``query`` is encoded already."""
         outer = flask.request.environ

@@ -7,6 +7,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from placement_sched.model.results.reading import in_words
+
 
 def rendered(template: str, values: Mapping[str, Any]) -> str:
     """Return the HTML of a template in ``templates``."""
@@ -29,9 +31,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["number"] = _number
-    environment.filters["hosts"] = lambda count: (
-        "1 host" if count == 1 else f"{_number(count)} hosts"
-    )
+    environment.filters["hosts"] = _hosts
+    environment.filters["words"] = in_words
+    # What is drawn twice on a page gets ids of its own by this.
+    environment.globals["prefix"] = ""
     return environment
 
 

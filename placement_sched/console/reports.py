@@ -29,6 +29,14 @@ _ASKED = (
 )
 #: What a decision says of itself beside its request.
 _KEPT = ("uuid", "created_at", "kind", "request_id", "global_request_id")
+#: What is shown of a decision with which no funnel was recorded.
+_NO_FUNNEL: Json = {
+    "request_filters": [],
+    "allocation_candidates": {"query": "", "steps": []},
+    "filters": [],
+    "weighers": [],
+    "obstacle": {"reason": "No funnel is recorded with this decision"},
+}
 _FLAVOR = (("vcpus", "VCPUs"), ("memory_mb", "MB memory"), ("root_gb", "GB disk"))
 
 
@@ -60,7 +68,7 @@ def decision_report(decision: Json, heading: Heading, names: Mapping[str, str]) 
     """Return the report of a decision as ``GET /decisions/{uuid}`` answers it."""
     facts = [(key.replace("_", " "), str(decision[key])) for key in _KEPT if decision.get(key)]
     heading = replace(heading, facts=[*heading.facts, *facts])
-    return explanation_report(decision, decision["request"], heading, names)
+    return explanation_report(as_explanation(decision), decision["request"], heading, names)
 
 
 def capacity_report(
@@ -72,6 +80,12 @@ def capacity_report(
         "capacity": capacity_picture(with_names(answer, names), question.get("per")),
     }
     return rendered("capacity_report.html", values)
+
+
+def as_explanation(decision: Json) -> Json:
+    """Return a decision that was kept in the shape of an answer of ``POST /explain``."""
+    kept = decision["funnel"] or _NO_FUNNEL
+    return {**decision, "hosts": decision["best"] or [], "funnel": kept}
 
 
 def explanation_shown(explanation: Json, names: Mapping[str, str]) -> Json:
@@ -92,7 +106,7 @@ def explanation_shown(explanation: Json, names: Mapping[str, str]) -> Json:
         "funnel": funnel_picture(funnel),
         "is_outline": bool(funnel.get("outline")),
         "weights": weights_picture(hosts, funnel["weighers"]),
-        "passed": len(hosts),
+        "passed": passed(shown),
         "selections": [
             {
                 "host": named(best["service_host"], best["nodename"]),

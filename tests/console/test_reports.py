@@ -138,18 +138,36 @@ def test_a_name_that_is_an_attack_stays_text(name):
     assert " ".join(name.split()) in page.text
 
 
-def test_a_decision_shows_its_ids_and_what_was_kept():
+def decision(**more) -> dict:
     kept = full()
-    decision = {
+    return {
         "uuid": AGGREGATE,
         "created_at": "2026-11-23T11:00:00",
         "kind": "select",
         "request_id": "req-1",
         "global_request_id": None,
         "request": ASKED,
+        "best": kept["hosts"],
         **{key: kept[key] for key in ("outcome", "policy", "funnel", "selections")},
+        **more,
     }
-    page = Page(decision_report(decision, HEADING, {}))
+
+
+def test_a_decision_shows_the_weights_of_the_hosts_that_were_kept():
+    best = [host("cn-heavy", 3.0, RAMWeigher=weight(1.0, 8192.0))]
+    page = Page(decision_report(decision(best=best), HEADING, {}))
+    assert "Best 1 of" in page.text
+    assert "cn-heavy" in page.text
+
+
+def test_a_decision_without_a_funnel_says_so():
+    lacking = decision(funnel=None, best=None, outcome="no_valid_host")
+    page = Page(decision_report(lacking, HEADING, {}))
+    assert "No funnel is recorded with this decision" in page.text
+
+
+def test_a_decision_shows_its_ids_and_what_was_kept():
+    page = Page(decision_report(decision(), HEADING, {}))
     assert AGGREGATE in page.text
     assert "req-1" in page.text
     assert "global request id" not in page.text

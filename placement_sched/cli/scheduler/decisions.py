@@ -28,7 +28,7 @@ from placement_sched.cli.scheduler.scheduler_access import (
 from placement_sched.cli.terminal import print_json, print_result, progressing
 from placement_sched.console.reports import decision_report
 from placement_sched.errors import Invalid, NotFound
-from placement_sched.model.clock import utcnow
+from placement_sched.model.clock import AGE, moment_of, utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.naming import read_uuid
 from placement_sched.operations.purge_decisions import purge_decisions
@@ -41,8 +41,6 @@ _PAUSE = 2.0
 #: A decision counts as made when its claim began: one that waited for locks comes later than others
 #: that were made after it. For so long it is still found.
 _OVERLAP = timedelta(seconds=120)
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGE = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
 _TIMES = "an ISO 8601 time (UTC without a zone), or an age such as 90s, 30m, 2h, 7d"
 _FILTERS = ("outcome", "kind", "policy", "flavor", "project", "instance", "host", "request_id")
 
@@ -196,10 +194,10 @@ def run_replay(arguments: argparse.Namespace) -> int:
 def run_purge(arguments: argparse.Namespace) -> int:
     """Delete decisions, and print how many; with ``--dry-run`` only how many there are."""
     now = utcnow()
-    if arguments.older_than is not None and not _AGE.fullmatch(arguments.older_than):
+    if arguments.older_than is not None and not AGE.fullmatch(arguments.older_than):
         raise Invalid(f"--older-than {arguments.older_than}: expected 90s, 30m, 2h, 7d or the like")
     given = arguments.before or arguments.older_than
-    until = now.isoformat() if given is None else _moment(given, now)
+    until = now.isoformat() if given is None else moment_of(given, now)
     kept = {"outcome": arguments.outcome, "kind": arguments.kind, "project_id": arguments.project}
     wanted = decisions_wanted({**kept, "until": until})
     with (
@@ -221,19 +219,8 @@ def _asked(arguments: argparse.Namespace) -> dict[str, str]:
     now = utcnow()
     for name in ("since", "until"):
         time = getattr(arguments, name)
-        asked[name] = None if time is None else _moment(time, now)
+        asked[name] = None if time is None else moment_of(time, now)
     return {name: value for name, value in asked.items() if value is not None}
-
-
-def _moment(text: str, now: datetime) -> str:
-    """Return a time as it is, and an age as the time so long ago."""
-    age = _AGE.fullmatch(text)
-    if age is None:
-        return text
-    try:
-        return (now - timedelta(**{_UNITS[age[2]]: int(age[1])})).isoformat()
-    except OverflowError:
-        raise Invalid(f"{text} is longer ago than any decision") from None
 
 
 def _number(text: str) -> int:

@@ -1,7 +1,6 @@
 """Renders recorded decisions: a list, one as explain shows it, and what differs in a replay."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
@@ -13,7 +12,7 @@ from placement_sched.cli.terminal import headed_table
 from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.results.decision import SELECT
-from placement_sched.model.results.reading import completed, with_names
+from placement_sched.model.results.reading import completed, in_words, with_names
 
 #: How many instances of a decision a list shows.
 _INSTANCES = 3
@@ -114,7 +113,7 @@ def _heading(decision: Json) -> list[tuple[str, str]]:
     ]
     conditions = decision["conditions"] or {}
     overrides = conditions.get("overrides", {})
-    rows += [("Override", f"{key} = {_value(value)}") for key, value in overrides.items()]
+    rows += [("Override", f"{key} = {in_words(value)}") for key, value in overrides.items()]
     return [(label, value) for label, value in rows if value]
 
 
@@ -131,34 +130,11 @@ def render_differences(
     table = headed_table("", "then", "now")
     for one in found:
         what, before, after = (with_names(part, names or {}) for part in one.values())
-        table.add_row(Text(what), Text(_value(before)), Text(_value(after)))
+        table.add_row(Text(what), Text(in_words(before)), Text(in_words(after)))
     console.print(table)
     for verdict in answer["now"].get("verdicts", ()):
         for reason in _reasons(verdict["reasons"]):
             console.print(Text(f"{verdict['host']}: {reason}", style="yellow"), soft_wrap=True)
-
-
-def _value(value: Any) -> str:
-    match value:
-        case None:
-            return "-"
-        case {"before": before, "after": after}:
-            return f"{before} -> {after}"
-        case {"allocations": allocations}:
-            return "; ".join(
-                f"{uuid}: {_amounts(part['resources'])}" for uuid, part in allocations.items()
-            )
-        case dict():
-            return "\n".join(f"{key} {_value(part)}" for key, part in value.items())
-        case list():
-            return ", ".join(map(_value, value)) or "-"
-        case float():
-            return f"{value:.6g}"
-    return str(value)
-
-
-def _amounts(resources: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={amount}" for name, amount in sorted(resources.items()))
 
 
 def _also(decision: Json) -> Iterator[str]:

@@ -103,6 +103,30 @@ def with_names(value: Any, names: Mapping[str, str]) -> Any:
     return [with_names(part, names) for part in value] if isinstance(value, list) else value
 
 
+def in_words(value: Any) -> str:
+    """Return one side of a difference, or the value of an option, as people read it."""
+    match value:
+        case None:
+            return "-"
+        case {"before": before, "after": after}:
+            return f"{before} -> {after}"
+        case {"allocations": allocations}:
+            return "; ".join(
+                f"{uuid}: {_amounts(part['resources'])}" for uuid, part in allocations.items()
+            )
+        case dict():
+            return "\n".join(f"{key} {in_words(part)}" for key, part in value.items())
+        case list():
+            return ", ".join(map(in_words, value)) or "-"
+        case float():
+            return f"{value:.6g}"
+    return str(value)
+
+
+def _amounts(resources: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={amount}" for name, amount in sorted(resources.items()))
+
+
 #: What the entries of an outline lack.
 _OUTLINED: Json = {"detail": "", "rejected": [], "changes": {}}
 
