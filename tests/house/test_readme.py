@@ -78,7 +78,7 @@ def test_first_five_minutes_work_from_top_to_bottom(folder):
     assert "more fit" in room
     assert "drained in this question" in room
     assert "Claimed" in room
-    assert "from-command-line" in room  # the flavor of the decision that is listed
+    assert "typed" in room  # the flavor of the decision that is listed
     assert (folder / "capacity.html").read_text().startswith("<!DOCTYPE html>")
     assert "the configuration is valid" in production
 

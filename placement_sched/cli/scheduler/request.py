@@ -12,10 +12,13 @@ from uuid import uuid4
 
 from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
 from placement_sched.errors import Error, Invalid
+from placement_sched.model import flat_request
 from placement_sched.model.document import Json
+from placement_sched.model.flat_request import FlatRequest, hints, pairs
 
 _NUMBER = {"metavar": "N", "type": int}
 _PAIRS = {"metavar": "KEY=VALUE", "action": "append", "default": []}
+_HOSTS = {"metavar": "HOST", "action": "append", "default": []}
 _AVX2 = "extra spec of the flavor, such as trait:HW_CPU_X86_AVX2=required; repeatable"
 #: The flags that stand for a request file.
 _FLAGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -30,8 +33,26 @@ _FLAGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("--count", "how many instances (default: 1)", _NUMBER),
     ("--zone", "availability zone", {}),
     ("--project", "id of the requesting project", {"metavar": "ID"}),
-    ("--hint", "scheduler hint, such as sched_policy=NAME; repeatable", _PAIRS),
+    ("--hint", "scheduler hint, such as sched_policy=NAME; repeatable, a key too", _PAIRS),
+    ("--force-host", "this host alone, without asking the host filters; repeatable", _HOSTS),
+    ("--ignore-host", "leave this host out; repeatable", _HOSTS),
 )
+#: The option for each value of a request.
+OPTION_OF = {
+    "flavor": "--flavor",
+    "vcpus": "--vcpus",
+    "ram": "--ram",
+    "disk": "--disk",
+    "extra_specs": "--property",
+    "image": "--image",
+    "image_properties": "--image-property",
+    "count": "--count",
+    "zone": "--zone",
+    "project": "--project",
+    "hints": "--hint",
+    "force_hosts": "--force-host",
+    "ignore_hosts": "--ignore-host",
+}
 
 
 def add_request_arguments(
@@ -81,17 +102,6 @@ def with_instances(body: Json) -> Json:
     return {**body, "request_spec": {**spec, "instance_uuids": uuids}}
 
 
-def pairs(texts: Iterable[str], flag: str) -> dict[str, str]:
-    """Return ``KEY=VALUE`` texts as a mapping; raise :class:`Invalid` for one without ``=``."""
-    found = {}
-    for text in texts:
-        key, separator, value = text.partition("=")
-        if not separator or not key:
-            raise Invalid(f"{flag} {text}: expected KEY=VALUE")
-        found[key] = value
-    return found
-
-
 def add_override(parser: argparse.ArgumentParser, summary: str) -> None:
     """Add ``--override``; ``summary`` says what is done with the value."""
     parser.add_argument(
@@ -105,57 +115,35 @@ def add_override(parser: argparse.ArgumentParser, summary: str) -> None:
 
 
 def overrides(texts: Iterable[str]) -> Json:
-    """Return ``GROUP.OPTION=VALUE`` texts as a mapping; a value that is JSON is taken as such."""
-    found: Json = {}
-    for key, value in pairs(texts, "--override").items():
-        try:
-            found[key] = json.loads(value)
-        except ValueError:
-            found[key] = value
-    return found
+    """Return the values of ``--override``; raise :class:`Invalid` for one that is not a pair."""
+    return flat_request.overrides(texts, "--override")
 
 
 def _spec_of_flags(arguments: argparse.Namespace) -> Json:
-    spec: Json = {"num_instances": 1 if arguments.count is None else arguments.count}
-    spec["flavor"] = _flavor(arguments)
-    if arguments.image is not None and arguments.image_property:
-        raise Invalid("--image excludes --image-property")
-    if arguments.image is not None:
-        spec["image"] = arguments.image
-    if arguments.image_property:
-        spec["image"] = {"properties": pairs(arguments.image_property, "--image-property")}
-    if arguments.zone:
-        spec["availability_zone"] = arguments.zone
-    if arguments.project:
-        spec["project_id"] = arguments.project
-    if arguments.hint:
-        spec["scheduler_hints"] = pairs(arguments.hint, "--hint")
-    return spec
-
-
-def _flavor(arguments: argparse.Namespace) -> Json | str:
-    sizes = (arguments.vcpus, arguments.ram, arguments.disk)
-    if arguments.flavor is not None:
-        others = (arguments.flavor_json, *sizes)
-        if arguments.property or any(other is not None for other in others):
-            raise Invalid("--flavor excludes --flavor-json, --vcpus, --ram, --disk and --property")
-        return str(arguments.flavor)
-    extra_specs = pairs(arguments.property, "--property")
+    flavor: Json | str | None = arguments.flavor
     if arguments.flavor_json is not None:
+        sizes = (arguments.vcpus, arguments.ram, arguments.disk)
+        if flavor is not None:
+            raise Invalid("--flavor excludes --flavor-json")
         if any(size is not None for size in sizes):
             raise Invalid("--flavor-json excludes --vcpus, --ram and --disk")
         flavor = _read_object(arguments.flavor_json)
-        return {**flavor, "extra_specs": {**flavor.get("extra_specs", {}), **extra_specs}}
-    vcpus, ram, disk = sizes
-    return {
-        "name": "from-command-line",
-        "vcpus": 1 if vcpus is None else vcpus,
-        "memory_mb": 512 if ram is None else ram,
-        "root_gb": 0 if disk is None else disk,
-        "ephemeral_gb": 0,
-        "swap": 0,
-        "extra_specs": extra_specs,
-    }
+    request = FlatRequest(
+        flavor=flavor,
+        vcpus=arguments.vcpus,
+        ram=arguments.ram,
+        disk=arguments.disk,
+        extra_specs=pairs(arguments.property, "--property"),
+        image=arguments.image,
+        image_properties=pairs(arguments.image_property, "--image-property"),
+        count=arguments.count,
+        zone=arguments.zone,
+        project=arguments.project,
+        hints=hints(arguments.hint, "--hint"),
+        force_hosts=arguments.force_host,
+        ignore_hosts=arguments.ignore_host,
+    )
+    return request.as_spec(OPTION_OF)
 
 
 def _read_object(name: str) -> Json:
@@ -185,6 +173,8 @@ _OPTIONS = {
     "$.request_spec.availability_zone": "--zone",
     "$.request_spec.project_id": "--project",
     "$.request_spec.scheduler_hints": "--hint",
+    "$.request_spec.force_hosts": "--force-host",
+    "$.request_spec.ignore_hosts": "--ignore-host",
     "$.hosts": "--host",
     "$.overrides": "--override",
     "$.policy": "--policy",

@@ -267,8 +267,14 @@ def test_request_comes_from_stdin(run):
         (("--image", "absent"), "no stored image 'absent'"),
         (("--image", "x", "--image-property", "a=b"), "--image excludes --image-property"),
         (("--flavor", "absent"), "no stored flavor 'absent'"),
-        (("--flavor", "x", "--vcpus", "1"), "--flavor excludes --flavor-json, --vcpus"),
-        (("--flavor", "x", "--property", "a=b"), "--flavor excludes --flavor-json, --vcpus"),
+        (
+            ("--flavor", "x", "--vcpus", "1"),
+            "--flavor excludes --vcpus, --ram, --disk and --property",
+        ),
+        (
+            ("--flavor", "x", "--property", "a=b"),
+            "--flavor excludes --vcpus, --ram, --disk and --property",
+        ),
         (("--property", "nonsense"), "--property nonsense: expected KEY=VALUE"),
         (("--vcpus", "-1"), "placement-sched: --vcpus: -1 is less than the minimum of 0\n"),
         (("--ram", "-1"), "placement-sched: --ram: -1 is less than the minimum of 0\n"),
@@ -416,3 +422,11 @@ def test_a_report_that_cannot_be_written_leaves_the_file_as_it_was(answer, tmp_p
     for file, why in (("none/report.html", "No such file"), ("taken", "directory")):
         answer_ = answer("explain", "--vcpus", "1", "--html", str(tmp_path / file))
         assert why in answer_[2]
+
+
+def test_hosts_can_be_forced_and_left_out(answer):
+    _, printed, _ = answer("explain", *SIZES, "--force-host", "cn2", "--format", "json")
+    assert [host["host"] for host in json.loads(printed)["hosts"]] == ["cn2"]
+    left_out = ("--ignore-host", "cn2", "--ignore-host", "cn3")
+    _, printed, _ = answer("explain", *SIZES, *left_out, "--format", "json")
+    assert [host["host"] for host in json.loads(printed)["hosts"]] == ["cn1"]
