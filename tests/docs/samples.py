@@ -307,6 +307,7 @@ STORY = (
         },
     ),
     Step("placement/traits-of_provider", "GET", f"{_P}/{WIN1}/traits"),
+    Step("scheduler/hosts-list", "GET", f"{_S}/hosts?zone=nova&search=1"),
     Step(
         "placement/aggregates-replace",
         "PUT",
@@ -494,6 +495,7 @@ STORY = (
     ),
     Step("scheduler/instances-show", "GET", f"{_S}/instances/{INSTANCE}"),
     Step("scheduler/instances-list", "GET", f"{_S}/instances?host=cn2&limit=1"),
+    Step("scheduler/hosts-show", "GET", f"{_S}/hosts/cn2"),
     # Services and hypervisors
     Step(
         "compute/os_services-disable_log_reason",

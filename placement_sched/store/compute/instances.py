@@ -93,12 +93,16 @@ def is_any(connection: Connection) -> bool:
 
 
 def counts_on_hosts(
-    connection: Connection, hosts: Iterable[str]
+    connection: Connection, hosts: Iterable[str] | None
 ) -> dict[tuple[str, str | None], int]:
-    """Return how many instances are recorded on these hosts, by host and node."""
+    """Return how many instances are recorded on these hosts (None: on any), by host and node."""
     place = (_COLUMNS.host, _COLUMNS.node)
-    query = select(*place, sa.func.count()).group_by(*place)
-    found = sql.rows_among(connection, query, _COLUMNS.host, set(hosts))
+    query = select(*place, sa.func.count()).where(_COLUMNS.host.is_not(None)).group_by(*place)
+    found: Iterable[Any]
+    if hosts is None:
+        found = connection.execute(query).all()
+    else:
+        found = sql.rows_among(connection, query, _COLUMNS.host, set(hosts))
     return {(host, node): number for host, node, number in found}
 
 

@@ -11,6 +11,7 @@ from placement_sched.api.scheduler.routes import (
     capacity,
     compute_nodes,
     decisions,
+    hosts,
     instances,
     plan,
     root,
@@ -59,6 +60,6 @@ class SchedulerStyle(PlacementStyle):
         return self.in_json(error, status, title, seen)  # whatever the client accepts
 
 
-_NOUNS = (root, capacity, compute_nodes, decisions, instances, plan, select_destinations)
+_NOUNS = (root, capacity, compute_nodes, decisions, hosts, instances, plan, select_destinations)
 
 FACE = Face("scheduler", SchedulerStyle(), [noun.blueprint for noun in _NOUNS])

@@ -1,0 +1,323 @@
+"""Hosts over HTTP: the whole cloud in one answer, and one host whole."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from placement_sched.store.compute import host_aggregates
+from tests.api.compute.conftest import AggregateApi
+from tests.clouds import uuid_of
+from tests.host_maps import add_aggregate
+from tests.placing import flavor, instance, report
+from tests.policed import policed
+from tests.statements import counted
+from tests.versions import LATEST_HEADERS
+
+HOSTS = "/scheduler/v1/hosts"
+POLICIES = """
+[high_cpu_density]
+cpu_allocation_ratio = 8.0
+"""
+LONG_AGO = "2020-01-01T00:00:00"
+
+
+def put(app, path, body):
+    app.put_json(f"/placement{path}", body, headers=LATEST_HEADERS)
+
+
+def carry(app, provider, *names):
+    for name in names:
+        if name.startswith("CUSTOM_"):
+            app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS)
+    path = f"/placement/resource_providers/{uuid_of(provider)}"
+    generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
+    put(
+        app,
+        f"/resource_providers/{uuid_of(provider)}/traits",
+        {"resource_provider_generation": generation, "traits": list(names)},
+    )
+
+
+def grow(app, parent, name, **amounts):
+    """Put a provider below another one, with inventories."""
+    body = {"uuid": uuid_of(name), "name": name, "parent_provider_uuid": uuid_of(parent)}
+    app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
+    inventories = {key: {"total": total} for key, total in amounts.items()}
+    put(
+        app,
+        f"/resource_providers/{uuid_of(name)}/inventories",
+        {"resource_provider_generation": 0, "inventories": inventories},
+    )
+
+
+def use(app, number, host=None, **amounts_by_provider):
+    """Let a consumer use amounts; recorded as an instance where a host is given."""
+    body = {
+        "allocations": {
+            uuid_of(name): {"resources": amounts} for name, amounts in amounts_by_provider.items()
+        },
+        "project_id": "p1",
+        "user_id": "u1",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    put(app, f"/allocations/{instance(number)}", body)
+    if host is not None:
+        record(app, number, host)
+
+
+def record(app, number, host, **more):
+    body = {"host": host, "node": host, "flavor": flavor(), "display_name": f"vm{number}", **more}
+    app.put_json(f"/scheduler/v1/instances/{instance(number)}", {"project_id": "p1", **body})
+
+
+@pytest.fixture
+def app(database_url, tmp_path, make_app):
+    """Two zones and a policy; of four hosts one is disabled, one down; cn1 has a tree."""
+    settings = policed(database_url, tmp_path, POLICIES)
+    app = make_app(settings.overridden({"DEFAULT.service_down_time": 86400}))
+    reports = [report(name) for name in ("cn1", "cn2", "cn3")]
+    reports.append(report("cn4", last_seen_up=LONG_AGO))
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    api = AggregateApi(app)
+    for name, zone, hosts in (("east", "az-east", ("cn1", "cn2")), ("rack", None, ("cn1", "cn3"))):
+        number = api.make(name, zone)
+        for host in hosts:
+            api.add_host(number, host)
+    api.set_metadata(number, sched_policy="High_CPU_density", rack="r7")
+    disabling = {"host": "cn2", "binary": "nova-compute", "disabled_reason": "new disks"}
+    app.put_json("/compute/v2.1/os-services/disable-log-reason", disabling)
+    grow(app, "cn1", "cn1_NUMA0", VCPU=8, SRIOV_NET_VF=4)
+    carry(app, "cn1", "CUSTOM_A", "CUSTOM_B")
+    carry(app, "cn1_NUMA0", "CUSTOM_B", "HW_NUMA_ROOT")
+    carry(app, "cn3", "CUSTOM_A")
+    use(app, 1, "cn1", cn1={"VCPU": 2, "MEMORY_MB": 512}, cn1_NUMA0={"VCPU": 3})
+    use(app, 2, "cn3", cn3={"VCPU": 1})
+    return app
+
+
+def listed(app, query=""):
+    return app.get(f"{HOSTS}{query}").json
+
+
+def names(app, query=""):
+    return [one["host"] for one in listed(app, query)["hosts"]]
+
+
+def by_host(answer):
+    return {one["host"]: one for one in answer["hosts"]}
+
+
+def test_list_has_every_host_in_order_with_what_is_on_it(app):
+    answer = listed(app)
+    assert [one["host"] for one in answer["hosts"]] == ["cn1", "cn2", "cn3", "cn4"]
+    assert by_host(answer)["cn3"] == {
+        "host": "cn3",
+        "node": "cn3",
+        "uuid": uuid_of("cn3"),
+        "zone": "nova",
+        "state": "up",
+        "policy": "high_cpu_density",
+        "aggregates": [1],
+        "traits": [answer["traits"].index("CUSTOM_A")],
+        "instances": 1,
+        "resources": {
+            "VCPU": {"capacity": 128, "used": 1},
+            "MEMORY_MB": {"capacity": 65536, "used": 0},
+            "DISK_GB": {"capacity": 1000, "used": 0},
+        },
+    }
+
+
+def test_what_hosts_have_alike_is_listed_once_and_named_by_its_index(app):
+    answer = listed(app)
+    assert [one["name"] for one in answer["aggregates"]] == ["east", "rack"]
+    assert answer["aggregates"][1]["metadata"] == {"sched_policy": "High_CPU_density", "rack": "r7"}
+    assert by_host(answer)["cn1"]["aggregates"] == [0, 1]
+    assert "links" in answer
+    assert answer["cells"] == []
+
+
+def test_traits_and_resources_are_those_of_the_whole_tree(app):
+    answer = listed(app)
+    host = by_host(answer)["cn1"]
+    assert sorted(answer["traits"][index] for index in host["traits"]) == [
+        "CUSTOM_A",
+        "CUSTOM_B",
+        "HW_NUMA_ROOT",
+    ]
+    # 16 of the root times 8.0, the ratio of its policy, and 8 of its NUMA node.
+    assert host["resources"] == {
+        "VCPU": {"capacity": 136, "used": 5},
+        "MEMORY_MB": {"capacity": 65536, "used": 512},
+        "DISK_GB": {"capacity": 1000, "used": 0},
+        "SRIOV_NET_VF": {"capacity": 4, "used": 0},
+    }
+
+
+def test_state_says_what_is_to_be_said_of_a_service_that_is_not_up(app):
+    hosts = by_host(listed(app))
+    assert (hosts["cn2"]["state"], hosts["cn2"]["disabled_reason"]) == ("disabled", "new disks")
+    assert (hosts["cn4"]["state"], hosts["cn4"]["last_seen_up"]) == ("down", LONG_AGO)
+    assert "forced_down" not in hosts["cn4"]
+    down = {"host": "cn1", "binary": "nova-compute", "forced_down": True}
+    app.put_json(
+        "/compute/v2.1/os-services/force-down",
+        down,
+        headers={"OpenStack-API-Version": "compute 2.11"},
+    )
+    host = by_host(listed(app))["cn1"]
+    assert (host["state"], host["forced_down"]) == ("down", True)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("?host=cn2", ["cn2"]),
+        ("?host=CN2", []),
+        ("?search=N3", ["cn3"]),
+        ("?zone=az-east", ["cn1", "cn2"]),
+        ("?zone=nova", ["cn3", "cn4"]),
+        ("?aggregate=rack", ["cn1", "cn3"]),
+        ("?state=up", ["cn1", "cn3"]),
+        ("?state=disabled&state=down", ["cn2", "cn4"]),
+        ("?trait=CUSTOM_A", ["cn1", "cn3"]),
+        ("?trait=CUSTOM_A&trait=HW_NUMA_ROOT", ["cn1"]),
+        ("?trait=custom_a", []),
+        ("?trait=CUSTOM_A&zone=nova", ["cn3"]),
+        ("?zone=elsewhere", []),
+    ],
+)
+def test_filters_narrow_the_list(app, query, found):
+    assert names(app, query) == found
+
+
+def test_aggregate_may_be_named_by_its_uuid(app):
+    uuid = listed(app)["aggregates"][1]["uuid"]
+    assert names(app, f"?aggregate={uuid}") == ["cn1", "cn3"]
+
+
+def test_lists_of_a_narrowed_answer_are_of_its_hosts_alone(app):
+    answer = listed(app, "?host=cn3")
+    assert [one["name"] for one in answer["aggregates"]] == ["rack"]
+    assert answer["traits"] == ["CUSTOM_A"]
+    (host,) = answer["hosts"]
+    assert (host["aggregates"], host["traits"]) == ([0], [0])
+    assert host["resources"] == by_host(listed(app))["cn3"]["resources"]
+
+
+def test_pages_follow_one_another_by_their_links(app):
+    found, path = [], f"{HOSTS}?limit=3"
+    while path:
+        answer = app.get(path).json
+        found.append([one["host"] for one in answer["hosts"]])
+        path = answer["links"][0]["href"] if answer["links"] else None
+    assert found == [["cn1", "cn2", "cn3"], ["cn4"]]
+
+
+def test_marker_that_is_not_a_node_is_refused(app):
+    (error,) = app.get(f"{HOSTS}?marker={instance(9)}", status=400).json["errors"]
+    assert error["detail"] == f"marker [{instance(9)}] not found"
+    assert error["code"] == "scheduler.bad_value"
+
+
+def test_state_that_there_is_not_is_refused(app):
+    app.get(f"{HOSTS}?state=sleeping", status=400)
+    app.get(f"{HOSTS}?state=up&state=sleeping", status=400)
+
+
+def test_instances_whose_node_is_unknown_count_on_the_one_node_of_their_host(app):
+    record(app, 3, "cn3", node=None)
+    assert by_host(listed(app))["cn3"]["instances"] == 2
+
+
+@pytest.mark.parametrize("query", ["", "?limit=2", "?trait=COMPUTE_NODE"])
+def test_list_takes_as_many_statements_at_20_and_at_2000_hosts(make_app, settings, query):
+    app, counts = make_app(settings), []
+    for hosts in (range(20), range(20, 2000)):
+        app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in hosts])
+        names(app, query)
+        with counted(app.app.services.database) as seen:
+            names(app, query)
+        counts.append(len(seen))
+    assert counts[0] == counts[1]
+
+
+def test_one_host_is_shown_with_its_tree_and_instances(app):
+    host = app.get(f"{HOSTS}/cn1").json
+    (node,) = host["nodes"]
+    assert (host["host"], host["zone"], host["state"]) == ("cn1", "az-east", "up")
+    assert [one["name"] for one in host["aggregates"]] == ["east", "rack"]
+    assert node["resources"] == by_host(listed(app))["cn1"]["resources"]
+    root, numa = node["providers"]
+    assert (root["uuid"], root["parent_provider_uuid"]) == (uuid_of("cn1"), None)
+    assert (numa["name"], numa["parent_provider_uuid"]) == ("cn1_NUMA0", uuid_of("cn1"))
+    assert numa["traits"] == ["CUSTOM_B", "HW_NUMA_ROOT"]
+    assert (
+        root["inventories"]["VCPU"] | {"capacity": 128, "used": 2, "total": 16}
+        == (root["inventories"]["VCPU"])
+    )
+    assert numa["inventories"]["SRIOV_NET_VF"]["used"] == 0
+    assert len(root["aggregates"]) == 2
+    (there,) = host["instances"]
+    assert there == {
+        "uuid": instance(1),
+        "name": "vm1",
+        "node": "cn1",
+        "project_id": "p1",
+        "user_id": None,
+        "flavor": "m1",
+        "vm_state": None,
+        "task_state": None,
+    }
+
+
+def test_one_host_says_what_it_reported_and_when(app):
+    host = app.get(f"{HOSTS}/cn4").json
+    (node,) = host["nodes"]
+    assert (node["report"]["vcpus"], node["report"]["hypervisor_type"]) == (16, "QEMU")
+    assert node["last_seen_up"] == LONG_AGO
+    changed = datetime.fromisoformat(node["changed_at"])
+    assert abs(changed - app.app.services.clock()) < timedelta(hours=1)
+    (service,) = host["services"]
+    assert (service["binary"], service["state"]) == ("nova-compute", "down")
+
+
+def test_one_host_shows_the_options_in_which_its_policy_differs(app):
+    policy = app.get(f"{HOSTS}/cn3").json["policy"]
+    assert (policy["name"], policy["usable"]) == ("high_cpu_density", True)
+    assert {name: one["value"] for name, one in policy["options"].items()} == {
+        "DEFAULT.cpu_allocation_ratio": 8.0
+    }
+    assert app.get(f"{HOSTS}/cn2").json["policy"]["options"] == {}
+
+
+def test_policy_that_cannot_be_used_is_shown_with_what_is_wrong(app):
+    database = app.app.services.database
+    add_aggregate(database, "other", ["cn4"], {"sched_policy": "nowhere"})
+    database.write(host_aggregates.note_change)
+    assert by_host(listed(app))["cn4"]["policy"] == "nowhere"
+    policy = app.get(f"{HOSTS}/cn4").json["policy"]
+    assert not policy["usable"]
+    assert "nowhere" in policy["error"]
+
+
+def test_unknown_host_is_not_found(app):
+    (error,) = app.get(f"{HOSTS}/cn9", status=404).json["errors"]
+    assert (error["detail"], error["code"]) == ("there is no host 'cn9'", "scheduler.not_found")
+    app.get(f"{HOSTS}/CN1", status=404)
+
+
+def test_host_that_no_provider_stands_for_is_listed_without_resources(app):
+    number = app.get(f"/placement/resource_providers/{uuid_of('cn4')}", headers=LATEST_HEADERS)
+    app.delete(f"/placement/resource_providers/{number.json['uuid']}", headers=LATEST_HEADERS)
+    host = by_host(listed(app))["cn4"]
+    assert (host["resources"], host["traits"]) == ({}, [])
+    (node,) = app.get(f"{HOSTS}/cn4").json["nodes"]
+    assert (node["providers"], node["resources"]) == ([], {})
+
+
+def test_hosts_are_for_those_who_may_see_every_project(app):
+    member = {"X-Auth-Token": "bob:shop"}
+    app.get(HOSTS, headers=member, status=403)
+    app.get(f"{HOSTS}/cn1", headers=member, status=403)
