@@ -41,6 +41,7 @@ GROUPS = {
     "placement_sched.cli.scheduler.decisions": {
         "decisions": "list, show, replay and purge recorded decisions"
     },
+    "placement_sched.cli.scheduler.hosts": {"hosts": "list hosts, or show one whole"},
     "placement_sched.cli.scheduler.rebalance": {
         "rebalance": "advise on moves that make room, empty hosts or even out their load"
     },

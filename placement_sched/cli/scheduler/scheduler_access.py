@@ -3,7 +3,7 @@
 import argparse
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.client import HTTPException
@@ -15,13 +15,14 @@ import orjson
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.scheduler import placing, planning, recorded
-from placement_sched.api.scheduler.routes import capacity
+from placement_sched.api.scheduler.routes import capacity, hosts
 from placement_sched.api.schema import Schemas
 from placement_sched.app import make_services
 from placement_sched.cli.database import refuse_absent_file, shown
 from placement_sched.errors import Error, Invalid, NoValidHost, Unavailable
 from placement_sched.model.document import Json
 from placement_sched.scheduler.hosts.caches import Memory
+from placement_sched.scheduler.hosts.shown import one_shown as host_shown
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.shown import all_shown, one_shown
@@ -84,6 +85,14 @@ class DirectScheduler:
     def decision(self, uuid: str) -> Json:
         """Return one recorded decision; raise :class:`NotFound`."""
         return _as_json(recorded.one_shown(self._scheduler, uuid))
+
+    def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
+        """Return the hosts that the pairs of a query string ask for."""
+        return _as_json(hosts.listed(self._scheduler, query))
+
+    def host(self, name: str) -> Json:
+        """Return one host whole; raise :class:`NotFound`."""
+        return _as_json(host_shown(self._scheduler, name))
 
     def replay(self, uuid: str, body: Json) -> Json:
         """Return a recorded decision, how its request fares now, and what differs."""
@@ -210,6 +219,14 @@ class SchedulerClient:
     def decision(self, uuid: str) -> Json:
         """Return one recorded decision; raise :class:`Error` with the server's message."""
         return self._ask(f"/scheduler/v1/decisions/{uuid}", {})
+
+    def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
+        """Return the hosts that the pairs of a query string ask for."""
+        return self._ask(f"/scheduler/v1/hosts?{urlencode(query)}", {})
+
+    def host(self, name: str) -> Json:
+        """Return one host whole; raise :class:`Error` with the server's message."""
+        return self._ask(f"/scheduler/v1/hosts/{quote(name, safe='')}", {})
 
     def replay(self, uuid: str, body: Json) -> Json:
         """Return a recorded decision, how its request fares now, and what differs."""

@@ -1,0 +1,109 @@
+"""``hosts list`` and ``hosts show``."""
+
+import json
+
+import pytest
+
+from placement_sched.cli.main import main
+from tests.host_maps import add_aggregate
+from tests.loopback import served
+from tests.placing import flavor, instance, report
+
+
+@pytest.fixture
+def cloud(make_app, sqlite_settings, sqlite_url, monkeypatch):
+    """Two hosts, one of them disabled; an instance on the other."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    monkeypatch.setenv("OS_DEFAULT__SERVICE_DOWN_TIME", "86400")
+    monkeypatch.setenv("COLUMNS", "100")
+    app = make_app(sqlite_settings)
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    disabling = {"host": "cn2", "binary": "nova-compute", "disabled_reason": "new disks"}
+    app.put_json("/compute/v2.1/os-services/disable-log-reason", disabling)
+    body = {"host": "cn1", "node": "cn1", "flavor": flavor(), "display_name": "web"}
+    app.put_json(f"/scheduler/v1/instances/{instance(1)}", body)
+    return app
+
+
+@pytest.fixture
+def answer(cloud, capsys):
+    """Run a command; return its status, stdout and stderr."""
+
+    def answer(*arguments: str) -> tuple[int, str, str]:
+        status = main(["hosts", *arguments])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return answer
+
+
+def test_list_has_a_line_for_each_host(answer):
+    status, printed, _ = answer("list")
+    assert status == 0
+    _, _, first, second = printed.splitlines()
+    assert first.split() == ["cn1", "nova", "up", "1", "64", "65536", "1000"]
+    assert "disabled (new disks)" in second
+
+
+def test_policies_have_a_column_where_a_host_is_under_one(answer, cloud):
+    database = cloud.app.services.database
+    add_aggregate(database, "rack1", ["cn1"], {"sched_policy": "pack"})
+    _, printed, _ = answer("list")
+    heading, _, first, second = printed.splitlines()
+    assert heading.split()[:4] == ["Host", "Zone", "State", "Policy"]
+    assert first.split()[3] == "pack"
+    assert "default" in second
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        (["--state", "disabled"], ["cn2"]),
+        (["--state", "disabled", "--state", "up"], ["cn1", "cn2"]),
+        (["--search", "N1"], ["cn1"]),
+        (["--host", "cn2"], ["cn2"]),
+        (["--zone", "az9"], []),
+        (["--trait", "COMPUTE_STATUS_DISABLED"], ["cn2"]),
+        (["--aggregate", "rack1"], []),
+    ],
+    ids=" ".join,
+)
+def test_filters_narrow_the_list(answer, filters, found):
+    _, printed, _ = answer("list", "--format", "json", *filters)
+    assert [one["host"] for one in json.loads(printed)["hosts"]] == found
+
+
+def test_list_in_json_is_the_answer_of_the_api(answer, cloud):
+    _, printed, _ = answer("list", "--format", "json")
+    shown = cloud.get("/scheduler/v1/hosts").json
+    del shown["links"]
+    assert json.loads(printed) == shown
+
+
+def test_show_prints_the_tree_and_the_instances(answer):
+    status, printed, _ = answer("show", "cn1")
+    assert status == 0
+    lines = [line.split() for line in printed.splitlines()]
+    assert ["cn1", "VCPU", "0", "64"] in lines
+    assert ["web", instance(1), "m1", "-"] in lines
+    assert ["policy:", "default"] in lines
+
+
+def test_show_in_json_is_the_answer_of_the_api(answer, cloud):
+    _, printed, _ = answer("show", "cn2", "--format", "json")
+    assert json.loads(printed) == cloud.get("/scheduler/v1/hosts/cn2").json
+
+
+def test_unknown_host_is_reported_in_one_line(answer):
+    status, printed, error = answer("show", "cn9")
+    assert (status, printed) == (1, "")
+    assert error == "placement-sched: there is no host 'cn9'\n"
+
+
+def test_a_server_is_asked_with_url(answer, cloud):
+    with served(cloud.app) as url:
+        asking = ("--format", "json", "--url", url, "--token", "admin")
+        _, listed, _ = answer("list", "--trait", "COMPUTE_STATUS_DISABLED", *asking)
+        _, shown, _ = answer("show", "cn2", *asking)
+    assert [one["host"] for one in json.loads(listed)["hosts"]] == ["cn2"]
+    assert json.loads(shown)["state"] == "disabled"
