@@ -1,0 +1,709 @@
+// The map of hosts: each host a cell on a canvas, in groups, for any page that has a canvas.
+//
+//   import { HostMap } from "./map.js";
+//   const map = new HostMap(canvas, { hosts, live });
+//   map.groupBy((host) => [host.zone, host.rack]);       // one name, or two: group within group
+//   map.colourBy((host) => ({ colour: "--part0", mark: "hatch" }));
+//   map.onOpen((host) => ...);                            // click, or Enter on the focused cell
+//
+// hosts   what GET /scheduler/v1/hosts lists; only host, node, zone and state are read here, the
+//         rest is for the functions that are handed in. Their order is the order of the cells.
+// live    an element with aria-live, which is told in words which host has the focus (or left out)
+// describe(host)  those words; by default name, zone and state
+//
+// setHosts(hosts)     show other hosts; focus and selection stay where the same hosts are there
+// groupBy(fn)         fn(host) returns the names of its group and, if there is one, of that within
+// colourBy(fn)        fn(host) returns {colour, mark}. A colour is any of CSS, or the name of a
+//                     variable ("--good"). A mark is "", "hatch", "cross", or one or two letters:
+//                     what a colour means must be seen without it as well
+// show(fn)            hosts for which fn(host) is false stay, but faint; null shows all
+// dim(refused)        a Map from the name of a host, or of a node, to {stage, colour, mark}: those
+//                     are drawn dimmed in the colour of the stage, with its mark; null ends that
+// onOpen(fn)          fn(host, event) when a cell is clicked, or Enter is pressed on it
+// onPoint(fn)         fn(host or null) when the pointer or the focus comes to another cell
+// onSelect(fn)        fn(hosts) when other hosts are selected (shift-drag, shift-click, space)
+// select(names)       select exactly the hosts of these names; selected() returns the hosts
+// focus(name)         move the focus of the map to a host, and bring it into view
+// zoom(factor), fit() larger or smaller; everything in view
+// redraw()            after variables of CSS have changed (the map itself notices dark and light)
+//
+// Keys: arrows walk from cell to cell, Page Up and Page Down from group to group, Home and End to
+// the first and last; with Shift they select. Enter opens, space selects, Escape selects none;
+// + and - zoom, 0 shows everything. All drawing is done in one animation frame, from a picture
+// kept of what is in view and around it, so that panning copies and does not draw.
+
+const CELL = 10;
+const STEP = 12;
+const PAD = 5;
+const INNER_TITLE = 10;
+const OUTER_TITLE = 17;
+const LARGEST_FIT = 5;
+const LARGEST = 14;
+const FAINT = 0.13;
+const DIMMED = 0.5;
+const DRAG = 4; // pixels: less is a click
+
+const byName = new Intl.Collator("en", { numeric: true }).compare;
+
+export class HostMap {
+  #canvas;
+  #context;
+  #hosts = [];
+  #index = new Map();
+  #grouping = (host) => [host.zone ?? ""];
+  #colouring = () => ({ colour: "--part0", mark: "" });
+  #shown = null;
+  #refused = null;
+  #describe;
+  #live;
+  #listeners = { open: () => {}, point: () => {}, select: () => {} };
+  #xs = new Float32Array(0);
+  #ys = new Float32Array(0);
+  #order = [];
+  #groups = [];
+  #world = { width: 1, height: 1 };
+  #view = { x: 0, y: 0, scale: 1 };
+  #fitted = true;
+  #styles = [];
+  #kept = null;
+  #stale = true;
+  #frame = 0;
+  #focused = -1;
+  #hovered = -1;
+  #selected = new Set();
+  #pointers = new Map();
+  #drag = null;
+
+  constructor(canvas, { hosts = [], live = null, describe = null } = {}) {
+    this.#canvas = canvas;
+    this.#context = canvas.getContext("2d");
+    this.#live = live;
+    this.#describe = describe ?? ((host) => `${host.host}, zone ${host.zone}, ${host.state}`);
+    canvas.tabIndex = 0;
+    canvas.style.touchAction = "none";
+    this.#listen();
+    this.setHosts(hosts);
+  }
+
+  setHosts(hosts) {
+    const chosen = this.selected().map((host) => host.uuid);
+    const focused = this.#hosts[this.#focused]?.uuid;
+    this.#hosts = hosts;
+    this.#index = new Map();
+    hosts.forEach((host, at) => {
+      for (const name of [host.node, host.host]) if (name && !this.#index.has(name)) this.#index.set(name, at);
+    });
+    const places = new Map(hosts.map((host, at) => [host.uuid, at]));
+    this.#selected = new Set(chosen.filter((uuid) => places.has(uuid)).map((uuid) => places.get(uuid)));
+    this.#focused = places.get(focused) ?? -1;
+    this.#hovered = -1;
+    this.#layOut();
+  }
+
+  groupBy(grouping) {
+    this.#grouping = grouping;
+    this.#layOut();
+  }
+
+  colourBy(colouring) {
+    this.#colouring = colouring;
+    this.redraw();
+  }
+
+  show(shown) {
+    this.#shown = shown;
+    this.redraw();
+  }
+
+  dim(refused) {
+    this.#refused = refused;
+    this.redraw();
+  }
+
+  onOpen(listener) {
+    this.#listeners.open = listener;
+  }
+
+  onPoint(listener) {
+    this.#listeners.point = listener;
+  }
+
+  onSelect(listener) {
+    this.#listeners.select = listener;
+  }
+
+  selected() {
+    return [...this.#selected].map((at) => this.#hosts[at]);
+  }
+
+  select(names) {
+    this.#selected = new Set([...names].map((name) => this.#index.get(name)).filter((at) => at !== undefined));
+    this.#selectionChanged();
+  }
+
+  focus(name) {
+    const at = this.#index.get(name);
+    if (at !== undefined) this.#focusOn(at);
+  }
+
+  zoom(factor) {
+    const box = this.#canvas.getBoundingClientRect();
+    this.#zoomAt(factor, box.width / 2, box.height / 2);
+  }
+
+  fit() {
+    const { clientWidth: width, clientHeight: height } = this.#canvas;
+    const { width: w, height: h } = this.#world;
+    const scale = Math.min(width / w, height / h, LARGEST_FIT);
+    this.#view = { scale, x: Math.max(0, (width - w * scale) / 2), y: 0 };
+    this.#fitted = true;
+    this.redraw();
+  }
+
+  redraw() {
+    this.#styles = [];
+    this.#stale = true;
+    this.#ask();
+  }
+
+  // Where everything is: groups one below another, those within them side by side.
+
+  #layOut() {
+    const outer = new Map();
+    this.#hosts.forEach((host, at) => {
+      const [name, within = ""] = this.#grouping(host);
+      if (!outer.has(name)) outer.set(name, new Map());
+      const inner = outer.get(name);
+      if (!inner.has(within)) inner.set(within, []);
+      inner.get(within).push(at);
+    });
+    const sections = [...outer].sort(([a], [b]) => byName(a, b)).map(([name, inner]) => ({
+      name,
+      parts: [...inner].sort(([a], [b]) => byName(a, b)).map(([within, cells]) => ({ name: within, cells })),
+    }));
+    const { clientWidth, clientHeight } = this.#canvas;
+    const aspect = Math.max(0.2, clientWidth / Math.max(1, clientHeight));
+    let least = STEP * 6;
+    let most = STEP * Math.max(12, this.#hosts.length * 2);
+    for (let turn = 0; turn < 14; turn += 1) {
+      const middle = (least + most) / 2;
+      const height = placed(sections, middle).height;
+      if (middle / height < aspect) least = middle;
+      else most = middle;
+    }
+    const { blocks, width, height } = placed(sections, most);
+    this.#world = { width, height };
+    this.#xs = new Float32Array(this.#hosts.length);
+    this.#ys = new Float32Array(this.#hosts.length);
+    this.#order = [];
+    this.#groups = blocks.map((block) => {
+      const first = this.#order.length;
+      block.cells?.forEach((at, place) => {
+        this.#xs[at] = block.x + PAD + (place % block.columns) * STEP;
+        this.#ys[at] = block.y + block.title + PAD + Math.floor(place / block.columns) * STEP;
+        this.#order.push(at);
+      });
+      return { ...block, first, last: this.#order.length };
+    });
+    this.fit();
+  }
+
+  // Drawing.
+
+  #ask() {
+    if (!this.#frame) this.#frame = requestAnimationFrame(() => this.#draw());
+  }
+
+  #styled() {
+    const resolve = colours(this.#canvas);
+    const styles = new Map();
+    this.#hosts.forEach((host, at) => {
+      let { colour, mark } = this.#colouring(host);
+      let alpha = 1;
+      const refused = this.#refused && (this.#refused.get(host.host) ?? this.#refused.get(host.node));
+      if (refused) {
+        ({ colour, mark = "" } = refused);
+        alpha = DIMMED;
+      }
+      if (this.#shown && !this.#shown(host)) alpha = FAINT;
+      const key = `${colour}|${mark}|${alpha}`;
+      let style = styles.get(key);
+      if (!style) {
+        const fill = resolve(colour);
+        style = { fill, ink: inkOn(fill), mark: alpha === FAINT ? "" : mark, alpha, cells: [] };
+        styles.set(key, style);
+      }
+      style.cells.push(at);
+    });
+    return [...styles.values()];
+  }
+
+  #draw() {
+    this.#frame = 0;
+    const ratio = devicePixelRatio || 1;
+    const { clientWidth, clientHeight } = this.#canvas;
+    if (!clientWidth || !clientHeight) return;
+    const [wide, high] = [Math.round(clientWidth * ratio), Math.round(clientHeight * ratio)];
+    if (this.#canvas.width !== wide || this.#canvas.height !== high) {
+      this.#canvas.width = wide;
+      this.#canvas.height = high;
+      this.#stale = true;
+    }
+    if (!this.#styles.length) this.#styles = this.#styled();
+    const kept = this.#picture(clientWidth, clientHeight, ratio);
+    const context = this.#context;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, wide, high);
+    const [x, y] = [Math.round((this.#view.x - kept.x) * ratio), Math.round((this.#view.y - kept.y) * ratio)];
+    context.drawImage(kept.canvas, x - kept.margin.x * ratio, y - kept.margin.y * ratio);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.#drawMarked(context);
+  }
+
+  /** Return the picture of what is in view and as much around it, drawn again where it has to be. */
+  #picture(width, height, ratio) {
+    const { x, y, scale } = this.#view;
+    const kept = this.#kept;
+    const margin = { x: Math.round(width / 2), y: Math.round(height / 2) };
+    if (
+      !this.#stale && kept.scale === scale &&
+      Math.abs(x - kept.x) <= margin.x && Math.abs(y - kept.y) <= margin.y
+    ) {
+      return kept;
+    }
+    const canvas = kept?.canvas ?? document.createElement("canvas");
+    canvas.width = (width + 2 * margin.x) * ratio;
+    canvas.height = (height + 2 * margin.y) * ratio;
+    const context = canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, margin.x * ratio, margin.y * ratio);
+    const seen = { left: -margin.x, top: -margin.y, right: width + margin.x, bottom: height + margin.y };
+    this.#drawGroups(context, seen);
+    this.#drawCells(context, seen);
+    this.#stale = false;
+    this.#kept = { canvas, x, y, scale, margin };
+    return this.#kept;
+  }
+
+  #drawGroups(context, seen) {
+    const resolve = colours(this.#canvas);
+    const [line, ink, quiet] = ["--line", "--ink", "--quiet"].map(resolve);
+    const { x, y, scale } = this.#view;
+    context.textBaseline = "middle";
+    context.lineWidth = 1;
+    for (const block of this.#groups) {
+      const [left, top, width, height] = [block.x * scale + x, block.y * scale + y, block.width * scale, block.height * scale];
+      if (left > seen.right || top > seen.bottom || left + width < seen.left || top + height < seen.top) continue;
+      if (width > 24) {
+        context.strokeStyle = line;
+        context.strokeRect(left + 0.5, top + 0.5, width - 1, height - 1);
+      }
+      const title = (block.cells ? INNER_TITLE : OUTER_TITLE) * scale;
+      const size = Math.min(block.outer ? 15 : 13, title * 0.8);
+      if (!block.name || size < 7) continue;
+      context.font = `${block.outer ? "600 " : ""}${size}px system-ui, sans-serif`;
+      context.fillStyle = block.outer ? ink : quiet;
+      const text = fitted(context, block.name, width - 2 * PAD * scale);
+      context.fillText(text, left + PAD * scale, top + title / 2 + 1);
+    }
+  }
+
+  #drawCells(context, seen) {
+    const { x, y, scale } = this.#view;
+    const size = CELL * scale;
+    const [xs, ys] = [this.#xs, this.#ys];
+    const within = (at) => {
+      const [left, top] = [xs[at] * scale + x, ys[at] * scale + y];
+      return left < seen.right && top < seen.bottom && left + size > seen.left && top + size > seen.top;
+    };
+    for (const style of this.#styles) {
+      const cells = style.cells.filter(within);
+      context.globalAlpha = style.alpha;
+      context.fillStyle = style.fill;
+      for (const at of cells) context.fillRect(xs[at] * scale + x, ys[at] * scale + y, size, size);
+      context.globalAlpha = 1;
+      if (style.mark && size >= 4) this.#drawMarks(context, style, cells, size);
+      if (size >= 44 && style.alpha !== FAINT) this.#drawNames(context, style, cells, size);
+    }
+  }
+
+  #drawMarks(context, style, cells, size) {
+    const { x, y, scale } = this.#view;
+    context.strokeStyle = context.fillStyle = style.alpha === 1 ? style.ink : colours(this.#canvas)("--ink");
+    if (style.mark === "hatch" || style.mark === "cross") {
+      context.lineWidth = Math.max(1, size / 10);
+      context.beginPath();
+      for (const at of cells) {
+        const [left, top] = [this.#xs[at] * scale + x, this.#ys[at] * scale + y];
+        const [near, far] = [size * 0.15, size * 0.85];
+        context.moveTo(left + near, top + far);
+        context.lineTo(left + far, top + near);
+        if (style.mark === "cross") {
+          context.moveTo(left + near, top + near);
+          context.lineTo(left + far, top + far);
+        } else if (size >= 10) {
+          context.moveTo(left + near, top + size / 2);
+          context.lineTo(left + size / 2, top + near);
+          context.moveTo(left + size / 2, top + far);
+          context.lineTo(left + far, top + size / 2);
+        }
+      }
+      context.stroke();
+    } else if (size >= 9) {
+      context.font = `600 ${Math.min(size * 0.7, 16)}px system-ui, sans-serif`;
+      context.textAlign = "center";
+      context.textBaseline = "middle";
+      for (const at of cells) {
+        context.fillText(style.mark, (this.#xs[at] + CELL / 2) * scale + x, (this.#ys[at] + CELL / (size >= 44 ? 3 : 2)) * scale + y);
+      }
+      context.textAlign = "start";
+    }
+  }
+
+  #drawNames(context, style, cells, size) {
+    const { x, y, scale } = this.#view;
+    context.fillStyle = style.alpha === 1 ? style.ink : colours(this.#canvas)("--ink");
+    context.font = `${Math.min(13, size / 5)}px system-ui, sans-serif`;
+    context.textBaseline = "alphabetic";
+    for (const at of cells) {
+      const text = fitted(context, this.#hosts[at].host, size - 6);
+      context.fillText(text, this.#xs[at] * scale + x + 3, this.#ys[at] * scale + y + size - 5);
+    }
+  }
+
+  /** Draw what changes without the picture: who is selected, focused and pointed at. */
+  #drawMarked(context) {
+    const resolve = colours(this.#canvas);
+    const { x, y, scale } = this.#view;
+    const size = CELL * scale;
+    const frame = (at, colour, width) => {
+      context.strokeStyle = colour;
+      context.lineWidth = width;
+      context.strokeRect(this.#xs[at] * scale + x - 1, this.#ys[at] * scale + y - 1, size + 2, size + 2);
+    };
+    for (const at of this.#selected) frame(at, resolve("--ink"), 2);
+    if (this.#hovered >= 0) frame(this.#hovered, resolve("--accent"), 1.5);
+    if (this.#focused >= 0 && document.activeElement === this.#canvas) {
+      frame(this.#focused, resolve("--back"), 5);
+      frame(this.#focused, resolve("--accent"), 3);
+    }
+    if (this.#drag?.box) {
+      const { x: left, y: top, width, height } = this.#drag.box;
+      context.strokeStyle = resolve("--accent");
+      context.lineWidth = 1.5;
+      context.setLineDash([5, 4]);
+      context.strokeRect(left, top, width, height);
+      context.setLineDash([]);
+    }
+  }
+
+  // Pointers, wheel and keys.
+
+  #listen() {
+    const canvas = this.#canvas;
+    canvas.addEventListener("pointerdown", (event) => this.#down(event));
+    canvas.addEventListener("pointermove", (event) => this.#move(event));
+    canvas.addEventListener("pointerup", (event) => this.#up(event));
+    canvas.addEventListener("pointercancel", (event) => this.#up(event, true));
+    canvas.addEventListener("pointerleave", () => this.#hover(-1));
+    canvas.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
+    canvas.addEventListener("keydown", (event) => this.#key(event));
+    canvas.addEventListener("focus", () => (this.#focused < 0 ? this.#focusOn(this.#order[0] ?? -1) : this.#ask()));
+    canvas.addEventListener("blur", () => this.#ask());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
+    let width = 0;
+    new ResizeObserver(() => {
+      if (this.#fitted && canvas.clientWidth !== width) this.#layOut();
+      else this.redraw();
+      width = canvas.clientWidth;
+    }).observe(canvas);
+  }
+
+  #at(event) {
+    const box = this.#canvas.getBoundingClientRect();
+    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  }
+
+  /** Return which cell is there, -1 for none: the group first, which has its cells in a grid. */
+  #cellAt(point) {
+    const { x, y, scale } = this.#view;
+    const [wx, wy] = [(point.x - x) / scale, (point.y - y) / scale];
+    for (const block of this.#groups) {
+      if (!block.cells || wx < block.x || wy < block.y || wx > block.x + block.width || wy > block.y + block.height) continue;
+      const column = Math.floor((wx - block.x - PAD + 1) / STEP);
+      const row = Math.floor((wy - block.y - block.title - PAD + 1) / STEP);
+      if (column < 0 || row < 0 || column >= block.columns) return -1;
+      return block.cells[row * block.columns + column] ?? -1;
+    }
+    return -1;
+  }
+
+  #down(event) {
+    const point = this.#at(event);
+    this.#canvas.setPointerCapture(event.pointerId);
+    this.#pointers.set(event.pointerId, point);
+    if (this.#pointers.size === 1) {
+      this.#drag = { from: point, last: point, moved: false, chooses: event.shiftKey, box: null };
+    } else {
+      this.#drag = { pinch: this.#spread(), moved: true };
+    }
+  }
+
+  #move(event) {
+    const point = this.#at(event);
+    if (!this.#pointers.has(event.pointerId)) {
+      this.#hover(this.#cellAt(point));
+      return;
+    }
+    this.#pointers.set(event.pointerId, point);
+    const drag = this.#drag;
+    if (drag.pinch) {
+      const now = this.#spread();
+      if (this.#pointers.size === 2) {
+        this.#zoomAt(now.size / Math.max(1, drag.pinch.size), now.x, now.y);
+        this.#pan(now.x - drag.pinch.x, now.y - drag.pinch.y);
+      }
+      drag.pinch = now;
+      return;
+    }
+    drag.moved ||= Math.hypot(point.x - drag.from.x, point.y - drag.from.y) > DRAG;
+    if (!drag.moved) return;
+    if (drag.chooses) {
+      const [left, top] = [Math.min(point.x, drag.from.x), Math.min(point.y, drag.from.y)];
+      drag.box = { x: left, y: top, width: Math.abs(point.x - drag.from.x), height: Math.abs(point.y - drag.from.y) };
+      this.#ask();
+    } else {
+      this.#pan(point.x - drag.last.x, point.y - drag.last.y);
+    }
+    drag.last = point;
+  }
+
+  #up(event, cancelled = false) {
+    const point = this.#at(event);
+    this.#pointers.delete(event.pointerId);
+    const drag = this.#drag;
+    if (this.#pointers.size || !drag) return;
+    this.#drag = null;
+    if (cancelled) return;
+    if (drag.box) {
+      this.#selectWithin(drag.box);
+    } else if (!drag.moved) {
+      const at = this.#cellAt(point);
+      if (at < 0) return;
+      this.#focused = at;
+      this.#tell();
+      if (event.shiftKey || event.ctrlKey || event.metaKey) this.#toggle(at);
+      else this.#listeners.open(this.#hosts[at], event);
+    }
+    this.#ask();
+  }
+
+  #spread() {
+    const [a, b = a] = [...this.#pointers.values()];
+    return { size: Math.hypot(a.x - b.x, a.y - b.y), x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
+  }
+
+  #wheel(event) {
+    const factor = Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015));
+    // At the end of it the page scrolls, as it would without a map.
+    if (factor < 1 && this.#fitted) return;
+    event.preventDefault();
+    const { x, y } = this.#at(event);
+    this.#zoomAt(factor, x, y);
+  }
+
+  #zoomAt(factor, x, y) {
+    const { clientWidth, clientHeight } = this.#canvas;
+    const whole = Math.min(clientWidth / this.#world.width, clientHeight / this.#world.height, LARGEST_FIT);
+    const scale = Math.min(Math.max(this.#view.scale * factor, whole), Math.max(LARGEST, whole));
+    if (scale <= whole) {
+      this.fit();
+      return;
+    }
+    const by = scale / this.#view.scale;
+    this.#view = { scale, x: x - (x - this.#view.x) * by, y: y - (y - this.#view.y) * by };
+    this.#fitted = false;
+    this.#pan(0, 0);
+  }
+
+  #pan(x, y) {
+    const { clientWidth, clientHeight } = this.#canvas;
+    const { scale } = this.#view;
+    const edge = 40;
+    const kept = (value, size, room) => Math.min(Math.max(value, edge - size), room - edge);
+    this.#view = {
+      scale,
+      x: kept(this.#view.x + x, this.#world.width * scale, clientWidth),
+      y: kept(this.#view.y + y, this.#world.height * scale, clientHeight),
+    };
+    this.#ask();
+  }
+
+  #key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    const keys = {
+      Home: () => this.#walk(this.#order[0], event),
+      End: () => this.#walk(this.#order.at(-1), event),
+      PageUp: () => this.#walk(this.#otherGroup(-1), event),
+      PageDown: () => this.#walk(this.#otherGroup(1), event),
+      Enter: () => this.#focused >= 0 && this.#listeners.open(this.#hosts[this.#focused], event),
+      " ": () => this.#focused >= 0 && this.#toggle(this.#focused),
+      Escape: () => this.select([]),
+      "+": () => this.zoom(1.4),
+      "=": () => this.zoom(1.4),
+      "-": () => this.zoom(1 / 1.4),
+      0: () => this.fit(),
+    };
+    if (steps[event.key]) this.#walk(this.#neighbour(...steps[event.key]), event);
+    else if (keys[event.key]) keys[event.key]();
+    else return;
+    event.preventDefault();
+  }
+
+  #walk(at, event) {
+    if (at === undefined || at < 0) return;
+    if (event.shiftKey) {
+      for (const one of [this.#focused, at]) if (one >= 0) this.#selected.add(one);
+      this.#selectionChanged();
+    }
+    this.#focusOn(at);
+  }
+
+  /** Return the cell that is nearest in a direction; off the line counts three times. */
+  #neighbour(dx, dy) {
+    const from = this.#focused;
+    if (from < 0) return this.#order[0];
+    let [best, least] = [from, Infinity];
+    for (const at of this.#order) {
+      const [x, y] = [this.#xs[at] - this.#xs[from], this.#ys[at] - this.#ys[from]];
+      const along = x * dx + y * dy;
+      if (along < 1) continue;
+      const distance = along + 3 * Math.abs(dx ? y : x);
+      if (distance < least) [best, least] = [at, distance];
+    }
+    return best;
+  }
+
+  #otherGroup(by) {
+    const groups = this.#groups.filter((block) => block.cells?.length);
+    const here = groups.findIndex((block) => block.cells.includes(this.#focused));
+    return groups[Math.min(Math.max(here + by, 0), groups.length - 1)]?.cells[0];
+  }
+
+  #focusOn(at) {
+    if (at < 0) return;
+    this.#focused = at;
+    const { x, y, scale } = this.#view;
+    const { clientWidth, clientHeight } = this.#canvas;
+    const [left, top, size] = [this.#xs[at] * scale + x, this.#ys[at] * scale + y, CELL * scale];
+    const into = (value, room) => (value < 8 ? 8 - value : value + size > room - 8 ? room - 8 - value - size : 0);
+    const [dx, dy] = [into(left, clientWidth), into(top, clientHeight)];
+    if (dx || dy) this.#pan(dx, dy);
+    this.#tell();
+    this.#ask();
+  }
+
+  #tell() {
+    const host = this.#hosts[this.#focused];
+    if (this.#live && host) {
+      const chosen = this.#selected.has(this.#focused) ? ", selected" : "";
+      this.#live.textContent = `${this.#describe(host)}${chosen}`;
+    }
+    this.#listeners.point(host ?? null);
+  }
+
+  #hover(at) {
+    if (at === this.#hovered) return;
+    this.#hovered = at;
+    this.#canvas.style.cursor = at < 0 ? "grab" : "pointer";
+    this.#listeners.point(this.#hosts[at] ?? null);
+    this.#ask();
+  }
+
+  #toggle(at) {
+    if (!this.#selected.delete(at)) this.#selected.add(at);
+    this.#selectionChanged();
+    this.#tell();
+  }
+
+  #selectWithin({ x: left, y: top, width, height }) {
+    const { x, y, scale } = this.#view;
+    const size = CELL * scale;
+    for (const at of this.#order) {
+      const [cx, cy] = [this.#xs[at] * scale + x + size / 2, this.#ys[at] * scale + y + size / 2];
+      const there = cx >= left && cy >= top && cx <= left + width && cy <= top + height;
+      if (there && (!this.#shown || this.#shown(this.#hosts[at]))) this.#selected.add(at);
+    }
+    this.#selectionChanged();
+  }
+
+  #selectionChanged() {
+    this.#listeners.select(this.selected());
+    this.#ask();
+  }
+}
+
+/** Return where groups are, and the size of it all, for a width that may be used. */
+function placed(sections, most) {
+  const blocks = [];
+  let [y, width] = [0, 0];
+  for (const { name, parts } of sections) {
+    const section = { name, outer: true, x: 0, y, cells: null, title: OUTER_TITLE };
+    blocks.push(section);
+    let [left, top, row, right] = [PAD, y + OUTER_TITLE, 0, 0];
+    const single = parts.length === 1 && !parts[0].name;
+    for (const part of parts) {
+      const number = part.cells.length;
+      const columns = single
+        ? Math.max(1, Math.min(number, Math.floor((most - 4 * PAD) / STEP)))
+        : Math.min(number, Math.max(3, Math.ceil(Math.sqrt(number * 1.6))));
+      const title = single ? 0 : INNER_TITLE;
+      const size = {
+        width: Math.max(columns, 1) * STEP + 2 * PAD - (STEP - CELL),
+        height: Math.ceil(number / columns) * STEP + 2 * PAD - (STEP - CELL) + title,
+      };
+      if (left > PAD && left + size.width > most) [left, top, row] = [PAD, top + row + PAD, 0];
+      blocks.push({ ...part, ...size, outer: false, x: left, y: top, columns, title });
+      left += size.width + PAD;
+      row = Math.max(row, size.height);
+      right = Math.max(right, left);
+    }
+    Object.assign(section, { width: right, height: top + row + PAD - y });
+    width = Math.max(width, right);
+    y = top + row + 2 * PAD;
+  }
+  for (const block of blocks) if (block.outer) block.width = width;
+  return { blocks, width: Math.max(width, 1), height: Math.max(y, 1) };
+}
+
+/** Return what gives the value of a colour, which may be the name of a variable of CSS. */
+function colours(element) {
+  const style = getComputedStyle(element);
+  const known = new Map();
+  return (colour) => {
+    if (!known.has(colour)) known.set(colour, colour.startsWith("--") ? style.getPropertyValue(colour).trim() : colour);
+    return known.get(colour);
+  };
+}
+
+/** Return black or white, whichever is read better on a colour. */
+function inkOn(colour) {
+  const context = (inkOn.context ??= document.createElement("canvas").getContext("2d", { willReadFrequently: true }));
+  context.fillStyle = colour;
+  context.fillRect(0, 0, 1, 1);
+  const [red, green, blue] = context.getImageData(0, 0, 1, 1).data;
+  const part = (value) => ((value / 255 + 0.055) / 1.055) ** 2.4;
+  return 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue) > 0.18 ? "#000" : "#fff";
+}
+
+/** Return as much of a text as fits into a width, an ellipsis where it was cut. */
+function fitted(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  let [least, most] = [0, text.length];
+  while (least < most) {
+    const middle = Math.ceil((least + most) / 2);
+    if (context.measureText(`${text.slice(0, middle)}…`).width <= width) least = middle;
+    else most = middle - 1;
+  }
+  return least ? `${text.slice(0, least)}…` : "";
+}
