@@ -1,14 +1,19 @@
 """One page: its template within the frame that all pages share, with the headers that guard it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 import flask
 
-from placement_sched.console.caller import Caller
+from placement_sched.api.errors import status_of
+from placement_sched.console.caller import Caller, Refused
 from placement_sched.console.guards import HEADERS
 from placement_sched.console.rendering import rendered
+from placement_sched.console.reports import Heading
+from placement_sched.errors import Error
+from placement_sched.model.clock import utcnow
 
 #: The pages that the navigation shows: name, path below ``/console/``, and what each is for.
 NAVIGATION = (
@@ -40,10 +45,42 @@ def page(
     return guarded(flask.Response(rendered(template, {**known, **(values or {})}), status))
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a form has no answer, in the words of who refuses it, and the status of its page."""
+
+    status: int
+    detail: str
+
+
+def refusal_of(failure: Refused | Error) -> Refusal:
+    """Return what a page says of a question that was refused.
+
+    Raises the failure where the caller has to sign in first.
+    """
+    if isinstance(failure, Error):
+        return Refusal(int(status_of(failure)), failure.detail)
+    if failure.status == HTTPStatus.UNAUTHORIZED:
+        raise failure
+    return Refusal(int(failure.status), failure.detail)
+
+
 def error_page(status: int, detail: str) -> flask.Response:
     """Return the page of an error; ``detail`` says in one sentence what is wrong."""
     title = HTTPStatus(status).phrase
     return page("error.html", title, {"status": int(status), "detail": detail}, status=status)
+
+
+def heading(title: str) -> Heading:
+    """Return the heading of a report that is made now, of what this service answered."""
+    return Heading(title=title, place=flask.request.host_url.rstrip("/"), made=utcnow())
+
+
+def download(name: str, html: str) -> flask.Response:
+    """Return a report as a file to keep."""
+    response = guarded(flask.Response(html, content_type="text/html; charset=utf-8"))
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
 
 
 def guarded(response: flask.Response) -> flask.Response:

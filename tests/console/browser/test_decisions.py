@@ -1,0 +1,147 @@
+"""The page Decisions in a real browser: filters, live rows, one decision, and asking again."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.browser.conftest import PHONE, accessibility_faults
+from tests.placing import spec
+
+PAGE = "/console/decisions"
+ROWS = ".decisions tbody tr"
+#: More than any host of the sample cloud has.
+TOO_LARGE = {"name": "huge", "vcpus": 9000, "memory_mb": 1024, "root_gb": 1}
+SMALL = {"name": "tiny", "vcpus": 1, "memory_mb": 64, "root_gb": 1}
+
+
+def decided(server, flavor, project="live") -> str:
+    """Have a request decided, unclaimed, and return the uuid of the decision."""
+    body = {"request_spec": spec(flavor=flavor, project_id=project), "claim": False}
+    _, answer = server.post("/scheduler/v1/select_destinations", body)
+    return answer.get("decision") or answer["errors"][0]["decision"]
+
+
+def test_a_filter_is_asked_within_the_page_and_undone_by_going_back(visit):
+    page = visit(PAGE)
+    before = page.locator(ROWS).count()
+    page.get_by_label("Outcome").select_option("no valid host")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_url("**/decisions?outcome=no_valid_host")
+    assert 0 < page.locator(ROWS).count() < before
+    assert page.get_by_label("Outcome").input_value() == "no_valid_host"
+    page.go_back()
+    page.wait_for_url("**/decisions")
+    expect(page.locator(ROWS)).to_have_count(before)
+
+
+def test_a_wrong_filter_is_said_to_the_reader_and_can_be_mended(visit):
+    page = visit(PAGE, expected_errors=("since=long",))
+    page.get_by_label("Since").fill("long ago")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_be_focused()
+    assert page.get_by_label("Since").input_value() == "long ago"
+    page.get_by_label("Since").fill("1d")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_decision_made_while_the_page_is_open_comes_on_top(visit, sample_server):
+    page = visit(f"{PAGE}?project_id=live")
+    before = page.locator(ROWS).count()
+    uuid = decided(sample_server, TOO_LARGE)
+    expect(page.locator(ROWS).first).to_have_attribute("id", f"d-{uuid}", timeout=20_000)
+    expect(page.locator(ROWS)).to_have_count(before + 1)
+    expect(page.locator("#news")).to_contain_text("new decision")
+    assert "No valid host" in page.locator(ROWS).first.inner_text()
+
+
+def test_a_first_decision_takes_the_place_of_the_empty_state(visit, sample_server):
+    page = visit(f"{PAGE}?project_id=first")
+    assert page.locator(".empty").is_visible()
+    decided(sample_server, SMALL, "first")
+    expect(page.locator(ROWS)).to_have_count(1, timeout=20_000)
+    expect(page.locator(".empty")).to_have_count(0)
+
+
+def test_a_paused_page_stays_as_it_is(visit, sample_server):
+    page = visit(f"{PAGE}?project_id=paused")
+    page.get_by_role("button", name="Pause").click()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    decided(sample_server, SMALL, "paused")
+    page.wait_for_timeout(4_000)  # longer than it waits between two questions
+    assert asked == []
+    assert page.locator(ROWS).count() == 0
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator(ROWS)).to_have_count(1, timeout=20_000)
+
+
+def test_a_list_that_was_filtered_within_the_page_is_live_too(visit, sample_server):
+    page = visit(PAGE)
+    page.get_by_label("Project").fill("filtered")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_url("**project_id=filtered")
+    decided(sample_server, SMALL, "filtered")
+    expect(page.locator(ROWS)).to_have_count(1, timeout=20_000)
+
+
+def test_a_name_that_is_an_attack_comes_as_text_while_the_page_is_open(visit, sample_server):
+    page = visit(f"{PAGE}?project_id=attack")
+    name = "<img src=x onerror=document.title=1>"
+    decided(sample_server, {**SMALL, "name": name}, "attack")
+    expect(page.locator(f"{ROWS} td").nth(1)).to_have_text(name, timeout=20_000)
+    assert page.locator("main img").count() == 0
+
+
+def test_without_scripts_the_list_is_filtered_and_read_again_by_links(visit, sample_server):
+    page = visit(f"{PAGE}?project_id=plain", scripts=False)
+    assert not page.locator("#pause").is_visible()
+    decided(sample_server, SMALL, "plain")
+    page.get_by_role("link", name="Refresh").click()
+    assert page.locator(ROWS).count() == 1
+    page.get_by_label("Outcome").select_option("no valid host")
+    page.get_by_role("button", name="Search").click()
+    assert "No decision that is kept" in page.locator(".empty").inner_text()
+
+
+def test_by_keyboard_alone_a_failed_decision_is_opened_and_asked_again(visit, sample_server):
+    decided(sample_server, TOO_LARGE, "keys")
+    page = visit(f"{PAGE}?project_id=keys")
+    link = page.locator(f"{ROWS} a").first
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if link.evaluate("link => link === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/decisions/*-*")
+    assert "No valid host" in page.locator(".conclusion").inner_text()
+    again = page.get_by_role("link", name="Ask again today")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if again.evaluate("link => link === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/replay")
+    expect(page.locator("#differences")).to_be_visible()
+
+
+def test_a_report_is_downloaded(visit, sample_server):
+    uuid = decided(sample_server, TOO_LARGE, "report")
+    page = visit(f"{PAGE}/{uuid}")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download as report").click()
+    assert download.value.suggested_filename == f"decision-{uuid}.html"
+    assert "No valid host" in download.value.path().read_text()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("below", ["", "/replay"])
+def test_a_decision_is_accessible(visit, sample_server, below, dark):
+    page = visit(f"{PAGE}/{decided(sample_server, SMALL, 'seen')}{below}", dark=dark)
+    assert accessibility_faults(page) == []
+
+
+@pytest.mark.parametrize("below", ["", "/replay"])
+def test_a_decision_fits_a_phone(visit, sample_server, below):
+    page = visit(f"{PAGE}/{decided(sample_server, SMALL, 'phone')}{below}", size=PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert accessibility_faults(page) == []
