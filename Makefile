@@ -55,8 +55,8 @@ $(PEER)/.ready: setup.cfg
 	$(PEER)/bin/pip install --quiet --requirement $(PEER)/requirements.txt
 	@touch $@
 
-demo: $(VENV)/.run ## watch a sample cloud of several hundred hosts being scheduled
-	@$(BIN)/placement-sched demo
+demo: $(VENV)/.run ## watch a sample cloud of several hundred hosts being scheduled (CONSOLE=1: and look at it in a browser)
+	@$(BIN)/placement-sched demo $(if $(CONSOLE),--console)
 
 nova-cloud: $(VENV)/.develop $(PEER)/.ready ## try it with a real nova until Ctrl-C (SCHEDULER=nova DATABASE=postgresql)
 	@$(BIN)/python -m tests.nova.cloud --scheduler $(SCHEDULER) --database $(or $(DATABASE),mysql)

@@ -1,6 +1,7 @@
 """``demo``: a sample cloud, a handful of requests placed on it, and why hosts were rejected."""
 
 import argparse
+import os
 import shlex
 import signal
 from collections.abc import Sequence
@@ -16,16 +17,18 @@ from rich.table import Table
 from rich.text import Text
 
 from placement_sched.api.placement.microversions import NEWEST
+from placement_sched.cli import serve
 from placement_sched.cli.arguments import Commands, add_format
 from placement_sched.cli.scheduler.funnel import render
 from placement_sched.cli.terminal import print_json, waiting
-from placement_sched.errors import Invalid
+from placement_sched.errors import Error, Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.operations.demo import run as demos
 from placement_sched.operations.demo import sample_cloud as sample
 
-_SERVER = "http://127.0.0.1:8778"
+_LOOPBACK, _PORT = "127.0.0.1", 8778
+_SERVER = f"http://{_LOOPBACK}:{_PORT}"
 
 
 def _introduction(cloud: Json) -> RenderableType:
@@ -54,11 +57,18 @@ def _introduction(cloud: Json) -> RenderableType:
     )
 
 
-def _closing(keep: Path | None) -> RenderableType:
+def _closing(keep: Path | None, *, console: bool) -> RenderableType:
+    if console:
+        return Group(
+            Rule("[bold]The console", align="left", style="cyan"),
+            "Open the address below in a browser to look at this cloud. Ctrl-C ends it.",
+        )
     if keep is None:
         return Group(
             Rule("[bold]End of the demo", align="left", style="cyan"),
-            "No files are left. To keep this cloud and query it:",
+            f"No files are left. To look at this cloud in a browser, at {_SERVER}/:",
+            _command("placement-sched demo --console"),
+            "To keep it and query it:",
             _command("placement-sched demo --keep DIR"),
         )
     config = shlex.quote(str(keep / demos.CONFIG_NAME))
@@ -70,7 +80,7 @@ def _closing(keep: Path | None) -> RenderableType:
             f"placement-sched explain --config-file {config} \\",
             "  --vcpus 8 --ram 16384 --disk 100 --zone az1",
         ),
-        "or serve it, and query it from another terminal:",
+        f"or serve it, look at it in a browser at {_SERVER}/, and query it from another terminal:",
         _command(
             f"placement-sched serve --config-file {config}",
             "",
@@ -115,6 +125,8 @@ def register(commands: Commands) -> None:
     )
     keep_help = "keep the database of the cloud and a configuration file in this directory"
     parser.add_argument("--keep", metavar="DIR", type=Path, help=keep_help)
+    console_help = "then serve the cloud on this machine, with the console, until Ctrl-C"
+    parser.add_argument("--console", action="store_true", help=console_help)
     add_format(parser)
     parser.set_defaults(run=run)
 
@@ -122,6 +134,8 @@ def register(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Create the cloud, place the requests one after the other, and show each result."""
     now, keep = utcnow(), arguments.keep
+    if arguments.console and arguments.format == "json":
+        raise Invalid("--console cannot be combined with --format json")
     with ExitStack() as stack:
         # Signals that end the process do it like Ctrl-C, so that temporary files are removed.
         for one in (signal.SIGTERM, signal.SIGHUP):
@@ -134,33 +148,46 @@ def run(arguments: argparse.Namespace) -> int:
         except OSError as failure:
             raise Invalid(f"--keep {keep}: {failure.strerror}") from None
         chance = Random(_SEED)  # noqa: S311 - chooses hosts, guards nothing
-        with waiting("making a sample cloud of 300 hosts"):
-            # Time stands still, so that the same is shown every time.
-            demo = stack.enter_context(demos.opened(directory, lambda: now, chance))
-        if arguments.format == "json":
-            placings = [demo.place(request) for request in demos.REQUESTS]
-            print_json(_document(demo.cloud, placings, keep))
-        else:
-            _show(demo, keep)
-    return 0
+        with ExitStack() as made:
+            with waiting("making a sample cloud of 300 hosts"):
+                # Time stands still, so that the same is shown every time.
+                demo = made.enter_context(demos.opened(directory, lambda: now, chance))
+            if arguments.format == "json":
+                placings = [demo.place(request) for request in demos.REQUESTS]
+                print_json(_document(demo.cloud, placings, keep))
+            else:
+                _show(demo, keep, console=arguments.console)
+        return _served(directory) if arguments.console else 0
 
 
-def _show(demo: demos.Demo, keep: Path | None) -> None:
-    console = Console(highlight=False)
-    console.width = min(console.width, _WIDEST)
+def _served(directory: Path) -> int:
+    """Serve the cloud on this machine until a signal ends it, whatever else is configured here."""
+    for name in [name for name in os.environ if name.startswith("OS_")]:
+        del os.environ[name]
+    try:
+        port = serve.free_port(_LOOPBACK, _PORT)
+    except Error:
+        port = 0  # another server has it
+    config = str(directory / demos.CONFIG_NAME)
+    return serve.run(argparse.Namespace(config_file=[config], host=_LOOPBACK, port=port, workers=1))
+
+
+def _show(demo: demos.Demo, keep: Path | None, *, console: bool) -> None:
+    screen = Console(highlight=False)
+    screen.width = min(screen.width, _WIDEST)
     names = {aggregate["uuid"]: aggregate["name"] for aggregate in demo.cloud["aggregates"]}
-    console.print(_introduction(demo.cloud))
+    screen.print(_introduction(demo.cloud))
     for number, request in enumerate(demos.REQUESTS, start=1):
         title = f"[bold]{number}/{len(demos.REQUESTS)}  {request.title}"
         rows = _rows("left", "left")
         rows.add_row(Text("Request", style="bold"), request.asks)
         rows.add_row(Text("Look at", style="bold"), request.look_at)
-        console.print(Group(Rule(title, align="left", style="cyan"), rows, ""))
+        screen.print(Group(Rule(title, align="left", style="cyan"), rows, ""))
         placing = demo.place(request)
-        render(placing.explanation, console, placing.selected, names=names)
-        console.print()
+        render(placing.explanation, screen, placing.selected, names=names)
+        screen.print()
     # Commands are not broken into lines other than their own, so that they can be copied.
-    console.print(_closing(keep), soft_wrap=True)
+    screen.print(_closing(keep, console=console), soft_wrap=True)
 
 
 def _document(cloud: Json, placings: Sequence[demos.Placing], keep: Path | None) -> Json:

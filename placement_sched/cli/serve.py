@@ -283,6 +283,14 @@ def refuse_open_door(settings: Settings, host: str) -> None:
         )
 
 
+def shows_console(settings: Settings, host: str) -> bool:
+    """Return whether browsers are shown the console at ``host``, the address listened on."""
+    enabled: bool | None = settings.console.enabled
+    if enabled is None:
+        return any(ip_address(address).is_loopback for address in _resolve(host))
+    return enabled
+
+
 def connections() -> int:
     """Return how many connections a worker may hold, and raise the limit of open files for them.
 
@@ -330,6 +338,8 @@ def _announce(settings: Settings, host: str, port: int, workers: int) -> None:
         f"placement-sched serves http://{where}:{port} on {database}, "
         f"auth {settings.api.auth_strategy}, workers {workers}\n"
     )
+    if shows_console(settings, host):
+        sys.stdout.write(f"the console is at http://{where}:{port}/\n")
     sys.stdout.flush()
 
 

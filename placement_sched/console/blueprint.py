@@ -15,7 +15,7 @@ from werkzeug.exceptions import NotFound as NoRoute
 
 from placement_sched.api.call import Services
 from placement_sched.api.errors import status_of
-from placement_sched.console.caller import Refused
+from placement_sched.console.caller import ApiRefused
 from placement_sched.console.guards import HEADERS, check_same_origin, check_shown, is_shown
 from placement_sched.console.page import caller, error_page, guarded
 from placement_sched.console.pages import aggregates, ask, capacity, cloud, decisions, policies
@@ -104,7 +104,7 @@ def _with_headers(response: flask.Response) -> flask.Response:
 def _failed(failure: Exception, doors: Doors) -> flask.Response:
     """Return the page of an error, in the words of who reports it."""
     wants_json = request.path.startswith("/console/api/")
-    if isinstance(failure, Refused):
+    if isinstance(failure, ApiRefused):
         if failure.status == HTTPStatus.UNAUTHORIZED and not wants_json:
             return guarded(doors.asked_to_sign_in())
         status, detail = int(failure.status), failure.detail

@@ -48,7 +48,7 @@ class Reply:
         return document
 
 
-class Refused(Exception):
+class ApiRefused(Exception):
     """An API answered with an error.
 
     ``title`` is the phrase of its status, ``detail`` what the API says, ``error`` the whole error
@@ -76,7 +76,7 @@ class Caller:
         """Return the document at ``path`` (``/scheduler/v1/decisions``).
 
         A value of ``query`` that is a list is sent once for each item, None not at all. Raises
-        :class:`Refused` where the API answers with an error.
+        :class:`ApiRefused` where the API answers with an error.
         """
         given = {key: value for key, value in (query or {}).items() if value is not None}
         return _accepted(self.send("GET", path, urlencode(given, doseq=True)))
@@ -84,7 +84,7 @@ class Caller:
     def ask(self, path: str, body: Mapping[str, Any]) -> Json:
         """Return the answer to a question that is sent as a POST, which changes nothing.
 
-        Raises :class:`Refused` where the API answers with an error.
+        Raises :class:`ApiRefused` where the API answers with an error.
         """
         return _accepted(self.send("POST", path, body=orjson.dumps(body)))
 
@@ -132,7 +132,7 @@ def path_of(*parts: str) -> str:
 
 def _accepted(reply: Reply) -> Json:
     if reply.status >= HTTPStatus.BAD_REQUEST:
-        raise Refused(reply)
+        raise ApiRefused(reply)
     return reply.json()
 
 

@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -347,3 +348,36 @@ def test_a_directory_that_cannot_be_is_one_line(newcomer, directory, complaint):
     done = newcomer.run("demo", "--keep", directory)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"placement-sched: {complaint}\n"
+
+
+def text_of(asked: Request) -> str:
+    """The answer, nothing while the server does not listen yet."""
+    try:
+        with urlopen(asked, timeout=60) as answer:
+            return answer.read().decode()
+    except OSError:
+        return ""
+
+
+def test_the_cloud_can_be_looked_at_in_a_browser_until_a_signal_ends_it(newcomer):
+    command = [PROGRAM, "demo", "--console"]
+    environ = newcomer.environment(OS_PLACEMENT_DATABASE__CONNECTION="sqlite:////nowhere/at.db")
+    with subprocess.Popen(
+        command, env=environ, cwd=newcomer.place / "work", stdout=subprocess.PIPE, text=True
+    ) as demo:
+        try:
+            lines = iter(demo.stdout.readline, "")
+            said = next(line for line in lines if line.startswith("the console is at "))
+            asked = Request(said.split()[-1], headers={"Accept": "text/html"})
+            assert wait_until(lambda: "<h1>Cloud</h1>" in text_of(asked))
+            demo.send_signal(signal.SIGINT)
+            assert demo.wait(timeout=60) == 0
+        finally:
+            demo.kill()
+    assert newcomer.left_behind() == []
+
+
+def test_a_console_is_not_for_machines(newcomer):
+    done = newcomer.run("demo", "--console", "--format", "json")
+    assert done.returncode == 1
+    assert "--console cannot be combined with --format json" in done.stderr
