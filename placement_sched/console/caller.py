@@ -92,7 +92,7 @@ class Caller:
         """Return the names of host aggregates by uuid; none where this caller may not see them."""
         try:
             found = self.get("/compute/v2.1/os-aggregates")
-        except Refused:
+        except ApiRefused:
             return {}
         return {one["uuid"]: one["name"] for one in found["aggregates"]}
 

@@ -8,7 +8,7 @@ from typing import Any
 import flask
 
 from placement_sched.api.errors import status_of
-from placement_sched.console.caller import Caller, Refused
+from placement_sched.console.caller import ApiRefused, Caller
 from placement_sched.console.guards import HEADERS
 from placement_sched.console.rendering import rendered
 from placement_sched.console.reports import Heading
@@ -53,7 +53,7 @@ class Refusal:
     detail: str
 
 
-def refusal_of(failure: Refused | Error) -> Refusal:
+def refusal_of(failure: ApiRefused | Error) -> Refusal:
     """Return what a page says of a question that was refused.
 
     Raises the failure where the caller has to sign in first.

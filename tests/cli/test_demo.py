@@ -374,7 +374,8 @@ def test_the_cloud_can_be_looked_at_in_a_browser_until_a_signal_ends_it(newcomer
             assert demo.wait(timeout=60) == 0
         finally:
             demo.kill()
-    assert newcomer.left_behind() == []
+    # What stevedore knows of installed packages is kept by every server.
+    assert [path for path in newcomer.left_behind() if ".cache" not in path.parts] == []
 
 
 def test_a_console_is_not_for_machines(newcomer):

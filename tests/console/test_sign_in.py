@@ -178,7 +178,7 @@ def test_scripts_are_answered_as_the_api_answers_without_a_token(browser):
 def test_pages_are_under_the_role_of_the_person(browser, keystone):
     token = keystone.issue("reader", "demo", "reader")
     browser.set_cookie("placement_sched_token", token)
-    page = browser.get("/console/policies", status=403)
+    page = browser.get("/console/decisions", status=403)
     assert "policy" in page.html.find(role="alert").text.lower()
 
 

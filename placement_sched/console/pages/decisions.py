@@ -7,7 +7,7 @@ from urllib.parse import urlencode, urlsplit
 import flask
 from flask import request
 
-from placement_sched.console.caller import Refused, path_of
+from placement_sched.console.caller import ApiRefused, path_of
 from placement_sched.console.page import caller, download, heading, page, refusal_of
 from placement_sched.console.reports import (
     as_explanation,
@@ -61,7 +61,7 @@ def index() -> flask.Response:
         times = {name: moment_of(given[name], now) for name in _TIMES if name in given}
         query = {**given, **times, "limit": _MANY, "marker": marker}
         found = caller().get(_DECISIONS, query)
-    except (Refused, Invalid) as failure:
+    except (ApiRefused, Invalid) as failure:
         refusal = refusal_of(failure)
     values = {
         "given": given,
@@ -106,7 +106,7 @@ def replay(uuid: str) -> flask.Response:
     values = {**_of_one(decision), "settings": settings, "choices": _SETTINGS, "refusal": None}
     try:
         answer = caller().ask(f"{path}/replay", {"settings": settings})
-    except Refused as failure:
+    except ApiRefused as failure:
         values["refusal"] = refusal = refusal_of(failure)
         return page("replay.html", "Ask again", values, status=refusal.status)
     names = caller().aggregate_names()
