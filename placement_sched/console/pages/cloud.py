@@ -1,15 +1,105 @@
-"""The page Cloud."""
+"""The page Cloud: every host on a map and in a table; and the page of one host."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import flask
 
+from placement_sched.console.caller import path_of
 from placement_sched.console.page import caller, page
+from placement_sched.model.document import Json
+
+#: What narrows the hosts: the names are those of the API's query.
+FILTERS = ("search", "zone", "aggregate", "state", "trait")
+#: The resource classes of which the table has a column.
+COLUMNS = {"VCPU": "VCPU", "MEMORY_MB": "Memory, MB", "DISK_GB": "Disk, GB"}
+#: So many hosts stand on a page of the table.
+ROWS = 50
+_WIDTH = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceBar:
+    """How much of a resource is used: numbers, and the width of the used part of a hundred."""
+
+    name: str
+    used: int
+    capacity: int
+    width: float
+
+    @classmethod
+    def of(cls, name: str, amounts: Json) -> "ResourceBar":
+        """Return the bar of ``capacity`` and ``used``."""
+        used, capacity = amounts["used"], amounts["capacity"]
+        part = used / capacity if capacity else float(used > 0)
+        return cls(name, used, capacity, round(min(part, 1.0) * _WIDTH, 2))
+
+    @property
+    def free(self) -> int:
+        """Return how much is left; less than nothing where more is used than there may be."""
+        return self.capacity - self.used
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRow:
+    """A provider in its tree: how deep, and its resources as bars."""
+
+    depth: int
+    provider: Json
+    bars: Sequence[ResourceBar]
 
 
 def index() -> flask.Response:
-    """Show the page."""
-    return page("cloud.html", "Cloud", {"document": caller().get("/scheduler/v1")})
+    """Show the hosts that the query string asks for."""
+    given = {name: value for name in FILTERS if (value := flask.request.args.get(name, "").strip())}
+    marker = flask.request.args.get("marker")
+    query: dict[str, Any] = {**given, "limit": ROWS, "marker": marker}
+    found = caller().get("/scheduler/v1/hosts", query)
+    rows = [(one, _bars(one["resources"], COLUMNS)) for one in found["hosts"]]
+    more = found["hosts"][-1]["uuid"] if found["links"] else None
+    values = {
+        "given": {name: given.get(name, "") for name in FILTERS},
+        "colour": flask.request.args.get("colour", "free:VCPU"),
+        "group": flask.request.args.get("group", "zone"),
+        "columns": COLUMNS,
+        "rows": rows,
+        "more": more,
+        "marker": marker,
+    }
+    return page("cloud.html", "Cloud", values)
 
 
-VIEWS: Mapping[str, Callable[..., flask.Response]] = {"/": index}
+def host(name: str) -> flask.Response:
+    """Show one host whole."""
+    found = caller().get(f"{path_of('scheduler', 'v1', 'hosts')}/{name}")
+    trees = [(node, list(_tree(node["providers"]))) for node in found["nodes"]]
+    return page("host.html", name, {"host": found, "trees": trees})
+
+
+def _bars(resources: Json, names: Mapping[str, str]) -> list[ResourceBar | None]:
+    """Return the bars of these classes; None where a host has nothing of one."""
+    return [ResourceBar.of(name, resources[name]) if name in resources else None for name in names]
+
+
+def _tree(providers: Sequence[Json]) -> list[TreeRow]:
+    """Return the providers of a tree, each after its parent."""
+    children: dict[str | None, list[Json]] = {}
+    for one in providers:
+        children.setdefault(one["parent_provider_uuid"], []).append(one)
+    rows: list[TreeRow] = []
+    waiting = [(0, one) for one in reversed(children.get(None, []))]
+    while waiting:
+        depth, one = waiting.pop()
+        bars = [ResourceBar.of(name, stock) for name, stock in one["inventories"].items()]
+        rows.append(TreeRow(depth, one, bars))
+        below = sorted(children.get(one["uuid"], []), key=lambda child: str(child["name"]))
+        waiting += [(depth + 1, child) for child in reversed(below)]
+    return rows
+
+
+VIEWS: Mapping[str, Callable[..., flask.Response]] = {
+    "/": index,
+    "/cloud": index,
+    "/hosts/<path:name>": host,
+}

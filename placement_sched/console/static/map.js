@@ -37,6 +37,7 @@ const STEP = 12;
 const PAD = 5;
 const INNER_TITLE = 10;
 const OUTER_TITLE = 17;
+const READABLE = 17; // pixels, for a title
 const LARGEST_FIT = 5;
 const LARGEST = 14;
 const FAINT = 0.13;
@@ -183,15 +184,11 @@ export class HostMap {
     }));
     const { clientWidth, clientHeight } = this.#canvas;
     const aspect = Math.max(0.2, clientWidth / Math.max(1, clientHeight));
-    let least = STEP * 6;
-    let most = STEP * Math.max(12, this.#hosts.length * 2);
-    for (let turn = 0; turn < 14; turn += 1) {
-      const middle = (least + most) / 2;
-      const height = placed(sections, middle).height;
-      if (middle / height < aspect) least = middle;
-      else most = middle;
-    }
-    const { blocks, width, height } = placed(sections, most);
+    let found = arranged(sections, aspect, OUTER_TITLE);
+    const scale = Math.min(clientWidth / found.width, clientHeight / found.height);
+    // Names of zones can be read when all is in view, however many hosts there are.
+    if (OUTER_TITLE * scale < READABLE) found = arranged(sections, aspect, READABLE / Math.max(scale, 0.05));
+    const { blocks, width, height } = found;
     this.#world = { width, height };
     this.#xs = new Float32Array(this.#hosts.length);
     this.#ys = new Float32Array(this.#hosts.length);
@@ -297,7 +294,7 @@ export class HostMap {
         context.strokeStyle = line;
         context.strokeRect(left + 0.5, top + 0.5, width - 1, height - 1);
       }
-      const title = (block.cells ? INNER_TITLE : OUTER_TITLE) * scale;
+      const title = block.title * scale;
       const size = Math.min(block.outer ? 15 : 13, title * 0.8);
       if (!block.name || size < 7) continue;
       context.font = `${block.outer ? "600 " : ""}${size}px system-ui, sans-serif`;
@@ -332,21 +329,7 @@ export class HostMap {
     if (style.mark === "hatch" || style.mark === "cross") {
       context.lineWidth = Math.max(1, size / 10);
       context.beginPath();
-      for (const at of cells) {
-        const [left, top] = [this.#xs[at] * scale + x, this.#ys[at] * scale + y];
-        const [near, far] = [size * 0.15, size * 0.85];
-        context.moveTo(left + near, top + far);
-        context.lineTo(left + far, top + near);
-        if (style.mark === "cross") {
-          context.moveTo(left + near, top + near);
-          context.lineTo(left + far, top + far);
-        } else if (size >= 10) {
-          context.moveTo(left + near, top + size / 2);
-          context.lineTo(left + size / 2, top + near);
-          context.moveTo(left + size / 2, top + far);
-          context.lineTo(left + far, top + size / 2);
-        }
-      }
+      for (const at of cells) addStrokes(context, style.mark, this.#xs[at] * scale + x, this.#ys[at] * scale + y, size);
       context.stroke();
     } else if (size >= 9) {
       context.font = `600 ${Math.min(size * 0.7, 16)}px system-ui, sans-serif`;
@@ -643,14 +626,26 @@ export class HostMap {
   }
 }
 
+/** Return where groups are so that it all has about the shape of the canvas. */
+function arranged(sections, aspect, outerTitle) {
+  let least = STEP * 6;
+  let most = STEP * Math.max(12, 2 * sections.reduce((sum, { parts }) => sum + parts.reduce((all, part) => all + part.cells.length, 0), 0));
+  for (let turn = 0; turn < 10; turn += 1) {
+    const middle = (least + most) / 2;
+    if (middle / placed(sections, middle, outerTitle).height < aspect) least = middle;
+    else most = middle;
+  }
+  return placed(sections, most, outerTitle);
+}
+
 /** Return where groups are, and the size of it all, for a width that may be used. */
-function placed(sections, most) {
+function placed(sections, most, outerTitle) {
   const blocks = [];
   let [y, width] = [0, 0];
   for (const { name, parts } of sections) {
-    const section = { name, outer: true, x: 0, y, cells: null, title: OUTER_TITLE };
+    const section = { name, outer: true, x: 0, y, cells: null, title: outerTitle };
     blocks.push(section);
-    let [left, top, row, right] = [PAD, y + OUTER_TITLE, 0, 0];
+    let [left, top, row, right] = [PAD, y + outerTitle, 0, 0];
     const single = parts.length === 1 && !parts[0].name;
     for (const part of parts) {
       const number = part.cells.length;
@@ -706,4 +701,45 @@ function fitted(context, text, width) {
     else most = middle - 1;
   }
   return least ? `${text.slice(0, least)}…` : "";
+}
+
+/** Draw on a small canvas what a colour and a mark look like in a legend. */
+export function swatch(canvas, { colour, mark = "" }) {
+  const [size, ratio] = [18, devicePixelRatio || 1];
+  canvas.width = canvas.height = size * ratio;
+  const context = canvas.getContext("2d");
+  context.scale(ratio, ratio);
+  const resolve = colours(canvas);
+  context.fillStyle = resolve(colour);
+  context.fillRect(0, 0, size, size);
+  context.strokeStyle = resolve("--control");
+  context.strokeRect(0.5, 0.5, size - 1, size - 1);
+  context.strokeStyle = context.fillStyle = inkOn(resolve(colour));
+  if (mark === "hatch" || mark === "cross") {
+    context.lineWidth = 2;
+    context.beginPath();
+    addStrokes(context, mark, 0, 0, size);
+    context.stroke();
+  } else {
+    context.font = "600 12px system-ui, sans-serif";
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.fillText(mark, size / 2, size / 2 + 0.5);
+  }
+}
+
+/** Add the lines of a mark to the path: three of a hatch (one, where it is small), two of a cross. */
+function addStrokes(context, mark, left, top, size) {
+  const [near, far] = [size * 0.15, size * 0.85];
+  context.moveTo(left + near, top + far);
+  context.lineTo(left + far, top + near);
+  if (mark === "cross") {
+    context.moveTo(left + near, top + near);
+    context.lineTo(left + far, top + far);
+  } else if (size >= 10) {
+    context.moveTo(left + near, top + size / 2);
+    context.lineTo(left + size / 2, top + near);
+    context.moveTo(left + size / 2, top + far);
+    context.lineTo(left + far, top + size / 2);
+  }
 }
