@@ -1,0 +1,57 @@
+"""Names from users are text on every page, whatever they hold."""
+
+import orjson
+import pytest
+from webtest import TestApp
+
+from tests.console.hostile import ATTACKS, make_hostile, pages_of
+
+
+@pytest.fixture
+def hostile(sqlite_app):
+    def send(method, path, body):
+        answer = sqlite_app.request(
+            path,
+            method=method,
+            body=orjson.dumps(body),
+            headers={"Content-Type": "application/json"},
+            status="*",
+        )
+        refused = answer.status_int >= 400 and "no_valid_host" not in answer
+        assert not refused, (path, body, answer.text)
+        return answer.json_body if answer.body else {}
+
+    make_hostile(send)
+    return sqlite_app
+
+
+def test_the_cloud_is_as_hostile_as_it_can_be(hostile):
+    hosts = hostile.get("/scheduler/v1/hosts").json["hosts"]
+    assert len(hosts) == 2 * len(ATTACKS)
+    assert len(hostile.get("/compute/v2.1/flavors").json["flavors"]) == len(ATTACKS)
+    assert len(hostile.get("/compute/v2.1/os-aggregates").json["aggregates"]) == len(ATTACKS)
+    decisions = hostile.get("/scheduler/v1/decisions").json["decisions"]
+    assert {one["outcome"] for one in decisions} == {"selected", "no_valid_host"}
+
+
+def test_no_page_has_an_element_or_attribute_that_a_name_brought(hostile):
+    browser = TestApp(hostile.app)
+    seen = 0
+    for path in pages_of(lambda address: hostile.get(address).json):
+        page = browser.get(path, headers={"Accept": "text/html"}, status="*")
+        if page.content_type != "text/html":
+            continue
+        seen += 1
+        html = page.html
+        assert page.status_int < 500, (path, page.text[-500:])
+        assert list(html.find_all("img")) == [], path
+        assert all(tag.get("src", "").startswith("/console/") for tag in html.find_all("script"))
+        assert all(not tag.text for tag in html.find_all("script")), path
+        for tag in html.find_all(True):
+            assert [name for name in tag.attrs if name.startswith("on") or name == "style"] == []
+            for name in ("href", "src", "action", "formaction"):
+                address = tag.get(name, "/")
+                assert address.startswith(("/", "#", "?")), (path, tag)
+                assert not address.startswith("//"), (path, tag)
+        assert "1337" not in page.text, path
+    assert seen > 40
