@@ -1,14 +1,16 @@
 """Finding plugins: by folder, dotted path, nova's paths and entry points."""
 
+from importlib import import_module
+
 import pytest
 
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler import loading
 from placement_sched.scheduler.filtering import run_filters
-from placement_sched.scheduler.filters import all_filters
+from placement_sched.scheduler.filters import BaseHostFilter, all_filters
 from placement_sched.scheduler.live_settings import overridden
 from placement_sched.scheduler.loading import full_conf, list_opts, plugins_for, read_settings
-from placement_sched.scheduler.plugin import register
+from placement_sched.scheduler.plugin import path_of, register
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights import all_weighers
@@ -91,6 +93,83 @@ def test_path_of_a_module_that_was_merged_into_another_still_means_its_class():
         enabled_filters=["placement_sched.scheduler.filters.same_host_filter.SameHostFilter"]
     )
     assert names(plugins_for(settings).filters) == ["SameHostFilter"]
+
+
+#: The classes that are shipped, by the modules in which releases of nova have them.
+NOVA_MODULES = {
+    "filters.affinity_filter": (
+        "DifferentHostFilter",
+        "SameHostFilter",
+        "SimpleCIDRAffinityFilter",
+        "ServerGroupAffinityFilter",
+        "ServerGroupAntiAffinityFilter",
+        "GroupAffinityFilter",
+        "GroupAntiAffinityFilter",
+    ),
+    "filters.aggregate_image_properties_isolation": ("AggregateImagePropertiesIsolation",),
+    "filters.aggregate_instance_extra_specs": ("AggregateInstanceExtraSpecsFilter",),
+    "filters.aggregate_multitenancy_isolation": ("AggregateMultiTenancyIsolation",),
+    "filters.all_hosts_filter": ("AllHostsFilter",),
+    "filters.availability_zone_filter": ("AvailabilityZoneFilter",),
+    "filters.compute_capabilities_filter": ("ComputeCapabilitiesFilter",),
+    "filters.compute_filter": ("ComputeFilter",),
+    "filters.core_filter": ("CoreFilter", "AggregateCoreFilter"),
+    "filters.disk_filter": ("DiskFilter", "AggregateDiskFilter"),
+    "filters.image_props_filter": ("ImagePropertiesFilter",),
+    "filters.io_ops_filter": ("IoOpsFilter", "AggregateIoOpsFilter"),
+    "filters.isolated_hosts_filter": ("IsolatedHostsFilter",),
+    "filters.json_filter": ("JsonFilter",),
+    "filters.metrics_filter": ("MetricsFilter",),
+    "filters.num_instances_filter": ("NumInstancesFilter", "AggregateNumInstancesFilter"),
+    "filters.numa_topology_filter": ("NUMATopologyFilter",),
+    "filters.pci_passthrough_filter": ("PciPassthroughFilter",),
+    "filters.ram_filter": ("RamFilter", "AggregateRamFilter"),
+    "filters.retry_filter": ("RetryFilter",),
+    "filters.trusted_filter": ("TrustedFilter",),
+    "filters.type_filter": ("TypeAffinityFilter", "AggregateTypeAffinityFilter"),
+    "weights.affinity": ("ServerGroupSoftAffinityWeigher", "ServerGroupSoftAntiAffinityWeigher"),
+    "weights.compute": ("BuildFailureWeigher",),
+    "weights.cpu": ("CPUWeigher",),
+    "weights.cross_cell": ("CrossCellWeigher",),
+    "weights.disk": ("DiskWeigher",),
+    "weights.hypervisor_version": ("HypervisorVersionWeigher",),
+    "weights.image_props": ("ImagePropertiesWeigher",),
+    "weights.io_ops": ("IoOpsWeigher",),
+    "weights.metrics": ("MetricsWeigher",),
+    "weights.num_instances": ("NumInstancesWeigher",),
+    "weights.pci": ("PCIWeigher",),
+    "weights.ram": ("RAMWeigher",),
+}
+NOVA_PATHS = [f"{module}.{name}" for module, some in NOVA_MODULES.items() for name in some]
+
+
+@pytest.mark.parametrize("package", ["nova.scheduler", "placement_sched.scheduler"])
+@pytest.mark.parametrize("path", NOVA_PATHS)
+def test_every_path_of_nova_means_the_shipped_class_in_its_package_and_in_ours(package, path):
+    option = "enabled_filters" if path.startswith("filters.") else "weight_classes"
+    settings = filter_settings(**{option: [f"{package}.{path}"]})
+    plugins = plugins_for(settings)
+    found = plugins.filters if option == "enabled_filters" else plugins.weighers
+    assert names(found) == [path.rpartition(".")[2]]
+
+
+@pytest.mark.parametrize("path", NOVA_PATHS)
+def test_plugins_of_operators_import_the_shipped_classes_by_novas_modules(path):
+    """As in a plugin of nova's whose import lines say placement_sched in place of nova."""
+    module, _, name = path.rpartition(".")
+    assert getattr(import_module(f"placement_sched.scheduler.{module}"), name).__name__ == name
+
+
+@pytest.mark.parametrize("kind", [*all_filters(), *all_weighers()])
+def test_every_shipped_class_is_found_by_the_path_that_is_shown_of_it(kind):
+    option = "enabled_filters" if issubclass(kind, BaseHostFilter) else "weight_classes"
+    wanted = {
+        f"filter_scheduler__{option}": [path_of(kind)],
+        "scheduler__required_aggregates_by_trait": "prefer",  # its weigher runs only then
+    }
+    plugins = plugins_for(settings_with(**wanted))
+    found = plugins.filters if option == "enabled_filters" else plugins.weighers
+    assert names(found) == [kind.__name__]
 
 
 def test_novas_single_filter_can_be_made_available():
