@@ -86,6 +86,7 @@ class Times(NamedTuple):
     ten: list[float]
     explained: list[float]
     one_host: list[float]
+    rejected: list[float]
     none_found: list[float]
     placement: list[float]
 
@@ -105,6 +106,19 @@ def of_none(hosts: int) -> dict[str, Any]:
     """Return the same for a request that finds no host."""
     flavor = {"name": "m1", **FLAVOR_FIELDS, "memory_mb": 2**24}
     return {**of_one_host(hosts), "request_spec": {**SPEC, "num_instances": 1, "flavor": flavor}}
+
+
+def of_rejected(ours: Address, hosts: int) -> dict[str, Any]:
+    """Return the same of a host on which the search finds nothing, where others are found.
+
+    Raises :class:`both_servers.WrongAnswer` where there is none such.
+    """
+    reply = ours.ask(Request("POST", "/scheduler/v1/explain", body(explain=True)))
+    steps = orjson.loads(reply.body)["funnel"]["allocation_candidates"]["steps"]
+    rejected = [one["host"] for step in steps for one in step["rejected"]]
+    if not rejected:
+        raise both_servers.WrongAnswer("the search found candidates on every host")
+    return {**of_one_host(hosts), "hosts": rejected[:1]}
 
 
 def found_hosts(database: Database, settings: Settings) -> tuple[list[HostState], str]:
@@ -182,6 +196,7 @@ def race(ours: Address, peer: Address, query: str, given: argparse.Namespace) ->
         (ours, Request("POST", select, body(10))),
         (ours, Request("POST", explain, body(explain=True))),
         (ours, Request("POST", explain, of_one_host(given.hosts))),
+        (ours, Request("POST", explain, of_rejected(ours, given.hosts))),
         (ours, Request("POST", explain, of_none(given.hosts))),
         (peer, Request("GET", f"/allocation_candidates?{query}")),
     ]
@@ -211,10 +226,12 @@ def findings(ours: Handlers, novas: Handlers, times: Times, hosts: int) -> Itera
     ):
         ratio = statistics.median(one / by for one, by in zip(some, times.plain, strict=True))
         yield Finding(name, ratio, target, f"{statistics.median(some):.1f} ms")
-    yield Finding("one host explained", statistics.median(times.one_host), ONE_HOST_MS, "")
-    yield Finding(
-        "one host explained, none found", statistics.median(times.none_found), ONE_HOST_MS, ""
-    )
+    for name, some in (
+        ("one host explained", times.one_host),
+        ("one host explained, rejected", times.rejected),
+        ("one host explained, no valid host", times.none_found),
+    ):
+        yield Finding(name, statistics.median(some), ONE_HOST_MS, "")
 
 
 def arguments() -> argparse.Namespace:

@@ -17,12 +17,15 @@ class Refusal:
     """Why something is refused, in one sentence for operators.
 
     ``asked`` and ``has`` are the two sides of the comparison that failed, in the units the
-    sentence names, where there are two.
+    sentence names, where there are two. ``of_one`` and ``of_several`` say it after "the host would
+    fit, but" and "hosts would fit, but", of hosts that are refused alike.
     """
 
     reason: str
     asked: Any = None
     has: Any = None
+    of_one: str = ""
+    of_several: str = ""
 
 
 @dataclass(frozen=True, slots=True)

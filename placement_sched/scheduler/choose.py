@@ -12,6 +12,7 @@ from placement_sched.model.results.funnel import HostReport
 from placement_sched.model.results.stages import FilterReport, Rejected
 from placement_sched.model.server_group import ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.spec import RequestSpec
+from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.headroom import Headroom
@@ -47,8 +48,9 @@ class Look:
 
     def host_reports(self) -> tuple[HostReport, ...]:
         """Return the hosts that passed, in final order, with their weights."""
-        reports = {(report.host, report.node): report for report in self.weighed.host_reports()}
-        return tuple(reports[host.obj.host, host.obj.nodename] for host in self.ordered)
+        pairs = zip(self.weighed.hosts, self.weighed.host_reports(), strict=True)
+        reports = {id(host.obj): report for host, report in pairs}
+        return tuple([reports[id(host.obj)] for host in self.ordered])
 
     def best_reports(self, most: int) -> tuple[HostReport, ...]:
         """Return the first of these alone, ``most`` of them."""
@@ -226,8 +228,8 @@ class Chooser:
 
     def every_refusal(
         self, hosts: Sequence[HostState], spec: RequestSpec
-    ) -> list[list[tuple[str, str]]]:
-        """Return for each host the stages that refuse it, each with its reason.
+    ) -> list[list[tuple[str, Refusal]]]:
+        """Return for each host the stages that refuse it, each with its refusal.
 
         The same as :meth:`each_refusal` yields of one after the other, in less time.
         """

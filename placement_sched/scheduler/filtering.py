@@ -16,7 +16,7 @@ from placement_sched.scheduler.plugin import calling, overrides
 from placement_sched.store.compute import compute_nodes
 
 #: Returns why a host is left out, or None.
-_ReasonOf = Callable[[HostState], str | None]
+_ReasonOf = Callable[[HostState], Refusal | None]
 #: No cell is closed.
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -107,9 +107,7 @@ def filter_by_name(
     left = list(hosts)
     reports: list[FilterReport] = []
     for name, reason_of in _stages_by_name(spec, closed_cells):
-        reasons = map(reason_of, left)
-        verdicts = [None if reason is None else Refusal(reason) for reason in reasons]
-        left, report = _divided(name, left, verdicts)
+        left, report = _divided(name, left, list(map(reason_of, left)))
         reports.append(report)
     return left, reports
 
@@ -126,9 +124,9 @@ def each_refusal(
     where a filter raises.
     """
     for name, reason_of in _stages_by_name(spec, closed_cells):
-        reason = reason_of(host)
-        if reason is not None:
-            report = _divided(name, [host], [Refusal(reason)])[1]
+        refusal = reason_of(host)
+        if refusal is not None:
+            report = _divided(name, [host], [refusal])[1]
             yield _with_changes(report, (change_by_name(name, host, spec),))
     for plugin in filters:
         for report in run_filters((plugin,), [host], spec).reports:
@@ -143,17 +141,17 @@ def every_refusal(
     spec: RequestSpec,
     filters: Sequence[BaseHostFilter],
     closed_cells: Mapping[str, str] = _NONE,
-) -> list[list[tuple[str, str]]]:
-    """Return for each host the stages that refuse it, each with its reason, as one by one.
+) -> list[list[tuple[str, Refusal]]]:
+    """Return for each host the stages that refuse it, each with its refusal, as one by one.
 
     Each stage is asked once, of all hosts, also of those that another refuses. The first instance
     is asked for. Raises :class:`PluginFailed` where a filter raises.
     """
-    found: list[list[tuple[str, str]]] = [[] for _ in hosts]
+    found: list[list[tuple[str, Refusal]]] = [[] for _ in hosts]
     for name, reason_of in _stages_by_name(spec, closed_cells):
         for host, refusals in zip(hosts, found, strict=True):
-            if (reason := reason_of(host)) is not None:
-                refusals.append((name, reason))
+            if (refusal := reason_of(host)) is not None:
+                refusals.append((name, refusal))
     for plugin in filters:
         with calling(plugin):
             asked = plugin.run_filter_for_index(0)
@@ -162,7 +160,7 @@ def every_refusal(
             continue
         for host, refusals, verdict in zip(hosts, found, verdicts, strict=True):
             if isinstance(verdict, Refusal):
-                refusals.append((type(plugin).__name__, verdict.reason))
+                refusals.append((type(plugin).__name__, verdict))
             elif verdict is not None:
                 verdict.hand_on(host)
     return found
@@ -205,14 +203,15 @@ def _stages_by_name(
     ignored = {name.lower() for name in spec.ignore_hosts}
     cell = spec.destination.only_cell
 
-    def unless(keeps: Callable[[HostState], bool], reason: str) -> _ReasonOf:
-        return lambda host: None if keeps(host) else reason
+    def unless(keeps: Callable[[HostState], bool], reason: str, several: str = "") -> _ReasonOf:
+        refusal = Refusal(reason, of_one=reason, of_several=several or reason)
+        return lambda host: None if keeps(host) else refusal
 
     if closed_cells:
-        yield "enabled_cells", lambda host: closed_cells.get(canonical(host.cell_uuid or ""))
+        yield "enabled_cells", lambda host: _closed(closed_cells, host)
     if ignored:
-        reason = "the request asks to ignore it"
-        yield "ignore_hosts", unless(lambda host: host.host.lower() not in ignored, reason)
+        reasons = "the request asks to ignore it", "the request asks to ignore them"
+        yield "ignore_hosts", unless(lambda host: host.host.lower() not in ignored, *reasons)
     if _names_hosts(spec):
         reason = "the request names other hosts"
         yield "requested_hosts", unless(lambda host: _may(spec, host.host, host.nodename), reason)
@@ -224,6 +223,11 @@ def _stages_by_name(
                 f"the request names cell {cell}",
             ),
         )
+
+
+def _closed(closed_cells: Mapping[str, str], host: HostState) -> Refusal | None:
+    reason = closed_cells.get(canonical(host.cell_uuid or ""))
+    return None if reason is None else Refusal(reason)
 
 
 def _names_hosts(spec: RequestSpec) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from math import isfinite
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.results.funnel import HostReport, WeightReport
@@ -43,14 +43,21 @@ class WeightColumn:
         """Return whether it adds anything to the weight of any host."""
         return any(self.normalized) and any(self.multipliers)
 
+    @property
+    def same(self) -> WeightReport | None:
+        """Return its report on every host, where there are hosts and it is one for all."""
+        numbers = (self.raw, self.normalized, self.multipliers)
+        if not all(some and some[0] == some[-1] and len(set(some)) == 1 for some in numbers):
+            return None
+        return WeightReport(*(some[0] for some in numbers))
+
     def reports(self) -> list[WeightReport]:
         """Return its report on each host; hosts of the same weights share one."""
-        numbers = (self.raw, self.normalized, self.multipliers)
-        if all(len(set(some)) == 1 for some in numbers):  # as most are
-            return [WeightReport(*(some[0] for some in numbers))] * len(self.raw)
-        every = list(zip(*numbers, strict=True))
-        reports = {one: WeightReport(*one) for one in set(every)}
-        return [reports[one] for one in every]
+        reports: dict[tuple[float, ...], WeightReport] = {}
+        return [
+            reports.get(one) or reports.setdefault(one, WeightReport(*one))
+            for one in zip(self.raw, self.normalized, self.multipliers, strict=True)
+        ]
 
     def at(self, places: Sequence[int]) -> Self:
         """Return the weights of the hosts at these places."""
@@ -91,11 +98,18 @@ class WeighRun:
 
     def host_reports(self) -> tuple[HostReport, ...]:
         """Return what each weigher gave to each host, best first; made only when asked for."""
-        names = [column.name for column in self.columns]
-        of_hosts = list(zip(*(column.reports() for column in self.columns), strict=True))
+        if not self.hosts:
+            return ()
+        # Most weighers give all hosts the same: what they gave is copied, not put together again.
+        same = {column.name: column.same for column in self.columns}
+        differing = [
+            (column.name, column.reports()) for column in self.columns if same[column.name] is None
+        ]
         reports = []
         for weighed, at in zip(self.hosts, self.order, strict=True):
-            weights = dict(zip(names, of_hosts[at], strict=True)) if names else {}
+            weights = cast("dict[str, WeightReport]", same.copy())
+            for name, of_hosts in differing:
+                weights[name] = of_hosts[at]
             host = weighed.obj
             reports.append(HostReport(host.host, host.nodename, weighed.weight, weights))
         return tuple(reports)

@@ -4,8 +4,11 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import BigInteger, Connection, and_, case, cast, select
 
+from placement_sched.candidates.explain import mirrored
 from placement_sched.candidates.explain.changes import largest_below, smallest_above
 from placement_sched.candidates.explain.stages import checked_trees
+from placement_sched.candidates.explain.trees import SearchRun
+from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.search import Search
 from placement_sched.db.sql import among, batches
 from placement_sched.db.tables import inventories, resource_providers
@@ -25,20 +28,16 @@ def uuids_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
 
 
 def nearest_amounts(
-    connection: Connection,
-    search: Search,
-    roots: Collection[int],
-    asked: tuple[str, int],
-    most: int,
+    run: SearchRun, roots: Collection[int], asked: tuple[str, int], most: int
 ) -> dict[int, int]:
     """Return by root the amount nearest to the one asked of a class for which its tree has room.
 
     The largest below it, or, where no tree has any, the smallest above it; of the ``most`` trees
     that are nearest. A tree may still not serve with it, for want of another constraint.
     """
-    name, amount = asked
+    connection, search, (name, amount) = run.connection, run.search, asked
     class_id = search.names.classes[name]
-    if search.is_single and (found := _largest(connection, class_id, roots, amount, most)):
+    if search.is_single and (found := _largest(run, class_id, roots, amount, most)):
         return found
     providers = _providers(connection, search, roots)
     every = {one for some in providers.values() for one in some}
@@ -57,9 +56,15 @@ def nearest_amounts(
 
 
 def _largest(
-    connection: Connection, class_id: int, roots: Collection[int], asked: int, most: int
+    run: SearchRun, class_id: int, roots: Collection[int], asked: int, most: int
 ) -> dict[int, int]:
-    """Return the same of the largest amounts below, as :func:`largest_below` has it, in SQL."""
+    """Return the same of the largest amounts below, as :func:`largest_below` has it: all at once.
+
+    In the mirror, or in SQL.
+    """
+    connection = run.connection
+    if isinstance(run.source, MirroredProviders):
+        return mirrored.nearest_below(run.source, class_id, roots, asked, most)
     owned = inventories.c
     free = capacity.whole_capacity(connection, inventories) - capacity.used_of(
         owned.resource_provider_id, owned.resource_class_id

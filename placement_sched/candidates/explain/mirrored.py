@@ -1,7 +1,7 @@
 """Which constraints each provider does not meet, in the mirror, where one serves the request.
 
-The same as ``single_provider`` asks the database in a statement over all providers. Here only names
-are read that are not remembered.
+The same as ``single_provider`` asks the database in a statement over all providers, and what they
+have room for. Here only names are read that are not remembered.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,6 +19,11 @@ from placement_sched.candidates.search import Search
 from placement_sched.db.sql import rows_among
 from placement_sched.db.tables import resource_providers
 from placement_sched.mirror.columns import SomeRows
+from placement_sched.model.placement.provider import Inventory
+from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
+
+#: What the mirror has of an inventory, beside its class; the capacity in place of the total.
+_STOCK = ("capacity", "used", "min_unit", "max_unit", "step_size")
 
 
 def first_unmet(
@@ -75,6 +80,60 @@ def all_unmet(
     if only is not None:
         return CheckedProviders(number, _named(connection, unmet))
     return CheckedProviders(number, _remembered(connection, names, unmet, uuids))
+
+
+def rooms(
+    source: MirroredProviders, search: Search, places: Collection[InventoryIds]
+) -> dict[InventoryIds, UsedInventory]:
+    """Return what is at these places, and perhaps at more of the same providers.
+
+    As the capacity rule has it: of an inventory whose total is all of its capacity.
+    """
+    found: dict[InventoryIds, UsedInventory] = {}
+    numbers = {class_id for _, class_id in places}
+    names = search.names.class_names
+    with source.mirror.held() as (cloud, _):
+        rows = np.sort(cloud.rows_of({provider for provider, _ in places}))
+        for class_id in numbers & cloud.classes.keys():
+            stock = cloud.classes[class_id].stock
+            at, there = stock.places(rows)
+            columns = [stock.values[name][at[there]].tolist() for name in _STOCK]
+            ids = cloud.providers.ids[rows[there]].tolist()
+            for key, whole, used, least, most, step in zip(ids, *columns, strict=True):
+                inventory = Inventory(
+                    resource_class=names[class_id],
+                    total=int(whole),
+                    min_unit=least,
+                    max_unit=most,
+                    step_size=step,
+                )
+                found[key, class_id] = UsedInventory(inventory, used)
+    return found
+
+
+def nearest_below(
+    source: MirroredProviders, class_id: int, roots: Collection[int], asked: int, most: int
+) -> dict[int, int]:
+    """Return the largest amounts below ``asked`` of a class that providers have room for, by id.
+
+    The ``most`` largest, as ``changes.largest_below`` has each.
+    """
+    with source.mirror.held() as (cloud, _):
+        if class_id not in cloud.classes:
+            return {}
+        rows = np.sort(cloud.rows_of(roots))
+        stock = cloud.classes[class_id].stock
+        at, there = stock.places(rows)
+        whole, used, least, largest, step = (
+            stock.values[name][at[there]].astype(np.int64) for name in _STOCK
+        )
+        ids = cloud.providers.ids[rows[there]]
+    amounts = np.minimum(np.minimum(whole - used, largest), asked - 1)
+    amounts -= amounts % np.maximum(step, 1)
+    fits = amounts >= np.maximum(least, 1)
+    ids, amounts = ids[fits], amounts[fits]
+    first = np.lexsort((ids, -amounts))[:most]
+    return dict(zip(ids[first].tolist(), amounts[first].tolist(), strict=True))
 
 
 def _met(asked: Constrained, search: Search, rows: SomeRows) -> Iterator[NDArray[np.bool_]]:

@@ -6,7 +6,7 @@ shown. Where trees, sharing providers or several groups combine, ``trees`` has t
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection, func, select
 
@@ -58,7 +58,7 @@ def each_refusal(
         (constraint, [one for one in rejected if position in one.unmet and one.id in uuids])
         for position, (constraint, _) in enumerate(named)
     ]
-    reasons = _reasons(run.connection, refused, with_changes=True)
+    reasons = _reasons(run, refused, with_changes=True)
     for (_, (kind, detail)), (_, some), why in zip(named, refused, reasons, strict=True):
         for one, reason in zip(some, why, strict=True):
             steps[uuids[one.id]].append(reports.StepReport(kind, detail, 1, 0, (reason,)))
@@ -76,7 +76,7 @@ def _named_constraints(search: Search) -> list[tuple[Constraint, tuple[str, str]
 def _explain_single(
     run: trees.SearchRun, view: reports.View, memory: ExplanationMemory
 ) -> reports.CandidatesReport:
-    connection, search = run.connection, run.search
+    search = run.search
     found, constraints = len(run.found.requests), _named_constraints(search)
     providers, rejected = _first_unmet(run, memory)
     if len(rejected) >= providers or not found:
@@ -91,7 +91,7 @@ def _explain_single(
     ]
     steps, left = [], providers
     for (_, (kind, detail)), here, reasons in zip(
-        constraints, by_first, _reasons(connection, listed), strict=True
+        constraints, by_first, _reasons(run, listed), strict=True
     ):
         before, left = left, left - len(here)
         steps.append(reports.StepReport(kind, detail, before, left, reasons))
@@ -135,12 +135,12 @@ def _number(connection: Connection) -> int:
 
 
 def _reasons(
-    connection: Connection,
+    run: trees.SearchRun,
     rejected: Sequence[tuple[Constraint, Sequence[single_provider.RejectedProvider]]],
     *,
     with_changes: bool = False,
 ) -> list[tuple[reports.Rejected, ...]]:
-    """Return by constraint why each provider does not meet it; one statement for all amounts.
+    """Return by constraint why each provider does not meet it; at most one statement for amounts.
 
     ``with_changes`` says as well what would have to change.
     """
@@ -150,7 +150,11 @@ def _reasons(
         if constraint.resource_class
         for one in some
     }
-    rooms = capacity.read(connection, places) if places else {}
+    rooms: Mapping[capacity.InventoryIds, capacity.UsedInventory] = {}
+    if places and isinstance(run.source, MirroredProviders):
+        rooms = mirrored.rooms(run.source, run.search, places)
+    elif places:
+        rooms = capacity.read(run.connection, places)
 
     def why(constraint: Constraint, one: single_provider.RejectedProvider) -> reports.Rejected:
         room = rooms.get((one.id, constraint.resource_class_id))

@@ -1,8 +1,7 @@
 """The explanation of one run: its stages, which of them left no host, and what became of hosts."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import NamedTuple
 
 from placement_sched.model.document import Json
@@ -213,16 +212,38 @@ class HostReport:
     weight: float
     weights: Mapping[str, WeightReport]
 
-    def as_json(self, entry: Callable[[WeightReport], Json] = WeightReport.as_json) -> Json:
-        """Return the entry as the contract shows it; ``entry`` is what it shows of a weight."""
-        weights = dict(zip(self.weights, map(entry, self.weights.values()), strict=True))
+    def as_json(self) -> Json:
+        """Return the entry as the contract shows it."""
+        return self.with_weights({name: one.as_json() for name, one in self.weights.items()})
+
+    def with_weights(self, weights: Json) -> Json:
+        """Return the same, with what it shows of the weights."""
         return {"host": self.host, "node": self.node, "weight": self.weight, "weights": weights}
 
 
 def hosts_as_json(hosts: Iterable[HostReport], view: View = EVERYTHING) -> list[Json]:
-    """Return the hosts that passed, in the order given, as the contract shows them."""
-    entry = cache(WeightReport.as_json)  # few differ between the hosts of a cloud
-    return [host.as_json(entry) for host in hosts if view.shows(host.host, host.node)]
+    """Return the hosts that passed, in the order given, as the contract shows them.
+
+    Hosts that share the report of a weigher share what is shown of it: there are few of them.
+    """
+    some = [host for host in hosts if view.shows(host.host, host.node)]
+    if not some:
+        return []
+    same: Json = {}
+    differing: list[tuple[str, list[Json]]] = []
+    for name in some[0].weights:
+        column = [host.weights[name] for host in some]
+        entries = {id(one): one.as_json() for one in {id(one): one for one in column}.values()}
+        same[name] = entries[id(column[0])]
+        if len(entries) > 1:
+            differing.append((name, [entries[id(one)] for one in column]))
+    shown = []
+    for at, host in enumerate(some):
+        weights = same.copy()
+        for name, of_hosts in differing:
+            weights[name] = of_hosts[at]
+        shown.append(host.with_weights(weights))
+    return shown
 
 
 PASSED, REJECTED, UNKNOWN = "passed", "rejected", "unknown"

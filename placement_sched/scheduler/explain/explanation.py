@@ -35,8 +35,9 @@ def explained(connection: Connection, run: Run, view: View) -> Json:
     chosen = run.request.chosen
     hosts = run.choice.first.host_reports() if run.choice else ()
     funnel = funnel_of(run, connection, view)
-    misses = funnel.allocation_candidates.nearest_misses
-    funnel = replace(funnel, would_fit=would_fit(connection, run, misses))
+    if view.hosts is None:  # what is least to change in the whole cloud; verdicts say it of a host
+        misses = funnel.allocation_candidates.nearest_misses
+        funnel = replace(funnel, would_fit=would_fit(connection, run, misses))
     return {
         "outcome": SELECTED if run.selections else NO_VALID_HOST,
         "policy": chosen.policy.name if chosen else DEFAULT_POLICY,

@@ -23,9 +23,10 @@ from placement_sched.model.placement.query import CandidatesQuery
 from placement_sched.model.results.funnel import FILTERS
 from placement_sched.model.results.stages import CANDIDATES, NearMiss, NearMisses
 from placement_sched.model.results.would_fit import WouldFit, least
-from placement_sched.model.verdict import Remedy
+from placement_sched.model.verdict import Refusal, Remedy
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.cloud_names import CloudNames
+from placement_sched.scheduler.explain.sentences import clause_of, would_fit_but
 from placement_sched.scheduler.explain.trials import first_instance, found_on, states_of
 from placement_sched.scheduler.host_state import HostState
 
@@ -34,8 +35,10 @@ _TRIED = 1000
 #: So many sets of constraints are tried.
 _SETS = 5
 
-#: Some hosts by the names of the stages that reject each, with what those stages say.
-_Rejecting = Mapping[tuple[str, ...], Sequence[tuple[HostState, tuple[str, ...]]]]
+#: A host with the stages that reject it, by name.
+_RejectedState = tuple[HostState, Sequence[tuple[str, Refusal]]]
+#: Such hosts by the names of these stages, with what each says of several hosts.
+_Rejecting = Mapping[tuple[tuple[str, str], ...], Sequence[_RejectedState]]
 
 
 def would_fit(connection: Connection, run: Run, known: NearMisses) -> tuple[WouldFit, ...]:
@@ -48,31 +51,30 @@ def would_fit(connection: Connection, run: Run, known: NearMisses) -> tuple[Woul
     asked, settings = run.searches.asked, run.request.settings
     found = list(_by_filters(run, (), _rejecting(run, run.hosts)))
     misses = known.found
+    searched = SearchRun(connection, run.cloud.providers, asked.search, asked.found, settings)
     if run.searches.found.requests:
-        source = run.cloud.providers
-        searched = SearchRun(connection, source, asked.search, asked.found, settings)
         misses = near_misses_of(searched, run.cloud.memory.explaining).found
-    trial = _Trial(connection, run, asked.search)
+    trial = _Trial(run, searched)
     for miss in misses[:_SETS]:
         found += trial.of(miss)
     return least(found)
 
 
 def _rejecting(run: Run, states: Sequence[HostState]) -> _Rejecting:
-    """Return the hosts by the names of all stages after the search that reject them.
+    """Return the hosts by all stages after the search that reject them.
 
     None where a filter fails for one of them, to which the run would not have come.
     """
-    by_names = defaultdict[tuple[str, ...], list[tuple[HostState, tuple[str, ...]]]](list)
+    alike = defaultdict[tuple[tuple[str, str], ...], list[_RejectedState]](list)
     tried = [copy(state) for state in states]
     try:
         every = run.chooser.every_refusal(tried, first_instance(run))
     except PluginFailed:
         return {}
     for state, refusals in zip(states, every, strict=True):
-        names, reasons = tuple(name for name, _ in refusals), tuple(why for _, why in refusals)
-        by_names[names].append((state, reasons))
-    return by_names
+        said = tuple((name, clause_of(name, one, several=True)) for name, one in refusals)
+        alike[said].append((state, refusals))
+    return alike
 
 
 def _passing(rejecting: _Rejecting) -> list[HostState]:
@@ -87,20 +89,20 @@ def _by_filters(
     run: Run, terms: Sequence[tuple[str, str]], rejecting: _Rejecting, *, exact: bool = True
 ) -> Iterator[WouldFit]:
     """Yield the hosts that would fit but for filters, and for these terms of the search."""
-    labels = _labels(terms)
-    for names, some in rejecting.items():
-        if not names:
+    labels, called = _labels(terms), CloudNames.of(run, ()).name
+    for said, some in rejecting.items():
+        if not said:
             continue
-        why, change = f"would fit but for {' and '.join([*labels, *names])}", None
-        if len(some) == 1:
-            ((state, reasons),) = some
-            why += f": {'; '.join(reasons)}"
-            if not labels and len(names) == 1:
-                change = _change(run, state)
+        (state, refusals), change = some[0], None
+        if len(some) == 1 and not labels and len(said) == 1:
+            change = _change(run, state)
         yield WouldFit(
-            without=(*((CANDIDATES, one) for one in labels), *((FILTERS, one) for one in names)),
+            without=(
+                *((CANDIDATES, one) for one in labels),
+                *((FILTERS, name) for name, _ in said),
+            ),
             hosts=tuple(state.host for state, _ in some),
-            why=why,
+            why=would_fit_but(terms, refusals, called, several=len(some) > 1 or not exact),
             change=change,
             exact=exact,
         )
@@ -117,18 +119,20 @@ def _change(run: Run, state: HostState) -> Remedy | None:
 class _Trial:
     """Tries the nearest misses of a search; ``left`` is how many hosts may be tried yet."""
 
-    connection: Connection
     run: Run
-    search: Search
+    searched: SearchRun
     left: int = _TRIED
+
+    @property
+    def search(self) -> Search:
+        """Return the search whose nearest misses are tried."""
+        return self.searched.search
 
     def of(self, miss: NearMiss) -> Iterator[WouldFit]:
         """Yield what would fit without the terms of a near miss, or with another amount."""
         asked = amount_named(self.search, miss.terms[0]) if not miss.others else None
         if asked is not None:
-            nearest = amounts.nearest_amounts(
-                self.connection, self.search, miss.roots, asked, self.left
-            )
+            nearest = amounts.nearest_amounts(self.searched, miss.roots, asked, self.left)
             found = list(self._with_amount(miss, asked, nearest))
             yield from found
             if found:  # no two changes are needed
@@ -140,7 +144,7 @@ class _Trial:
         if not tried or not query.groups:
             return
         exact = len(tried) == len(miss.roots)
-        uuids = amounts.uuids_of(self.connection, tried)
+        uuids = amounts.uuids_of(self.searched.connection, tried)
         rejecting = self._tried(query, uuids.values())
         yield from _by_filters(self.run, miss.terms, rejecting, exact=exact)
         if passed := _passing(rejecting):
@@ -157,7 +161,7 @@ class _Trial:
         ``nearest`` has by root the amount for which it has room: only a host with as much, or one
         that is nearer, may fit with an amount, and in a cloud without trees each does.
         """
-        (name, was), uuids = asked, amounts.uuids_of(self.connection, nearest)
+        (name, was), uuids = asked, amounts.uuids_of(self.searched.connection, nearest)
         own = {uuid: nearest[root] for root, uuid in uuids.items()}
         values = sorted(set(own.values()), key=lambda one: abs(was - one))
 
@@ -202,9 +206,10 @@ class _Trial:
             names = CloudNames.of(self.run, [str(state.uuid) for state in passed])
             by_aggregates = _inside(names, miss.detail, passed)
         for uuids, states in by_aggregates.items():
-            why, change = f"would fit but for {' and '.join(labels)}", None
+            several, change = len(states) > 1 or not exact, None
+            why = would_fit_but(miss.terms, (), names.name, several=several)
             if uuids:
-                why = "fits but is in " if len(states) == 1 else "fit but are in "
+                why = "fit but are in " if several else "fits but is in "
                 why += " and ".join(map(names.name, uuids))
             if needed := names.needed(uuids):
                 named = " and ".join(needed)

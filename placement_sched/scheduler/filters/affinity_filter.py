@@ -7,10 +7,17 @@ from placement_sched.model.server_group import AFFINITY, ANTI_AFFINITY, MOST_PER
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
 from placement_sched.scheduler.filters.changed_requests import without_hint
-from placement_sched.scheduler.filters.simple_cidr_affinity_filter import (
-    SimpleCIDRAffinityFilter as SimpleCIDRAffinityFilter,  # nova has it in this module
-)
+from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from placement_sched.scheduler.filters.utils import hinted_instances_on
+
+#: What nova has in this module.
+__all__ = (
+    "DifferentHostFilter",
+    "SameHostFilter",
+    "ServerGroupAffinityFilter",
+    "ServerGroupAntiAffinityFilter",
+    "SimpleCIDRAffinityFilter",
+)
 
 
 class DifferentHostFilter(BaseHostFilter):

@@ -24,14 +24,22 @@ class ComputeFilter(BaseHostFilter):
         def refusal(host_state: HostState) -> Refusal | None:
             service = host_state.service
             if service["disabled"]:
-                return Refusal(why_disabled(service.get("disabled_reason")))
+                return _refused(why_disabled(service.get("disabled_reason")), "is disabled")
             last, forced_down = service.get("last_seen_up"), bool(service.get("forced_down"))
             if seen_lately(last, forced_down, now, down_time):
                 return None
-            if forced_down or last is None:
-                return Refusal("forced down" if forced_down else "no heartbeat ever")
+            if forced_down:
+                return _refused("forced down", "is forced down")
+            if last is None:
+                return _refused("no heartbeat ever", "has never reported")
             seconds = int((now - last).total_seconds())
-            return Refusal(f"no heartbeat for {seconds} s", asked=down_time, has=seconds)
+            return Refusal(
+                f"no heartbeat for {seconds} s",
+                asked=down_time,
+                has=seconds,
+                of_one=f"its nova-compute last reported {seconds} s ago",
+                of_several=f"their nova-compute last reported over {down_time} s ago",
+            )
 
         return refusal
 
@@ -49,3 +57,9 @@ class ComputeFilter(BaseHostFilter):
         after = {**service, "disabled": False, "forced_down": False, "last_seen_up": now}
         words = " and ".join(steps.values())
         yield Remedy(next(iter(steps)), words, {"steps": list(steps)}, host={"service": after})
+
+
+def _refused(reason: str, state: str) -> Refusal:
+    """Return a refusal for the state of a service, which several hosts may share."""
+    words = f"nova-compute {state}"
+    return Refusal(reason, of_one=f"its {words}", of_several=f"their {words}")

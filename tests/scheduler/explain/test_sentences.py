@@ -1,0 +1,77 @@
+"""The sentences about what keeps hosts from a request: short, and in plain English."""
+
+import pytest
+
+from placement_sched.model.verdict import Refusal
+from placement_sched.scheduler.explain.sentences import would_fit_but
+
+SILENT = Refusal(
+    "no heartbeat for 93 s",
+    of_one="its nova-compute last reported 93 s ago",
+    of_several="their nova-compute last reported over 60 s ago",
+)
+FULL = Refusal("9 instances, 9 allowed")
+
+
+@pytest.mark.parametrize(
+    ("terms", "refusals", "one", "several"),
+    [
+        (
+            [],
+            [("ComputeFilter", SILENT)],
+            "would fit, but its nova-compute last reported 93 s ago",
+            "would fit, but their nova-compute last reported over 60 s ago",
+        ),
+        (
+            [],
+            [("NumInstancesFilter", FULL)],
+            "would fit, but NumInstancesFilter rejects it: 9 instances, 9 allowed",
+            "would fit, but NumInstancesFilter rejects them",
+        ),
+        (
+            [("resources", "VGPU:1"), ("required", "HW_CPU_X86_AVX")],
+            [],
+            "would fit without VGPU:1 and trait HW_CPU_X86_AVX",
+            "would fit without VGPU:1 and trait HW_CPU_X86_AVX",
+        ),
+        (
+            [("required", "in:CUSTOM_A,CUSTOM_B (group 1)"), ("required", "!CUSTOM_C")],
+            [],
+            "would fit without trait CUSTOM_A or CUSTOM_B (group 1) and forbidding trait CUSTOM_C",
+            "would fit without trait CUSTOM_A or CUSTOM_B (group 1) and forbidding trait CUSTOM_C",
+        ),
+        (
+            [("resources", "VCPU:9")],
+            [("ComputeFilter", SILENT)],
+            "would fit without VCPU:9, but its nova-compute last reported 93 s ago",
+            "would fit without VCPU:9, but their nova-compute last reported over 60 s ago",
+        ),
+        (
+            [("root_required", "!COMPUTE_STATUS_DISABLED")],
+            [],
+            "would fit, but its nova-compute is disabled",
+            "would fit, but their nova-compute is disabled",
+        ),
+        (
+            [("member_of", "in:u1,u2"), ("in_tree", "u3")],
+            [],
+            "would fit, but is not in az1 or u2 and the request names another host",
+            "would fit, but are not in az1 or u2 and the request names another host",
+        ),
+        (
+            [("member_of", "!in:u1 (group 2)"), ("group_policy", "isolate")],
+            [],
+            "would fit without group_policy=isolate, but is in az1 (group 2)",
+            "would fit without group_policy=isolate, but are in az1 (group 2)",
+        ),
+    ],
+)
+def test_a_sentence_says_what_the_request_may_do_without_and_what_is_so_of_the_hosts(
+    terms, refusals, one, several
+):
+    names = {"u1": "az1"}
+    said = [
+        would_fit_but(terms, refusals, lambda uuid: names.get(uuid, uuid), several=many)
+        for many in (False, True)
+    ]
+    assert said == [one, several]
