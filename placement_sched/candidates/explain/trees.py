@@ -12,9 +12,10 @@ from typing import NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
-from placement_sched.candidates.combine import Budget, ProviderTree, Rules, can_serve, check_trees
+from placement_sched.candidates.combine import Budget, ProviderTree, Rules, check_trees
 from placement_sched.candidates.explain import stages
 from placement_sched.candidates.explain.changes import changes_of
+from placement_sched.candidates.explain.combination import TreeNames, broken_rules
 from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
 from placement_sched.candidates.explain.single_provider import RejectedProvider
 from placement_sched.candidates.explain.stages import CheckedTree, Stage
@@ -36,7 +37,6 @@ _Gone = TypeVar("_Gone", CheckedTree, RejectedProvider)
 #: How many providers of a tree a reason names.
 _NAMED = 3
 _TOGETHER = "no providers serve all groups and classes together"
-_OTHER_TREE = "only its sharing providers match; reported under another tree"
 
 
 class SearchRun(NamedTuple):
@@ -138,7 +138,8 @@ def tree_rejections(
     rejected = whole.keys() - _also_serving(run, whole, ())
     gone = [tree for tree in standing if tree.root.id in rejected]
     rules = _named_rules(run.search)
-    for tree, reason in zip(gone, _combination_reasons(run, whole, gone), strict=True):
+    reasons = _combination_reasons(run, whole, gone, with_changes=True)
+    for tree, reason in zip(gone, reasons, strict=True):
         steps[tree.uuid].append(reports.StepReport("combination", rules, 1, 0, (reason,)))
     return run.or_limit(steps)
 
@@ -211,52 +212,26 @@ def _also_serving(
 
 
 def _combination_reasons(
-    run: SearchRun, whole: Mapping[int, ProviderTree], gone: Sequence[CheckedTree]
+    run: SearchRun,
+    whole: Mapping[int, ProviderTree],
+    gone: Sequence[CheckedTree],
+    *,
+    with_changes: bool = False,
 ) -> Iterator[reports.Rejected]:
-    rules, class_names = run.rules, run.search.names.class_names
     for checked in gone:
         # Each has a share, so that a difficult tree leaves the others their reasons.
         budget = explanation_budget(run.settings, len(gone), shares=len(gone))
         tree = whole.get(checked.root.id)
+        called = {one.id: one.name for slot in checked.slots for one in slot}
+        names = TreeNames(run.search.names.class_names, called)
         try:
-            reason = "; ".join(_broken_rules(tree, rules, class_names, budget)) if tree else ""
+            broken = list(broken_rules(tree, run.rules, names, budget)) if tree else []
         except TooComplex:
-            reason = ""
-        yield reports.Rejected(checked.host, checked.node, reason or _TOGETHER)
-
-
-def _broken_rules(
-    tree: ProviderTree, rules: Rules, class_names: Mapping[int, str], budget: Budget
-) -> Iterator[str]:
-    if can_serve(tree, rules, budget):
-        yield _OTHER_TREE
-        return
-    if rules.isolate and can_serve(tree, replace(rules, isolate=False), budget):
-        yield "no separate provider for each group with a suffix (group_policy=isolate)"
-    for subtree in rules.subtrees:
-        others = tuple(other for other in rules.subtrees if other != subtree)
-        if can_serve(tree, replace(rules, subtrees=others), budget):
-            named = ",".join(rules.slots[slot].suffix for slot in subtree)
-            yield f"no providers in one subtree (same_subtree={named})"
-    for class_id in sorted({class_id for _, class_id in tree.free}):
-        rest = {key: free for key, free in tree.free.items() if key[1] != class_id}
-        if can_serve(replace(tree, free=rest), rules, budget):
-            yield f"{class_names[class_id]}: {_too_much(tree, rules, class_id)}"
-    if rules.trait_choices and can_serve(tree, replace(rules, trait_choices=()), budget):
-        yield "no providers that have all required traits together"
-
-
-def _too_much(tree: ProviderTree, rules: Rules, class_id: int) -> str:
-    amounts = {
-        position: amount
-        for position, slot in enumerate(rules.slots)
-        for of_class, amount in slot.amounts
-        if of_class == class_id
-    }
-    options = {provider for position in amounts for provider in tree.options[position]}
-    free = sorted((tree.free[provider, class_id].amount for provider in options), reverse=True)
-    named = ", ".join(map(str, free[:_NAMED])) + (", ..." if len(free) > _NAMED else "")
-    return f"{' + '.join(map(str, amounts.values()))} requested, free on each provider: {named}"
+            broken = []
+        reason = "; ".join(one.reason for one in broken) or _TOGETHER
+        found = (one.change() for one in broken) if with_changes else ()
+        changes = tuple(change for change in found if change)
+        yield reports.Rejected(checked.host, checked.node, reason, changes)
 
 
 def _named_rules(search: Search) -> str:

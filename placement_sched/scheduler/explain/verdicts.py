@@ -25,7 +25,7 @@ from placement_sched.model.results.funnel import (
     HostVerdict,
     RejectReason,
 )
-from placement_sched.model.results.stages import COMPUTE_NODES, CandidatesReport
+from placement_sched.model.results.stages import COMPUTE_NODES, CandidatesReport, StepReport
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.asked_hosts import AskedHost, AskedHosts
 from placement_sched.scheduler.explain.cloud_names import CloudNames
@@ -166,8 +166,17 @@ def _candidates_alone(connection: Connection, run: Run, roots: Sequence[str]) ->
             reason = names.with_names(root, RejectReason.of_step(step, before))
             reasons.setdefault(root, []).append(reason)
             if asked.search is asked_for and step.constraint != "limit":
-                unmet.setdefault(root, []).append((step.constraint, step.detail))
+                unmet.setdefault(root, []).append(_term(step))
     return _Alone(reasons, together(found), asked_for, unmet)
+
+
+def _term(step: StepReport) -> tuple[str, str]:
+    """Return the term of the query without which a step does not reject; of rules, by a change."""
+    (rejected,) = step.rejected
+    first = next(iter(rejected.changes), None)
+    if step.constraint == "combination" and first and first.action == "drop_constraint":
+        return first.values["constraint"], first.values["detail"]
+    return step.constraint, step.detail
 
 
 def _would_pass(run: Run, alone: _Alone, states: Mapping[str, HostState]) -> dict[str, bool | None]:

@@ -1,5 +1,6 @@
 """Explanations: every tree is accounted for, and what stands in the way is reported."""
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 from random import Random
 
@@ -8,7 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 
 from placement_sched.candidates.explain.memory import ExplanationMemory
-from placement_sched.candidates.explain.report import explain
+from placement_sched.candidates.explain.report import each_refusal, explain
 from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import find, prepare
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
@@ -19,7 +20,7 @@ from tests.candidates.reference import all_candidates, candidates_of, stands
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import clouds, groups, queries, tree_clouds
-from tests.clouds import Cloud, Host, load, stock
+from tests.clouds import Cloud, Host, load, stock, uuid_of
 from tests.exploring import draws
 
 pytestmark = pytest.mark.usefixtures("each_source")
@@ -235,3 +236,65 @@ def test_hosts_cut_by_the_limit_are_counted_in_a_last_step(database, settings, c
     _, reported = _explain(database, query, settings, View())
     last = reported.steps[-1]
     assert (last.constraint, last.before, last.after) == ("limit", 20, 3)
+
+
+def _alone(database, settings, cloud, query):
+    """Return what the tree CN is rejected for, where it is asked about alone."""
+    load(database, cloud)
+    with database.read() as connection:
+        search = prepare(source_of(connection), query)
+        found = find(source_of(connection), search, settings, Random(7))
+        run = SearchRun(connection, source_of(connection), search, found, settings)
+        steps = each_refusal(run, [uuid_of("CN")], ExplanationMemory())
+    return [change for step in steps[uuid_of("CN")] for change in step.rejected[0].changes]
+
+
+ISOLATED = CandidatesQuery(
+    groups=tuple(_group(suffix, SRIOV_NET_VF=1) for suffix in ("1", "2", "3")),
+    group_policy="isolate",
+)
+APART = CandidatesQuery(
+    groups=(_group("_A", ["CUSTOM_TYPE1"], FPGA=1), _group("_B", ["CUSTOM_TYPE2"], FPGA=1)),
+    group_policy="none",
+    same_subtrees=(("_A", "_B"),),
+)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "query", "words", "after"),
+    [
+        (ONE_CARD, ISOLATED, "ask with group_policy=none", replace(ISOLATED, group_policy="none")),
+        (FPGAS, APART, "ask without same_subtree=_A,_B", replace(APART, same_subtrees=())),
+    ],
+    ids=["isolated groups", "one subtree"],
+)
+def test_rules_that_a_tree_breaks_may_be_dropped_and_it_serves_then(
+    sqlite_database, sqlite_settings, cloud, query, words, after
+):
+    (change,) = _alone(sqlite_database, sqlite_settings, cloud, query)
+    assert (change.action, change.words) == ("drop_constraint", words)
+    with sqlite_database.read() as connection:
+        search = prepare(source_of(connection), after)
+        assert find(source_of(connection), search, sqlite_settings, Random(7)).requests
+
+
+@pytest.mark.parametrize(("each", "lacking"), [(3, 2), (4, 4)])
+def test_the_room_that_groups_lack_together_is_named_exactly(
+    sqlite_database, sqlite_settings, each, lacking
+):
+    query = CandidatesQuery(
+        groups=tuple(_group(suffix, SRIOV_NET_VF=each) for suffix in ("1", "2", "3")),
+        group_policy="none",
+    )
+    (change,) = _alone(sqlite_database, sqlite_settings, ONE_CARD, query)
+    assert change.words == f"make room for {lacking} more of SRIOV_NET_VF on PF1_1"
+    assert (change.action, change.values["amount"]) == ("make_room", lacking)
+
+    def serves(more):
+        hosts = [
+            replace(one, stocks=stock("SRIOV_NET_VF", 4 + more)) if one.name == "PF1_1" else one
+            for one in ONE_CARD.hosts
+        ]
+        return bool(candidates_of(Cloud(tuple(hosts)), query)[uuid_of("CN")])
+
+    assert (serves(lacking - 1), serves(lacking)) == (False, True)
