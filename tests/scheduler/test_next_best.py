@@ -130,6 +130,18 @@ def test_several_instances_start_again_all_of_them(cloud, late):
     assert tallied(scheduler) == (1, 1, {"capacity": 1})
 
 
+def test_a_lost_claim_keeps_its_attempt_in_the_decision(cloud, late):
+    """So that a replay makes the random choices of the attempt that was claimed."""
+    asked = spec(instance(1), instance(2), flavor=WHOLE)
+    answer = late("cn1").select_destinations(asked)
+    decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
+    assert decision["conditions"]["attempt"] == 1
+    assert decision["selections"] == answer["selections"]
+    undisturbed = late().select_destinations(spec(instance(3), flavor=WHOLE))
+    first = cloud.get(f"/scheduler/v1/decisions/{undisturbed['decision']}").json
+    assert first["conditions"]["attempt"] == 0
+
+
 def test_evacuated_instance_moves_on_beside_what_it_holds(cloud, late):
     select(cloud, spec(instance(1)))
     scheduler = late("cn2")

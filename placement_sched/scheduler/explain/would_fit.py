@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from placement_sched.candidates.explain import amounts
@@ -23,6 +23,7 @@ from placement_sched.model.placement.query import CandidatesQuery
 from placement_sched.model.results.funnel import FILTERS
 from placement_sched.model.results.stages import CANDIDATES, NearMiss, NearMisses
 from placement_sched.model.results.would_fit import WouldFit, least
+from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal, Remedy
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.cloud_names import CloudNames
@@ -34,6 +35,8 @@ from placement_sched.scheduler.host_state import HostState
 _TRIED = 1000
 #: So many sets of constraints are tried.
 _SETS = 5
+#: The part of a flavor that asks for a class.
+_OF_FLAVOR = {"MEMORY_MB": "memory_mb", "VCPU": "vcpus", "PCPU": "vcpus", "DISK_GB": "root_gb"}
 
 #: A host with the stages that reject it, by name.
 _RejectedState = tuple[HostState, Sequence[tuple[str, Refusal]]]
@@ -60,15 +63,18 @@ def would_fit(connection: Connection, run: Run, known: NearMisses) -> tuple[Woul
     return least(found)
 
 
-def _rejecting(run: Run, states: Sequence[HostState]) -> _Rejecting:
-    """Return the hosts by all stages after the search that reject them.
+def _rejecting(
+    run: Run, states: Sequence[HostState], spec: RequestSpec | None = None
+) -> _Rejecting:
+    """Return the hosts by all stages after the search that reject them, for the first instance.
 
-    None where a filter fails for one of them, to which the run would not have come.
+    ``spec`` is what is asked for in its place. None where a filter fails for one of them, to which
+    the run would not have come.
     """
     alike = defaultdict[tuple[tuple[str, str], ...], list[_RejectedState]](list)
     tried = [copy(state) for state in states]
     try:
-        every = run.chooser.every_refusal(tried, first_instance(run))
+        every = run.chooser.every_refusal(tried, spec or first_instance(run))
     except PluginFailed:
         return {}
     for state, refusals in zip(states, every, strict=True):
@@ -150,8 +156,10 @@ class _Trial:
         if passed := _passing(rejecting):
             yield from self._without(miss, passed, exact=exact)
 
-    def _tried(self, query: CandidatesQuery, roots: Collection[str]) -> _Rejecting:
-        return _rejecting(self.run, states_of(self.run, found_on(self.run, query, roots)))
+    def _tried(
+        self, query: CandidatesQuery, roots: Collection[str], spec: RequestSpec | None = None
+    ) -> _Rejecting:
+        return _rejecting(self.run, states_of(self.run, found_on(self.run, query, roots)), spec)
 
     def _with_amount(
         self, miss: NearMiss, asked: tuple[str, int], nearest: Mapping[int, int]
@@ -170,7 +178,7 @@ class _Trial:
             query = query_asking(self.search, miss.terms[0], values[at])
             bound = abs(was - values[at])
             near = [uuid for uuid, amount in own.items() if abs(was - amount) <= bound]
-            return _passing(self._tried(query, near))
+            return _passing(self._tried(query, near, self._asking(name, values[at] - was)))
 
         if not values:
             return
@@ -193,6 +201,18 @@ class _Trial:
             # Hosts that were not tried have room for less, unless the last one tried has as much.
             exact=len(nearest) < self.left or amount != values[-1],
         )
+
+    def _asking(self, name: str, more: int) -> RequestSpec:
+        """Return the request with a flavor that asks for so much more of a class, where it does.
+
+        Some filters go by the flavor, and not by what the search was asked for.
+        """
+        spec = first_instance(self.run)
+        part = _OF_FLAVOR.get(name)
+        if part is None or f"resources:{name}" in spec.flavor.extra_specs:
+            return spec
+        amount = max(getattr(spec.flavor, part) + more, 0)
+        return replace(spec, flavor=replace(spec.flavor, **{part: amount}))
 
     def _without(
         self, miss: NearMiss, passed: Sequence[HostState], *, exact: bool

@@ -4,9 +4,10 @@ import pytest
 
 from placement_sched.operations import host_aggregates
 from tests.clouds import NOW, uuid_of
+from tests.conftest import make_settings
 from tests.placing import flavor, report, spec
 from tests.scheduler.test_explain import adopted as adopted  # noqa: PLC0414 - a fixture
-from tests.scheduler.test_select_destinations import explain
+from tests.scheduler.test_select_destinations import explain, select
 from tests.statements import counted
 from tests.versions import LATEST_HEADERS
 
@@ -261,3 +262,73 @@ def test_a_wrong_name_is_answered_with_the_nearest_valid_one(cloud, body, meant)
     asked = {"request_spec": spec(), **body}
     answer = cloud.post_json("/scheduler/v1/explain", asked, status=400).json
     assert meant in answer["errors"][0]["detail"]
+
+
+def test_each_node_of_a_host_has_a_verdict_of_its_own(cloud):
+    """Of the host ironic one node is too small for the request, and the other passes."""
+    cloud.post_json(
+        "/scheduler/v1/compute_nodes",
+        [report("bm1", host="ironic", hypervisor_hostname="bm1.cloud", memory_mb=4096)],
+    )
+    small, large = verdicts(cloud, "ironic", request=spec(flavor=flavor(memory_mb=8192)))
+    assert [(one["host"], one["node"]) for one in (small, large)] == [
+        ("ironic", "bm1.cloud"),
+        ("ironic", "bm2.cloud"),
+    ]
+    assert (small["verdict"], small["rank"], small["would_pass"]) == ("rejected", None, True)
+    assert [name for _, name, _ in reasons(small)] == ["resources MEMORY_MB:8192"]
+    assert (large["verdict"], large["reasons"]) == ("passed", [])
+    assert large["rank"] is not None
+
+
+def test_filters_reject_each_node_of_a_host_for_itself(cloud):
+    arm = {"supported_hv_specs": [["aarch64", "kvm", "hvm"]]}
+    cloud.post_json(
+        "/scheduler/v1/compute_nodes",
+        [report("bm2", host="ironic", hypervisor_hostname="bm2.cloud", **arm)],
+    )
+    image = {"properties": {"hw_architecture": "aarch64"}}
+    found = {one["node"]: one for one in verdicts(cloud, "ironic", request=spec(image=image))}
+    assert found["bm2.cloud"]["verdict"] == "passed"
+    assert [name for _, name, _ in reasons(found["bm1.cloud"])] == ["ImagePropertiesFilter"]
+
+
+def _settled(answer):
+    for one in answer["funnel"]["request_filters"]:
+        del one["elapsed_ms"]
+    return answer
+
+
+@pytest.mark.usefixtures("log_of_changes")
+@pytest.mark.parametrize(
+    "request_spec",
+    [
+        spec(),
+        spec(flavor=flavor(memory_mb=200000)),
+        spec(flavor=flavor(memory_mb=200000, vcpus=17)),
+        spec(flavor=flavor(vcpus=17)),
+        spec(flavor=flavor(extra_specs={"trait:CUSTOM_LICENSED": "required"})),
+        spec(flavor=flavor(extra_specs={"resources:VGPU": "1"})),
+        spec(image={"properties": {"hw_architecture": "s390x"}}),
+        spec(availability_zone="mars"),
+    ],
+    ids=["found", "memory", "two amounts", "unit", "trait", "no inventory", "filter", "zone"],
+)
+def test_explanations_are_the_same_with_the_providers_in_memory(
+    database_url, make_app, request_spec
+):
+    """Also of requests that find no host, whole and of single hosts."""
+    settings = make_settings(database_url, placement__providers_in_memory=True)
+    plain, mirrored = make_app(settings), make_app(settings, in_memory=True)
+    plain.post_json(
+        "/scheduler/v1/compute_nodes", [report(f"cn{n}", memory_mb=16384 * n) for n in range(1, 5)]
+    )
+    plain.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)
+    select(plain, spec(flavor=flavor(memory_mb=5000), force_hosts=["cn4"]))
+    services = mirrored.app.services
+    services.ready()
+    services.scheduler.memory.fill(services.database, 60)
+    for more in ({}, {"hosts": ["cn1", "cn4"]}):
+        answers = [_settled(explain(app, request_spec, **more)) for app in (plain, mirrored)]
+        assert answers[0] == answers[1]
+    assert services.scheduler.memory.mirror.figures.full_readings == 1

@@ -120,6 +120,37 @@ def test_an_explanation_of_single_hosts_leaves_the_rest_of_the_cloud_alone(cloud
     assert counts[0] == counts[1]
 
 
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"memory_mb": 65536}, "2 hosts would fit with MEMORY_MB:32768 instead of 65536"),
+        ({"vcpus": 17}, "3 hosts would fit with VCPU:16 instead of 17"),
+        ({"root_gb": 5000}, "3 hosts would fit with DISK_GB:1000 instead of 5000"),
+        (
+            {"root_gb": 4000, "ephemeral_gb": 900, "swap": 102400},
+            "3 hosts would fit with DISK_GB:1000 instead of 5000",
+        ),
+    ],
+    ids=["RamFilter", "CoreFilter", "DiskFilter", "DiskFilter and all disks"],
+)
+def test_filters_that_go_by_the_flavor_see_the_amount_that_is_named(cloud, asked, words):
+    """They are asked for the flavor with that amount, as the request would be."""
+    filters = ["ComputeFilter", "RamFilter", "CoreFilter", "DiskFilter"]
+    overrides = {"filter_scheduler.enabled_filters": filters}
+    wanted = spec(flavor=flavor(**asked), ignore_hosts=["cn5", "cn6"])
+    (one,) = would_fit(cloud, wanted, overrides=overrides)
+    assert one["words"] == words
+    name, change = one["change"]["resource_class"], one["change"]
+    part = {"MEMORY_MB": "memory_mb", "VCPU": "vcpus", "DISK_GB": "root_gb"}[name]
+    for more, hosts in ((0, one["hosts"]), (1, 0)):
+        amount = change["amount"] + more
+        if name == "DISK_GB":
+            changed = {**asked, "root_gb": amount, "ephemeral_gb": 0, "swap": 0}
+        else:
+            changed = {**asked, part: amount}
+        assert len(passed(cloud, {**wanted, "flavor": flavor(**changed)})) == hosts
+
+
 #: What every sentence is made of.
 _HOST = r"(?:cn\d|\d+ hosts)"
 _SO = (
