@@ -36,6 +36,7 @@ CONSUMER = "b41d1f2e-7f0e-4bb6-9a38-6a5c2d3e4f01"
 OTHER = "b41d1f2e-7f0e-4bb6-9a38-6a5c2d3e4f02"
 INSTANCE = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b41"
 RECORDED = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b42"
+SECOND = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b43"
 IMAGE = "3d1a9c7e-5b2f-4f8d-a6e4-0c9b8a7d6e51"
 PROJECT = "6f70656e737461636b20697320616c6c"
 GLOBAL_REQUEST_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
@@ -89,6 +90,8 @@ _G = "/compute/v2.1/os-server-groups"
 _V = "/compute/v2.1/os-services"
 _H = "/compute/v2.1/os-hypervisors"
 _SERVICE = {"host": "cn1", "binary": "nova-compute"}
+_SECOND_SERVICE = {"host": "cn2", "binary": "nova-compute"}
+_PLACE = {"host": "cn2", "node": "cn2.example.org", "project_id": PROJECT, "user_id": USER}
 
 
 @dataclass(frozen=True)
@@ -444,6 +447,12 @@ STORY = (
         {"request_spec": _SPEC, "overrides": {"filter_scheduler.ram_weight_multiplier": -1.0}},
     ),
     Step(
+        "scheduler/explain-hosts",
+        "POST",
+        f"{_S}/explain",
+        {"request_spec": _SPEC, "hosts": ["cn1", "win1"]},
+    ),
+    Step(
         "scheduler/capacity",
         "POST",
         f"{_S}/capacity",
@@ -471,11 +480,30 @@ STORY = (
         kept=ANSWER,
     ),
     Step("scheduler/plan", "POST", f"{_S}/plan", {"changes": [{"drain": ["cn2"]}]}),
+    # A second instance on cn2, while advice is asked for
+    Step(
+        "",
+        "PUT",
+        f"/placement/allocations/{SECOND}",
+        {
+            "allocations": {CN2: {"resources": {"VCPU": 4, "MEMORY_MB": 8192, "DISK_GB": 40}}},
+            "project_id": PROJECT,
+            "user_id": USER,
+            "consumer_generation": None,
+            "consumer_type": "INSTANCE",
+        },
+        204,
+    ),
+    Step("", "PUT", f"{_S}/instances/{SECOND}", {**_PLACE, "flavor": _FLAVOR}),
     Step("scheduler/rebalance", "POST", f"{_S}/rebalance", {"goal": "spread", "moves": 1}),
+    Step("", "DELETE", f"{_S}/instances/{SECOND}", status=204),
     Step("scheduler/decisions-list", "GET", f"{_S}/decisions?project_id={PROJECT}&limit=2"),
     Step("scheduler/decisions-show", "GET", f"{_S}/decisions/<id>"),
+    # Its host is disabled, when it is asked again
+    Step("", "PUT", f"{_V}/disable", _SECOND_SERVICE, compute="2.52"),
     Step("", "GET", f"{_S}/decisions?project_id={PROJECT}&limit=2"),
     Step("scheduler/decisions-replay", "POST", f"{_S}/decisions/<id>/replay", {"settings": "then"}),
+    Step("", "PUT", f"{_V}/enable", _SECOND_SERVICE, compute="2.52"),
     Step("scheduler/policies-list", "GET", f"{_S}/policies"),
     Step("scheduler/policies-show", "GET", f"{_S}/policies/default"),
     Step(
