@@ -1,10 +1,16 @@
 """Clouds with instances, plans for them, and their moves carried out through the API."""
 
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 from uuid import uuid4
 
+from hypothesis import strategies as st
+
 from tests.clouds import uuid_of
+from tests.conftest import make_settings
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_select_destinations import select
 from tests.versions import LATEST_HEADERS
@@ -51,8 +57,11 @@ def host_of(app: Any, uuid: str) -> str:
     return app.get(f"/scheduler/v1/instances/{uuid}").json["host"]
 
 
-def carry_out(app: Any, move: dict[str, str]) -> None:
-    """Move an instance as nova does: what it holds goes to another consumer until it has moved."""
+def carry_out(app: Any, move: dict[str, str], **more: Any) -> None:
+    """Move an instance as nova does: what it holds goes to another consumer until it has moved.
+
+    ``more`` is what it was asked for with. The host has to pass all filters.
+    """
     uuid, other = move["instance"], str(uuid4())
     before = app.get(f"/scheduler/v1/instances/{uuid}").json
     assert before["host"] == move["from"]
@@ -66,7 +75,7 @@ def carry_out(app: Any, move: dict[str, str]) -> None:
         uuid: {"allocations": {}, "consumer_generation": held["consumer_generation"], **owner},
     }
     app.post_json("/placement/allocations", swap, headers=LATEST_HEADERS)
-    asked = spec(uuid, flavor=before["flavor"], image=None)
+    asked = spec(uuid, flavor=before["flavor"], **more)
     asked["requested_destination"] = {"host": move["to"], "node": move["to"]}
     answer = select(app, asked)
     assert answer["selections"][0][0]["service_host"] == move["to"]
@@ -87,3 +96,53 @@ def usage(app: Any, host: str) -> dict[str, int]:
     """Return what is allocated of a host."""
     path = f"/placement/resource_providers/{uuid_of(host)}/usages"
     return app.get(path, headers=LATEST_HEADERS).json["usages"]
+
+
+def application(make_app: Any, template: Path, folder: Path) -> Any:
+    """Return an application on a new copy of an empty database."""
+    file = folder / f"{uuid4()}.db"
+    shutil.copy(template, file)
+    return make_app(make_settings(f"sqlite:///{file}"))
+
+
+@st.composite
+def small_clouds(draw: Any) -> tuple[list[int], list[dict[str, Any]], set[str]]:
+    """Return sizes of hosts in GB, what instances are asked with in turn, and hosts to drain."""
+    sizes = draw(st.lists(st.integers(4, 20), min_size=2, max_size=5))
+    names = [f"cn{at}" for at in range(1, len(sizes) + 1)]
+    asked = st.fixed_dictionaries(
+        {"flavor": st.sampled_from(list(FLAVORS.values()))},
+        optional={
+            "availability_zone": st.just("az1"),
+            "instance_group": st.just("apart"),
+            "force_hosts": st.sampled_from([[name] for name in names]),
+        },
+    )
+    drained = st.sets(st.sampled_from(names), min_size=1, max_size=2)
+    return sizes, draw(st.lists(asked, max_size=8)), draw(drained)
+
+
+def made(app: Any, sizes: Sequence[int], asked: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Make such a cloud, half of its hosts in a zone; return what each instance is kept with."""
+    names = [f"cn{at}" for at in range(1, len(sizes) + 1)]
+    app.post_json(
+        "/scheduler/v1/compute_nodes",
+        [report(one, memory_mb=1024 * size) for one, size in zip(names, sizes, strict=True)],
+    )
+    body = {"aggregate": {"name": "agg", "availability_zone": "az1"}}
+    zone = app.post_json("/compute/v2.1/os-aggregates", body, headers=COMPUTE).json["aggregate"]
+    for name in names[::2]:
+        act = {"add_host": {"host": name}}
+        app.post_json(f"/compute/v2.1/os-aggregates/{zone['id']}/action", act, headers=COMPUTE)
+    group = {"server_group": {"name": "apart", "policy": "anti-affinity"}}
+    path = "/compute/v2.1/os-server-groups"
+    apart = app.post_json(path, group, headers=COMPUTE).json["server_group"]["id"]
+    placed = {}
+    for at, one in enumerate(asked, 1):
+        more = {**one, "instance_group": apart} if "instance_group" in one else dict(one)
+        body = {"request_spec": spec(instance(at), **more)}
+        answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
+        if answer.status_int == 200:
+            kept = ("availability_zone", "instance_group")
+            placed[instance(at)] = {key: more[key] for key in kept if key in more}
+    return placed

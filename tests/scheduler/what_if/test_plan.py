@@ -3,16 +3,21 @@
 from random import Random
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
+from tests.exploring import draws
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_select_destinations import select
 from tests.scheduler.what_if.carrying_out import (
     COMPUTE,
     FLAVORS,
+    application,
     carry_out,
     disable,
     fill,
     host_of,
+    made,
+    small_clouds,
     usage,
 )
 from tests.scheduler.what_if.test_changes import dumped
@@ -33,8 +38,8 @@ def test_what_a_plan_says_holds_when_it_is_carried_out(app, seed):
     random = Random(seed)
     uuids = fill(app, random, hosts=6, number=16)
     drained = random.sample([f"cn{at}" for at in range(1, 7)], 2)
-    for made in FLAVORS.values():
-        stored = {"name": made["name"], "vcpus": 1, "ram": made["memory_mb"], "disk": 1}
+    for one in FLAVORS.values():
+        stored = {"name": one["name"], "vcpus": 1, "ram": one["memory_mb"], "disk": 1}
         app.post_json("/compute/v2.1/flavors", {"flavor": stored}, headers=COMPUTE)
     before = dumped(app)
     told = plan(app, {"drain": drained})
@@ -60,6 +65,33 @@ def test_what_a_plan_says_holds_when_it_is_carried_out(app, seed):
     again = plan(app, {"drain": drained})
     assert again["moves"] == []
     assert {one["instance"] for one in again["stuck"]} == stuck
+
+
+@settings(max_examples=draws(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cloud=small_clouds())
+def test_the_promise_of_a_plan_holds_when_it_is_carried_out(
+    sqlite_template, tmp_path_factory, make_app, cloud
+):
+    """Every move passes the filters, with all that its instance was asked with, in this order."""
+    sizes, asked, drained = cloud
+    app = application(make_app, sqlite_template, tmp_path_factory.mktemp("plan"))
+    kept = made(app, sizes, asked)
+    on_drained = {uuid for uuid in kept if host_of(app, uuid) in drained}
+    before = dumped(app)
+    told = plan(app, {"drain": sorted(drained)})
+    assert dumped(app) == before
+    moving = [one["instance"] for one in told["moves"]]
+    stuck = {one["instance"] for one in told["stuck"]}
+    assert len(moving) == len(set(moving))
+    assert (set(moving) | stuck, set(moving) & stuck) == (on_drained, set())
+    for host in drained:
+        disable(app, host)
+    for move in told["moves"]:
+        assert move["to"] not in drained
+        carry_out(app, move, **kept[move["instance"]])
+    # What was stuck finds no host now either, and nothing more is to be done.
+    again = plan(app, {"drain": sorted(drained)})
+    assert (again["moves"], {one["instance"] for one in again["stuck"]}) == ([], stuck)
 
 
 @pytest.fixture

@@ -4,10 +4,13 @@ from itertools import combinations, product
 from random import Random
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from tests.exploring import draws
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_select_destinations import explain, select
-from tests.scheduler.what_if.carrying_out import carry_out, host_of, usage
+from tests.scheduler.what_if.carrying_out import application, carry_out, host_of, usage
 from tests.scheduler.what_if.test_changes import dumped
 
 GB = 1024
@@ -79,6 +82,84 @@ def test_as_few_moves_as_brute_force_finds_make_room_and_hold(app, seed):
     (origin,) = {move["from"] for move in told["moves"]}
     fitting = {host["host"] for host in explain(app, wanted(size))["hosts"]}
     assert origin in fitting
+
+
+@st.composite
+def crowded_clouds(draw):
+    """Return the sizes of hosts in GB, and instances of so many GB on hosts of these names."""
+    free = draw(st.lists(st.integers(3, 9), min_size=2, max_size=4))
+    left = {f"cn{at}": size for at, size in enumerate(free, 1)}
+    sizes = draw(st.sampled_from([(1,), (2,), (3,), (1, 2, 3)]))
+    placed = []
+    wanted_places = st.tuples(st.sampled_from(sorted(left)), st.sampled_from(sizes))
+    for host, size in draw(st.lists(wanted_places, max_size=8)):
+        if left[host] >= size:
+            left[host] -= size
+            placed.append((host, size))
+    whole = {f"cn{at}": size for at, size in enumerate(free, 1)}
+    return whole, placed, max(left.values()) + draw(st.integers(1, 3))
+
+
+@settings(max_examples=draws(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cloud=crowded_clouds())
+def test_advice_is_no_worse_than_brute_force_within_its_bound_and_holds(
+    sqlite_template, tmp_path_factory, make_app, cloud
+):
+    """The bound: where several instances of other sizes leave a host, each goes where weighers say.
+
+    So with one size, and for one move, there are as few moves as brute force finds; else there may
+    be more, or none.
+    """
+    free, placed, size = cloud
+    app = application(make_app, sqlite_template, tmp_path_factory.mktemp("rebalance"))
+    made(app, free, *placed)
+    before = dumped(app)
+    told = advice(app, request_spec=wanted(size), moves=3)
+    assert dumped(app) == before
+    best = fewest(free, placed, size, 3)
+    exact = best in {None, 1} or len({taken for _, taken in placed}) < 2
+    assert told["complete"]
+    if exact:
+        assert told["reached"] is (best is not None)
+    if not told["reached"]:
+        assert told["moves"] == []
+        return
+    assert len(told["moves"]) == best if exact else len(told["moves"]) >= best
+    (origin,) = {move["from"] for move in told["moves"]}
+    for move in told["moves"]:
+        carry_out(app, move)
+    assert origin in {host["host"] for host in explain(app, wanted(size))["hosts"]}
+
+
+@settings(max_examples=draws(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cloud=crowded_clouds(), goal=st.sampled_from(["pack", "spread"]))
+def test_packing_and_spreading_do_what_they_say(
+    sqlite_template, tmp_path_factory, make_app, cloud, goal
+):
+    """Packing empties hosts and fills no empty one; spreading lowers the highest load."""
+    free, placed, _ = cloud
+    app = application(make_app, sqlite_template, tmp_path_factory.mktemp(goal))
+    made(app, free, *placed)
+
+    def loads():
+        return {host: usage(app, host)["MEMORY_MB"] / (size * GB) for host, size in free.items()}
+
+    before = loads()
+    told = advice(app, goal, moves=3)
+    assert told["reached"] is bool(told["moves"])
+    for move in told["moves"]:
+        carry_out(app, move)
+    after = loads()
+    if goal == "spread":
+        assert max(after.values()) <= max(before.values())
+        if told["moves"]:
+            first = told["moves"][0]["from"]
+            assert before[first] == max(before.values())
+            assert after[first] < before[first]
+        return
+    origins = {move["from"] for move in told["moves"]}
+    assert {host for host in free if before[host] and not after[host]} == origins
+    assert not [host for host in free if after[host] and not before[host]]
 
 
 def test_what_fits_needs_no_move(app):
