@@ -4,7 +4,7 @@ Every answer of ``select_destinations`` is a decision, one that names no host to
 one where it is asked to be kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from threading import Lock
@@ -81,8 +81,10 @@ class Retention:
             return True
 
 
-def decided(run: Run, funnel: Funnel, kind: str, ids: RequestIds) -> Decision:
-    """Return the decision that a run came to."""
+def decided(
+    run: Run, funnel: Funnel, kind: str, ids: RequestIds, changes: Sequence[Json] = ()
+) -> Decision:
+    """Return the decision that a run came to, on a cloud with these changes."""
     uuid, spec, asked = run.seed.decision, run.request.spec, run.request.whole
     policy = funnel.policy.name if funnel.policy else DEFAULT_POLICY
     answer: Json = {
@@ -104,7 +106,7 @@ def decided(run: Run, funnel: Funnel, kind: str, ids: RequestIds) -> Decision:
         places=tuple(map(results.PlacedInstance, spec.instance_uuids, hosts)),
         funnel=bounded(funnel),
         best=_best(run),
-        conditions=_conditions(run),
+        conditions=_conditions(run, changes),
         policy=policy,
         flavor=spec.flavor.name[:_NAME] or None,
         kind=kind,
@@ -112,7 +114,7 @@ def decided(run: Run, funnel: Funnel, kind: str, ids: RequestIds) -> Decision:
     )
 
 
-def _conditions(run: Run) -> Conditions:
+def _conditions(run: Run, changes: Sequence[Json]) -> Conditions:
     """Return what a run was made under."""
     request = run.request
     options, left_out = kept_options(request.settings)
@@ -121,6 +123,7 @@ def _conditions(run: Run) -> Conditions:
         left_out=left_out,
         overrides=request.overrides,
         policy=request.named_policy,
+        changes=tuple(changes),
         alternates=request.alternates > 0,
         names_group=request.names_group,
         attempt=run.seed.attempt,
@@ -141,12 +144,13 @@ def _best(run: Run) -> list[Json]:
     return hosts
 
 
-def check_kept(overrides: Mapping[str, Any]) -> None:
-    """Raise :class:`Invalid` for overrides that are too large to be kept with an explanation."""
-    if len(orjson.dumps(overrides)) > MOST_BYTES_OF_OPTIONS:
-        raise errors.Invalid(
-            f"overrides: too large to be kept: more than {MOST_BYTES_OF_OPTIONS} bytes of JSON"
-        )
+def check_kept(overrides: Mapping[str, Any], changes: Sequence[Json]) -> None:
+    """Raise :class:`Invalid` for overrides or changes too large to be kept with an explanation."""
+    for name, given in (("overrides", overrides), ("changes", changes)):
+        if len(orjson.dumps(given)) > MOST_BYTES_OF_OPTIONS:
+            raise errors.Invalid(
+                f"{name}: too large to be kept: more than {MOST_BYTES_OF_OPTIONS} bytes of JSON"
+            )
 
 
 def digest_of_request(spec: RequestSpec, document: Mapping[str, Any]) -> str:

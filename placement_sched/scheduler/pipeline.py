@@ -54,7 +54,7 @@ from placement_sched.scheduler.question import ask
 from placement_sched.scheduler.requests.networks import NetworkDirectory
 from placement_sched.scheduler.requests.reading import RequestReader, SchedulingRequest
 from placement_sched.scheduler.what_if.applied import AppliedChanges, apply
-from placement_sched.scheduler.what_if.changes import CloudChange
+from placement_sched.scheduler.what_if.changes import CloudChange, changes_from
 from placement_sched.settings.view import Settings
 
 T = TypeVar("T")
@@ -273,19 +273,32 @@ class Scheduler:
             return explained(connection, run, view)
 
     def explain_and_keep(
-        self, document: Document, *, view: View, ids: RequestIds, **asked: Any
+        self,
+        document: Document,
+        *,
+        view: View,
+        ids: RequestIds,
+        changes: Sequence[Json] = (),
+        **asked: Any,
     ) -> Json:
         """Return what :meth:`explain` does, recorded as a decision, which the answer names.
 
-        ``asked`` is what :meth:`RequestReader.read` takes. Raises :class:`Invalid` for overrides
-        that are too large to be kept, and :class:`Unavailable` where it cannot be recorded.
+        ``asked`` is what :meth:`RequestReader.read` takes. ``changes`` are the JSON objects of the
+        changes, which the decision keeps. Raises :class:`Invalid` for overrides or changes that are
+        too large to be kept, and :class:`Unavailable` where it cannot be recorded.
         """
-        check_kept(asked.get("overrides") or {})
-        request = self.reader.checked(self.reader.read(document, **asked))
-        with self.evaluated(request) as (connection, run):
-            explanation = explained(connection, run, view)
-            funnel = funnel_of(run, connection)
-        decision = decided(run, funnel, EXPLAIN, ids)
+        check_kept(asked.get("overrides") or {}, changes)
+
+        def answer(scheduler: Scheduler, *_: object) -> tuple[Json, Decision]:
+            request = scheduler.reader.checked(scheduler.reader.read(document, **asked))
+            with scheduler.evaluated(request) as (connection, run):
+                explanation = explained(connection, run, view)
+                funnel = funnel_of(run, connection)
+            return explanation, decided(run, funnel, EXPLAIN, ids, changes)
+
+        # Recorded when the changes are undone: what is written with them goes with them.
+        known = changes_from(changes)
+        explanation, decision = self.supposing(known, answer) if known else answer(self)
         self.claims.keep(decision)
         return {"decision": decision.uuid, **explanation}
 

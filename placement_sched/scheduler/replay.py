@@ -24,6 +24,7 @@ from placement_sched.scheduler.explain.verdicts import verdicts
 from placement_sched.scheduler.kept_decisions import shown
 from placement_sched.scheduler.kept_options import as_overrides
 from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.what_if.changes import changes_from
 from placement_sched.store.compute import server_groups
 
 #: The settings to replay with: those in effect now, or those that the decision was made under.
@@ -37,11 +38,20 @@ def replay(
 ) -> Json:
     """Return a decision, how its request fares now, and what differs (contract §4).
 
-    The overrides of an explanation are part of what was asked, and hold in both ``settings``. For
-    hosts that were chosen then and are not now, ``verdicts`` say why. Raises :class:`Invalid` for
-    settings of then that were not recorded or cannot be used any more, and what
-    :meth:`Scheduler.explain` raises.
+    The overrides and the changes of an explanation are part of what was asked, and hold in both
+    ``settings``. For hosts that were chosen then and are not now, ``verdicts`` say why. Raises
+    :class:`Invalid` for settings of then that were not recorded or cannot be used any more, and
+    what :meth:`Scheduler.explain` raises.
     """
+    changes = changes_from(decision.conditions.changes if decision.conditions else ())
+
+    def answer(other: Scheduler, *_: object) -> Json:
+        return _replayed(other, decision, settings, view or View())
+
+    return scheduler.supposing(changes, answer) if changes else answer(scheduler)
+
+
+def _replayed(scheduler: Scheduler, decision: Decision, settings: str, view: View) -> Json:
     then = decision.conditions or Conditions()
     document, differing = _document(scheduler, decision, then)
     request = scheduler.reader.read(
@@ -52,8 +62,9 @@ def replay(
     )
     seed = DecisionSeed(decision.uuid, then.attempt)
     with scheduler.evaluated(scheduler.reader.checked(request), seed=seed) as (connection, run):
-        now = explained(connection, run, view or View())
-        again = shown(decided(run, funnel_of(run, connection), EXPLAIN, NO_REQUEST))
+        now = explained(connection, run, view)
+        funnel = funnel_of(run, connection)
+        again = shown(decided(run, funnel, EXPLAIN, NO_REQUEST, then.changes))
         now |= _verdicts(connection, run, decision)
     before = shown(decision)
     if decision.conditions is None:

@@ -4,7 +4,6 @@ from typing import Any
 
 from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
 from placement_sched.api.schema import Schemas
-from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.results.stages import View
@@ -58,7 +57,6 @@ def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> J
     """
     body = with_whole_numbers(body)
     hosts = body.get("hosts")
-    changes = changes_from(body.get("changes"))
     asked: dict[str, Any] = {
         "overrides": body.get("overrides") or {},
         "view": View(
@@ -68,8 +66,7 @@ def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> J
         "alternates": body.get("return_alternates", False),
         "policy": body.get("policy"),
     }
-    if not body.get("keep"):
-        return scheduler.explain(body["request_spec"], **asked, changes=changes)
-    if changes:
-        raise Invalid("an explanation with changes cannot be kept (at $.keep)")
-    return scheduler.explain_and_keep(body["request_spec"], **asked, ids=ids)
+    changes = body.get("changes") or ()
+    if body.get("keep"):
+        return scheduler.explain_and_keep(body["request_spec"], **asked, changes=changes, ids=ids)
+    return scheduler.explain(body["request_spec"], **asked, changes=changes_from(changes))

@@ -1,5 +1,6 @@
 """Renders recorded decisions: a list, one as explain shows it, and what differs in a replay."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from rich.console import Console
@@ -114,6 +115,7 @@ def _heading(decision: Json) -> list[tuple[str, str]]:
     conditions = decision["conditions"] or {}
     overrides = conditions.get("overrides", {})
     rows += [("Override", f"{key} = {in_words(value)}") for key, value in overrides.items()]
+    rows += [("With change", json.dumps(change)) for change in conditions.get("changes", ())]
     return [(label, value) for label, value in rows if value]
 
 

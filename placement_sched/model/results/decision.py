@@ -10,6 +10,7 @@ from uuid import UUID
 
 import orjson
 
+from placement_sched.model.document import Json
 from placement_sched.model.hardware.numa import NUMATopologyLimits
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 
@@ -53,7 +54,8 @@ class Conditions:
 
     ``options`` are those read per request that differed from their defaults, by ``group.option``,
     under policy and overrides; ``left_out`` are the names of those too large to be kept.
-    ``overrides`` and ``policy`` are what an explanation was asked for by name, ``alternates``
+    ``overrides`` and ``policy`` are what an explanation was asked for by name, ``changes`` those of
+    the cloud that it supposed, as the JSON objects that were sent, ``alternates``
     whether alternate hosts were wanted, ``names_group`` whether the request named a stored server
     group, ``attempt`` that of the :class:`DecisionSeed`.
     """
@@ -62,18 +64,20 @@ class Conditions:
     left_out: tuple[str, ...] = ()
     overrides: Mapping[str, Any] = field(default_factory=dict)
     policy: str | None = None
+    changes: tuple[Json, ...] = ()
     alternates: bool = False
     names_group: bool = False
     attempt: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON object of which :meth:`from_json` makes the same again."""
-        return {**asdict(self), "left_out": list(self.left_out)}
+        return {**asdict(self), "left_out": list(self.left_out), "changes": list(self.changes)}
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Self:
         """Return the conditions that a decision keeps."""
-        return cls(**{**kept, "left_out": tuple(kept["left_out"])})
+        lists = {name: tuple(kept.get(name, ())) for name in ("left_out", "changes")}
+        return cls(**{**kept, **lists})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,7 @@ def test_decision_shows_what_was_asked_how_it_went_and_what_was_chosen(cloud):
             "left_out": [],
             "overrides": {},
             "policy": None,
+            "changes": [],
             "alternates": False,
             "names_group": False,
             "attempt": 0,
@@ -369,8 +370,24 @@ def test_unknown_decision_cannot_be_replayed(app, uuid):
     app.post_json(f"{DECISIONS}/{uuid}/replay", {}, status=404)
 
 
-def test_explanation_with_changes_cannot_be_kept(cloud):
-    body = {"request_spec": spec(instance(1)), "changes": [{"drain": ["cn1"]}], "keep": True}
+def test_explanation_with_changes_is_kept_with_them_and_replayed_with_them(cloud):
+    changes = [{"drain": ["cn1"]}, {"add": {"like": "cn2", "count": 2}}]
+    body = {"request_spec": spec(instance(1)), "changes": changes, "keep": True}
+    explained = cloud.post_json("/scheduler/v1/explain", body).json
+    assert {host["host"] for host in explained["hosts"]} == {"cn2", "cn2+1", "cn2+2"}
+    shown = cloud.get(f"{DECISIONS}/{explained['decision']}").json
+    assert (shown["kind"], shown["conditions"]["changes"]) == ("explain", changes)
+    replayed = cloud.post_json(f"{DECISIONS}/{shown['uuid']}/replay", {}).json
+    assert {host["host"] for host in replayed["now"]["hosts"]} == {"cn2", "cn2+1", "cn2+2"}
+    assert replayed["differences"] == []
+    # The cloud itself is as it was.
+    plain = cloud.post_json("/scheduler/v1/explain", {"request_spec": spec(instance(1))}).json
+    assert {host["host"] for host in plain["hosts"]} == {"cn1", "cn2"}
+
+
+def test_changes_too_large_to_be_kept_are_refused(cloud):
+    changes = [{"drain": [f"cn{number:0200}" for number in range(100)]}]
+    body = {"request_spec": spec(instance(1)), "changes": changes, "keep": True}
     (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
-    assert "cannot be kept" in error["detail"]
+    assert "changes: too large to be kept" in error["detail"]
     assert listed(cloud) == []
