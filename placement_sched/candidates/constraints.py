@@ -223,7 +223,7 @@ class _Writer:
                 # PostgreSQL takes an OR to hold for half of all providers, and for half of those
                 # the next one; planned, it reads a whole cloud for the first thousand.
                 condition=row_by_row(condition) if in_trees else condition,
-                refused=f"in none of the aggregates {', '.join(named)}",
+                refused=f"not in aggregate {' or '.join(named)}",
                 aggregates=_known(uuids, self.names),
                 alternatives=self._either(uuids) if in_trees and len(member_of) > 1 else None,
             )

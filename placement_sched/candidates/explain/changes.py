@@ -113,7 +113,7 @@ def _of_membership(detail: str) -> Iterator[Remedy]:
         yield Remedy("leave_aggregate", words, {"aggregates": uuids})
     else:
         yield Remedy("join_aggregate", f"add it to aggregate {named}", {"aggregates": uuids})
-        words = "ask without being confined to these aggregates"
+        words = f"ask without being confined to aggregate {named}"
         yield Remedy("drop_constraint", words, {"constraint": "member_of", "detail": detail})
 
 

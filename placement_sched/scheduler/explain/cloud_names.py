@@ -44,6 +44,10 @@ class CloudNames:
             uuids = change.values["aggregates"]
             words = f"add it to aggregate {' or '.join(map(self.name, uuids))}"
             yield replace(change, words=words, values={"aggregates": self._shown(uuids)})
+        elif change.values.get("constraint") == "member_of":
+            uuids = change.values["detail"].removeprefix("in:").split(",")
+            words = f"ask without being confined to aggregate {' or '.join(map(self.name, uuids))}"
+            yield replace(change, words=words)
         else:
             yield change
 

@@ -235,7 +235,13 @@ def test_a_host_in_a_forbidden_aggregate_and_of_another_zone_has_both_reasons(cl
 
     cloud.app.services.database.write(make)
     (verdict,) = verdicts(cloud, "cn2", request=spec(availability_zone="az1"))
-    assert [one["name"].split()[0] for one in verdict["reasons"]] == ["member_of"]
+    (reason,) = verdict["reasons"]
+    assert reason["name"].split()[0] == "member_of"
+    assert reason["reason"] == f"not in aggregate {uuid_of('zone')}"
+    assert [change["words"] for change in reason["changes"]] == [
+        "add it to aggregate zone",
+        "ask without being confined to aggregate zone",
+    ]
 
 
 def test_verdicts_take_as_many_statements_for_ten_hosts_as_for_two(cloud):
