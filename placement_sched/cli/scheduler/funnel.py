@@ -47,10 +47,9 @@ def render(
         conclusion = Text.assemble(number, f"  policy {explanation['policy']}")
     else:
         conclusion = Text.assemble(("No valid host", "bold red"), f"  {obstacle(explanation)}")
-        sentences = [one["words"] for one in funnel.get("would_fit", ())[:_REASONS]]
-        for words in sentences:
-            if words != obstacle(explanation):
-                conclusion.append(f"\n  {words}", style="yellow")
+        for one in funnel.get("would_fit", ())[:_REASONS]:
+            if not _repeats(one, obstacle(explanation)):
+                conclusion.append(f"\n  {one['words']}", style="yellow")
     full = "█" if console.encoding.lower().startswith("utf") else "#"
     parts: list[RenderableType] = [
         *_policy(funnel.get("policy")),
@@ -68,6 +67,13 @@ def render(
     if selected:
         parts.append(_selected(selected, title))
     console.print(Group(*parts))
+
+
+def _repeats(sentence: Json, reason: str) -> bool:
+    """Return whether a sentence says no more than why there is no host: neither host nor change."""
+    names = " and ".join(one["name"] for one in sentence["without"])
+    known = sentence["hosts"] == 1 or sentence["change"]
+    return not known and reason == f"{_hosts(sentence['hosts'])} would fit but for {names}"
 
 
 def _policy(report: Json | None) -> Iterator[RenderableType]:
