@@ -16,7 +16,7 @@ DATABASE ?=
 ON_DATABASE = $(if $(DATABASE),--database $(DATABASE))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo nova-cloud test test-fast test-system gabbi peer peer-gabbi nova-functional differential race explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race bench-fleet bench-schedulers docs clean
+.PHONY: help demo screenshots nova-cloud test test-fast test-system gabbi peer peer-gabbi nova-functional differential race explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race bench-fleet bench-schedulers docs clean
 
 # A target is listed by what follows ## on its line; one that begins with "dev:" is for developers.
 LIST = awk -F ':.*\#\# (dev: )?' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -69,6 +69,9 @@ test-fast: $(VENV)/.develop ## dev: run what needs neither a database server nor
 
 test-system: $(VENV)/.develop ## dev: run the tests with whole servers, several processes, or OpenStack's services
 	$(BIN)/pytest --numprocesses 2 -m system $(PYTEST_ARGS)
+
+screenshots: $(VENV)/.develop ## dev: draw the pictures of the console in the guide again (needs chromium)
+	PLACEMENT_SCHED_WRITE_SCREENSHOTS=1 $(BIN)/pytest tests/console/browser/test_screenshots.py
 
 gabbi: $(VENV)/.develop ## dev: run the gabbi tests, in-process or against URL=http://host:port
 	$(BIN)/pytest tests/api/test_gabbits.py $(if $(URL),--url '$(URL)' -k over_http) $(PYTEST_ARGS)

@@ -1,0 +1,41 @@
+"""The pictures of the console in README and the guide, which ``make screenshots`` draws.
+
+A picture that is drawn again is never equal to the last bit (times, fonts), so it is held by its size.
+"""
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import ROOT
+
+PICTURES = {
+    "console-cloud.png": "/console/?colour=MEMORY_MB",
+    "console-ask.png": "/console/ask?flavor=g.large",
+}
+SIZE = {"width": 1280, "height": 820}
+#: Bytes, so that the repository stays small.
+LARGEST = 200_000
+#: Set by ``make screenshots``: write the pictures rather than compare them.
+WRITE = bool(os.environ.get("PLACEMENT_SCHED_WRITE_SCREENSHOTS"))
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_of_the_guide_is_that_of_the_page(visit, tmp_path, name):
+    page = visit(PICTURES[name], size=SIZE)
+    page.wait_for_load_state("networkidle")
+    drawn = tmp_path / name
+    page.screenshot(path=drawn)
+    kept = ROOT / "doc" / "source" / name
+    if WRITE:
+        kept.write_bytes(drawn.read_bytes())
+    assert kept.stat().st_size < LARGEST
+    assert size_of(kept) == size_of(drawn) == (SIZE["width"], SIZE["height"])
+
+
+def size_of(picture: Path) -> tuple[int, int]:
+    """Return the width and height of a PNG file."""
+    width, height = struct.unpack(">II", picture.read_bytes()[16:24])
+    return width, height
