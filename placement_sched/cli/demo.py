@@ -66,7 +66,7 @@ def _closing(keep: Path | None, *, console: bool) -> RenderableType:
     if keep is None:
         return Group(
             Rule("[bold]End of the demo", align="left", style="cyan"),
-            f"No files are left. To look at this cloud in a browser, at {_SERVER}/:",
+            "No files are left. To look at this cloud in a browser:",
             _command("placement-sched demo --console"),
             "To keep it and query it:",
             _command("placement-sched demo --keep DIR"),

@@ -13,7 +13,6 @@ from oslo_config import cfg
 from placement_sched.settings.options import (
     api,
     compute,
-    console,
     filter_scheduler,
     notifications,
     nova,
@@ -27,7 +26,7 @@ GROUPS: Mapping[str, tuple[cfg.Opt, ...]] = MappingProxyType(
         "DEFAULT": (*compute.DEFAULT, *nova.DEFAULT),
         "api": api.API,
         "api_database": nova.API_DATABASE,
-        "console": console.CONSOLE,
+        "console": api.CONSOLE,
         "database": nova.DATABASE,
         "placement_database": placement.PLACEMENT_DATABASE,
         "placement": placement.PLACEMENT,

@@ -1,4 +1,4 @@
-"""[api], [cors] and [oslo_middleware]: authentication, and what callers may send."""
+"""[api], [console], [cors] and [oslo_middleware]: who may call, by what, and what is accepted."""
 
 from oslo_config import cfg
 from oslo_middleware import cors, http_proxy_to_wsgi
@@ -33,6 +33,18 @@ API = described(
     "with 400. A thousand aggregates take 40 KB. The server of placement-sched serve itself "
     "answers 414, without a body, to an address of 65535 bytes or more; under another server a "
     "larger value may be of use.",
+)
+
+CONSOLE = described(
+    cfg.BoolOpt("enabled"),
+    "Whether browsers are shown the console, at / and under /console/. Left out, it is shown to "
+    "browsers on this machine alone, which asked for a loopback address or localhost. With "
+    "[api] auth_strategy = noauth2 all who can open the console act as administrator.",
+    cfg.URIOpt("auth_url"),
+    "Address of the identity API where people sign in (http://HOST:5000/v3). Left out, it is "
+    "[keystone_authtoken] www_authenticate_uri, else its auth_url.",
+    cfg.StrOpt("default_domain", default="Default"),
+    "The domain of users and projects that the sign-in form proposes.",
 )
 
 
