@@ -1,6 +1,6 @@
 """The pictures of the console in README and the guide, which ``make screenshots`` draws.
 
-A picture that is drawn again is never equal to the last bit (times, fonts), so it is held by its size.
+A picture that is drawn again is never equal to the last bit (times, fonts): it is held by its size.
 """
 
 import os
