@@ -53,6 +53,7 @@ _SCHEDULER = (
             ("scheduler:compute_nodes:list", "List compute nodes."),
             ("scheduler:compute_nodes:show", "Show a compute node."),
             ("scheduler:compute_nodes:delete", "Delete a compute node and its provider."),
+            ("scheduler:aggregate_check", "Check aggregates that are reserved by traits."),
             ("scheduler:hosts:list", "List hosts with their states, traits and resources."),
             ("scheduler:hosts:show", "Show a host: its providers, instances and services."),
             ("scheduler:instances:record", "Record where an instance is."),

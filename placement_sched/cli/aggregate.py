@@ -2,12 +2,10 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import configured
 from placement_sched.cli.terminal import print_result, waiting
-from placement_sched.model.document import Json
 from placement_sched.model.naming import in_short
 from placement_sched.operations.aggregate_check import AggregateCheck, check_aggregates
 
@@ -43,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         check = check_aggregates(connection, settings)
     status = _FOUND if check.findings else 0
-    print_result(arguments, _document(check, status), _lines(check))
+    print_result(arguments, {"code": status, **check.as_json()}, _lines(check))
     return status
 
 
@@ -69,21 +67,3 @@ def _lines(check: AggregateCheck) -> Iterator[str]:
 
 def _counted(names: Sequence[str]) -> str:
     return f"{len(names)} ({in_short(names)})" if names else "none"
-
-
-def _document(check: AggregateCheck, status: int) -> Json:
-    return {
-        "code": status,
-        "filtering": check.filtering,
-        "aggregates": [
-            {
-                "uuid": one.aggregate.uuid,
-                "name": one.aggregate.name,
-                "traits": one.traits,
-                "flavors": {"open": one.open_flavors, "forbidden": one.forbidden_flavors},
-                "images": {"open": one.open_images, "forbidden": one.forbidden_images},
-            }
-            for one in check.reserved
-        ],
-        "findings": [asdict(finding) for finding in check.findings],
-    }

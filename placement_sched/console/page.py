@@ -46,23 +46,23 @@ def page(
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class FormError:
     """Why a form has no answer, in the words of who refuses it, and the status of its page."""
 
     status: int
     detail: str
 
 
-def refusal_of(failure: ApiRefused | Error) -> Refusal:
+def form_error(failure: ApiRefused | Error) -> FormError:
     """Return what a page says of a question that was refused.
 
     Raises the failure where the caller has to sign in first.
     """
     if isinstance(failure, Error):
-        return Refusal(int(status_of(failure)), failure.detail)
+        return FormError(int(status_of(failure)), failure.detail)
     if failure.status == HTTPStatus.UNAUTHORIZED:
         raise failure
-    return Refusal(int(failure.status), failure.detail)
+    return FormError(int(failure.status), failure.detail)
 
 
 def error_page(status: int, detail: str) -> flask.Response:
@@ -71,9 +71,10 @@ def error_page(status: int, detail: str) -> flask.Response:
     return page("error.html", title, {"status": int(status), "detail": detail}, status=status)
 
 
-def heading(title: str) -> Heading:
+def heading(title: str, *facts: tuple[str, str]) -> Heading:
     """Return the heading of a report that is made now, of what this service answered."""
-    return Heading(title=title, place=flask.request.host_url.rstrip("/"), made=utcnow())
+    place = flask.request.host_url.rstrip("/")
+    return Heading(title=title, place=place, made=utcnow(), facts=facts)
 
 
 def download(name: str, html: str) -> flask.Response:

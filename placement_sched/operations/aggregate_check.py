@@ -8,12 +8,13 @@ aggregate has.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import product
 
 from placement_sched.db.transaction import Connection
+from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.image import Image, StoredImage
@@ -124,6 +125,23 @@ class AggregateCheck:
     reserved: tuple[Reserved, ...]
     findings: tuple[Finding, ...]
     filtering: bool
+
+    def as_json(self) -> Json:
+        """Return it as the scheduler API answers it."""
+        return {
+            "filtering": self.filtering,
+            "aggregates": [
+                {
+                    "uuid": one.aggregate.uuid,
+                    "name": one.aggregate.name,
+                    "traits": one.traits,
+                    "flavors": {"open": one.open_flavors, "forbidden": one.forbidden_flavors},
+                    "images": {"open": one.open_images, "forbidden": one.forbidden_images},
+                }
+                for one in self.reserved
+            ],
+            "findings": [asdict(finding) for finding in self.findings],
+        }
 
 
 def check_aggregates(connection: Connection, settings: Settings) -> AggregateCheck:

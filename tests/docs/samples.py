@@ -504,6 +504,7 @@ STORY = (
     Step("", "GET", f"{_S}/decisions?project_id={PROJECT}&limit=2"),
     Step("scheduler/decisions-replay", "POST", f"{_S}/decisions/<id>/replay", {"settings": "then"}),
     Step("", "PUT", f"{_V}/enable", _SECOND_SERVICE, compute="2.52"),
+    Step("scheduler/aggregate_check-show", "GET", f"{_S}/aggregate_check"),
     Step("scheduler/policies-list", "GET", f"{_S}/policies"),
     Step("scheduler/policies-show", "GET", f"{_S}/policies/default"),
     Step(

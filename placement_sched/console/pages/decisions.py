@@ -8,7 +8,7 @@ import flask
 from flask import request
 
 from placement_sched.console.caller import ApiRefused, path_of
-from placement_sched.console.page import caller, download, heading, page, refusal_of
+from placement_sched.console.page import caller, download, form_error, heading, page
 from placement_sched.console.reports import (
     as_explanation,
     asked,
@@ -62,7 +62,7 @@ def index() -> flask.Response:
         query = {**given, **times, "limit": _MANY, "marker": marker}
         found = caller().get(_DECISIONS, query)
     except (ApiRefused, Invalid) as failure:
-        refusal = refusal_of(failure)
+        refusal = form_error(failure)
     values = {
         "given": given,
         "refusal": refusal,
@@ -107,7 +107,7 @@ def replay(uuid: str) -> flask.Response:
     try:
         answer = caller().ask(f"{path}/replay", {"settings": settings})
     except ApiRefused as failure:
-        values["refusal"] = refusal = refusal_of(failure)
+        values["refusal"] = refusal = form_error(failure)
         return page("replay.html", "Ask again", values, status=refusal.status)
     names = caller().aggregate_names()
     values |= {

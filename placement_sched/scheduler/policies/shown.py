@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from placement_sched.errors import ConfigurationError, NotFound
 from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import DEFAULT_POLICY, HostAggregate
+from placement_sched.scheduler.loading import plugins_for
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import Policies, SchedulingPolicy, policies_for
 from placement_sched.settings.conf import server_options
@@ -40,6 +41,13 @@ def one_shown(scheduler: Scheduler, name: str) -> Json:
     return _shown(name, policies, tagged)
 
 
+def selectors_shown(scheduler: Scheduler) -> list[str]:
+    """Return by what a request's policy is chosen, in this order."""
+    settings = scheduler.live.settings()
+    selectors = plugins_for(settings, scheduler.clock).selectors
+    return [one.name or type(one).__name__ for one in selectors]
+
+
 def _of_now(scheduler: Scheduler) -> tuple[Policies, Sequence[HostAggregate]]:
     """Return the policies of this moment, and the aggregates that name one."""
     with scheduler.database.read() as connection:
@@ -49,8 +57,11 @@ def _of_now(scheduler: Scheduler) -> tuple[Policies, Sequence[HostAggregate]]:
 
 def _shown(name: str, policies: Policies, aggregates: Sequence[HostAggregate]) -> Json:
     wrong, options = None, {}
+    plugins: Json = {"request_filters": [], "filters": [], "weighers": []}
     try:
-        options = dict(_options(policies.get(name), policies.default))
+        policy = policies.get(name)
+        options = dict(_options(policy, policies.default))
+        plugins = _plugins(policy, policies)
     except ConfigurationError as failure:
         wrong = failure.detail
     return {
@@ -63,6 +74,24 @@ def _shown(name: str, policies: Policies, aggregates: Sequence[HostAggregate]) -
             if each.policy == name
         ],
         "options": options,
+        **plugins,
+    }
+
+
+def _plugins(policy: SchedulingPolicy, policies: Policies) -> Json:
+    """Return what runs for requests under a policy, in order, named as explanations name it."""
+    plugins = plugins_for(policy.settings, policies.clock)
+    return {
+        "request_filters": [
+            one.name or type(one).__name__
+            for one in plugins.request_filters
+            if one.enabled(policy.settings)
+        ],
+        "filters": [type(one).__name__ for one in plugins.filters],
+        "weighers": [
+            {"name": type(one).__name__, "multiplier": one.configured_multiplier}
+            for one in plugins.weighers
+        ],
     }
 
 

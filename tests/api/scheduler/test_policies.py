@@ -54,6 +54,28 @@ def tag(app, name, policy):
     return number
 
 
+def test_policies_say_by_what_a_request_chooses_one(make_cloud):
+    text = CONF.replace(", wrong", "").replace(
+        "[scheduler]\n", "[scheduler]\npolicy_selection = tenant, hint\n"
+    )
+    assert make_cloud(text).get(POLICIES).json["selectors"] == ["tenant", "hint"]
+
+
+def test_a_policy_says_what_runs_under_it(make_cloud):
+    text = CONF.replace(", wrong", "").replace(
+        "[sparse]\n",
+        "[sparse]\nram_weight_multiplier = -2.0\nimage_metadata_prefilter = true\n"
+        "enabled_filters = NumInstancesFilter, ComputeFilter\n",
+    )
+    default, _, sparse = make_cloud(text).get(POLICIES).json["policies"]
+    assert sparse["filters"] == ["NumInstancesFilter", "ComputeFilter"]
+    assert default["filters"][0] == "ComputeFilter"
+    assert {"name": "RAMWeigher", "multiplier": -2.0} in sparse["weighers"]
+    assert {"name": "RAMWeigher", "multiplier": 1.0} in default["weighers"]
+    more = {*sparse["request_filters"]} - {*default["request_filters"]}
+    assert more == {"transform_image_metadata"}
+
+
 def option(app, policy, name):
     return app.get(f"{POLICIES}/{policy}").json["options"][name]
 
@@ -134,6 +156,7 @@ def test_policy_that_cannot_be_used_is_shown_with_its_error(make_cloud):
     assert [one["name"] for one in app.get(POLICIES).json["policies"]] == ["default", "wrong"]
     shown = app.get(f"{POLICIES}/wrong").json
     assert not shown["usable"]
+    assert (shown["filters"], shown["weighers"]) == ([], [])
     assert shown["options"] == {}
     assert "a.conf:14: [wrong]: there is no option ram_wieght_multiplier" in shown["error"]
 

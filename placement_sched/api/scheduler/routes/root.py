@@ -4,7 +4,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 
 #: The first parts of the paths below ``/v1/``.
-_READ = ("compute_nodes", "decisions", "hosts", "instances", "policies")
+_READ = ("aggregate_check", "compute_nodes", "decisions", "hosts", "instances", "policies")
 _ASKED = ("select_destinations", "explain", "plan", "rebalance", "capacity")
 
 blueprint = Blueprint("root", __name__)

@@ -7,7 +7,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.scheduler import placing
 from placement_sched.model.host_aggregate import POLICY_KEY
-from placement_sched.scheduler.policies.shown import all_shown, one_shown
+from placement_sched.scheduler.policies.shown import all_shown, one_shown, selectors_shown
 
 blueprint = Blueprint("select_destinations", __name__)
 
@@ -36,7 +36,8 @@ def explain(call: Call) -> Answer:
 @blueprint.get("/v1/policies", policy=f"{_POLICIES}:list")
 def list_policies(call: Call) -> Answer:
     """List all policies, the default one first."""
-    return Answer(body={"policies": all_shown(call.services.scheduler)})
+    scheduler = call.services.scheduler
+    return Answer(body={"policies": all_shown(scheduler), "selectors": selectors_shown(scheduler)})
 
 
 @blueprint.get("/v1/policies/<name>", policy=f"{_POLICIES}:show")

@@ -1,0 +1,55 @@
+"""What is wrong with reserved aggregates, over HTTP as at the command line."""
+
+import pytest
+
+from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid
+from tests.hosts import add_node
+from tests.operations.test_aggregate_check import add_flavor
+
+CHECK = "/scheduler/v1/aggregate_check"
+
+
+@pytest.fixture
+def reserved(sqlite_database):
+    """A reserved host of which placement does not know yet, and a flavor for it."""
+    add_node(sqlite_database, "win1")
+    add_aggregate(sqlite_database, "windows", ["win1"], {f"trait:{LICENSED}": "required"})
+    for name, required in (("m1.windows", [LICENSED]), ("m1.small", [])):
+        add_flavor(sqlite_database, name, *required)
+
+
+def test_nothing_is_wrong_where_no_aggregate_is_reserved(sqlite_app):
+    empty = {"filtering": False, "aggregates": [], "findings": []}
+    assert sqlite_app.get(CHECK).json == empty
+
+
+def test_who_may_use_what_is_reserved_and_what_is_wrong_are_answered(
+    reserved, sqlite_settings, make_app
+):
+    switched_on = {"scheduler.enable_isolated_aggregate_filtering": True}
+    found = make_app(sqlite_settings.overridden(switched_on)).get(CHECK).json
+    assert found["filtering"] is True
+    assert found["aggregates"] == [
+        {
+            "uuid": aggregate_uuid("windows"),
+            "name": "windows",
+            "traits": [LICENSED],
+            "flavors": {"open": ["m1.windows"], "forbidden": ["m1.small"]},
+            "images": {"open": [], "forbidden": []},
+        }
+    ]
+    kinds = [finding["kind"] for finding in found["findings"]]
+    assert kinds == ["trait_unknown", "not_in_placement", "trait_lacking"]
+    assert found["findings"][1] == {
+        "kind": "not_in_placement",
+        "detail": "is in the host aggregate but not in the provider aggregate; "
+        "sync_aggregates adds it",
+        "aggregate": "windows",
+        "trait": None,
+        "names": ["win1"],
+    }
+
+
+def test_only_those_who_see_the_whole_cloud_may_check_it(sqlite_app):
+    headers = {"X-Auth-Token": "bob:shop", "X-Roles": "member"}
+    sqlite_app.get(CHECK, headers=headers, status=403)

@@ -1,0 +1,47 @@
+"""The page Policies in a real browser, of a server with several policies."""
+
+import pytest
+
+from placement_sched.operations.demo import run as demos
+from tests import program
+from tests.console.browser.conftest import PHONE, accessibility_faults
+from tests.servers import environment, started
+
+PAGE = "/console/policies?policy=dense&beside=default"
+
+
+@pytest.fixture(scope="module")
+def policies_server(tmp_path_factory):
+    """A server of the sample cloud with a policy beside the default one."""
+    folder = tmp_path_factory.mktemp("policies")
+    made = program.run("demo", "--keep", "cloud", cwd=folder, env=environment())
+    assert made.returncode == 0, made.stderr
+    more = folder / "more.conf"
+    more.write_text("[dense]\ncpu_allocation_ratio = 8.0\nram_weight_multiplier = -1.0\n")
+    config = folder / "cloud" / demos.CONFIG_NAME
+    with started("--config-file", config, "--config-file", more, folder=folder) as server:
+        number = server.ask("POST", "/compute/v2.1/os-aggregates", {"aggregate": {"name": "d"}})
+        body = {"set_metadata": {"metadata": {"sched_policy": "dense"}}}
+        path = f"/compute/v2.1/os-aggregates/{number['aggregate']['id']}/action"
+        server.ask("POST", path, body)
+        yield server
+
+
+def test_two_policies_are_compared_by_keyboard(visit, policies_server):
+    page = visit("/console/policies", server=policies_server)
+    page.get_by_label("Beside").select_option("dense")
+    page.get_by_role("button", name="Show").press("Enter")
+    page.wait_for_url("**beside=dense")
+    assert page.locator("#differences").inner_text() == "default beside dense"
+    assert page.locator(".compared").get_by_text("RAMWeigher").count() == 1
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_policies_side_by_side_are_accessible(visit, policies_server, dark):
+    page = visit(PAGE, server=policies_server, dark=dark)
+    assert accessibility_faults(page) == []
+
+
+def test_policies_side_by_side_fit_a_phone(visit, policies_server):
+    page = visit(PAGE, server=policies_server, size=PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
