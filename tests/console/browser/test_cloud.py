@@ -1,6 +1,7 @@
 """The page Cloud in a real browser: the map, its keys and pointer, the panel, the address."""
 
 import json
+import logging
 import re
 from urllib.parse import parse_qs, urlsplit
 
@@ -9,6 +10,8 @@ from playwright.sync_api import Page, expect
 
 from tests.clouds import uuid_of
 from tests.console.browser.conftest import PHONE, accessibility_faults
+
+LOG = logging.getLogger(__name__)
 
 HOSTS = "**/console/api/scheduler/v1/hosts"
 ATTACK = "<img src=x onerror=alert(1)>\"'&</script>"
@@ -240,8 +243,8 @@ def test_a_map_that_cannot_be_read_says_why(visit):
     )
 
 
-def test_ten_thousand_hosts_are_drawn_and_moved(visit, record_property):
-    """How long it takes is reported, not asserted: machines differ."""
+def test_ten_thousand_hosts_are_drawn_and_moved(visit):
+    """How long it takes is logged (--log-cli-level=INFO), not asserted: machines differ."""
     page = visit("/console/")
     page.context.add_init_script(WATCH)
     hosts = [
@@ -254,15 +257,15 @@ def test_ten_thousand_hosts_are_drawn_and_moved(visit, record_property):
     page.reload()
     ready(page)
     expect(page.locator("#counted")).to_have_text("10,000 hosts")
-    record_property("first picture, ms", page.evaluate("Math.round(performance.now())"))
-    record_property("long tasks at first, ms", page.evaluate("window.longTasks.splice(0)"))
+    LOG.info("first picture: %s ms", page.evaluate("Math.round(performance.now())"))
+    LOG.info("long tasks until then: %s ms", page.evaluate("window.longTasks.splice(0)"))
     box = canvas_of(page).bounding_box()
     page.mouse.move(box["x"] + 300, box["y"] + 200)
     page.mouse.wheel(0, -800)
     page.mouse.down()
     page.mouse.move(box["x"] + 700, box["y"] + 300, steps=40)
     page.mouse.up()
-    record_property("long tasks of zooming and panning, ms", page.evaluate("window.longTasks"))
+    LOG.info("long tasks of zooming and panning: %s ms", page.evaluate("window.longTasks"))
     canvas_of(page).focus()
     page.keyboard.press("End")
     expect(page.locator("#live")).to_contain_text("cn09999")
