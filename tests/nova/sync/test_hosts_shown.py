@@ -1,0 +1,51 @@
+"""Hosts that were read from nova are shown as those that reported themselves."""
+
+import pytest
+
+from tests.nova_clouds import sqlite_nova
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two hosts in two cells, one of them disabled; an instance, and an aggregate with a zone."""
+    cloud = sqlite_nova(tmp_path, "one", "two")
+    cloud.add_host("cn1", "one")
+    cloud.add_host("cn2", "two", disabled=True, disabled_reason="mend it")
+    cloud.add_instance("cn1", "one", display_name="web")
+    cloud.add_aggregate("racks", ("cn1",), availability_zone="north", rack="r1")
+    yield cloud
+    cloud.close()
+
+
+@pytest.fixture
+def shown(make_follower, two, make_app, settings):
+    """The application after everything was read."""
+    make_follower(two).full()
+    return make_app(settings)
+
+
+def test_hosts_of_nova_are_listed_with_their_cells(shown):
+    answer = shown.get("/scheduler/v1/hosts").json
+    first, second = answer["hosts"]
+    assert [answer["cells"][one["cell"]]["name"] for one in (first, second)] == ["one", "two"]
+    assert (first["zone"], first["instances"], first["aggregates"]) == ("north", 1, [0])
+    assert answer["aggregates"][0]["metadata"] == {"availability_zone": "north", "rack": "r1"}
+    assert (second["state"], second["disabled_reason"]) == ("disabled", "mend it")
+    # Its providers are made by its nova-compute, which has not run here.
+    assert first["resources"] == {}
+
+
+def test_a_host_of_nova_is_shown_with_its_cell_instance_and_report(shown):
+    host = shown.get("/scheduler/v1/hosts/cn1").json
+    (node,) = host["nodes"]
+    assert (node["cell"]["name"], node["cell"]["away_since"]) == ("one", None)
+    assert node["report"]["vcpus"] == 32
+    assert len(node["report"]["numa_topology"]["cells"]) == 2
+    (there,) = host["instances"]
+    assert (there["name"], there["flavor"]) == ("web", "m1.small")
+
+
+def test_a_page_of_hosts_of_nova_has_the_cells_of_that_page(shown):
+    answer = shown.get("/scheduler/v1/hosts?host=cn2").json
+    assert [one["name"] for one in answer["cells"]] == ["two"]
+    assert answer["hosts"][0]["cell"] == 0
