@@ -109,7 +109,7 @@ class CloudPage {
     const amounts = host.resources[part];
     const free = amounts ? `, ${number.format(amounts.capacity - amounts.used)} of ${number.format(amounts.capacity)} ${part} free` : "";
     const why = host.disabled_reason ? ` (${host.disabled_reason})` : "";
-    return `${host.host}: ${host.state}${why}, zone ${host.zone}${free}, ${number.format(host.instances)} instances, policy ${host.policy}`;
+    return `${host.host}: ${host.state}${why}, zone ${host.zone}${free}, ${host.instances === 1 ? "1 instance" : `${number.format(host.instances)} instances`}, policy ${host.policy}`;
   }
 
   listen() {

@@ -81,7 +81,8 @@ export class HostMap {
     this.#live = live;
     this.#describe = describe ?? ((host) => `${host.host}, zone ${host.zone}, ${host.state}`);
     canvas.tabIndex = 0;
-    canvas.style.touchAction = "none";
+    // Screen readers leave the arrow keys to what has this role.
+    if (!canvas.hasAttribute("role")) canvas.setAttribute("role", "application");
     this.#listen();
     this.setHosts(hosts);
   }
@@ -158,6 +159,7 @@ export class HostMap {
     const scale = Math.min(width / w, height / h, LARGEST_FIT);
     this.#view = { scale, x: Math.max(0, (width - w * scale) / 2), y: 0 };
     this.#fitted = true;
+    this.#canvas.style.touchAction = "pan-y"; // one finger scrolls the page: all of the map is in view
     this.redraw();
   }
 
@@ -505,6 +507,7 @@ export class HostMap {
     const by = scale / this.#view.scale;
     this.#view = { scale, x: x - (x - this.#view.x) * by, y: y - (y - this.#view.y) * by };
     this.#fitted = false;
+    this.#canvas.style.touchAction = "none";
     this.#pan(0, 0);
   }
 
