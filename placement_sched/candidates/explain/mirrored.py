@@ -163,10 +163,11 @@ def _remembered(
 ) -> list[RejectedProvider]:
     """Return the providers with the names that are remembered; others are read."""
     known = names.current(connection)
+    called = map(known.get, map(uuids.__getitem__, unmet))
     found = [
-        RejectedProvider(*called, key, positions)
-        for key, positions in unmet.items()
-        if (called := known.get(uuids[key])) is not None
+        RejectedProvider._make((*name, *one))
+        for name, one in zip(called, unmet.items(), strict=True)
+        if name is not None
     ]
     if len(found) < len(unmet):
         others = unmet.keys() - {one.id for one in found}

@@ -203,8 +203,7 @@ class WeightReport(NamedTuple):
         return {**self._asdict(), "weighted": self.multiplier * self.normalized}
 
 
-@dataclass(frozen=True, slots=True)
-class HostReport:
+class HostReport(NamedTuple):
     """A host that passed, with its weight and what each weigher (by name) gave to it."""
 
     host: str
@@ -233,9 +232,9 @@ def hosts_as_json(hosts: Iterable[HostReport], view: View = EVERYTHING) -> list[
     differing: list[tuple[str, list[Json]]] = []
     for name in some[0].weights:
         column = [host.weights[name] for host in some]
-        entries = {id(one): one.as_json() for one in {id(one): one for one in column}.values()}
-        same[name] = entries[id(column[0])]
-        if len(entries) > 1:
+        same[name] = column[0].as_json()
+        if column.count(column[0]) < len(column):
+            entries = {id(one): one.as_json() for one in {id(one): one for one in column}.values()}
             differing.append((name, [entries[id(one)] for one in column]))
     shown = []
     for at, host in enumerate(some):
