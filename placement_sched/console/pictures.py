@@ -13,6 +13,7 @@ from placement_sched.model.results.reading import GroupedReason, grouped, named,
 #: How many of the best hosts a picture of weights has, and the most colours of its weighers.
 BEST, COLOURS = 10, 8
 _WIDTH = 100.0
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #: Weights of less than this together are not drawn.
 _LITTLE = 1e-9
 
@@ -32,6 +33,20 @@ class StagePicture:
     left: float
     reasons: tuple[GroupedReason, ...]
     rejected: tuple[tuple[str, str], ...]
+    #: The names of their nodes, in the same order.
+    nodes: tuple[str, ...]
+    #: Which of the stages that reject hosts it is, from 0.
+    place: int
+
+    @property
+    def colour(self) -> int:
+        """Return the number of its colour; the first is that of the hosts that stay."""
+        return 1 + self.place % (COLOURS - 1)
+
+    @property
+    def letter(self) -> str:
+        """Return what it is marked with beside its colour: A to Z, then AA."""
+        return _LETTERS[self.place % len(_LETTERS)] * (self.place // len(_LETTERS) + 1)
 
     @property
     def removed(self) -> int:
@@ -76,13 +91,11 @@ def funnel_picture(funnel: Json) -> FunnelPicture:
                 rejected=tuple(
                     (named(one["host"], one["node"]), one["reason"]) for one in rejected
                 ),
+                nodes=tuple(one["node"] for one in rejected),
+                place=sum(one.removed > 0 for one in shown),
             )
         )
     return FunnelPicture(tuple(shown), tuple(unreached))
-
-
-def _who_and_why(rejected: Json) -> tuple[str, str]:
-    return named(rejected["host"], rejected["node"]), rejected["reason"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +114,7 @@ class WeightBar:
     """A host that passed, with its weight and the parts of it."""
 
     name: str
+    node: str
     weight: float
     parts: tuple[WeightPart, ...]
     weights: Mapping[str, Json]
@@ -131,6 +145,7 @@ def weights_picture(hosts: Sequence[Json], weighers: Sequence[Json]) -> WeightsP
     bars = tuple(
         WeightBar(
             name=named(host["host"], host["node"]),
+            node=host["node"],
             weight=host["weight"],
             parts=tuple(_parts(host, colours, below, scale)),
             weights=host["weights"],

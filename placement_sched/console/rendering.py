@@ -1,6 +1,6 @@
 """Makes HTML of templates: whatever a name holds, it stays text."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -8,6 +8,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from placement_sched.model.results.reading import in_words
+
+#: So many of several names are shown in a sentence.
+_FEW = 3
 
 
 def rendered(template: str, values: Mapping[str, Any]) -> str:
@@ -32,9 +35,12 @@ def _environment() -> Environment:
     )
     environment.filters["number"] = _number
     environment.filters["hosts"] = _hosts
+    environment.filters["first_few"] = _first_few
     environment.filters["words"] = in_words
     # What is drawn twice on a page gets ids of its own by this.
     environment.globals["prefix"] = ""
+    # What leads from a host or a stage to more about it; a report leads nowhere.
+    environment.globals["links"] = None
     return environment
 
 
@@ -43,6 +49,12 @@ def _number(value: float) -> str:
     if isinstance(value, float) and not value.is_integer():
         return f"{value:,.3f}"
     return f"{int(value):,}"
+
+
+def _first_few(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _FEW
+    return ", ".join(names[:_FEW]) + (f" and {_number(more)} more" if more > 0 else "")
 
 
 def _hosts(count: int) -> str:

@@ -3,7 +3,8 @@
 Made by the templates of the console's pages, of what the APIs answer.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -88,6 +89,14 @@ def as_explanation(decision: Json) -> Json:
     return {**decision, "hosts": decision["best"] or [], "funnel": kept}
 
 
+def facts_of(body: Json) -> Iterator[tuple[str, str]]:
+    """Yield what a question asks beside its request, for a heading."""
+    for key, value in body.get("overrides", {}).items():
+        yield "override", f"{key} = {value}"
+    for change in body.get("changes", ()):
+        yield "change", json.dumps(change)
+
+
 def explanation_shown(explanation: Json, names: Mapping[str, str]) -> Json:
     """Return what templates show of an explanation, or of a decision that was kept."""
     funnel: Json = with_names(completed(explanation["funnel"]), names)
@@ -99,6 +108,7 @@ def explanation_shown(explanation: Json, names: Mapping[str, str]) -> Json:
         "conclusion": f"{passed(shown)} passed" if selected else obstacle(shown),
         "policy": explanation["policy"],
         "query": funnel["allocation_candidates"]["query"],
+        "would_fit": [one["words"] for one in funnel.get("would_fit", ())],
         "warnings": [one["detail"] for one in funnel.get("warnings", ())],
         "request_filters": [
             one for one in funnel["request_filters"] if one["applied"] or one.get("refusal")
@@ -110,6 +120,7 @@ def explanation_shown(explanation: Json, names: Mapping[str, str]) -> Json:
         "selections": [
             {
                 "host": named(best["service_host"], best["nodename"]),
+                "node": best["nodename"],
                 "zone": best["availability_zone"],
                 "weight": best["weight"],
                 "allocations": amounts(best),

@@ -13,7 +13,13 @@ from placement_sched.errors import NotFound
 from placement_sched.model.document import Json
 from placement_sched.model.naming import did_you_mean
 from placement_sched.model.results.funnel import PASSED, UNKNOWN
-from placement_sched.model.results.reading import named, obstacle, stages, with_names
+from placement_sched.model.results.reading import (
+    compared_stages,
+    named,
+    obstacle,
+    path_of,
+    with_names,
+)
 
 #: How many hosts stand side by side.
 _SIDE_BY_SIDE = 3
@@ -28,17 +34,14 @@ def render_verdicts(explanation: Json, console: Console, names: Mapping[str, str
     known = [one for one in explanation.get("verdicts", ()) if one["verdict"] != UNKNOWN]
     parts = [_verdict(one, names) for one in known]
     if len(known) > 1:
-        stages_asked = [(one["stage"], one["name"]) for one in explanation["stages"]]
         for at in range(0, len(known), _SIDE_BY_SIDE):
-            table = _side_by_side(known[at : at + _SIDE_BY_SIDE], stages_asked, names)
+            table = _side_by_side(explanation, known[at : at + _SIDE_BY_SIDE], names)
             parts.append(Padding(table, (1, 0, 0, 0)))
     if parts:
         console.print(Padding(Group(*parts), (0, 0, 1, 0)))
 
 
-def _side_by_side(
-    verdicts: Sequence[Json], asked: Sequence[tuple[str, str]], names: Mapping[str, str]
-) -> Table:
+def _side_by_side(explanation: Json, verdicts: Sequence[Json], names: Mapping[str, str]) -> Table:
     """Return a row for each stage, and in it whether each host passes, or why not."""
     table = headed_table("Stage")
     for one in verdicts:
@@ -46,18 +49,14 @@ def _side_by_side(
     table.add_row("verdict", *map(_in_a_word, verdicts))
     table.add_section()
     passes = Text("passes", style="green")
-    for stage in asked:
+    for stages in zip(*(path_of(explanation, one) for one in verdicts), strict=True):
         cells = []
-        for one in verdicts:
-            why = [each["reason"] for each in one["reasons"] if _stage_of(each) == stage]
-            text = with_names("; ".join(why), names)
-            cells.append(Text(text, style="yellow") if why else passes)
-        table.add_row(Text(with_names(stage[1], names)), *cells)
+        for _, _, reasons in stages:
+            text = with_names("; ".join(one["reason"] for one in reasons), names)
+            cells.append(Text(text, style="yellow") if reasons else passes)
+        _, name, _ = stages[0]
+        table.add_row(Text(with_names(name, names)), *cells)
     return table
-
-
-def _stage_of(reason: Json) -> tuple[str, str]:
-    return reason["stage"], reason["name"]
 
 
 def _in_a_word(verdict: Json) -> Text:
@@ -127,13 +126,8 @@ def render_comparison(
         table.add_column(policy, justify="right", overflow="fold")
     begun = [one["funnel"]["allocation_candidates"].get("providers") for one in every]
     table.add_row("to begin with", *(_NONE if one is None else str(one) for one in begun))
-    counts = [_counts(one) for one in every]
-    # Every stage once: the steps of all searches, then the filters of all policies.
-    filters = [report["name"] for one in every for report in one["funnel"]["filters"]]
-    steps = [name for found in counts for name in found if name not in filters]
-    for stage in dict.fromkeys([*steps, *filters]):
-        cells = [found.get(stage, _NONE) for found in counts]
-        table.add_row(Text(with_names(stage, names)), *cells)
+    for stage, reports in compared_stages(every):
+        table.add_row(Text(with_names(stage, names)), *map(_count, reports))
     table.add_section()
     for place in range(BEST):
         cells = [_host(one["hosts"], place) for one in every]
@@ -158,14 +152,13 @@ def render_comparison(
     console.print(Group(table, *refused))
 
 
-def _counts(explanation: Json) -> dict[str, str]:
-    """Return how many hosts each stage left, and of how many where it refused some."""
-    found = {}
-    for name, stage in stages(explanation["funnel"]):
-        before, after = stage["before"], stage["after"]
-        refused = "" if before == after else f" of {before}"
-        found[name] = f"{after}{refused}" if before else ""
-    return found
+def _count(report: Json | None) -> str:
+    """Return how many hosts a stage left, and of how many where it refused some."""
+    if report is None:
+        return _NONE
+    before, after = report["before"], report["after"]
+    refused = "" if before == after else f" of {before}"
+    return f"{after}{refused}" if before else ""
 
 
 def _host(hosts: Sequence[Json], place: int) -> str:

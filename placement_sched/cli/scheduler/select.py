@@ -1,8 +1,6 @@
 """``select`` and ``explain``: place a request or show how it would be placed."""
 
 import argparse
-import json
-from collections.abc import Iterator
 
 from rich.console import Console
 
@@ -21,7 +19,7 @@ from placement_sched.cli.scheduler.scheduler_access import (
     open_scheduler,
 )
 from placement_sched.cli.terminal import print_json
-from placement_sched.console.reports import explanation_report
+from placement_sched.console.reports import explanation_report, facts_of
 from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.model.document import Json
 from placement_sched.model.results.funnel import UNKNOWN
@@ -88,7 +86,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
         verdicts = explanation.get("verdicts", [])
         if arguments.html is not None:
             names = scheduler.aggregate_names()
-            heading = report_file.headed("Explanation", scheduler.place, *_facts(body))
+            heading = report_file.headed("Explanation", scheduler.place, *facts_of(body))
             report = explanation_report(explanation, body["request_spec"], heading, names)
             report_file.write(arguments.html, report)
         if arguments.format == "json":
@@ -123,14 +121,6 @@ def _explain_body(arguments: argparse.Namespace) -> Json:
     if arguments.keep:
         body["keep"] = True
     return body
-
-
-def _facts(body: Json) -> Iterator[tuple[str, str]]:
-    """Yield what else was asked than the request, for a report."""
-    for key, value in body.get("overrides", {}).items():
-        yield "override", f"{key} = {value}"
-    for change in body.get("changes", ()):
-        yield "change", json.dumps(change)
 
 
 def _compare(scheduler: SchedulerApi, body: Json, arguments: argparse.Namespace) -> int:

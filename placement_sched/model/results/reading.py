@@ -16,11 +16,12 @@ _NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w-])(?!\.\w)")
 
 @dataclass(frozen=True, slots=True)
 class GroupedReason:
-    """Why ``count`` hosts were rejected; ``example`` is the first of them."""
+    """Why ``count`` hosts were rejected; ``example`` is the first of them, with its ``node``."""
 
     count: int
     text: str
     example: str
+    node: str
 
 
 def grouped(rejected: Iterable[Mapping[str, Any]]) -> list[GroupedReason]:
@@ -36,7 +37,7 @@ def grouped(rejected: Iterable[Mapping[str, Any]]) -> list[GroupedReason]:
     for entries in alike.values():
         text = _spanning([entry["reason"] for entry in entries])
         example = named(entries[0]["host"], entries[0]["node"])
-        found.append(GroupedReason(len(entries), text, example))
+        found.append(GroupedReason(len(entries), text, example, entries[0]["node"]))
     return sorted(found, key=lambda reason: (-reason.count, reason.text))
 
 
@@ -74,6 +75,30 @@ def _label(step: Json) -> str:
     """Return the name of a step, and the option that sets it where one does."""
     text = f"{step['constraint']} {step['detail']}".strip()
     return f"{text} by {step['option']}" if step.get("option") else text
+
+
+def compared_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json | None]]]:
+    """Return every stage once, and its report in each explanation, None where it has no such stage.
+
+    The steps of all searches come first, then the filters of all policies.
+    """
+    found = [dict(stages(one["funnel"])) for one in explanations]
+    filters = [report["name"] for one in explanations for report in one["funnel"]["filters"]]
+    steps = [name for one in found for name in one if name not in filters]
+    return [(name, [one.get(name) for one in found]) for name in dict.fromkeys([*steps, *filters])]
+
+
+def path_of(explanation: Json, verdict: Json) -> list[tuple[str, str, list[Json]]]:
+    """Return family and name of each stage, and why it rejects a host: no reason if it passes.
+
+    ``verdict`` is one of those that the explanation has.
+    """
+    found = []
+    for stage in explanation["stages"]:
+        key = stage["stage"], stage["name"]
+        rejecting = [one for one in verdict["reasons"] if (one["stage"], one["name"]) == key]
+        found.append((*key, rejecting))
+    return found
 
 
 def obstacle(explanation: Json) -> str:

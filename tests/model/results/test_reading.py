@@ -16,12 +16,15 @@ def test_nobody_refused_is_no_reason():
 
 def test_alike_reasons_are_counted_with_the_first_host_for_example():
     told = grouped(refusals("lacks trait X", "disabled", "lacks trait X"))
-    assert told == [GroupedReason(2, "lacks trait X", "cn0"), GroupedReason(1, "disabled", "cn1")]
+    assert told == [
+        GroupedReason(2, "lacks trait X", "cn0", "cn0"),
+        GroupedReason(1, "disabled", "cn1", "cn1"),
+    ]
 
 
 def test_reasons_that_differ_in_numbers_are_one_with_the_ranges():
     told = grouped(refusals("10 free of 20, 99 asked", "9 free of 20, 99 asked"))
-    assert told == [GroupedReason(2, "9..10 free of 20, 99 asked", "cn0")]
+    assert told == [GroupedReason(2, "9..10 free of 20, 99 asked", "cn0", "cn0")]
 
 
 def test_numbers_within_names_are_not_ranged():
