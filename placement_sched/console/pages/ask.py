@@ -199,11 +199,8 @@ def _answer(ask: Caller, links: Links, given: Mapping[str, str]) -> dict[str, An
         answers = [explanation, ask.ask(_EXPLAIN, other)]
         first, second = (one["policy"] for one in answers)
         if body.get("overrides"):
-            kept = "overrides" in other
-            first, second = (
-                f"{first}, options as asked",
-                f"{second}, options as {'asked' if kept else 'configured'}",
-            )
+            theirs = "asked" if "overrides" in other else "configured"
+            first, second = f"{first}, options as asked", f"{second}, options as {theirs}"
         shown["compared"] = compared(with_names(answers, names), (first, second))
     return shown
 

@@ -1,5 +1,10 @@
-// The page Ask: sliders beside the weights, and fields that exclude each other.
+// The page Ask: sliders beside the weights, fields that exclude each other, and the map of hosts,
+// each in the colour and with the letter of the stage that rejects it.
 
+import { show } from "./asking.js";
+import { HostMap } from "./map.js";
+
+const API = new URL("../api/scheduler/v1/", import.meta.url);
 const WIDE = matchMedia("(min-width: 60rem)");
 let open = null;
 
@@ -48,7 +53,61 @@ function choose(select) {
   follow();
 }
 
+async function asked(path, body) {
+  const headers = { Accept: "application/json", "Content-Type": "application/json" };
+  const method = body ? "POST" : "GET";
+  const response = await fetch(new URL(path, API), { method, body, headers });
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.errors?.[0]?.detail ?? response.statusText);
+  return answer;
+}
+
+/** Return by node which of the stages rejects it; ``stages`` are those that hosts came to. */
+function refusals(funnel, stages) {
+  const { steps, fallback } = funnel.allocation_candidates;
+  const reports = [...steps, ...(fallback?.steps ?? []), ...funnel.filters];
+  const refused = new Map();
+  reports
+    .filter((report) => report.before)
+    .forEach((report, at) => report.rejected.forEach((one) => refused.set(one.node, stages[at])));
+  return refused;
+}
+
+/** Draw all hosts: those that passed, and the others dimmed in the colour of their stage. */
+async function draw(place) {
+  const stages = JSON.parse(place.dataset.stages);
+  const pointed = place.querySelector(".pointed");
+  place.hidden = false;
+  try {
+    const [{ hosts }, answer] = await Promise.all([asked("hosts"), asked("explain", place.dataset.body)]);
+    if (!place.isConnected) return;
+    const refused = refusals(answer.funnel, stages);
+    const ranks = new Map(answer.hosts.map((one, at) => [one.node, at + 1]));
+    const selected = new Set(answer.selections.map(([best]) => best.nodename));
+    for (const node of ranks.keys()) refused.delete(node);
+    const fate = ({ node }) => {
+      if (ranks.has(node)) return `${selected.has(node) ? "selected" : "passed"}, place ${ranks.get(node)} of ${ranks.size}`;
+      const stage = refused.get(node);
+      return stage ? `rejected at ${stage.letter}, ${stage.name}` : "not reached";
+    };
+    const describe = (host) => `${host.host}, zone ${host.zone}: ${fate(host)}`;
+    const map = new HostMap(place.querySelector("canvas"), { hosts, live: place.querySelector("[aria-live]"), describe });
+    map.colourBy(({ node }) => {
+      if (selected.has(node)) return { colour: "--good", mark: "✓" };
+      return ranks.has(node) ? { colour: "--stayed", mark: "" } : { colour: "--line", mark: "–" };
+    });
+    map.dim(new Map([...refused].map(([node, one]) => [node, { stage: one.name, colour: `--part${one.colour}`, mark: one.letter }])));
+    map.onPoint((host) => (pointed.textContent = host ? describe(host) : "\u00a0"));
+    map.onOpen((host) => show(`${place.dataset.host}${encodeURIComponent(host.host)}`));
+    pointed.textContent = "\u00a0";
+  } catch (failure) {
+    place.querySelector("canvas").hidden = true;
+    pointed.textContent = `The map cannot be drawn: ${failure.message}`;
+  }
+}
+
 function prepare() {
+  document.querySelectorAll("[data-map]").forEach(draw);
   document.querySelectorAll("[data-multiplier]").forEach(slide);
   document.querySelectorAll("[data-flavor]").forEach(choose);
 }
