@@ -27,8 +27,8 @@ from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.results.reading import path_of, with_names
 
 _EXPLAIN = "/scheduler/v1/explain"
-#: How many hosts the answer lists of those that a stage rejects, and a page of a stage.
-_FIRST, _PAGE = 100, 100
+#: So many rejected hosts stand on a page of a stage.
+_PAGE = 100
 #: What a first question may be where no flavor is stored.
 _START = {"vcpus": "2", "ram": "4096", "disk": "20"}
 #: What templates are given where there is no answer, or another.
@@ -169,20 +169,19 @@ def _shortened(key: str) -> str:
 
 def _answer(ask: Caller, links: Links, given: Mapping[str, str]) -> dict[str, Any]:
     question, names, host = links.question, ask.aggregate_names(), given.get("host")
-    body = question.body(**{"hosts": [host]} if host else {})
+    body = question.body(**{"hosts": [host]} if host else {}, max_rejected=0)
     url = flask.request.url_root.rstrip("/")
     shown: dict[str, Any] = {
         "asked": asked(body["request_spec"]),
-        "curl": curl(url + _EXPLAIN, {**body, "max_rejected": 0}),
+        "curl": curl(url + _EXPLAIN, body),
         "command": question.command("explain", url, **{"host": host} if host else {}),
         "address": f"{flask.request.host_url.rstrip('/')}{links.here(host=host)}",
-        "body": {**body, "max_rejected": 0},
+        "body": body,
     }
     if host:
         return shown | _of_host(ask.ask(_EXPLAIN, body), names)
     stage = given.get("stage")
-    limit = 0 if stage else _FIRST
-    explanation = ask.ask(_EXPLAIN, {**body, "max_rejected": limit})
+    explanation = ask.ask(_EXPLAIN, body)
     shown["one"] = explanation_shown(explanation, names)
     if stage:
         return shown | _of_stage(shown["one"]["funnel"].stages, stage, given.get("page", ""))
@@ -193,7 +192,7 @@ def _answer(ask: Caller, links: Links, given: Mapping[str, str]) -> dict[str, An
     found = explanation["funnel"].get("obstacle", {})
     shown["has_no_hosts"] = found.get("name") == "providers"
     if policy := given.get("beside"):
-        other = {**body, "policy": policy, "max_rejected": _FIRST}
+        other = {**body, "policy": policy}
         if given.get("beside_as_configured"):
             other.pop("overrides", None)
         answers = [explanation, ask.ask(_EXPLAIN, other)]
