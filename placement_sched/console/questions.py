@@ -45,7 +45,7 @@ _OVERRIDE, _OVERRIDES = "override", "Options"
 _FIELDS = (*_TEXTS.values(), *_NUMBERS.values(), *_LISTS.values(), "policy", _OVERRIDE)
 
 
-class Question:
+class FormQuestion:
     """What was typed into a form, and what it asks.
 
     Several lines in a field are several values. A field whose name has a dot is an option
@@ -75,12 +75,11 @@ class Question:
     @property
     def request_spec(self) -> Json:
         """Return the request spec."""
-        texts = {value: self.typed.get(field) for value, field in _TEXTS.items()}
-        numbers = {value: self._number(value, field) for value, field in _NUMBERS.items()}
+        given: dict[str, Any] = {value: self.typed.get(field) for value, field in _TEXTS.items()}
+        given |= {value: self._number(value, field) for value, field in _NUMBERS.items()}
         extra_specs, image_properties, hinted, forced, ignored = map(self._list, _LISTS)
         request = FlatRequest(
-            **texts,
-            **numbers,
+            **given,
             extra_specs=pairs(extra_specs, LABELS["extra_specs"]),
             image_properties=pairs(image_properties, LABELS["image_properties"]),
             hints=hints(hinted, LABELS["hints"]),
@@ -107,7 +106,8 @@ class Question:
 
     def query(self, **more: str | None) -> str:
         """Return the query string that asks this again, with ``more`` fields or without (None)."""
-        return urlencode({key: one for key, one in (self.typed | more).items() if one is not None})
+        fields = {**self.typed, **more}
+        return urlencode({key: one for key, one in fields.items() if one is not None})
 
     def command(self, name: str, url: str, **more: str) -> str:
         """Return the command line that asks this of the server at ``url``, for a shell.

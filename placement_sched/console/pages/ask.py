@@ -8,11 +8,11 @@ from typing import Any
 import flask
 
 from placement_sched.api.errors import status_of
-from placement_sched.console.caller import Caller, Refused
+from placement_sched.console.caller import ApiRefused, Caller
 from placement_sched.console.comparison import compared
 from placement_sched.console.page import caller, guarded, page
 from placement_sched.console.pictures import StagePicture
-from placement_sched.console.questions import LABELS, Question, curl
+from placement_sched.console.questions import LABELS, FormQuestion, curl
 from placement_sched.console.reports import (
     Heading,
     asked,
@@ -41,7 +41,7 @@ class Links:
     """Addresses of what else there is to an answer."""
 
     root: str
-    question: Question
+    question: FormQuestion
     #: What is asked beside the request, which each address keeps.
     beside: Mapping[str, str]
 
@@ -71,7 +71,7 @@ class Links:
 def index() -> flask.Response:
     """Show the form, and the answer where the address has a question."""
     given, ask = flask.request.args, caller()
-    question = Question(given)
+    question = FormQuestion(given)
     beside = {name: given[name] for name in ("beside", "beside_as_configured") if given.get(name)}
     links = Links(f"{flask.request.root_path}/console", question, beside)
     values: dict[str, Any] = {
@@ -86,7 +86,7 @@ def index() -> flask.Response:
     if question.is_asked:
         try:
             values |= _answer(ask, links, given)
-        except Refused as refusal:
+        except ApiRefused as refusal:
             if refusal.status == HTTPStatus.UNAUTHORIZED:
                 raise
             status = refusal.status
@@ -99,7 +99,7 @@ def index() -> flask.Response:
 
 def report() -> flask.Response:
     """Return the answer as one file to hand on."""
-    question, ask = Question(flask.request.args), caller()
+    question, ask = FormQuestion(flask.request.args), caller()
     body = question.body(max_rejected=0)
     heading = Heading(
         title="Explanation",
@@ -114,7 +114,7 @@ def report() -> flask.Response:
     return guarded(response)
 
 
-def _choices(ask: Caller, question: Question) -> dict[str, Any]:
+def _choices(ask: Caller, question: FormQuestion) -> dict[str, Any]:
     """Return what there is to choose from, as far as this caller may see it."""
     flavors = _seen(ask, "/compute/v2.1/flavors/detail", "flavors")
     ids = {one["id"] for one in flavors}
@@ -136,12 +136,12 @@ def _choices(ask: Caller, question: Question) -> dict[str, Any]:
 def _seen(ask: Caller, path: str, key: str) -> list[Json]:
     try:
         found: list[Json] = ask.get(path)[key]
-    except Refused:
+    except ApiRefused:
         return []
     return found
 
 
-def _multipliers(policies: Iterable[Json], question: Question) -> list[dict[str, Any]]:
+def _multipliers(policies: Iterable[Json], question: FormQuestion) -> list[dict[str, Any]]:
     """Return the options that weigh the weighers of the policy: name, value as configured, typed.
 
     Those that are 0 or huge decide nothing or all, and stand last.
