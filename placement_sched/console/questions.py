@@ -1,6 +1,6 @@
 """A question about a request, as a form has it in the query string of an address.
 
-The address is the whole question: whoever opens it asks the same again.
+The address is the whole question: to open it is to ask the same again.
 """
 
 import json
