@@ -34,7 +34,7 @@ async function start() {
     await pause(); // ten thousand hosts were just decoded: the page answers to people in between
     const page = new CloudPage(place, answer);
     await pause();
-    page.draw();
+    await page.draw();
   } catch (failure) {
     counted.textContent = `The map cannot be drawn: ${failure.message}`;
   }
@@ -51,18 +51,19 @@ class CloudPage {
     this.fillForm();
   }
 
-  draw() {
+  async draw() {
     const { place } = this;
     this.map = new HostMap(place.querySelector("canvas"), {
-      hosts: this.hosts,
       live: place.querySelector("#live"),
       describe: (host) => this.described(host),
     });
     this.map.onOpen((host) => this.open(host.host));
     this.map.onPoint((host) => (place.querySelector("#pointed").textContent = host ? this.described(host) : ""));
     this.map.onSelect((hosts) => this.chosen(hosts));
-    this.listen();
     this.apply();
+    await pause();
+    this.map.setHosts(this.hosts);
+    this.listen();
     const opened = new URLSearchParams(location.search).get("open");
     if (opened) this.open(opened, { push: false });
   }

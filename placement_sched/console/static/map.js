@@ -37,6 +37,7 @@ const STEP = 12;
 const PAD = 5;
 const INNER_TITLE = 10;
 const OUTER_TITLE = 17;
+const WIDE = [1.6, 4, 9, 20, 45]; // how many times as wide as high groups are, where that makes cells larger
 const READABLE = 17; // pixels, for a title
 const LARGEST_FIT = 5;
 const LARGEST = 14;
@@ -186,10 +187,17 @@ export class HostMap {
     }));
     const { clientWidth, clientHeight } = this.#canvas;
     const aspect = Math.max(0.2, clientWidth / Math.max(1, clientHeight));
-    let found = arranged(sections, aspect, OUTER_TITLE);
-    const scale = Math.min(clientWidth / found.width, clientHeight / found.height);
+    const scaleOf = ({ width, height }) => Math.min(clientWidth / width, clientHeight / height);
+    let found = arranged(sections, aspect, WIDE[0], OUTER_TITLE);
+    let shape = WIDE[0];
+    for (const wide of WIDE.slice(1)) {
+      const other = arranged(sections, aspect, wide, OUTER_TITLE);
+      if (scaleOf(other) < 1.1 * scaleOf(found)) break;
+      [found, shape] = [other, wide];
+    }
     // Names of zones can be read when all is in view, however many hosts there are.
-    if (OUTER_TITLE * scale < READABLE) found = arranged(sections, aspect, READABLE / Math.max(scale, 0.05));
+    const scale = scaleOf(found);
+    if (OUTER_TITLE * scale < READABLE) found = arranged(sections, aspect, shape, READABLE / Math.max(scale, 0.05));
     const { blocks, width, height } = found;
     this.#world = { width, height };
     this.#xs = new Float32Array(this.#hosts.length);
@@ -630,19 +638,19 @@ export class HostMap {
 }
 
 /** Return where groups are so that it all has about the shape of the canvas. */
-function arranged(sections, aspect, outerTitle) {
+function arranged(sections, aspect, wide, outerTitle) {
   let least = STEP * 6;
   let most = STEP * Math.max(12, 2 * sections.reduce((sum, { parts }) => sum + parts.reduce((all, part) => all + part.cells.length, 0), 0));
-  for (let turn = 0; turn < 10; turn += 1) {
+  for (let turn = 0; turn < 9; turn += 1) {
     const middle = (least + most) / 2;
-    if (middle / placed(sections, middle, outerTitle).height < aspect) least = middle;
+    if (middle / placed(sections, middle, wide, outerTitle).height < aspect) least = middle;
     else most = middle;
   }
-  return placed(sections, most, outerTitle);
+  return placed(sections, most, wide, outerTitle);
 }
 
 /** Return where groups are, and the size of it all, for a width that may be used. */
-function placed(sections, most, outerTitle) {
+function placed(sections, most, wide, outerTitle) {
   const blocks = [];
   let [y, width] = [0, 0];
   for (const { name, parts } of sections) {
@@ -654,7 +662,7 @@ function placed(sections, most, outerTitle) {
       const number = part.cells.length;
       const columns = single
         ? Math.max(1, Math.min(number, Math.floor((most - 4 * PAD) / STEP)))
-        : Math.min(number, Math.max(3, Math.ceil(Math.sqrt(number * 1.6))));
+        : Math.min(number, Math.max(3, Math.ceil(Math.sqrt(number * wide))));
       const title = single ? 0 : INNER_TITLE;
       const size = {
         width: Math.max(columns, 1) * STEP + 2 * PAD - (STEP - CELL),
