@@ -1,0 +1,181 @@
+"""The page Ask in a real browser: the flows from a question to its stages and hosts."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.browser.conftest import PHONE, accessibility_faults
+
+ASK = "/console/ask"
+IN_ZONE = f"{ASK}?vcpus=32&ram=16384&disk=100&zone=az1"
+REFUSED = f"{IN_ZONE}&property=trait:HW_CPU_X86_AMD_SEV_SNP%3Drequired"
+RAM = "filter_scheduler.ram_weight_multiplier"
+VIEWS = {
+    "form": ASK,
+    "answer": IN_ZONE,
+    "refused": REFUSED,
+    "stage": f"{IN_ZONE}&stage=ComputeFilter",
+    "host": f"{IN_ZONE}&host=az2-r01-hdd01",
+    "beside": f"{IN_ZONE}&{RAM}=-3&beside=default&beside_as_configured=1",
+}
+
+
+def fill(page, **fields: str) -> None:
+    for name, value in fields.items():
+        page.locator(f"[name={name}]").fill(value)
+
+
+def drawn(page) -> None:
+    """Wait until the map has been drawn."""
+    expect(page.locator(".map .pointed")).not_to_have_text("Reading hosts")
+    assert page.locator(".map canvas").is_visible()
+
+
+def test_a_question_leads_to_a_stage_to_a_host_and_back(visit):
+    page = visit(ASK)
+    fill(page, vcpus="32", ram="16384", disk="100", zone="az1")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator(".conclusion")).to_contain_text("Selected.")
+    assert "zone=az1" in page.url
+    drawn(page)
+    page.get_by_role("link", name="ComputeFilter", exact=True).click()
+    expect(page.get_by_role("heading", name="ComputeFilter")).to_be_visible()
+    page.get_by_role("link", name="az1-r03-ssd07").click()
+    expect(page.get_by_role("heading", name=re.compile("az1-r03-ssd07.*rejected"))).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="ComputeFilter")).to_be_visible()
+    page.go_back()
+    expect(page.locator(".conclusion")).to_contain_text("Selected.")
+
+
+def test_a_click_on_the_map_shows_the_path_of_the_host(visit):
+    page = visit(REFUSED)
+    drawn(page)
+    canvas = page.locator(".map canvas")
+    canvas.focus()
+    canvas.press("ArrowRight")
+    expect(page.locator(".map .pointed")).to_contain_text("rejected at ")
+    named = page.locator(".map .pointed").inner_text().split(",")[0]
+    canvas.press("Enter")
+    expect(page.get_by_role("heading", name=f"Path of {named}")).to_be_visible()
+
+
+def test_a_slider_that_is_moved_is_sent_and_another_is_not(visit):
+    page = visit(IN_ZONE)
+    page.locator("#question > summary").click()
+    page.locator("#option-fields > summary").click()
+    slider = page.get_by_label("ram, slider")
+    expect(slider).to_have_value("1")
+    slider.fill("-5")
+    assert page.locator(f"[name='{RAM}']").input_value() == "-5"
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.wait_for_url(f"**{RAM}=-5")
+    assert "cpu_weight" not in page.url
+    expect(page.locator("#curl")).to_contain_text(f'"{RAM}": -5')
+    expect(page.get_by_label("ram, slider")).to_have_value("-5")
+    page.get_by_role("button", name="ram as configured").click()
+    assert page.locator(f"[name='{RAM}']").input_value() == ""
+
+
+def test_the_fields_stay_in_view_on_a_wide_screen_while_values_are_tried(visit):
+    page = visit(IN_ZONE)
+    page.locator("#question > summary").click()
+    page.locator("#option-fields > summary").click()
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator("#progress")).to_be_hidden()
+    assert page.get_by_label("ram, slider").is_visible()
+
+
+def test_an_answer_stands_beside_that_of_another_policy(visit):
+    page = visit(IN_ZONE)
+    page.locator("#question > summary").click()
+    page.locator("#option-fields > summary").click()
+    page.locator(f"[name='{RAM}']").fill("-5")
+    page.locator("#beside-fields > summary").click()
+    page.get_by_label("Beside it, under policy").select_option("default")
+    page.get_by_label("Leave out the options there").check()
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.get_by_role("heading", name="Side by side", exact=True)).to_be_visible()
+    expect(page.locator(".beside .conclusion")).to_have_count(2)
+    expect(page.locator(".compared .differs").first).to_contain_text("≠")
+
+
+def test_the_command_is_copied(visit):
+    page = visit(IN_ZONE)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    for name in ("command", "curl", "address"):
+        page.locator(f"[data-copy={name}]").click()
+        expect(page.locator(f"[data-copy={name}]")).to_have_text("Copied")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == page.locator(f"#{name}").text_content()
+
+
+def test_the_link_reopens_the_question_in_another_window(visit):
+    first = visit(f"{REFUSED}&{RAM}=2&count=&hint=a%3Db")
+    second = visit(first.locator("#address").text_content())
+    assert second.locator("#command").inner_text() == first.locator("#command").inner_text()
+    assert second.locator("[name=hint]").input_value() == "a=b"
+
+
+def test_an_error_is_read_by_the_form_and_mended_there(visit):
+    page = visit(ASK, expected_errors=("zone=az1",))
+    fill(page, zone="az1")
+    page.locator("#option-fields > summary").click()
+    page.get_by_label("Other options").fill("filter_scheduler.ram_weight=1")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("did you mean")
+    expect(alert).to_be_focused()
+    page.get_by_label("Other options").fill("")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator(".conclusion")).to_contain_text("Selected.")
+
+
+def test_everything_is_reached_by_keys_alone(visit):
+    page = visit(ASK)
+    page.locator("[name=vcpus]").focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("32")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-answer]")).to_be_focused()
+    drawn(page)
+    seen = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        words = page.evaluate("document.activeElement.textContent.trim()")
+        seen.append(words)
+        if words == "ComputeFilter":
+            break
+    assert "How many more of this fit" in seen
+    assert seen[-1] == "ComputeFilter"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="ComputeFilter")).to_be_visible()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_view_is_accessible(visit, view, dark):
+    page = visit(VIEWS[view], dark=dark)
+    page.wait_for_load_state("networkidle")
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    assert accessibility_faults(page) == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_view_fits_a_phone(visit, view):
+    page = visit(VIEWS[view], size=PHONE)
+    page.wait_for_load_state("networkidle")
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_all_works_without_scripts(visit):
+    page = visit(ASK, scripts=False)
+    fill(page, vcpus="32", zone="az1")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    assert "Selected." in page.locator(".conclusion").inner_text()
+    assert page.locator(".map").is_hidden()
+    page.get_by_role("link", name="ComputeFilter", exact=True).click()
+    page.get_by_role("link", name="az1-r03-ssd07").click()
+    assert "rejected" in page.locator("#verdicts ~ h3").inner_text()
