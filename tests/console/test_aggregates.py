@@ -56,7 +56,7 @@ def test_what_reserves_an_aggregate_and_what_is_wrong_are_shown(switched_on, sql
     assert f"{LICENSED} trait:X=no" in row(page, "windows")
     reserved = page.html.select("section[aria-labelledby=reserved] tbody tr")
     assert [one.get_text(" ", strip=True) for one in reserved] == [
-        f"windows {LICENSED} m1.windows 1 of 2 none 0 of 0"
+        f"windows {LICENSED} m1.windows 1 of 2 none none is stored"
     ]
     findings = [item.get_text(" ", strip=True) for item in page.html.select(".findings li")]
     assert len(findings) == 4

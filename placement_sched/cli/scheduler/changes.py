@@ -1,24 +1,16 @@
 """The options that say how the cloud of a question differs from what it is."""
 
 import argparse
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
-import orjson
 import yaml
 
 from placement_sched.errors import Invalid
+from placement_sched.model import flat_changes
 from placement_sched.model.document import Json
-
-#: The short forms of changes.
-FORMS = (
-    "drain=HOST,... | remove=HOST,... | add=HOST or HOST*COUNT (like HOST) | "
-    "inventory=HOST:CLASS=TOTAL | aggregate=NAME:+HOST,-HOST,KEY=VALUE"
-)
-_COUNTED = re.compile(r"(?P<like>.+?)(?:\*(?P<count>[0-9]{1,6}))?")
-_INVENTORY = re.compile(r"(?P<host>[^:]+):(?P<name>[A-Z0-9_]+)=(?P<total>[0-9]{1,10})")
+from placement_sched.model.flat_changes import FORMS
 
 
 def add_change_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,36 +64,4 @@ def read_file(name: str) -> Json:
 
 def change_of(text: str) -> Json:
     """Return the change that a text says, in short or as JSON."""
-    if text.lstrip().startswith("{"):
-        try:
-            found: Json = orjson.loads(text)
-        except ValueError as wrong:
-            raise Invalid(f"--change {text}: not JSON: {wrong}") from None
-        return found
-    kind, _, rest = text.partition("=")
-    match kind:
-        case "drain" | "remove" if rest:
-            return {kind: rest.split(",")}
-        case "add" if parts := _COUNTED.fullmatch(rest):
-            return {"add": {"like": parts["like"], "count": int(parts["count"] or 1)}}
-        case "inventory" if parts := _INVENTORY.fullmatch(rest):
-            total = {"total": int(parts["total"])}
-            return {"inventory": {"host": parts["host"], "resource_class": parts["name"], **total}}
-        case "aggregate" if ":" in rest:
-            return {"aggregate": _aggregate(text, rest)}
-    raise Invalid(f"--change {text}: expected {FORMS}, or JSON")
-
-
-def _aggregate(text: str, rest: str) -> Json:
-    name, _, parts = rest.partition(":")
-    hosts: dict[str, list[str]] = {"+": [], "-": []}
-    tags: dict[str, str | None] = {}
-    for part in parts.split(","):
-        if part[:1] in hosts and len(part) > 1:
-            hosts[part[0]].append(part[1:])
-        elif "=" in part:
-            key, _, value = part.partition("=")
-            tags[key] = value or None
-        else:
-            raise Invalid(f"--change {text}: {part!r} is none of +HOST, -HOST and KEY=VALUE")
-    return {"name": name, "add_hosts": hosts["+"], "remove_hosts": hosts["-"], "metadata": tags}
+    return flat_changes.change_of(text, "--change")

@@ -6,11 +6,12 @@ from collections import Counter
 from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
-from placement_sched.cli.scheduler.changes import FORMS, change_of, changes_in, read_file
+from placement_sched.cli.scheduler.changes import change_of, changes_in, read_file
 from placement_sched.cli.scheduler.scheduler_access import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import headed_table, print_json, waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
+from placement_sched.model.flat_changes import FORMS
 
 #: What a file may have.
 _KEYS = {"changes", "flavors"}

@@ -1,0 +1,69 @@
+"""The page Capacity of the sample cloud in a real browser."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.browser.conftest import PHONE, accessibility_faults
+
+PAGE = "/console/capacity"
+ASKED = f"{PAGE}?vcpus=8&ram=16384&disk=100&per=zone"
+DRAINED = f"{ASKED}&drain=az1-r01-hdd01&drain=az1-r01-hdd02"
+
+
+def test_a_flavor_by_its_sizes_is_counted_within_the_page(visit):
+    page = visit(PAGE)
+    for label, size in (("VCPUs", "8"), ("Memory, MiB", "16384"), ("Disk, GiB", "100")):
+        page.get_by_label(label).fill(size)
+    page.get_by_label("Count per").select_option("zone")
+    page.get_by_role("button", name="Count").click()
+    page.wait_for_url("**per=zone**")
+    expect(page.locator("table.capacity tbody tr")).to_have_count(4)
+    page.reload()
+    assert page.locator("table.capacity tbody tr").count() == 4
+
+
+def test_drained_hosts_of_a_link_are_lines_that_can_be_changed(visit):
+    page = visit(DRAINED)
+    lines = page.locator("textarea[name=change]")
+    assert lines.input_value().strip() == "drain=az1-r01-hdd01,az1-r01-hdd02"
+    moved = page.locator("section[aria-labelledby=moves] tbody tr")
+    before = moved.count()
+    assert before > 1
+    lines.fill("drain=az1-r01-hdd01")
+    page.get_by_role("button", name="Count").press("Enter")
+    page.wait_for_url("**change=**")
+    assert 0 < moved.count() < before
+
+
+def test_a_wrong_change_is_said_and_kept(visit):
+    page = visit(f"{ASKED}&change=lift=cn1", expected_errors=("change=lift",))
+    assert "expected drain=" in page.get_by_role("alert").inner_text()
+    assert page.locator("textarea[name=change]").input_value().strip() == "lift=cn1"
+
+
+def test_without_scripts_the_form_is_answered(visit):
+    page = visit(ASKED, scripts=False)
+    page.get_by_role("button", name="Count").click()
+    assert page.locator("table.capacity").count() == 1
+
+
+def test_advice_on_moves_is_asked_for(visit):
+    page = visit(f"{PAGE}/moves")
+    page.get_by_label("Goal").select_option("spread")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_url("**goal=spread**")
+    expect(page.locator(".conclusion")).to_be_visible()
+    assert accessibility_faults(page) == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("path", [ASKED, DRAINED], ids=["counted", "drained"])
+def test_an_answer_is_accessible(visit, path, dark):
+    page = visit(path, dark=dark)
+    assert accessibility_faults(page) == []
+
+
+def test_an_answer_fits_a_phone(visit):
+    page = visit(DRAINED, size=PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert accessibility_faults(page) == []

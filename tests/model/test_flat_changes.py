@@ -1,0 +1,23 @@
+"""Changes in short are read as what they were made of, whatever the names of hosts."""
+
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.model.flat_changes import added_in_short, change_of, in_short
+
+
+@pytest.mark.parametrize("names", [["cn1"], ["cn1", "cn2"], ["cn,1"], ["cn 1", "cn*2"], ["a=b"]])
+def test_hosts_in_short_are_read_as_the_same_hosts(names):
+    assert change_of(in_short("drain", names), "change") == {"drain": names}
+
+
+@pytest.mark.parametrize("like", ["cn1", "cn*3", "cn,1"])
+def test_added_hosts_in_short_are_read_as_the_same(like):
+    added = {"add": {"like": like, "count": 10}}
+    assert change_of(added_in_short(like, "10"), "change") == added
+
+
+@pytest.mark.parametrize("text", ["lift=cn1", "drain=", "{", "aggregate=x:y"])
+def test_a_text_that_is_no_change_is_refused_by_the_name_it_has(text):
+    with pytest.raises(Invalid, match="line"):
+        change_of(text, "line")
