@@ -5,7 +5,7 @@ The address is the whole question: to open it is to ask the same again.
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -43,6 +43,16 @@ LABELS = {
 }
 _OVERRIDE, _OVERRIDES = "override", "Options"
 _FIELDS = (*_TEXTS.values(), *_NUMBERS.values(), *_LISTS.values(), "policy", _OVERRIDE)
+
+
+#: The parts of a request spec, by the fields that have them.
+_SPEC_TEXTS = {"availability_zone": "zone", "project_id": "project"}
+_SPEC_LISTS = {"force_hosts": "force_host", "ignore_hosts": "ignore_host"}
+_SPEC_SIZES = {"vcpus": "vcpus", "memory_mb": "ram", "root_gb": "disk"}
+#: Parts that have fields in other ways, or that no stage looks at.
+_SPEC_ELSEWHERE = frozenset(
+    {"flavor", "image", "scheduler_hints", "instance_uuids", "num_instances", "user_id"}
+)
 
 
 class FormQuestion:
@@ -137,6 +147,45 @@ class FormQuestion:
             return None if text is None else int(text)
         except ValueError:
             raise Invalid(f"{LABELS[value]} {text}: expected a whole number") from None
+
+
+def asked_again(request_spec: Mapping[str, Any], overridden: Mapping[str, Any]) -> str | None:
+    """Return the query string that asks a request of its parts again, to be changed in the form.
+
+    A flavor that is an object is given by its sizes, an image by its properties. None where the
+    form has no field for a part. ``overridden`` are options with the values they had.
+    """
+    known = {*_SPEC_TEXTS, *_SPEC_LISTS, *_SPEC_ELSEWHERE}
+    if any(value and name not in known for name, value in request_spec.items()):
+        return None
+    flavor, image = request_spec.get("flavor") or {}, request_spec.get("image") or {}
+    fields = {field: request_spec.get(name) for name, field in _SPEC_TEXTS.items()}
+    fields |= {field: _joined(request_spec.get(n) or []) for n, field in _SPEC_LISTS.items()}
+    fields["hint"] = _paired(request_spec.get("scheduler_hints") or {})
+    fields["override"] = _joined(f"{key}={json.dumps(one)}" for key, one in overridden.items())
+    count = len(request_spec.get("instance_uuids") or []) or request_spec.get("num_instances") or 1
+    fields["count"] = None if count == 1 else str(count)
+    if isinstance(flavor, str):
+        fields["flavor"] = flavor
+    elif flavor.get("ephemeral_gb") or flavor.get("swap"):
+        return None
+    else:
+        fields |= {field: flavor.get(size) for size, field in _SPEC_SIZES.items()}
+        fields["property"] = _paired(flavor.get("extra_specs") or {})
+    if isinstance(image, str):
+        fields["image"] = image
+    else:
+        fields["image_property"] = _paired(image.get("properties") or {})
+    return urlencode({key: one for key, one in fields.items() if one not in (None, "")})
+
+
+def _paired(values: Mapping[str, Any]) -> str:
+    every = ((key, one if isinstance(one, list) else [one]) for key, one in values.items())
+    return _joined(f"{key}={one}" for key, ones in every for one in ones)
+
+
+def _joined(lines: Iterable[str]) -> str:
+    return "\n".join(lines)
 
 
 def curl(address: str, body: Json) -> str:

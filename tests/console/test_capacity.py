@@ -98,6 +98,13 @@ def test_a_drained_host_shows_where_each_instance_goes(cloud, browser):
     assert "1 cannot move" in stuck.text
 
 
+def test_without_stored_flavors_changes_still_show_the_moves(sqlite_app, browser):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    page = browser.get(f"{PAGE}?drain=cn1")
+    assert "No flavor is stored: give the sizes" in page.text
+    assert "No instance has to move" in page.text
+
+
 def test_a_change_that_moves_no_instance_says_so(cloud, browser):
     assert "No instance has to move" in browser.get(f"{PAGE}?drain=cn1").text
 

@@ -155,6 +155,24 @@ def test_a_failed_decision_opens_the_funnel_as_it_was(cloud, browser):
     assert "cn3" not in page.text
 
 
+def test_the_request_of_a_decision_opens_in_the_form_of_ask(cloud, browser):
+    wanted = flavor(extra_specs={"hw:cpu_policy": "shared"})
+    hints = {"different_host": [instance(8), instance(9)]}
+    uuid = decided(cloud, 1, flavor=wanted, scheduler_hints=hints, ignore_hosts=["cn2"])
+    link = browser.get(f"{PAGE}/{uuid}").html.find("a", string="Change the question in Ask")
+    asked = browser.get(link["href"])
+    assert "cn1" in asked.html.select_one("[aria-labelledby$=selections]").get_text()
+    form = next(one for one in asked.forms.values() if "vcpus" in one.fields)
+    assert (form["vcpus"].value, form["ram"].value, form["project"].value) == ("1", "1024", "p1")
+    assert form["property"].value.strip() == "hw:cpu_policy=shared"
+    assert form["hint"].value.split() == [f"different_host={instance(n)}" for n in (8, 9)]
+
+
+def test_a_request_for_which_ask_has_no_fields_has_no_link(cloud, browser):
+    uuid = decided(cloud, 1, requested_destination={"host": "cn1"})
+    assert "Change the question in Ask" not in browser.get(f"{PAGE}/{uuid}").text
+
+
 def test_a_decision_that_is_not_there_says_so(browser):
     assert UNKNOWN in browser.get(f"{PAGE}/{UNKNOWN}", status=404).html.find(role="alert").text
 

@@ -107,7 +107,7 @@ class CapacityAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class CapacityRow:
     """How many more fit of a flavor, or in a part, before the changes and after them."""
 
     name: str
@@ -186,7 +186,7 @@ def _answer(wanted: CapacityAsked) -> dict[str, Any]:
     return shown | {"capacity": after, "plan": plan, "compared": _compared(before, after)}
 
 
-def _compared(before: CapacityPicture, after: CapacityPicture) -> list[Compared]:
+def _compared(before: CapacityPicture, after: CapacityPicture) -> list[CapacityRow]:
     """Return both pictures beside each other; a part that is in one of them has 0 in the other."""
     keyed: list[dict[tuple[str, str], Any]] = []
     for one in (before, after):
@@ -201,7 +201,7 @@ def _compared(before: CapacityPicture, after: CapacityPicture) -> list[Compared]
         there = [found[key] for found in keyed if key in found]
         was, now = (found[key].capacity if key in found else 0 for found in keyed)
         rows.append(
-            Compared(
+            CapacityRow(
                 name=key[1] or key[0],
                 before=was,
                 after=now,

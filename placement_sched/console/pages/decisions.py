@@ -9,6 +9,7 @@ from flask import request
 
 from placement_sched.console.caller import ApiRefused, path_of
 from placement_sched.console.page import caller, download, form_error, heading, page
+from placement_sched.console.questions import asked_again
 from placement_sched.console.reports import (
     as_explanation,
     asked,
@@ -125,11 +126,13 @@ def _path(uuid: str) -> str:
 def _of_one(decision: Json) -> dict[str, Any]:
     """Return what pages about one decision show of it."""
     conditions = decision["conditions"] or {}
+    overridden = conditions.get("overrides", {})
     return {
         "decision": decision,
         "kind": KINDS.get(decision["kind"], decision["kind"]),
         "asked": asked(decision["request"]),
-        "overrides": conditions.get("overrides", {}),
+        "overrides": overridden,
+        "question": asked_again(decision["request"], overridden),
     }
 
 

@@ -8,7 +8,6 @@ from placement_sched.api.call import Answer
 from placement_sched.api.microversion import Version, Versioning
 from placement_sched.api.placement.style import PlacementStyle
 from placement_sched.api.scheduler.routes import (
-    aggregate_check,
     capacity,
     compute_nodes,
     decisions,
@@ -61,16 +60,6 @@ class SchedulerStyle(PlacementStyle):
         return self.in_json(error, status, title, seen)  # whatever the client accepts
 
 
-_NOUNS = (
-    root,
-    aggregate_check,
-    capacity,
-    compute_nodes,
-    decisions,
-    hosts,
-    instances,
-    plan,
-    select_destinations,
-)
+_NOUNS = (root, capacity, compute_nodes, decisions, hosts, instances, plan, select_destinations)
 
 FACE = Face("scheduler", SchedulerStyle(), [noun.blueprint for noun in _NOUNS])

@@ -1,4 +1,7 @@
-"""Routes of hosts: the whole cloud in one answer, and one host whole."""
+"""Routes of hosts: the whole cloud in one answer, and one host whole.
+
+GET /aggregate_check says what is wrong with the aggregates that reserve hosts by traits.
+"""
 
 from collections.abc import Iterable
 
@@ -7,6 +10,7 @@ from placement_sched.api.call import Answer, Call
 from placement_sched.api.paging import limit_and_marker, page
 from placement_sched.api.schema import Schemas
 from placement_sched.model.document import Json
+from placement_sched.operations.aggregate_check import check_aggregates
 from placement_sched.scheduler.hosts.shown import STATES, HostsAsked, all_shown, one_shown
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.schemas.parts import NAME, PAGING, an_object
@@ -57,3 +61,12 @@ def listed(
 def show(call: Call, host: str) -> Answer:
     """Return one host with all that is known of it."""
     return Answer(body=one_shown(call.services.scheduler, host))
+
+
+@blueprint.get("/v1/aggregate_check", policy="scheduler:aggregate_check")
+def check(call: Call) -> Answer:
+    """Return who may use aggregates that are reserved by traits, and what is wrong."""
+    scheduler = call.services.scheduler
+    with scheduler.database.read() as connection:
+        found = check_aggregates(connection, scheduler.live.settings())
+    return Answer(body=found.as_json())
