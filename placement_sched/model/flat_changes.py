@@ -16,7 +16,7 @@ FORMS = (
 )
 _COUNTED = re.compile(r"(?P<like>.+?)(?:\*(?P<count>[0-9]{1,6}))?")
 _INVENTORY = re.compile(r"(?P<host>[^:]+):(?P<name>[A-Z0-9_]+)=(?P<total>[0-9]{1,10})")
-#: What has a meaning in a short form, and is no part of a name there.
+#: What has a meaning in a short form: names there may not have it.
 _MARKS = re.compile(r"[,*\s]")
 
 

@@ -79,7 +79,7 @@ class CapacityAsked:
 
     @property
     def changes(self) -> list[Json]:
-        """Return the changes; raise :class:`Invalid` for a line that is none."""
+        """Return the changes; raise :class:`Invalid` for a line that says none."""
         return [change_of(line, _CHANGES) for line in self.changes_typed]
 
     @property
