@@ -193,9 +193,21 @@ def test_a_report_of_several_flavors_says_of_each_whether_it_is_exact():
     page = Page(capacity_report(several, {"all_flavors": True}, HEADING, {}))
     assert "1,874 more fit: m1" in page.text
     assert "1,874 more fit, counted so far: m2" in page.text
+    assert "m2 1,874 or more" in page.text
     assert "Not exact: the budget ended first" in page.text
     nothing = Page(capacity_report({"flavors": []}, {"all_flavors": True}, HEADING, {}))
     assert "There is no stored flavor." in nothing.text
+
+
+def test_a_report_of_many_flavors_has_a_row_for_each_and_says_what_is_doubtful():
+    bound = {**capacity(), "exact": False, "inexact_because": ["the budget ended first"]}
+    several = [{"flavor": f"m{number}", **capacity()} for number in range(4)]
+    answer = {"flavors": [*several, {"flavor": "m9", **bound}]}
+    page = Page(capacity_report(answer, {"all_flavors": True}, HEADING, {}))
+    assert "1,874 more fit: m1" not in page.text
+    assert "m9: not exact: the budget ended first" in page.text
+    assert "m9 1,874 or more" in page.text
+    assert not page.open
 
 
 @pytest.mark.parametrize("name", ATTACKS)
