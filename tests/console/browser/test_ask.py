@@ -49,6 +49,22 @@ def test_a_question_leads_to_a_stage_to_a_host_and_back(visit):
     expect(page.locator(".conclusion")).to_contain_text("Selected.")
 
 
+def test_a_flavor_that_is_chosen_takes_the_place_of_sizes(visit, sample_server):
+    made = {"name": "m1.small", "vcpus": 2, "ram": 2048, "disk": 5, "id": "7"}
+    sample_server.ask("POST", "/compute/v2.1/flavors", {"flavor": made})
+    try:
+        page = visit(f"{ASK}?vcpus=3")
+        page.locator("#question > summary").click()
+        page.locator("[name=flavor]").select_option("m1.small")
+        expect(page.locator("[name=vcpus]")).to_be_disabled()
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.wait_for_url("**flavor=m1.small")
+        assert "vcpus" not in page.url
+        expect(page.locator(".funnel")).to_contain_text("MEMORY_MB:2048")
+    finally:
+        sample_server.send("DELETE", "/compute/v2.1/flavors/7", None)
+
+
 def test_a_click_on_the_map_shows_the_path_of_the_host(visit):
     page = visit(REFUSED)
     drawn(page)
