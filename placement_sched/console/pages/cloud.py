@@ -60,7 +60,7 @@ def index() -> flask.Response:
     more = found["hosts"][-1]["uuid"] if found["links"] else None
     values = {
         "given": {name: given.get(name, "") for name in FILTERS},
-        "colour": flask.request.args.get("colour", "free:VCPU"),
+        "colour": flask.request.args.get("colour", "free:MEMORY_MB"),
         "group": flask.request.args.get("group", "zone"),
         "columns": COLUMNS,
         "rows": rows,

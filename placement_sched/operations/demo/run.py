@@ -188,7 +188,10 @@ def opened(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
     database = Database(settings)
     try:
         now = clock()
-        cloud = sample.sample_cloud(now)
+        cloud = sample.sample_cloud(now) | {
+            "flavors": [request.spec["flavor"] for request in REQUESTS],
+            "images": [_LINUX, _WINDOWS],
+        }
         sync(database, clock)
         database.write(partial(load, cloud=cloud, settings=settings, now=now))
         scheduler = Scheduler(

@@ -12,7 +12,7 @@ import pytest
 from tests.house.tree import ROOT
 
 PICTURES = {
-    "console-cloud.png": "/console/?colour=MEMORY_MB",
+    "console-cloud.png": "/console/?colour=free:MEMORY_MB",
     "console-ask.png": "/console/ask?flavor=g.large",
 }
 SIZE = {"width": 1280, "height": 820}
