@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, and_, case, select
 
 from placement_sched.candidates import constraints, provider_trees, single_provider
@@ -113,6 +115,19 @@ class DatabaseProviders:
             key: FreeCapacity(room.inventory.capacity - room.used, room.inventory.max_unit)
             for key, room in capacity.read(self.connection, places).items()
         }
+
+    def free_columns(
+        self, providers: Sequence[int], classes: Collection[int]
+    ) -> Mapping[int, NDArray[np.float64]]:
+        """Return by class what is free of it on each of these providers."""
+        free = self.free([(key, class_id) for key in providers for class_id in classes])
+
+        def column(class_id: int) -> NDArray[np.float64]:
+            known = (free.get((key, class_id)) for key in providers)
+            amounts = (0.0 if one is None else float(one.amount) for one in known)
+            return np.fromiter(amounts, np.float64, len(providers))
+
+        return {class_id: column(class_id) for class_id in classes}
 
     def covers(self, providers: Iterable[int], bits: Mapping[int, int]) -> Mapping[int, int]:
         """Return by provider the bits of all its traits."""

@@ -181,6 +181,23 @@ class MirroredProviders:
                     found[key, class_id] = FreeCapacity(int(capacity) - used, most)
         return found
 
+    def free_columns(
+        self, providers: Sequence[int], classes: Collection[int]
+    ) -> Mapping[int, NDArray[np.float64]]:
+        """Return by class what is free of it on each of these providers."""
+        ids = np.fromiter(providers, np.int64, len(providers))
+        found = {class_id: np.zeros(len(ids)) for class_id in classes}
+        with self.mirror.held() as (cloud, _):
+            present, rows = cloud.places_of(ids)
+            known = np.flatnonzero(present)
+            for class_id, column in found.items():
+                if (columns := cloud.classes.get(class_id)) is None:
+                    continue
+                at, there = columns.stock.places(rows)
+                values, at = columns.stock.values, at[there]
+                column[known[there]] = np.trunc(values["capacity"][at]) - values["used"][at]
+        return found
+
     def covers(self, providers: Iterable[int], bits: Mapping[int, int]) -> Mapping[int, int]:
         """Return by provider the bits of all its traits."""
         found: dict[int, int] = defaultdict(int)

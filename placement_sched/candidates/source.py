@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from placement_sched.candidates.combine import FreeCapacity
 from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.candidates.slots import TreeSearch
@@ -122,6 +125,14 @@ class ProviderSource(Protocol):
         """Return what is free at these places, each a provider's and a class's id.
 
         Where a provider has an inventory of a class that another place names, that is there, too.
+        """
+
+    def free_columns(
+        self, providers: Sequence[int], classes: Collection[int]
+    ) -> Mapping[int, NDArray[np.float64]]:
+        """Return by class what is free of it on each of these providers, 0 where it has none.
+
+        They are whole numbers, and exact where smaller than 2**53.
         """
 
     def covers(self, providers: Iterable[int], bits: Mapping[int, int]) -> Mapping[int, int]:

@@ -56,7 +56,14 @@ def _answer(source, query, options, *, one_of_a_tree):
         b"".join(Summaries().render(source, trees, search.names.class_names, fields, found.usages))
         for fields in FIELDS
     ]
+    ids = [*(one.id for one in trees), 10**6]
+    columns = source.free_columns(ids, search.names.classes.values())
+    free = source.free([(key, class_id) for key in ids for class_id in columns])
+    for class_id, column in columns.items():
+        there = [free[key, class_id].amount if (key, class_id) in free else 0 for key in ids]
+        assert column.tolist() == there
     return (
+        {class_id: column.tolist() for class_id, column in columns.items()},
         search.names.topology,
         render(found.requests, Version(1, 39)),
         # What shares from below the root of its tree is described in no order.

@@ -19,6 +19,7 @@ from placement_sched.candidates.search import Search
 from placement_sched.db.sql import rows_among
 from placement_sched.db.tables import resource_providers
 from placement_sched.mirror.columns import SomeRows
+from placement_sched.mirror.shape import CloudShape
 from placement_sched.model.placement.provider import Inventory
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 
@@ -38,18 +39,25 @@ def first_unmet(
     Those of the ids in ``serving``, which the search found a moment ago, are not checked.
     """
     with source.mirror.held() as (cloud, shape):
-        ids, number = cloud.providers.ids, len(cloud)
-        first = np.full(number, -1, np.int32)
-        for position, met in enumerate(
-            _met(Constrained(shape, search.names), search, slice(0, number))
-        ):
-            first[(first < 0) & ~met] = position
-        first[cloud.rows_of(serving)] = -1
-        out = first >= 0
+        ids, first = cloud.providers.ids, _first(shape, search, serving)
+        number, out = len(cloud), first >= 0
         uuids = cloud.providers.uuids[out].tolist()
         unmet = dict(zip(ids[out].tolist(), zip(first[out].tolist()), strict=True))
     by_id = dict(zip(unmet, uuids, strict=True))
     return CheckedProviders(number, _remembered(connection, names, unmet, by_id))
+
+
+def first_unmet_uuids(
+    source: MirroredProviders, search: Search, serving: Collection[int]
+) -> dict[int, list[str]]:
+    """Return by its position the uuids of the providers of which a constraint is the first unmet.
+
+    As :func:`first_unmet`, without a look at what they are called.
+    """
+    with source.mirror.held() as (cloud, shape):
+        first, uuids = _first(shape, search, serving), cloud.providers.uuids
+        positions = np.unique(first[first >= 0]).tolist()
+        return {position: uuids[first == position].tolist() for position in positions}
 
 
 def all_unmet(
@@ -134,6 +142,20 @@ def nearest_below(
     ids, amounts = ids[fits], amounts[fits]
     first = np.lexsort((ids, -amounts))[:most]
     return dict(zip(ids[first].tolist(), amounts[first].tolist(), strict=True))
+
+
+def _first(shape: CloudShape, search: Search, serving: Collection[int]) -> NDArray[np.int32]:
+    """Return for each provider the position of the first constraint that it does not meet.
+
+    It is -1 for one that meets all, and for those that serve.
+    """
+    number = len(shape.cloud)
+    first = np.full(number, -1, np.int32)
+    each = _met(Constrained(shape, search.names), search, slice(0, number))
+    for position, met in enumerate(each):
+        first[(first < 0) & ~met] = position
+    first[shape.cloud.rows_of(serving)] = -1
+    return first
 
 
 def _met(asked: Constrained, search: Search, rows: SomeRows) -> Iterator[NDArray[np.bool_]]:

@@ -107,6 +107,41 @@ def _explain_single(
     )
 
 
+def first_steps(
+    run: trees.SearchRun, memory: ExplanationMemory
+) -> list[tuple[tuple[str, str], list[str]]]:
+    """Return each step of :func:`explain` that removes nodes, by kind and detail, with these.
+
+    They are uuids; there are no reasons, which are what costs most of an explanation.
+    """
+    known = memory.names.current(run.connection)
+    if run.search.is_single and isinstance(run.source, MirroredProviders):
+        names = [name for _, name in _named_constraints(run.search)]
+        serving = [provider.id for provider in run.found.providers]
+        unmet = mirrored.first_unmet_uuids(run.source, run.search, serving)
+        return [
+            (names[position], [uuid for uuid in some if uuid in known])
+            for position, some in unmet.items()
+        ]
+    uuids = {called: uuid for uuid, called in known.items()}
+    if run.search.is_single:
+        names = [name for _, name in _named_constraints(run.search)]
+        _, rejected = (_first_unmet if run.found.requests else _all_unmet)(run, memory)
+        named = [(names[one.unmet[0]], one.host, one.node) for one in rejected]
+    else:
+        steps = trees.explain_trees(run, reports.EVERYTHING).steps
+        named = [
+            ((step.constraint, step.detail), one.host, one.node)
+            for step in steps
+            for one in step.rejected
+        ]
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name, host, node in named:
+        if (uuid := uuids.get((host, node))) is not None:
+            found[name].append(uuid)
+    return list(found.items())
+
+
 def _first_unmet(run: trees.SearchRun, memory: ExplanationMemory) -> CheckedProviders:
     """Return how many providers there are, and those rejected with the first unmet constraint.
 

@@ -1,5 +1,6 @@
 """Explanations: every tree is accounted for, and what stands in the way is reported."""
 
+from collections import defaultdict
 from dataclasses import replace
 from itertools import combinations, pairwise
 from random import Random
@@ -7,11 +8,13 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
+from sqlalchemy import select
 
-from placement_sched.candidates.explain.memory import ExplanationMemory
-from placement_sched.candidates.explain.report import each_refusal, explain
+from placement_sched.candidates.explain.memory import ExplanationMemory, NodeNames
+from placement_sched.candidates.explain.report import each_refusal, explain, first_steps
 from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import find, prepare
+from placement_sched.db.tables import resource_providers
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.results.stages import EVERYTHING, NearMisses, View
 from tests.candidates.documented import FPGAS, NICS, ONE_CARD, ROOT_TRAITS, provider
@@ -36,7 +39,7 @@ def _explain(database, query, settings, view=EVERYTHING):
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         found = find(source_of(connection), search, settings, Random(7))
-        memory = ExplanationMemory()
+        memory = ExplanationMemory(names=AllAreNodes())
         reported = explain(
             SearchRun(connection, source_of(connection), search, found, settings), view, memory
         )
@@ -47,7 +50,32 @@ def _explain(database, query, settings, view=EVERYTHING):
             )
             == reported
         )
+        _check_first_steps(
+            SearchRun(connection, source_of(connection), search, found, settings), reported
+        )
         return found, reported
+
+
+class AllAreNodes(NodeNames):
+    """Every provider is a compute node of its own name."""
+
+    def current(self, connection):
+        names = select(resource_providers.c.uuid, resource_providers.c.name)
+        return {uuid: (name, name) for uuid, name in connection.execute(names)}
+
+
+def _check_first_steps(run, reported):
+    """Check that the steps without reasons remove the same as those of the explanation."""
+    memory = ExplanationMemory(names=AllAreNodes())
+    names, removed = memory.names.current(run.connection), defaultdict(list)
+    for step, uuids in first_steps(run, memory):
+        removed[step] += [names[uuid][0] for uuid in uuids]
+    expected = defaultdict(list)
+    for step in reported.steps:
+        expected[step.constraint, step.detail] += [one.host for one in step.rejected]
+    assert {step: sorted(some) for step, some in removed.items()} == {
+        step: sorted(some) for step, some in expected.items() if some
+    }
 
 
 def _serving(cloud, query):
