@@ -214,14 +214,15 @@ class Scheduler:
         *,
         watch: Callable[[Look], None] | None = None,
         uncut: bool = False,
+        cloud: CloudView | None = None,
     ) -> Run:
         """Return a run with the hosts to choose from, none chosen yet: narrow, ask, look.
 
-        ``uncut`` asks for every candidate, whatever the limits; the caller counts them. Raises as
-        :meth:`evaluated`.
+        ``uncut`` asks for every candidate, whatever the limits; the caller counts them. ``cloud``
+        is what an earlier request of the same question saw. Raises as :meth:`evaluated`.
         """
         random, seconds = seed.random(), self.source.tally.stages
-        cloud = CloudView.of(connection, request, self.memory)
+        cloud = cloud or CloudView.of(connection, request, self.memory)
         closed = ClosedCells(connection, request.settings, request.plugins.driver.now)
         chooser = Chooser(
             plugins=request.plugins,

@@ -1,15 +1,18 @@
 """Ask for the capacity of a request, or of one request for each of several flavors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import uuid4
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
+from placement_sched.model.capacity_figures import CapacityFigures, Counted, FlavorCapacity
 from placement_sched.model.document import Document, Json
 from placement_sched.model.naming import did_you_mean, nearest
-from placement_sched.scheduler.capacity.counting import count
-from placement_sched.scheduler.capacity.report import NOTHING, Per, report
+from placement_sched.scheduler.capacity.counting import CapacityCount, count
+from placement_sched.scheduler.capacity.one_cloud import OneCloud, Per
+from placement_sched.scheduler.capacity.report import NOTHING, report
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate import (
     MapAZToPlacementAggregate,
@@ -27,7 +30,8 @@ class CapacityQuestion:
     """A request, and how its capacity is to be shown; ``policy`` and ``overrides`` as in explain.
 
     ``flavors`` are asked about one by one in place of the request's own, or every stored one with
-    ``all_flavors``.
+    ``all_flavors``. With ``each_alone`` one that cannot be asked about hides no other; that is so
+    with all of them.
     """
 
     document: Document
@@ -36,6 +40,12 @@ class CapacityQuestion:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     flavors: Sequence[Any] = ()
     all_flavors: bool = False
+    each_alone: bool = False
+
+    @property
+    def raises(self) -> bool:
+        """Return whether a flavor that cannot be asked about leaves no answer."""
+        return not (self.all_flavors or self.each_alone)
 
 
 def capacity(
@@ -50,20 +60,40 @@ def capacity(
         return scheduler.supposing(changes, lambda other, *_: capacity(other, question))
     with scheduler.source.read() as connection:
         names = flavors_asked(connection, question)
-    found = []
-    for name in names:
-        try:
-            request = read(scheduler, question, name)
-            with scheduler.source.read() as connection:
-                found.append(answer(scheduler, connection, request, question.per))
-        except Invalid as wrong:  # a stored flavor that no request can name hides no other
-            if not question.all_flavors:
-                raise
-            found.append(NOTHING | {"refused": wrong.detail})
+    question = _for_one(question)
+    # All of them before the connection to count on is taken: reading takes one of its own.
+    requests = [read(scheduler, question, name) for name in names]
+    with scheduler.source.read() as connection:
+        cloud = OneCloud(connection, scheduler.memory)
+        found = [answer(scheduler, cloud, request, question) for request in requests]
     if not (question.flavors or question.all_flavors):
         return found[0]
     pairs = zip(names, found, strict=True)
     return {"flavors": [{"flavor": shown(name), **one} for name, one in pairs]}
+
+
+def watched(scheduler: Scheduler, names: Sequence[str], now: float) -> CapacityFigures:
+    """Return the capacity for each of these flavors, by name or id, and for each zone.
+
+    ``now`` is in seconds since 1970. A flavor that is not stored, or that no request can name,
+    hides no other. Raises what :func:`capacity` raises but for these.
+    """
+    with scheduler.source.read() as connection:
+        known = [one for one in names if stored_flavors.by_flavorid_or_name(connection, one)]
+    found = {name: FlavorCapacity(Counted.UNKNOWN) for name in names}
+    if known:
+        question = CapacityQuestion(document={}, per=Per.ZONE, flavors=known, each_alone=True)
+        answers = capacity(scheduler, question)["flavors"]
+        found |= {one["flavor"]: _figure(one).bounded() for one in answers}
+    return CapacityFigures(now, found)
+
+
+def _figure(answer: Json) -> FlavorCapacity:
+    if "refused" in answer:
+        return FlavorCapacity(Counted.REFUSED)
+    zones = {one["name"]: one["capacity"] for one in answer["per"]}
+    state = Counted.EXACT if answer["exact"] else Counted.INEXACT
+    return FlavorCapacity(state, answer["capacity"], zones)
 
 
 def flavors_asked(connection: Connection, question: CapacityQuestion) -> Sequence[Any]:
@@ -92,28 +122,57 @@ def flavors_asked(connection: Connection, question: CapacityQuestion) -> Sequenc
     return list(places.values())
 
 
-def read(scheduler: Scheduler, question: CapacityQuestion, flavor: Any) -> SchedulingRequest:
-    """Return the request for one instance of a flavor."""
-    kept = {name: value for name, value in question.document.items() if name not in _IGNORED}
-    reader = scheduler.reader
-    request = reader.read(
-        {**kept, "flavor": flavor}, policy=question.policy, overrides=question.overrides
-    )
-    return reader.checked(request)
+def read(
+    scheduler: Scheduler, question: CapacityQuestion, flavor: Any
+) -> SchedulingRequest | Invalid:
+    """Return the request for one instance of a flavor, or why there can be none.
+
+    Of all stored flavors one that no request can name hides no other; else it raises the same.
+    """
+    document, reader = {**question.document, "flavor": flavor}, scheduler.reader
+    try:
+        request = reader.read(document, policy=question.policy, overrides=question.overrides)
+        return reader.checked(request)
+    except Invalid as wrong:
+        if question.raises:
+            raise
+        return wrong
 
 
 def answer(
-    scheduler: Scheduler, connection: Connection, request: SchedulingRequest, per: Per | None
+    scheduler: Scheduler,
+    cloud: OneCloud,
+    request: SchedulingRequest | Invalid,
+    question: CapacityQuestion,
 ) -> Json:
-    """Return the capacity of a request as this connection sees the cloud.
+    """Return the capacity of a request in this cloud; raises as :func:`counted`."""
+    if isinstance(request, Invalid):
+        return NOTHING | {"refused": request.detail}
+    try:
+        done = counted(scheduler, cloud, request)
+    except Invalid as wrong:
+        if question.raises:
+            raise
+        return NOTHING | {"refused": wrong.detail}
+    return report(cloud, done, question.per)
 
-    Raises :class:`Invalid` for an availability zone that is not there.
+
+def counted(scheduler: Scheduler, cloud: OneCloud, request: SchedulingRequest) -> CapacityCount:
+    """Return what a count of the request in this cloud comes to.
+
+    Raises :class:`Invalid` for what cannot be asked, such as a zone that is not there.
     """
-    done = count(scheduler, connection, request)
+    done = count(scheduler, cloud.connection, request, cloud.view_for(request))
     for one in done.run.narrowed.reports:
         if one.refusal and one.name == MapAZToPlacementAggregate.name:
             raise Invalid(f"{one.refusal} (at $.request_spec.availability_zone)")
-    return report(connection, done, per)
+    return done
+
+
+def _for_one(question: CapacityQuestion) -> CapacityQuestion:
+    """Return the question for one instance, which is the same whatever its flavor."""
+    kept = {name: value for name, value in question.document.items() if name not in _IGNORED}
+    return replace(question, document={**kept, "instance_uuids": [str(uuid4())]})
 
 
 def shown(flavor: Any) -> Any:

@@ -2,22 +2,27 @@
 
 look      narrow, ask and look as for a selection, but with every candidate    pipeline.py
 pass      filters and names leave out hosts for the first instance             choose.py
-count     what each host takes: floors of free by asked; step by step where    ledger.py,
+divide    what each host takes, where it has one way: in columns               dividing.py
+count     else host by host: floors of free by asked; step by step where       ledger.py,
           a filter looks at what earlier instances took                        stepping.py
 together  what hosts take together of pools they share; where the order of     pools.py,
           placing counts, place one after the other on the best host           in_order.py
 close     take back what a limited request never sees                          window.py
-report    what stops each host, also those without candidates                  report.py
+report    what stops each host, also those without candidates                  never_fitting.py,
+                                                                               report.py
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from time import monotonic
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, TooComplex
 from placement_sched.model.results.decision import DecisionSeed
 from placement_sched.model.server_group import AFFINITY
-from placement_sched.scheduler.capacity import in_order, window
+from placement_sched.scheduler.capacity import in_order
+from placement_sched.scheduler.capacity.dividing import divided
+from placement_sched.scheduler.capacity.host_counts import HostCounts
 from placement_sched.scheduler.capacity.ledger import Ledger, Stock, Stop
 from placement_sched.scheduler.capacity.pools import SharedPools, pools_of
 from placement_sched.scheduler.capacity.stepping import (
@@ -28,8 +33,10 @@ from placement_sched.scheduler.capacity.stepping import (
     stops_of,
     watching,
 )
+from placement_sched.scheduler.capacity.window import unseen
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.filtering import FilterRun
+from placement_sched.scheduler.hosts.states import CloudView
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.requests.reading import SchedulingRequest
 
@@ -40,66 +47,69 @@ _TOO_MANY = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class CapacityCount:
-    """What came of a count: an account for each host, in the order of their candidates.
+    """What came of a count: the nodes with candidates, in the order of these.
 
     ``doubts`` say why the number is not exact, if it is not.
     """
 
     run: Run
-    ledgers: Sequence[Ledger] = ()
+    counts: HostCounts = field(default_factory=HostCounts)
+    doubts: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class _Accounts:
+    """The accounts of the hosts of a run, in the order of their candidates."""
+
+    run: Run
+    stock: Stock
+    ledgers: Sequence[Ledger]
+    deadline: Deadline
+    doubts: list[str]
     pools: SharedPools = field(default_factory=SharedPools)
-    stock: Stock = field(default_factory=lambda: Stock({}, {}, {}))
-    doubts: list[str] = field(default_factory=list)
-
-    @property
-    def instances(self) -> int:
-        """Return how many instances fit."""
-        return self.of(self.ledgers)
-
-    def of(self, some: Sequence[Ledger]) -> int:
-        """Return how many instances fit on some of the hosts."""
-        chosen = {id(ledger) for ledger in some}
-        total = sum(ledger.instances for ledger in some)
-        for one in self.pools.components:
-            here = sum(ledger.instances for ledger in one.ledgers if id(ledger) in chosen)
-            total -= max(here - one.most, 0)
-        return total
 
 
 def count(
-    scheduler: Scheduler, connection: Connection, request: SchedulingRequest
+    scheduler: Scheduler,
+    connection: Connection,
+    request: SchedulingRequest,
+    cloud: CloudView | None = None,
+    timer: Callable[[], float] = monotonic,
 ) -> CapacityCount:
     """Return how many more instances of a request fit, read from this connection.
 
-    The request is for one instance. Raises what :meth:`Scheduler.looked` raises.
+    The request is for one instance. ``cloud`` is what it looks at, where several requests look at
+    the same; ``timer`` gives seconds. Raises what :meth:`Scheduler.looked` raises.
     """
     if request.spec.is_rebuild:
         raise Invalid("a rebuild takes no capacity (at $.request_spec.scheduler_hints)")
     seconds = request.settings.scheduler.capacity_budget
-    deadline, doubts = Deadline.after(seconds), []
+    deadline = Deadline.after(seconds, timer)
     request = replace(request, spec=for_counting(request.spec))
     seed = DecisionSeed.drawn(scheduler.random)
+    doubts: list[str] = []
     try:
-        run = scheduler.looked(connection, request, seed, uncut=True)
+        run = scheduler.looked(connection, request, seed, uncut=True, cloud=cloud)
     except TooComplex:
-        run = scheduler.looked(connection, request, seed)
+        run = scheduler.looked(connection, request, seed, cloud=cloud)
         doubts.append(_TOO_MANY)
-    done = CapacityCount(run, doubts=doubts)
     if run.narrowed.refusal:
-        return done
-    done.stock = Stock.of(run.cloud.providers, run.searches.found, _classes(run))
-    done.ledgers = [Ledger.of(host, done.stock) for host in run.hosts]
-    _count(done, deadline)
-    doubt = window.close(run, done.ledgers)
-    done.doubts += [doubt] if doubt else []
+        return CapacityCount(run, doubts=doubts)
+    classes = classes_of(run)
+    counts = divided(run, classes)
+    if counts is None:
+        counts = by_host(run, classes, deadline, doubts)
+    never = unseen(run, dict(zip(counts.uuids, counts.left.tolist(), strict=True)))
+    doubts += [never.doubt] if never.doubt else []
     if deadline.passed:
-        done.doubts.append(_OUT_OF_TIME.format(seconds=seconds))
-    return done
+        doubts.append(_OUT_OF_TIME.format(seconds=seconds))
+    return CapacityCount(run, counts.without(never.uuids, Stop("limit", never.option)), doubts)
 
 
-def _classes(run: Run) -> dict[str, int]:
+def classes_of(run: Run) -> dict[str, int]:
+    """Return the ids of the resource classes that the search of a run knows, by name."""
     searches = (run.searches.asked, run.searches.fallback)
     found: dict[str, int] = {}
     for one in searches:
@@ -107,25 +117,35 @@ def _classes(run: Run) -> dict[str, int]:
     return found
 
 
-def _count(done: CapacityCount, deadline: Deadline) -> None:
-    """CapacityCount by host, or in order where hosts are not independent."""
+def by_host(run: Run, classes: dict[str, int], deadline: Deadline, doubts: list[str]) -> HostCounts:
+    """Count host by host, or in order where hosts are not independent."""
+    stock = Stock.of(run.cloud.providers, run.searches.found, classes)
+    ledgers = [Ledger.of(host, stock) for host in run.hosts]
+    accounts = _Accounts(run, stock, ledgers, deadline, doubts)
+    _count(accounts)
+    return HostCounts.of(ledgers, stock, accounts.pools.components)
+
+
+def _count(done: _Accounts) -> None:
+    """Count by host, or in order where hosts are not independent."""
     run, spec = done.run, done.run.narrowed.spec
     filters = run.chooser.filters_for(spec)
     done.pools = pools_of(run.searches.found, done.ledgers, done.stock)
     if not done.pools.settled or looks_at_all_hosts(filters):
-        in_order.place(done.run, done.ledgers, done.stock, deadline, done.doubts)
+        run.cloud.forget_states()
+        in_order.place(done.run, done.ledgers, done.stock, done.deadline, done.doubts)
         return
     group = spec.instance_group
     if group is not None and AFFINITY in group.policies and not group.hosts:
         hosts = in_order.first_hosts(run)
-        _count_apart(done, run.chooser.passing(run.hosts, spec), deadline)
+        _count_apart(done, run.chooser.passing(run.hosts, spec))
         in_order.keep_together(done.ledgers, hosts, done.doubts)
         return
-    _count_apart(done, run.chooser.passing(run.hosts, spec), deadline)
+    _count_apart(done, run.chooser.passing(run.hosts, spec))
 
 
-def _count_apart(done: CapacityCount, passing: FilterRun, deadline: Deadline) -> None:
-    """CapacityCount what each host takes by itself."""
+def _count_apart(done: _Accounts, passing: FilterRun) -> None:
+    """Count what each host takes by itself."""
     run, spec, stock = done.run, done.run.narrowed.spec, done.stock
     stops, passed = stops_of(passing), {id(host) for host in passing.hosts}
     standing = []
@@ -139,7 +159,8 @@ def _count_apart(done: CapacityCount, passing: FilterRun, deadline: Deadline) ->
             ledger.ended(stops.get((host.host, host.nodename), unknown), stock)
     filters = watching(run.chooser.filters_for(spec), spec)
     if filters:
-        Stepping(filters, spec, stock, deadline).run(standing)
+        run.cloud.forget_states()
+        Stepping(filters, spec, stock, done.deadline).run(standing)
     else:
         for ledger in standing:
             ledger.fill(stock)

@@ -1,31 +1,18 @@
 """The answer to a question of capacity: how many, what stops the hosts, what is left stranded."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
-from placement_sched.db.transaction import Connection
+import numpy as np
+from numpy.typing import NDArray
+
 from placement_sched.model.document import Json
-from placement_sched.model.host_aggregate import HostAggregate, zones
-from placement_sched.model.placement.candidate import CandidateProvider
-from placement_sched.model.results.stages import EVERYTHING
 from placement_sched.scheduler.capacity.counting import CapacityCount
-from placement_sched.scheduler.capacity.ledger import Ledger, Stop
-from placement_sched.scheduler.explain.funnel import funnel_of
-
-#: The step of the candidates search that asks for amounts.
-_RESOURCES = "resources"
-
-
-class Per(Enum):
-    """What the capacity may be shown for each of."""
-
-    ZONE = "zone"
-    AGGREGATE = "aggregate"
-    HOST = "host"
-    CELL = "cell"
-
+from placement_sched.scheduler.capacity.host_counts import HostCounts, NumberColumn, sums
+from placement_sched.scheduler.capacity.ledger import Stop
+from placement_sched.scheduler.capacity.never_fitting import never_fitting
+from placement_sched.scheduler.capacity.one_cloud import OneCloud, Per
 
 #: The answer where nothing can fit, but for the reason.
 NOTHING: Json = {"capacity": 0, "exact": True, "limited_by": [], "stranded": {}}
@@ -33,143 +20,122 @@ NOTHING: Json = {"capacity": 0, "exact": True, "limited_by": [], "stranded": {}}
 
 @dataclass(slots=True)
 class Part:
-    """Some of the hosts: what each stops for, and what is free there, by class."""
+    """Some of the hosts: how many instances fit, what stops how many, and what is free there."""
 
-    ledgers: list[Ledger] = field(default_factory=list)
+    capacity: int
     stops: Counter[Stop] = field(default_factory=Counter)
-    stranded: Counter[str] = field(default_factory=Counter)
+    stranded: dict[str, int] = field(default_factory=dict)
 
-    def as_json(self, done: CapacityCount) -> Json:
+    def as_json(self) -> Json:
         """Return the part as the contract shows it."""
         return {
-            "capacity": done.of(self.ledgers),
+            "capacity": self.capacity,
             "limited_by": [_shown(stop, hosts) for stop, hosts in _sorted(self.stops)],
             "stranded": {name: free for name, free in sorted(self.stranded.items()) if free},
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
-    """One node with why it takes no more, and what is free there of the classes asked for."""
+class _Members:
+    """Which rows are in which parts, pair by pair; parts are numbered, of ``number``."""
 
-    host: str
-    uuid: str | None
-    stop: Stop
-    free: Mapping[str, int]
-    ledger: Ledger | None = None
+    rows: NDArray[np.int64]
+    parts: NDArray[np.int64]
+    number: int
 
 
-def report(connection: Connection, done: CapacityCount, per: Per | None) -> Json:
+def report(cloud: OneCloud, done: CapacityCount, per: Per | None) -> Json:
     """Return the answer for one request."""
-    every = [*_counted(done), *_never_fitting(connection, done)]
-    whole = Part()
-    parts: dict[str, Part] = defaultdict(Part)
-    names_of = _naming(done, connection, every, per)
-    for one in every:
-        for part in (whole, *(parts[name] for name in names_of(one))):
-            if one.ledger is not None:
-                part.ledgers.append(one.ledger)
-            part.stops[one.stop] += 1
-            if one.stop.is_resource:
-                part.stranded.update(one.free)
-    refusal = done.run.narrowed.refusal
-    shown = whole.as_json(done)
-    chosen = done.run.request.chosen
+    run, counts = done.run, done.counts
+    if not run.narrowed.refusal:
+        counts = counts.joined(never_fitting(cloud.connection, run, counts.uuids))
+    every = np.arange(len(counts))
+    (whole,) = _parts(counts, _Members(every, np.zeros(len(counts), np.int64), 1))
+    refusal, chosen = run.narrowed.refusal, run.request.chosen
+    shown = whole.as_json()
     return {
         "capacity": shown.pop("capacity"),
         "exact": not done.doubts,
         **({"policy": chosen.policy.name} if chosen else {}),
-        **({"inexact_because": done.doubts} if done.doubts else {}),
+        **({"inexact_because": list(done.doubts)} if done.doubts else {}),
         **({"refused": refusal.reason} if refusal else {}),
         **shown,
-        **(
-            {"per": [{"name": name, **parts[name].as_json(done)} for name in sorted(parts)]}
-            if per
-            else {}
-        ),
+        **({"per": _per(cloud, done, counts, per)} if per else {}),
     }
 
 
-def _never_fitting(connection: Connection, done: CapacityCount) -> Iterable[Stopped]:
-    """Yield the nodes without a candidate, each with the first step of the search it fails."""
-    run = done.run
-    if run.narrowed.refusal:
-        return
-    names = run.cloud.memory.explaining.names.current(connection)
-    uuids = {called: uuid for uuid, called in names.items()}
-    stops: dict[str, Stop] = {}
-    for step in funnel_of(run, connection, EVERYTHING).allocation_candidates.steps:
-        stop = Stop(step.constraint, step.detail)
-        if step.constraint == _RESOURCES:
-            stop = Stop(step.detail.partition(":")[0], is_resource=True)
-        for one in step.rejected:
-            if (uuid := uuids.get((one.host, one.node))) is not None:
-                stops[uuid] = stop
-    free = _free_on(done, [uuid for uuid, stop in stops.items() if stop.is_resource])
-    for uuid, stop in stops.items():
-        yield Stopped(names[uuid][0], uuid, stop, free.get(uuid, {}))
+def _per(cloud: OneCloud, done: CapacityCount, counts: HostCounts, per: Per) -> list[Json]:
+    """Return the parts of the cloud by name."""
+    rows: list[int] = []
+    parts: list[int] = []
+    numbers: dict[str, int] = {}
+    for row, names in enumerate(_names(cloud, done, counts, per)):
+        for name in names:
+            rows.append(row)
+            parts.append(numbers.setdefault(name, len(numbers)))
+    members = _Members(np.array(rows, np.int64), np.array(parts, np.int64), len(numbers))
+    found = dict(zip(numbers, _parts(counts, members), strict=True))
+    return [{"name": name, **found[name].as_json()} for name in sorted(found)]
 
 
-def _free_on(done: CapacityCount, roots: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
-    """Return what is free on these trees of the classes that are asked for, by root and class."""
-    asked = done.run.searches.asked
-    if asked is None or not roots:
-        return {}
-    source, classes = done.run.cloud.providers, asked.search.names.classes
-    trees = {key: root for root, key in source.ids_of(roots).items()}
-    if not asked.search.is_single:
-        known = [CandidateProvider(key, root, 0, root, None) for key, root in trees.items()]
-        trees = {one.id: one.root_uuid for one in source.whole_trees(known)}
-    places = [(key, class_id) for key in trees for class_id in classes.values()]
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    called = {class_id: name for name, class_id in classes.items()}
-    for (key, class_id), free in source.free(places).items():
-        if key in trees and class_id in called:
-            found[trees[key]][called[class_id]] += max(free.amount, 0)
+def _names(
+    cloud: OneCloud, done: CapacityCount, counts: HostCounts, per: Per
+) -> Iterable[Iterable[str]]:
+    """Return for each node the names of the parts that it is in."""
+    view = done.run.cloud
+    if per is not Per.CELL:
+        default = done.run.request.settings.DEFAULT.default_availability_zone
+        return map(cloud.parts_of(view.aggregates, per, default), counts.hosts)
+    uuids = [uuid for uuid in counts.uuids if uuid]
+    nodes = view.memory.nodes.get(cloud.connection, uuids, view.host_versions)
+    cells = {node.uuid: node.cell_uuid or "" for node in nodes}
+    return ((cells.get(uuid or "", ""),) for uuid in counts.uuids)
+
+
+def _parts(counts: HostCounts, members: _Members) -> list[Part]:
+    """Return what each part of the nodes takes, and what stops them."""
+    rows, parts = members.rows, members.parts
+
+    def summed(amounts: NumberColumn) -> list[int]:
+        return sums(parts, amounts[rows], members.number)
+
+    found = [Part(capacity) for capacity in summed(counts.instances)]
+    for number, more in _taken_twice(counts, members):
+        found[number].capacity -= more
+    for number, stop, nodes in _stops(counts, members):
+        found[number].stops[stop] += nodes
+    short = np.array([stop.is_resource for stop in counts.stops], np.bool_)[counts.stop_of]
+    for name, column in counts.free.items():
+        for one, free in zip(found, summed(np.where(short, column, 0)), strict=True):
+            one.stranded[name] = free
     return found
 
 
-def _naming(
-    done: CapacityCount, connection: Connection, every: Sequence[Stopped], per: Per | None
-) -> Callable[[Stopped], Iterable[str]]:
-    """Return what gives the names of the parts that a node is in."""
-    aggregates = done.run.cloud.aggregates.of_host
-    if per is Per.HOST:
-        return lambda one: (one.host,)
-    if per is Per.AGGREGATE:
-        return lambda one: dict.fromkeys(each.name for each in aggregates(one.host))
-    if per is Per.ZONE:
-        default = done.run.request.settings.DEFAULT.default_availability_zone
-        return lambda one: zones_of(aggregates(one.host)) or (default,)
-    if per is None:
-        return lambda _one: ()
-    view = done.run.cloud
-    uuids = [one.uuid for one in every if one.uuid]
-    nodes = view.memory.nodes.get(connection, uuids, view.host_versions)
-    cells = {node.uuid: node.cell_uuid or "" for node in nodes}
-    return lambda one: (cells.get(one.uuid or "", ""),)
+def _taken_twice(counts: HostCounts, members: _Members) -> Iterator[tuple[int, int]]:
+    """Yield for parts how many instances are counted there that pools have no room for."""
+    for pool in counts.pools:
+        inside = np.isin(members.rows, pool.rows)
+        amounts = counts.instances[members.rows[inside]]
+        here: dict[int, int] = defaultdict(int)
+        for number, taken in zip(members.parts[inside].tolist(), amounts.tolist(), strict=True):
+            here[number] += taken
+        yield from ((number, max(taken - pool.most, 0)) for number, taken in here.items())
 
 
-def zones_of(aggregates: Iterable[HostAggregate]) -> Iterable[str]:
-    """Return the zones of these aggregates."""
-    return frozenset().union(*(zones(one.availability_zone) for one in aggregates))
+def _stops(counts: HostCounts, members: _Members) -> Iterator[tuple[int, Stop, int]]:
+    """Yield for each part how many of its nodes stop for which reason."""
+    number = max(len(counts.stops), 1)
+    pairs, nodes = np.unique(
+        members.parts * number + counts.stop_of[members.rows], return_counts=True
+    )
+    for pair, some in zip(pairs.tolist(), nodes.tolist(), strict=True):
+        yield pair // number, counts.stops[pair % number], some
 
 
-def _sorted(stops: Counter[Stop]) -> list[tuple[Stop, int]]:
+def _sorted(stops: Counter[Stop]) -> Sequence[tuple[Stop, int]]:
     return sorted(stops.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _shown(stop: Stop, hosts: int) -> Json:
     detail = {"detail": stop.detail} if stop.detail else {}
     return {"reason": stop.reason, **detail, "hosts": hosts}
-
-
-def _counted(done: CapacityCount) -> Iterable[Stopped]:
-    stock = done.stock
-    for ledger in done.ledgers:
-        free: dict[str, int] = {}
-        for place in dict.fromkeys([place for way in ledger.every for place, _ in way.amounts]):
-            name = stock.names[place[1]]
-            free[name] = free.get(name, 0) + max(stock.free.get(place, 0), 0)
-        stop = ledger.stop or Stop("capacity_budget")
-        yield Stopped(ledger.host.host, ledger.host.uuid, stop, free, ledger)

@@ -4,10 +4,10 @@ Hosts are independent here: each takes its own next instance, and all hosts are 
 that a round costs one call of each filter.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from placement_sched.model.placement.candidate import AllocationRequest
@@ -28,16 +28,17 @@ class Deadline:
     """When a count ends, whether it is done or not; ``passed``: it ended one."""
 
     at: float
+    timer: Callable[[], float]
     passed: bool = False
 
     @classmethod
-    def after(cls, seconds: float) -> "Deadline":
+    def after(cls, seconds: float, timer: Callable[[], float] = monotonic) -> Self:
         """Return the end of a count that may take so many seconds from now; 0 is without end."""
-        return cls(monotonic() + seconds if seconds else float("inf"))
+        return cls(timer() + seconds if seconds else float("inf"), timer)
 
     def reached(self) -> bool:
         """Return whether it is time to end."""
-        self.passed = self.passed or monotonic() >= self.at
+        self.passed = self.passed or self.timer() >= self.at
         return self.passed
 
 

@@ -5,10 +5,10 @@ them, but those that a filter refuses are, and may hide others for ever.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from placement_sched.candidates.search import effective_limit, limiting_option
-from placement_sched.scheduler.capacity.ledger import Ledger, Stop
 from placement_sched.scheduler.choose import Run
 
 _DRAWN = (
@@ -18,42 +18,55 @@ _DRAWN = (
 _IN_PART = "candidates are limited by {option}: of some hosts only a part of them is seen"
 
 
-def close(run: Run, ledgers: Sequence[Ledger]) -> str | None:
-    """Take back what was placed on hosts that are never seen; return why that is not certain."""
+@dataclass(slots=True)
+class Unseen:
+    """The uuids of nodes that a request never sees, the option that limits, and a doubt, if any."""
+
+    uuids: set[str | None] = field(default_factory=set)
+    option: str = ""
+    doubt: str | None = None
+
+
+def unseen(run: Run, left: Mapping[str | None, int]) -> Unseen:
+    """Return the nodes that are never seen.
+
+    ``left`` is how many candidates each node has still when it takes no more, by uuid.
+    """
     query, settings = run.searches.query, run.request.settings
     requested = query.limit if query else None
     limit = effective_limit(requested, settings)
-    known = {ledger.host.uuid: ledger for ledger in ledgers}
-    offered = Counter(request.root_uuid for request in run.searches.found.requests)
+    if limit is None:
+        return Unseen()
+    offered = Counter([request.root_uuid for request in run.searches.found.requests])
     # What is on no compute node stays where it is as well.
-    blocked = sum(known[root].left if root in known else number for root, number in offered.items())
-    if limit is None or blocked < limit:
-        return None
+    blocked = sum(left.get(root, number) for root, number in offered.items())
+    if blocked < limit:
+        return Unseen()
     option = limiting_option(requested, settings)
     options = settings.placement
     in_turn = options.allocation_candidates_generation_strategy == "breadth-first"
     at_random = options.randomize_allocation_candidates
     if at_random or run.searches.fallback or (in_turn and max(offered.values()) > 1):
-        return _DRAWN.format(option=option, blocked=blocked)
-    return _scanned(offered, known, limit, option)
+        return Unseen(doubt=_DRAWN.format(option=option, blocked=blocked))
+    return _scanned(offered, left, limit, option)
 
 
 def _scanned(
-    offered: Counter[str], known: dict[str | None, Ledger], limit: int, option: str
-) -> str | None:
+    offered: Counter[str], left: Mapping[str | None, int], limit: int, option: str
+) -> Unseen:
     """Go through the candidates in their order until refused ones alone fill the limit."""
-    before, doubt = 0, None
+    before, found = 0, Unseen(option=option)
     for root, number in offered.items():
-        ledger = known.get(root)
-        if ledger is None:
+        remaining = left.get(root)
+        if remaining is None:
             before += number
             continue
-        in_part = number > 1 and ledger.left and before + number > limit
+        in_part = number > 1 and remaining and before + number > limit
         if before < limit and not in_part:
-            before += ledger.left
+            before += remaining
             continue
         if before < limit:
-            doubt = _IN_PART.format(option=option)
-        before += ledger.left
-        ledger.instances, ledger.stop = 0, Stop("limit", option)
-    return doubt
+            found.doubt = _IN_PART.format(option=option)
+        before += remaining
+        found.uuids.add(root)
+    return found

@@ -16,7 +16,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -52,7 +52,8 @@ class CloudView:
 
     ``known_aggregates`` are those that were read for the request before. ``policies`` are those
     that hosts may be under, whichever the request is. ``states_age`` is in seconds, where the
-    driver keeps reports of hosts, see ``kept_nodes``.
+    driver keeps reports of hosts, see ``kept_nodes``. ``shared_states`` is there where several
+    requests look at this cloud in turn.
     """
 
     connection: Connection
@@ -60,6 +61,7 @@ class CloudView:
     known_aggregates: Aggregates | None = None
     policies: Policies | None = None
     states_age: float | None = None
+    shared_states: "SharedStates | None" = None
 
     @classmethod
     def of(cls, connection: Connection, request: SchedulingRequest, memory: Memory) -> Self:
@@ -107,9 +109,50 @@ class CloudView:
 
         return ratios
 
+    def forget_states(self) -> None:
+        """Let the next request have states of its own: what this one does to them stays there."""
+        if self.shared_states is not None:
+            self.shared_states.forget()
+
     def all_nodes_have(self, trait: str) -> bool:
         """Return whether the root provider of every enabled compute node has a trait."""
         return self.memory.node_traits.all_have(self.connection, trait)
+
+
+@dataclass(slots=True)
+class SharedStates:
+    """Host states that several requests look at in turn, by the uuids of their nodes.
+
+    Each request finds them as if they were new, as long as nothing is written to a state but its
+    limits and its candidates. Before anything else is written :meth:`forget` is to be called.
+    """
+
+    _named: frozenset[str] = frozenset()
+    _known: dict[str, HostState | None] = field(default_factory=dict)
+
+    def of(
+        self, cloud: CloudView, spec: RequestSpec, roots: Mapping[str, Sequence[AllocationRequest]]
+    ) -> list[HostState]:
+        """Return the states of the nodes of these roots, in their order, with these candidates."""
+        if (named := named_by(spec)) != self._named:  # each state knows the instances of these
+            self.forget()
+            self._named = named
+        known = self._known
+        if lacking := [uuid for uuid in roots if uuid not in known]:
+            new = {state.uuid: state for state in _states_of(cloud, spec, lacking)}
+            known.update((uuid, new.get(uuid)) for uuid in lacking)
+        found = []
+        for uuid, requests in roots.items():
+            if (state := known[uuid]) is not None:
+                if state.limits:
+                    state.limits = {}
+                offer(state, requests)
+                found.append(state)
+        return found
+
+    def forget(self) -> None:
+        """Make new states for the next request."""
+        self._known = {}
 
 
 def look(cloud: CloudView, spec: RequestSpec, candidates: Candidates) -> list[HostState]:
@@ -132,13 +175,32 @@ def host_states(
     A provider tree whose root is not a compute node is left out, as in nova. ``also`` are uuids of
     nodes to be there even without candidates.
     """
-    requests: dict[str, list[AllocationRequest]] = defaultdict(list)
-    for request in candidates.requests:
-        requests[request.root_uuid].append(request)
+    roots = _by_root(candidates.requests)
     for uuid in also:
-        requests.setdefault(uuid, [])
+        roots.setdefault(uuid, ())
+    if cloud.shared_states is not None:
+        return cloud.shared_states.of(cloud, spec, roots)
+    states = _states_of(cloud, spec, roots)
+    for state in states:
+        offer(state, roots[str(state.uuid)])
+    return states
+
+
+def _by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[AllocationRequest]]:
+    """Return the candidates on each tree, by its root in the order found."""
+    found: dict[str, Sequence[AllocationRequest]] = {one.root_uuid: (one,) for one in requests}
+    if len(found) == len(requests):  # most clouds: one candidate for each host
+        return found
+    several: dict[str, list[AllocationRequest]] = defaultdict(list)
+    for one in requests:
+        several[one.root_uuid].append(one)
+    return {uuid: tuple(some) for uuid, some in several.items()}
+
+
+def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> list[HostState]:
+    """Return a state of each of these nodes, less what went there since it was read."""
     kept = None if cloud.states_age is None else cloud.memory.kept_nodes
-    nodes = (kept or cloud.memory.nodes).get(cloud.connection, requests, cloud.host_versions)
+    nodes = (kept or cloud.memory.nodes).get(cloud.connection, uuids, cloud.host_versions)
     states = named_states(cloud, nodes, spec)
     supposed = cloud.memory.supposed
     for state in states:
@@ -147,7 +209,6 @@ def host_states(
         earlier_on = (*(kept.placed_on(uuid) if kept else ()), *supposed.get(uuid, ()))
         for earlier in earlier_on:
             state.consume_from_request(earlier)
-        offer(state, tuple(requests[uuid]))
     return states
 
 

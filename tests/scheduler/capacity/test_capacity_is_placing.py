@@ -1,12 +1,8 @@
 """Capacity equals placing for real, one instance after the other, in clouds drawn at random."""
 
-import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -129,18 +125,6 @@ def options(random: Random) -> dict[str, Any]:
         "scheduler__max_placement_results": random.choice([1, 2, 3, 1000]),
         "pci__alias": [GPU],
     }
-
-
-@pytest.fixture
-def on_new(sqlite_template: Path, tmp_path: Path, make_app: Callable[..., TestApp]):
-    """Return what makes an application on a database of its own."""
-
-    def made(**values: Any) -> TestApp:
-        path = tmp_path / f"{uuid4()}.db"
-        shutil.copy(sqlite_template, path)
-        return make_app(make_settings(f"sqlite:///{path}", **values))
-
-    return made
 
 
 @examples(

@@ -1,0 +1,24 @@
+"""Applications on new databases, many for one test."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from webtest import TestApp
+
+from tests.conftest import make_settings
+
+
+@pytest.fixture
+def on_new(sqlite_template: Path, tmp_path: Path, make_app: Callable[..., TestApp]):
+    """Return what makes an application on a database of its own."""
+
+    def made(**values: Any) -> TestApp:
+        path = tmp_path / f"{uuid4()}.db"
+        shutil.copy(sqlite_template, path)
+        return make_app(make_settings(f"sqlite:///{path}", **values))
+
+    return made

@@ -1,0 +1,131 @@
+"""Counting in columns comes to the same as counting host by host, and flavors share one cloud."""
+
+from contextlib import contextmanager
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from placement_sched.model.results.decision import DecisionSeed
+from placement_sched.scheduler.capacity.counting import by_host, classes_of
+from placement_sched.scheduler.capacity.dividing import divided
+from placement_sched.scheduler.capacity.stepping import Deadline
+from tests.conftest import make_settings
+from tests.exploring import draws
+from tests.placing import flavor, report, spec
+from tests.scheduler.capacity.placed import CAPACITY, asked
+from tests.scheduler.capacity.test_capacity import in_zone
+from tests.scheduler.capacity.test_capacity_is_placing import (
+    GPU,
+    LOOKING,
+    NODES,
+    PROVIDERS,
+    drawn_hosts,
+)
+from tests.versions import LATEST_HEADERS
+
+EXAMPLES = examples(
+    max_examples=draws(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+PLAIN = ["ComputeFilter", "AggregateInstanceExtraSpecsFilter", "ImagePropertiesFilter"]
+SIZES = st.fixed_dictionaries(
+    {
+        "vcpus": st.integers(1, 8),
+        "memory_mb": st.sampled_from([1, 256, 500, 512, 2048]),
+        "root_gb": st.integers(0, 400),
+    }
+)
+
+
+@contextmanager
+def looked(services, **fields):
+    """Give the run of a request that asks for every candidate."""
+    scheduler = services.scheduler
+    request = scheduler.reader.checked(scheduler.reader.read(spec(**fields)))
+    with services.database.read() as connection:
+        seed = DecisionSeed.drawn(scheduler.random)
+        yield scheduler.looked(connection, request, seed, uncut=True)
+
+
+def shown(counts):
+    """Return all that was counted, by node."""
+    reasons = [counts.stops[at] for at in counts.stop_of.tolist()]
+    columns = {name: column.tolist() for name, column in counts.free.items()}
+    free = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows = zip(counts.instances.tolist(), reasons, counts.left.tolist(), free, strict=True)
+    return dict(zip(counts.uuids, rows, strict=True))
+
+
+@EXAMPLES
+@given(seed=st.integers(0, 2**32), sizes=SIZES)
+def test_division_comes_to_what_counting_host_by_host_does(on_new, seed, sizes):
+    random = Random(seed)
+    app = on_new(filter_scheduler__enabled_filters=PLAIN)
+    app.post_json(NODES, list(drawn_hosts(random).values()))
+    fields = {"flavor": flavor(**sizes)}
+    with looked(app.app.services, **fields) as run:
+        in_columns = divided(run, classes_of(run))
+    doubts = []
+    with looked(app.app.services, **fields) as run:
+        accounts = by_host(run, classes_of(run), Deadline.after(0), doubts)
+    assert doubts == []
+    assert (in_columns is None) is (not run.hosts)
+    assert run.hosts == () or shown(in_columns) == shown(accounts)
+
+
+@EXAMPLES
+@given(seed=st.integers(0, 2**32), flavors=st.lists(SIZES, min_size=2, max_size=4))
+def test_flavors_of_one_question_are_counted_as_each_alone(on_new, seed, flavors):
+    """Also where one of them is placed virtually between the others."""
+    random = Random(seed)
+    app = on_new(filter_scheduler__enabled_filters=LOOKING, pci__alias=[GPU])
+    reports = drawn_hosts(random)
+    app.post_json(NODES, list(reports.values()))
+    in_zone(app, "az1", *random.sample(sorted(reports), random.randint(1, len(reports))))
+    extra = [{}, {"hw:numa_nodes": "1"}, {"pci_passthrough:alias": "gpu:1"}]
+    several = [flavor(**sizes, extra_specs=random.choice(extra)) for sizes in flavors]
+    per = random.choice(["zone", "host", "aggregate", "cell"])
+    body = {"request_spec": {"project_id": "p1"}, "flavors": several, "per": per}
+    together = app.post_json(CAPACITY, body).json["flavors"]
+    alone = [asked(app, question={"per": per}, flavor=one) for one in several]
+    assert [{**one, "flavor": "m1"} for one in alone] == together
+
+
+@pytest.mark.parametrize("in_memory", [False, True], ids=["from_database", "in_memory"])
+def test_flavors_are_counted_on_every_database(database_url, log_of_changes, make_app, in_memory):
+    """The reasons of hosts without room come from columns, too."""
+    settings = make_settings(database_url, placement__providers_in_memory=in_memory)
+    app = make_app(settings, in_memory=in_memory)
+    hosts = [report("cn1", memory_mb=4096), report("cn2", vcpus=1), report("cn3", memory_mb=512)]
+    app.post_json(NODES, hosts)
+    in_zone(app, "az1", "cn1", "cn3")
+    body = {
+        "request_spec": {"availability_zone": "az1"},
+        "flavors": [flavor(), flavor(vcpus=2, memory_mb=512), flavor(memory_mb=131072)],
+    }
+    for _ in range(2):  # the second time all that is remembered is there
+        answers = app.post_json(CAPACITY, body).json["flavors"]
+        assert [one["capacity"] for one in answers] == [4, 8 + 1, 0]
+        assert [
+            {one["reason"]: one["hosts"] for one in each["limited_by"]} for each in answers
+        ] == [{"MEMORY_MB": 2, "member_of": 1}, {"MEMORY_MB": 2, "VCPU": 1}, {"MEMORY_MB": 3}]
+
+
+def test_amounts_beyond_what_columns_hold_are_counted_exactly(sqlite_app):
+    sqlite_app.post_json(NODES, [report("cn1"), report("cn2")])
+    sqlite_app.put("/placement/resource_classes/CUSTOM_BYTES", headers=LATEST_HEADERS)
+    for name in ("cn1", "cn2"):
+        url = f"{PROVIDERS}/{report(name)['uuid']}"
+        found = sqlite_app.get(f"{url}/inventories", headers=LATEST_HEADERS).json
+        stock = {"total": 2**31 - 1, "allocation_ratio": 1e8}
+        found["inventories"] |= {"CUSTOM_BYTES": stock}
+        sqlite_app.put_json(f"{url}/inventories", found, headers=LATEST_HEADERS)
+    wanted = {"resources:VCPU": "0", "resources:MEMORY_MB": "0", "resources:DISK_GB": "0"}
+    extra = {**wanted, "resources:CUSTOM_BYTES": "1"}
+    answer = asked(sqlite_app, question={"per": "host"}, flavor=flavor(extra_specs=extra))
+    assert answer["capacity"] == 2 * int((2**31 - 1) * 1e8)
+    assert [one["capacity"] for one in answer["per"]] == 2 * [int((2**31 - 1) * 1e8)]
