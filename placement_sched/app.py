@@ -1,5 +1,6 @@
 """The only place where parts are joined: settings in, one Flask application out."""
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random, SystemRandom
@@ -30,6 +31,7 @@ from placement_sched.candidates.summaries import Summaries
 from placement_sched.console import blueprint as console
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
+from placement_sched.model.capacity_figures import CapacityFigures
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.cloud_figures import CloudFigures
 from placement_sched.notifications.announcer import announcer_of
@@ -37,6 +39,7 @@ from placement_sched.operations.aggregate_policies import PolicyUpkeep
 from placement_sched.operations.log_upkeep import LogUpkeep
 from placement_sched.operations.nova_cloud import is_novas
 from placement_sched.operations.prepare import Preparation, spare_collector
+from placement_sched.scheduler.capacity.asking import watched
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.hosts.caches import Memory
 from placement_sched.scheduler.live_settings import with_options_file
@@ -104,6 +107,10 @@ def make_services(
         upkeep.append(PolicyUpkeep(database, scheduler.live.settings, clock))
     preparation = Preparation(database, settings, clock, upkeep)
     metrics.show_cloud(partial(_figures, database, settings, preparation, clock))
+    metrics.show_capacity(
+        lambda: scheduler.live.settings().scheduler.capacity_flavors,
+        partial(_capacities, scheduler, preparation),
+    )
     return Services(
         settings=settings,
         database=database,
@@ -168,6 +175,17 @@ def _figures(
             )
     finally:
         database.tally.reset()
+
+
+def _capacities(
+    scheduler: Scheduler, preparation: Preparation, names: Sequence[str]
+) -> CapacityFigures:
+    """Return the capacity for flavors; its statements are those of no request."""
+    try:
+        preparation()
+        return watched(scheduler, names, time.time())
+    finally:
+        scheduler.database.tally.reset()
 
 
 def create_app(

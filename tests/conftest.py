@@ -255,7 +255,8 @@ def make_app() -> Iterator[Callable[..., Client]]:
 
     yield make
     for thread in threading.enumerate():
-        if thread.name == "policy ratios":  # an application's, beside its requests
+        # An application's, beside its requests.
+        if thread.name in {"policy ratios", "capacity of flavors"}:
             thread.join(timeout=60)
     for application in made:
         application.close()

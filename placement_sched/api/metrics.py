@@ -7,7 +7,7 @@ or the environment's ``PROMETHEUS_MULTIPROC_DIR`` does (prometheus-client, "Mult
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from placement_sched.db.engine import Tally
 from placement_sched.errors import ConfigurationError
 from placement_sched.mirror.upkeep import MirrorFigures
 from placement_sched.model.results.decision import DecisionLabels
+from placement_sched.operations.capacity_gauges import CapacityGauges, CountFlavors
 from placement_sched.operations.cloud_gauges import CloudGauges, ReadFigures
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
@@ -100,6 +101,7 @@ class Metrics:
         }
         self._count_scheduling()
         self._cloud: CloudGauges | None = None
+        self._capacity: CapacityGauges | None = None
         # Prometheus's own look-up of labels takes longer than the counting.
         self._requests = cache(requests.labels)
         self._seconds = cache(seconds.labels)
@@ -151,6 +153,11 @@ class Metrics:
         self._cloud = CloudGauges(read, os.environ.get(DIRECTORY))
         self._registry.register(self._cloud)
 
+    def show_capacity(self, flavors: Callable[[], Sequence[str]], count: CountFlavors) -> None:
+        """Show as well how many more instances fit, of the flavors that are named now."""
+        self._capacity = CapacityGauges(flavors, count, os.environ.get(DIRECTORY))
+        self._registry.register(self._capacity)
+
     def mirror(self, figures: MirrorFigures) -> None:
         """Show what is kept of the cloud in this process's memory."""
         for name, shown in self._mirror_gauges.items():
@@ -165,8 +172,9 @@ class Metrics:
         if DIRECTORY in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call] # it has no types
-            if self._cloud is not None:
-                registry.register(self._cloud)
+            for one in (self._cloud, self._capacity):
+                if one is not None:
+                    registry.register(one)
         encode, content_type = choose_encoder(accept)
         return content_type, encode(registry)
 

@@ -19,6 +19,7 @@ OURS = {
     ("DEFAULT", "host"),
     ("filter_scheduler", "required_aggregates_by_trait_weight_multiplier"),
     ("scheduler", "capacity_budget"),
+    ("scheduler", "capacity_flavors"),
     ("scheduler", "decision_retention"),
     ("scheduler", "default_policy_avoids_policy_aggregates"),
     ("scheduler", "disabled_cells"),

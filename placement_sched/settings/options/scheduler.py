@@ -4,9 +4,11 @@ from oslo_config import cfg
 
 from placement_sched.settings.opts import described, older
 
-#: They change while the server runs, but not for one request: which scheduling policies there are.
+#: They change while the server runs, but not for one request: which scheduling policies there are,
+#: and what is counted beside requests.
 POLICY_OPTIONS = frozenset(
-    ("scheduler", name) for name in ("policies", "policy_overrides", "policy_selection")
+    ("scheduler", name)
+    for name in ("policies", "policy_overrides", "policy_selection", "capacity_flavors")
 )
 
 SCHEDULER = described(
@@ -64,4 +66,7 @@ SCHEDULER = described(
     cfg.FloatOpt("capacity_budget", default=5.0, min=0, mutable=True),
     "Seconds that a count of capacity may place instances virtually for one flavor, where it "
     "cannot just divide; then the answer is a lower bound. 0 is without bound.",
+    cfg.ListOpt("capacity_flavors", default=[], mutable=True),
+    "Flavors, by name or id, of which /metrics shows how many more instances fit, in all and in "
+    "each zone; the first 50. They are counted beside the scrapes, at most once a minute.",
 )
