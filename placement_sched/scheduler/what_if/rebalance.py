@@ -204,6 +204,7 @@ class _Seeking:
         """Move instances off the host with the highest load, each to one where it stays lower."""
         moves: list[tuple[PlannedMove, str]] = []
         gone: set[str] = set()
+        before = self._highest()
         while len(moves) < self.most:
             step = self._lower_the_highest(gone)
             if step is None:
@@ -212,9 +213,15 @@ class _Seeking:
             gone.add(step[0].instance)
         if not moves:
             return Advice(False, "no move lowers the load of the host with the highest")
-        highest = max(self._loads().items(), key=lambda one: _share(one[1]))
-        outcome = f"the highest load is {_share(highest[1]):.0%} then, on {highest[0]}"
-        return Advice(True, outcome, tuple(moves))
+        after = self._highest()
+        hosts = sorted(host for host, load in self._loads().items() if _share(load) == after)
+        named = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts, such as {hosts[0]}"
+        verb = "is" if after < before else "is still"
+        outcome = f"the highest load {verb} {after:.0%} then, on {named}"
+        return Advice(after < before, outcome, tuple(moves))
+
+    def _highest(self) -> float:
+        return max(map(_share, self._loads().values()), default=0.0)
 
     def _lower_the_highest(self, gone: set[str]) -> tuple[PlannedMove, str] | None:
         loads = self._loads()

@@ -13,7 +13,7 @@ DRAINED = f"{ASKED}&drain=az1-r01-hdd01&drain=az1-r01-hdd02"
 def test_a_flavor_by_its_sizes_is_counted_within_the_page(visit):
     page = visit(PAGE)
     for label, size in (("VCPUs", "8"), ("Memory, MiB", "16384"), ("Disk, GiB", "100")):
-        page.get_by_label(label).fill(size)
+        page.get_by_role("spinbutton", name=label).fill(size)
     page.get_by_label("Count per").select_option("zone")
     page.get_by_role("button", name="Count").click()
     page.wait_for_url("**per=zone**")

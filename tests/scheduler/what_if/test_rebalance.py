@@ -146,17 +146,18 @@ def test_packing_and_spreading_do_what_they_say(
 
     before = loads()
     told = advice(app, goal, moves=3)
-    assert told["reached"] is bool(told["moves"])
     for move in told["moves"]:
         carry_out(app, move)
     after = loads()
     if goal == "spread":
+        assert told["reached"] is (max(after.values()) < max(before.values()))
         assert max(after.values()) <= max(before.values())
         if told["moves"]:
             first = told["moves"][0]["from"]
             assert before[first] == max(before.values())
             assert after[first] < before[first]
         return
+    assert told["reached"] is bool(told["moves"])
     origins = {move["from"] for move in told["moves"]}
     assert {host for host in free if before[host] and not after[host]} == origins
     assert not [host for host in free if after[host] and not before[host]]
@@ -187,6 +188,7 @@ def test_packing_empties_hosts_onto_others_in_use(app):
     made(app, {"cn1": 8, "cn2": 8, "cn3": 8, "cn4": 8}, ("cn1", 2), ("cn2", 4), ("cn3", 2))
     told = advice(app, "pack", moves=2)
     assert told["reached"]
+    assert told["reached"] is bool(told["moves"])
     origins = {move["from"] for move in told["moves"]}
     for move in told["moves"]:
         assert move["reason"] == f"empties {move['from']}"
@@ -220,3 +222,13 @@ def test_spreading_lowers_the_highest_load(app):
 def test_advice_that_cannot_be_is_told_with_its_place(app, body, words):
     answer = app.post_json("/scheduler/v1/rebalance", body, status=400)
     assert words in answer.json["errors"][0]["detail"]
+
+
+def test_spreading_that_leaves_other_hosts_as_full_says_that_the_highest_load_stays(app):
+    full = [("cn1", 4), ("cn1", 4), ("cn2", 4), ("cn2", 4)]
+    made(app, {"cn1": 8, "cn2": 8, "cn3": 8, "cn4": 8}, *full)
+    told = advice(app, "spread", moves=1)
+    assert (told["reached"], len(told["moves"])) == (False, 1)
+    assert told["outcome"] == "the highest load is still 100% then, on cn2"
+    told = advice(app, "spread", moves=2)
+    assert (told["reached"], len(told["moves"])) == (True, 2)
