@@ -66,9 +66,9 @@ def _closing(keep: Path | None, *, console: bool) -> RenderableType:
     if keep is None:
         return Group(
             Rule("[bold]End of the demo", align="left", style="cyan"),
-            "No files are left. To look at this cloud in a browser:",
+            f"To look at this cloud in a browser, at {_SERVER}/:",
             _command("placement-sched demo --console"),
-            "To keep it and query it:",
+            "No files are left. To keep this cloud and query it:",
             _command("placement-sched demo --keep DIR"),
         )
     config = shlex.quote(str(keep / demos.CONFIG_NAME))

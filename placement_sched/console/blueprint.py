@@ -6,7 +6,6 @@ GET is a question that changes nothing.
 
 import re
 from collections.abc import Callable
-from http import HTTPStatus
 
 import flask
 from flask import request
@@ -15,7 +14,7 @@ from werkzeug.exceptions import NotFound as NoRoute
 
 from placement_sched.api.call import Services
 from placement_sched.api.errors import status_of
-from placement_sched.console.caller import ApiRefused
+from placement_sched.console.caller import ApiRefused, SignInNeeded
 from placement_sched.console.guards import HEADERS, check_same_origin, check_shown, is_shown
 from placement_sched.console.page import caller, error_page, guarded
 from placement_sched.console.pages import aggregates, ask, capacity, cloud, decisions, policies
@@ -104,9 +103,9 @@ def _with_headers(response: flask.Response) -> flask.Response:
 def _failed(failure: Exception, doors: Doors) -> flask.Response:
     """Return the page of an error, in the words of who reports it."""
     wants_json = request.path.startswith("/console/api/")
+    if isinstance(failure, SignInNeeded):
+        return guarded(doors.asked_to_sign_in())
     if isinstance(failure, ApiRefused):
-        if failure.status == HTTPStatus.UNAUTHORIZED and not wants_json:
-            return guarded(doors.asked_to_sign_in())
         status, detail = int(failure.status), failure.detail
     elif isinstance(failure, Error):
         status, detail = int(status_of(failure)), failure.detail

@@ -63,6 +63,10 @@ class ApiRefused(Exception):
         super().__init__(self.detail)
 
 
+class SignInNeeded(Exception):
+    """An API answered 401: without a valid token no page shows anything."""
+
+
 class Caller:
     """Asks the APIs of the application that serves the current request, with one token.
 
@@ -131,6 +135,8 @@ def path_of(*parts: str) -> str:
 
 
 def _accepted(reply: Reply) -> Json:
+    if reply.status == HTTPStatus.UNAUTHORIZED:
+        raise SignInNeeded
     if reply.status >= HTTPStatus.BAD_REQUEST:
         raise ApiRefused(reply)
     return reply.json()

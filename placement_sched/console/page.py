@@ -54,14 +54,9 @@ class FormError:
 
 
 def form_error(failure: ApiRefused | Error) -> FormError:
-    """Return what a page says of a question that was refused.
-
-    Raises the failure where the caller has to sign in first.
-    """
+    """Return what a page says of a question that was refused."""
     if isinstance(failure, Error):
         return FormError(int(status_of(failure)), failure.detail)
-    if failure.status == HTTPStatus.UNAUTHORIZED:
-        raise failure
     return FormError(int(failure.status), failure.detail)
 
 

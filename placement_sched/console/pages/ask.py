@@ -87,8 +87,6 @@ def index() -> flask.Response:
         try:
             values |= _answer(ask, links, given)
         except ApiRefused as refusal:
-            if refusal.status == HTTPStatus.UNAUTHORIZED:
-                raise
             status = refusal.status
             values["refusal"] = refusal.detail
         except Error as failure:

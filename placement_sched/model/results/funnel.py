@@ -46,6 +46,22 @@ class Ignored:
         return {"key": self.key, "source": self.source, "detail": self.detail}
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownHost:
+    """A host that a request names and that is not there: in which list of the request, and where.
+
+    ``detail`` says so in one line, with the nearest name that is known.
+    """
+
+    key: str
+    position: int
+    detail: str
+
+    def as_json(self) -> dict[str, str]:
+        """Return the entry of a funnel's ``warnings``."""
+        return {"key": self.key, "source": "request_spec", "detail": self.detail}
+
+
 def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
@@ -119,7 +135,7 @@ class Funnel:
     ``policy`` says how the request's policy was chosen, where there are policies.
     ``states_age`` is how many seconds ago the reports were read that hosts were judged by, where
     the driver keeps them. ``selected`` is whether every instance of the request found a host.
-    ``warnings`` are what of flavor and image has no effect.
+    ``warnings`` are what of flavor and image has no effect, and named hosts that are not there.
     """
 
     request_filters: tuple[stages.RequestFilterReport, ...]
@@ -129,7 +145,7 @@ class Funnel:
     states_age: float | None = None
     policy: PolicyReport | None = None
     later: LaterReport | None = None
-    warnings: tuple[Ignored, ...] = ()
+    warnings: tuple[Ignored | UnknownHost, ...] = ()
     room: RoomReport | None = None
     would_fit: tuple[WouldFit, ...] = ()
     selected: bool = True

@@ -13,6 +13,7 @@ from placement_sched.model.naming import did_you_mean, nearest
 from placement_sched.scheduler.capacity.counting import CapacityCount, count
 from placement_sched.scheduler.capacity.one_cloud import OneCloud, Per
 from placement_sched.scheduler.capacity.report import NOTHING, report
+from placement_sched.scheduler.explain.named_hosts import unknown_hosts
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate import (
     MapAZToPlacementAggregate,
@@ -160,8 +161,12 @@ def answer(
 def counted(scheduler: Scheduler, cloud: OneCloud, request: SchedulingRequest) -> CapacityCount:
     """Return what a count of the request in this cloud comes to.
 
-    Raises :class:`Invalid` for what cannot be asked, such as a zone that is not there.
+    Raises :class:`Invalid` for what cannot be asked, such as a zone that is not there, and
+    :class:`NotFound` for a host that is not there.
     """
+    for unknown in unknown_hosts(cloud.connection, request.spec):
+        place = f"$.request_spec.{unknown.key}[{unknown.position}]"
+        raise NotFound(f"{unknown.detail} (at {place})", code="scheduler.not_found")
     done = count(scheduler, cloud.connection, request, cloud.view_for(request))
     for one in done.run.narrowed.reports:
         if one.refusal and one.name == MapAZToPlacementAggregate.name:

@@ -19,6 +19,7 @@ from placement_sched.model.results.stages import (
     View,
 )
 from placement_sched.scheduler.choose import Run
+from placement_sched.scheduler.explain.named_hosts import unknown_hosts
 from placement_sched.store.compute import services
 from placement_sched.store.placement import resource_providers
 
@@ -37,6 +38,7 @@ def funnel_of(run: Run, connection: Connection | None, view: View | None = None)
     """
     searches, choice, unreported = run.searches, run.choice, run.unreported
     names: dict[str, str] = {}
+    unknown = () if connection is None else unknown_hosts(connection, run.narrowed.spec)
     query = searches.query.querystring() if searches.query else ""
     candidates = CandidatesReport(query=query)
     if connection is None:
@@ -71,7 +73,7 @@ def funnel_of(run: Run, connection: Connection | None, view: View | None = None)
         later=later,
         room=room,
         selected=bool(run.selections),
-        warnings=searches.ignored,
+        warnings=(*searches.ignored, *unknown),
     )
 
 

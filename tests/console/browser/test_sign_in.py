@@ -1,0 +1,66 @@
+"""Signing in with keystone and out again, in a real browser."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests import identity
+from tests.console.browser.conftest import PHONE, accessibility_faults
+from tests.identity import PASSWORD, USER
+from tests.servers import environment, started
+
+CONFIG = """
+[api]
+auth_strategy = keystone
+[keystone_authtoken]
+auth_type = password
+auth_url = {keystone}/v3
+username = placement
+password = open sesame
+user_domain_name = Default
+project_domain_name = Default
+project_name = service
+"""
+
+
+@pytest.fixture(scope="module")
+def guarded_server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("guarded")
+    with identity.running() as keystone:
+        (folder / "keystone.conf").write_text(CONFIG.format(keystone=keystone.url))
+        up = environment(OS_DEFAULT__SERVICE_DOWN_TIME="86400")
+        arguments = ("--config-file", folder / "keystone.conf")
+        with started(*arguments, folder=folder, variables=up) as server:
+            yield server
+
+
+def fill(page, password):
+    page.get_by_label("User", exact=True).fill(USER)
+    page.get_by_label("Password").fill(password)
+    page.get_by_label("Project", exact=True).fill("service")
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_a_person_signs_in_sees_the_page_asked_for_and_signs_out(visit, guarded_server):
+    page = visit("/console/sign-in?next=/console/ask", server=guarded_server)
+    fill(page, PASSWORD)
+    page.wait_for_url("**/console/ask")
+    expect(page.locator(".person")).to_contain_text(f"{USER}, service")
+    assert page.evaluate("document.cookie") == ""
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/console/sign-in")
+    page.goto("/console/ask")
+    page.wait_for_url("**/console/sign-in?next=*")
+
+
+def test_a_wrong_password_is_said_to_be_wrong(visit, guarded_server):
+    page = visit("/console/sign-in", server=guarded_server, expected_errors=("/sign-in",))
+    fill(page, "wrong")
+    expect(page.get_by_role("alert")).to_contain_text("does not know this user")
+    assert page.get_by_label("User", exact=True).input_value() == USER
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_form_is_accessible_and_fits_a_phone(visit, guarded_server, dark):
+    page = visit("/console/sign-in", server=guarded_server, size=PHONE, dark=dark)
+    assert accessibility_faults(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
