@@ -14,8 +14,9 @@ FORMS = (
     "drain=HOST,... | remove=HOST,... | add=HOST or HOST*COUNT (like HOST) | "
     "inventory=HOST:CLASS=TOTAL | aggregate=NAME:+HOST,-HOST,KEY=VALUE"
 )
-_COUNTED = re.compile(r"(?P<like>.+?)(?:\*(?P<count>[0-9]{1,6}))?")
-_INVENTORY = re.compile(r"(?P<host>[^:]+):(?P<name>[A-Z0-9_]+)=(?P<total>[0-9]{1,10})")
+#: Of numbers, those that cannot be are refused where they are, as a JSON document's are.
+_COUNTED = re.compile(r"(?P<like>.+?)(?:\*(?P<count>-?[0-9]{1,30}))?")
+_INVENTORY = re.compile(r"(?P<host>[^:]+):(?P<name>[A-Z0-9_]+)=(?P<total>-?[0-9]{1,30})")
 #: What has a meaning in a short form: names there may not have it.
 _MARKS = re.compile(r"[,*\s]")
 

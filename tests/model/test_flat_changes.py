@@ -21,3 +21,18 @@ def test_added_hosts_in_short_are_read_as_the_same(like):
 def test_a_text_that_is_no_change_is_refused_by_the_name_it_has(text):
     with pytest.raises(Invalid, match="line"):
         change_of(text, "line")
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        ("add=cn1*1000000000", {"add": {"like": "cn1", "count": 1_000_000_000}}),
+        ("add=cn1*-3", {"add": {"like": "cn1", "count": -3}}),
+        (
+            "inventory=cn1:VCPU=-3",
+            {"inventory": {"host": "cn1", "resource_class": "VCPU", "total": -3}},
+        ),
+    ],
+)
+def test_numbers_that_cannot_be_are_read_so_that_they_are_refused_as_numbers(text, change):
+    assert change_of(text, "change") == change
