@@ -26,6 +26,8 @@ Home = Callable[[], flask.Response | None]
 
 #: Questions that scripts may send as a POST: none of them changes anything.
 _QUESTIONS = re.compile(r"/scheduler/v1/(explain|capacity|plan|rebalance|decisions/[^/]+/replay)")
+#: The APIs that scripts may read.
+_APIS = re.compile(r"/(compute|image|placement|scheduler)(/.*)?")
 _PAGES = (cloud, ask, decisions, capacity, aggregates, policies)
 _JSON, _HTML = "application/json", "text/html"
 
@@ -77,9 +79,12 @@ def passed_on(path: str) -> flask.Response:
     """Pass a request of a page's script on to an API, under the token of who looks at the page.
 
     ``/console/api/scheduler/v1/explain`` is ``/scheduler/v1/explain`` with the token that scripts
-    cannot read. Raises :class:`Forbidden` for what may change something.
+    cannot read. Raises :class:`Forbidden` for what may change something, and :class:`NotFound` for
+    what is of no API, such as the console itself.
     """
     address = f"/{path}"
+    if not _APIS.fullmatch(address):
+        raise NotFound(f"There is no API at {address}")
     if request.method == "POST" and not _QUESTIONS.fullmatch(address):
         raise Forbidden("The console changes nothing: it sends no such request")
     query = request.query_string.decode("latin-1")

@@ -99,6 +99,14 @@ def test_the_console_passes_on_nothing_that_changes_anything(browser):
 
 
 @pytest.mark.parametrize(
+    "path",
+    ["console/api/scheduler/v1", "console/", "metrics", "healthz", "/scheduler/v1", "../scheduler"],
+)
+def test_the_console_passes_on_nothing_but_what_is_for_the_apis(browser, path):
+    browser.get(f"/console/api/{path}", headers=SAME, status=404)
+
+
+@pytest.mark.parametrize(
     "headers",
     [
         {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"},
