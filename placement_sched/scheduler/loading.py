@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from itertools import chain
 from typing import Any, Generic, Self, TypeVar
 
@@ -151,8 +152,8 @@ class _Family(Generic[Plugin]):
             hint = suggestion(name, shipped)
             raise ConfigurationError(f"{option}: there is no {path!r} here{hint}")
         here = module_name.rpartition(".")[0] == self.shipped.__module__
-        if here and name in shipped:
-            return shipped[name]  # its module may have, or have had, another name
+        if here and name in shipped and find_spec(module_name) is None:
+            return shipped[name]  # its module has had another name
         known = {name: path_of(kind) for name, kind in shipped.items()}
         try:
             module = loaded(lambda: import_module(module_name))
