@@ -21,7 +21,16 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 #: By these a proxy says that the client is elsewhere.
-_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip")
+_FORWARDED = (
+    "Forwarded",
+    "Via",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Port",
+    "X-Forwarded-Proto",
+    "X-Forwarded-Server",
+    "X-Real-Ip",
+)
 
 
 def is_shown(request: flask.Request, settings: Settings) -> bool:
@@ -67,7 +76,8 @@ def check_same_origin(request: flask.Request) -> None:
         allowed = site in {"same-origin", "none"} or opens
     else:
         origin = request.headers.get("Origin")
-        allowed = opens if origin is None else urlsplit(origin).netloc == request.host
+        own = {f"{scheme}://{request.host}" for scheme in ("http", "https")}
+        allowed = opens if origin is None else origin in own
     if not allowed:
         raise Forbidden("The request was sent by a page of another origin")
 

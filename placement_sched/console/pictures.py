@@ -124,7 +124,7 @@ class WeightBar:
 class WeightsPicture:
     """The best hosts as stacked bars; ``zero`` is where nothing is added or taken off.
 
-    ``weighers`` have an effect on a host shown, ``without_effect`` have none.
+    ``weighers`` have an effect on a host that passed, shown or not, ``without_effect`` have none.
     """
 
     bars: tuple[WeightBar, ...]
@@ -137,7 +137,7 @@ def weights_picture(hosts: Sequence[Json], weighers: Sequence[Json]) -> WeightsP
     """Return the picture of the best of these hosts, which are in their final order."""
     best = hosts[:BEST]
     names = [weigher["name"] for weigher in weighers]
-    effective = [name for name in names if any(_weighted(host, name) for host in best)]
+    effective = [name for name in names if any(_weighted(host, name) for host in hosts)]
     colours = {name: number % COLOURS for number, name in enumerate(effective)}
     below = max((-_sum(host, effective, -1) for host in best), default=0.0)
     above = max((_sum(host, effective, 1) for host in best), default=0.0)

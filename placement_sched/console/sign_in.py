@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import flask
 from flask import request
@@ -155,7 +155,7 @@ class Doors:
 
 def _next(there: str) -> str:
     """Return where to go after signing in: a path of the console, never another site."""
-    parts = urlsplit(there)
     own = f"{request.root_path}/console/"
-    within = not parts.scheme and not parts.netloc and there.startswith(own) and "\\" not in there
+    home = f"{request.root_path}/?"
+    within = there.startswith((own, home)) and there.isprintable() and "\\" not in there
     return there if within else own

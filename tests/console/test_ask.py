@@ -455,3 +455,11 @@ class TestPage:
     @property
     def text(self) -> str:
         return text_of(self.html)
+
+
+@pytest.mark.parametrize("page", ["ask", "capacity"])
+def test_a_number_that_is_too_large_is_refused_in_words(sqlite_app, page):
+    browser = TestApp(sqlite_app.app)
+    asked = f"/console/{page}?vcpus=99999999999999999999&ram=1&disk=1"
+    refused = browser.get(asked, status=400)
+    assert "vcpus" in refused.html.find(role="alert").text

@@ -62,7 +62,8 @@ def test_the_console_is_not_shown_to_other_machines_by_default(browser):
 
 
 @pytest.mark.parametrize(
-    "header", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"]
+    "header",
+    ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"],
 )
 def test_a_client_behind_a_proxy_is_another_machine(browser, header):
     browser.get("/console/", headers={header: "192.0.2.1"}, status=404)
@@ -113,6 +114,8 @@ def test_the_console_passes_on_nothing_but_what_is_for_the_apis(browser, path):
         {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
         {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
         {"Origin": "https://other.example.com"},
+        {"Origin": "http://["},
+        {"Origin": "null"},
         {},
     ],
 )

@@ -72,3 +72,12 @@ def test_without_hosts_there_are_no_bars():
     picture = weights_picture([], [{"name": "RAMWeigher"}])
     assert not picture.bars
     assert picture.without_effect == ("RAMWeigher",)
+
+
+def test_a_weigher_that_moves_hosts_below_the_best_ones_is_not_without_effect():
+    best = [host(f"cn{n}", 1.0, RAMWeigher=weight(1.0, 1)) for n in range(BEST)]
+    last = host("last", -2.0, RAMWeigher=weight(1.0, 1), CPUWeigher=weight(1.0, 1, -3.0))
+    weighers = [{"name": "RAMWeigher"}, {"name": "CPUWeigher"}, {"name": "IoOpsWeigher"}]
+    picture = weights_picture([*best, last], weighers)
+    assert [name for name, _ in picture.weighers] == ["RAMWeigher", "CPUWeigher"]
+    assert picture.without_effect == ("IoOpsWeigher",)

@@ -93,10 +93,23 @@ def test_after_signing_in_the_page_is_shown_that_was_asked_for(browser):
 
 
 @pytest.mark.parametrize(
-    "elsewhere", ["https://other.example.com/", "//other.example.com", "/\\other", "javascript:1"]
+    "elsewhere",
+    [
+        "https://other.example.com/",
+        "//other.example.com",
+        "/\\other",
+        "javascript:1",
+        "//[",
+        "/console/\r\nX: 1",
+    ],
 )
 def test_signing_in_leads_to_no_other_site(browser, elsewhere):
     assert leads_to(sign_in(browser, next=elsewhere)) == "/console/"
+
+
+@pytest.mark.parametrize("page", ["/?open=cn1", "/console/hosts/cn1", "/console/ask?flavor=x"])
+def test_signing_in_leads_back_to_the_page_with_its_question(browser, page):
+    assert sign_in(browser, next=page).headers["Location"].endswith(page)
 
 
 def test_the_token_is_in_a_cookie_that_neither_scripts_nor_other_sites_can_use(browser):

@@ -188,9 +188,9 @@ def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
     table.add_row("weight", *(f"{host['weight']:.3f}" for host in best), style="bold")
     no_effect: list[str] = []
     for name in [weigher["name"] for weigher in weighers]:
-        weights = [host["weights"].get(name) for host in best]
+        weights = [host["weights"].get(name) for host in hosts]
         if any(weight and weight["weighted"] for weight in weights):
-            table.add_row(f"  {name}", *map(_weight, weights))
+            table.add_row(f"  {name}", *map(_weight, weights[: len(best)]))
         else:
             no_effect.append(name)
     if not no_effect:

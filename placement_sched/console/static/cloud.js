@@ -287,7 +287,7 @@ class CloudPage {
     const query = new URLSearchParams(location.search);
     if (push && query.get("open") !== name) {
       query.set("open", name);
-      history.replaceState({}, "", `${location.pathname}?${query}`);
+      history.pushState({}, "", `${location.pathname}?${query}`);
     }
   }
 

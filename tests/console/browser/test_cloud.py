@@ -286,3 +286,14 @@ def test_without_scripts_the_table_has_the_hosts(visit):
     assert page.locator(".host-table tbody tr").count() == 50
     page.locator(".host-table th a").last.click()
     assert page.locator("h1").inner_text().startswith("az1-")
+
+
+def test_going_back_closes_the_host_that_was_opened(visit):
+    page = ready(visit("/console/"))
+    canvas_of(page).focus()
+    expect(page.locator("#live")).not_to_be_empty()
+    page.keyboard.press("Enter")
+    expect(page.locator("#panel")).to_be_visible()
+    page.go_back()
+    expect(page.locator("#panel")).to_be_hidden()
+    expect(page.locator("h1")).to_have_text("Cloud")
