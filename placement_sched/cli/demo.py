@@ -17,7 +17,6 @@ from rich.table import Table
 from rich.text import Text
 
 from placement_sched.api.placement.microversions import NEWEST
-from placement_sched.cli import serve
 from placement_sched.cli.arguments import Commands, add_format
 from placement_sched.cli.scheduler.funnel import render
 from placement_sched.cli.terminal import print_json, waiting
@@ -162,6 +161,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _served(directory: Path) -> int:
     """Serve the cloud on this machine until a signal ends it, whatever else is configured here."""
+    # The server takes a while to import, and a demo without the console needs none.
+    from placement_sched.cli import serve  # noqa: PLC0415 - see above
+
     for name in [name for name in os.environ if name.startswith("OS_")]:
         del os.environ[name]
     try:

@@ -44,7 +44,7 @@ def run_until(tmp_path) -> Callable[..., tuple[str, str]]:
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=lambda how: how.name)
 def test_banner_is_on_stdout_and_the_log_on_stderr_to_the_end(run_until, how):
     out, err = run_until("placement-sched serves", how=how)
-    assert re.fullmatch(r"placement-sched serves \S+ on [^\n]*\n", out)
+    assert re.fullmatch(r"placement-sched serves \S+ on [^\n]*\nthe console is at \S+\n", out)
     lines = err.splitlines()
     assert all(re.match(TIME, line) for line in lines)
     told = [line.partition(" [-] ")[2] for line in lines if "cli.serve" in line]

@@ -78,7 +78,7 @@ def test_no_match_says_so_and_leads_to_all_hosts(cloud):
 
 def test_empty_cloud_says_what_to_do(sqlite_app):
     page = TestApp(sqlite_app.app).get("/console/")
-    assert "PUT /scheduler/v1/compute_nodes" in page
+    assert "POST /scheduler/v1/compute_nodes" in page
 
 
 def test_pages_of_the_table_follow_one_another(sqlite_app):
