@@ -6,6 +6,7 @@ an end of a weigher's scale, all hosts get their shares of it again: so the weig
 a run for all hosts would give.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -86,14 +87,15 @@ class WeighRun:
         cls,
         weighed: Sequence[WeighedHost],
         columns: Sequence[WeightColumn],
-        before: Sequence[int] = (),
+        by_name: Sequence[int] = (),
     ) -> Self:
         """Return the hosts best first; among equal weights, host then node ascending.
 
-        The order ``before`` of the same hosts, of whom few have changed, makes it quicker.
+        ``by_name``, the places of the hosts in that order, makes it quicker.
         """
-        keys = [(-one.weight, one.obj.host, one.obj.nodename) for one in weighed]
-        order = sorted(before or range(len(weighed)), key=keys.__getitem__)
+        # Sorting is stable: hosts of equal weights stay by name.
+        less = [-one.weight for one in weighed]
+        order = sorted(by_name or _by_name(weighed), key=less.__getitem__)
         return cls([weighed[at] for at in order], (), tuple(columns), order)
 
     def host_reports(self) -> tuple[HostReport, ...]:
@@ -140,11 +142,7 @@ def run_weighers(
         return WeighRun.of([WeighedHost(host) for host in hosts], ())
     aggregates = aggregates_of(hosts)
     columns = [_weigh(plugin, hosts, aggregates, spec) for plugin in weighers]
-    weights = [0.0] * len(hosts)
-    for column in columns:
-        if column.counts:
-            shares = zip(weights, column.multipliers, column.normalized, strict=True)
-            weights = [weight + multiplier * share for weight, multiplier, share in shares]
+    weights = weights_by(columns, len(hosts))
     run = WeighRun.of(list(map(WeighedHost, hosts, weights)), columns)
     best = run.order[0]
     reports = []
@@ -154,6 +152,16 @@ def run_weighers(
         multiplier = plugin.configured_multiplier if by_option else column.multipliers[best]
         reports.append(WeigherReport(column.name, multiplier))
     return replace(run, reports=tuple(reports))
+
+
+def weights_by(columns: Iterable[WeightColumn], number: int) -> list[float]:
+    """Return the weights of so many hosts by what each weigher gives them."""
+    weights = [0.0] * number
+    for column in columns:
+        if column.counts:
+            shares = zip(weights, column.multipliers, column.normalized, strict=True)
+            weights = [weight + multiplier * share for weight, multiplier, share in shares]
+    return weights
 
 
 def _weigh(
@@ -193,6 +201,12 @@ def _ends(plugin: BaseHostWeigher, raw: Sequence[float]) -> Ends:
     return low, max(raw) if plugin.maxval is None else plugin.maxval
 
 
+def _by_name(weighed: Sequence[WeighedHost]) -> list[int]:
+    """Return the places of hosts in the order of their names."""
+    names = [(one.obj.host, one.obj.nodename) for one in weighed]
+    return sorted(range(len(weighed)), key=names.__getitem__)
+
+
 class Weighing:
     """Weighs the hosts of one request for each of its instances."""
 
@@ -200,7 +214,8 @@ class Weighing:
         self._weighers = weighers
         self._weighed: list[WeighedHost] = []
         self._columns: list[WeightColumn] = []
-        self._order: Sequence[int] = ()
+        self._by_name: Sequence[int] = ()
+        self._places: dict[str, list[int]] = {}
         self._changed: set[str] = set()
 
     def note(self, host: HostState) -> None:
@@ -212,33 +227,41 @@ class Weighing:
         # The members of a server group, which each instance joins, may count on any host.
         if not self._weighed or len(hosts) < 2 or spec.instance_group is not None:
             return self._weigh_all(hosts, spec)
-        if len(hosts) < len(self._weighed):  # forget the weights of those that are gone
+        same_hosts = len(hosts) == len(self._weighed)
+        if not same_hosts:  # forget the weights of those that are gone
             left = {id(host) for host in hosts}
             places = [at for at, one in enumerate(self._weighed) if id(one.obj) in left]
             self._weighed = [self._weighed[at] for at in places]
             self._columns = [column.at(places) for column in self._columns]
-            self._order = ()
-        changed = [at for at, host in enumerate(hosts) if host.host in self._changed]
+            self._by_name = ()
+        if not self._by_name:
+            self._find_names()
+        changed = sorted(at for name in self._changed for at in self._places.get(name, ()))
         self._changed.clear()
-        before = [column.ends for column in self._columns]
+        before = self._columns
         self._columns = [
-            _weigh_again(plugin, column, hosts, spec, changed)
-            for plugin, column in zip(self._weighers, self._columns, strict=True)
+            _weigh_again(plugin, column, hosts, spec, changed, same_hosts=same_hosts)
+            for plugin, column in zip(self._weighers, before, strict=True)
         ]
         moved = any(
-            not weigher_of(plugin).by_host or column.ends != ends
-            for plugin, column, ends in zip(self._weighers, self._columns, before, strict=True)
+            not weigher_of(plugin).by_host or column.ends != earlier.ends
+            for plugin, column, earlier in zip(self._weighers, self._columns, before, strict=True)
         )
-        counting = [column for column in self._columns if column.counts]
-        for at in range(len(hosts)) if moved else changed:
-            weight = 0.0
-            for column in counting:
-                weight += column.multipliers[at] * column.normalized[at]
-            # A new one: the old one may be what an earlier instance was given.
-            self._weighed[at] = WeighedHost(hosts[at], weight)
-        run = WeighRun.of(self._weighed, self._columns, self._order)
-        self._order = run.order
-        return run
+        # New ones: the old ones may be what earlier instances were given.
+        if moved:
+            self._weighed = list(map(WeighedHost, hosts, weights_by(self._columns, len(hosts))))
+        else:
+            some = [column.at(changed) for column in self._columns]
+            for at, weight in zip(changed, weights_by(some, len(changed)), strict=True):
+                self._weighed[at] = WeighedHost(hosts[at], weight)
+        return WeighRun.of(self._weighed, self._columns, self._by_name)
+
+    def _find_names(self) -> None:
+        """Learn where the nodes of each host are, and their order by name."""
+        self._by_name = _by_name(self._weighed)
+        self._places = defaultdict(list)
+        for at, one in enumerate(self._weighed):
+            self._places[one.obj.host].append(at)
 
     def _weigh_all(self, hosts: Sequence[HostState], spec: RequestSpec) -> WeighRun:
         run = run_weighers(self._weighers, hosts, spec)
@@ -246,7 +269,7 @@ class Weighing:
         # A single host was not weighed, so that nothing can be kept of it.
         places = zip(run.order, run.hosts, strict=True) if len(hosts) > 1 else ()
         self._weighed = [one for _, one in sorted(places, key=lambda pair: pair[0])]
-        self._columns, self._order = list(run.columns), run.order
+        self._columns, self._by_name = list(run.columns), ()
         return run
 
 
@@ -256,16 +279,23 @@ def _weigh_again(
     hosts: Sequence[HostState],
     spec: RequestSpec,
     changed: Sequence[int],
+    *,
+    same_hosts: bool,
 ) -> WeightColumn:
-    """Return the weights of the hosts now that those at some places have changed."""
+    """Return the weights of the hosts now that those at some places have changed.
+
+    Where hosts were dropped since, the ends of the scale may be others, too.
+    """
     weigher, ends = weigher_of(plugin), column.ends
     if not weigher.by_host:
         return _weigh(plugin, hosts, aggregates_of(hosts), spec)
     if ends is None:  # all hosts are equal to it for this request
         return column
-    raw = list(column.raw)
     with calling(plugin):
         again = _finite(weigher.weights([hosts[at] for at in changed], spec))
+    if same_hosts and again == [column.raw[at] for at in changed]:
+        return column
+    raw = list(column.raw)
     for at, weight in zip(changed, again, strict=True):
         raw[at] = weight
     new_ends = _ends(plugin, raw)
