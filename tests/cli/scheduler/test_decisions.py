@@ -236,7 +236,7 @@ def test_explanation_is_kept_and_shown_with_its_overrides(answer, capsys):
 
 def test_purge_counts_first_and_then_deletes_those_asked_for(answer):
     status, printed, _ = answer("purge", "--all", "--dry-run", "--project", "p2")
-    assert (status, printed.split()[:2]) == (0, ["0", "decisions"])
+    assert (status, printed.split()[:2]) == (0, ["1", "decision"])
     later = (datetime.now() + timedelta(days=2)).date().isoformat()  # noqa: DTZ005 - any later day
     arguments = ("purge", "--before", later, "--format", "json")
     status, printed, _ = answer(*arguments, "--project", "p2", "--dry-run")
