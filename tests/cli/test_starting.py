@@ -12,15 +12,16 @@ from placement_sched.cli.main import GROUPS
 from tests.house.tree import PACKAGE
 from tests.servers import environment
 
-#: Runs a command line, and prints which modules that took.
+#: Runs command lines, one after the other, and prints which modules that took.
 MODULES = """
 import json, sys
 from placement_sched.cli.main import main
-try:
-    status = main(sys.argv[1:])
-except SystemExit as left:
-    status = left.code
-assert not status
+for arguments in json.loads(sys.argv[1]):
+    try:
+        status = main(arguments)
+    except SystemExit as left:
+        status = left.code
+    assert not status
 print()
 print(json.dumps(sorted(sys.modules)))
 """
@@ -34,10 +35,10 @@ FIRST = {
 }
 
 
-def modules_of(*arguments: str) -> set[str]:
-    """Return the modules that a process has imported at the end of a command."""
+def modules_of(*commands: list[str]) -> set[str]:
+    """Return the modules that a process has imported at the end of these commands."""
     done = subprocess.run(
-        [sys.executable, "-c", MODULES, *arguments],
+        [sys.executable, "-c", MODULES, json.dumps(commands)],
         capture_output=True,
         text=True,
         timeout=240,
@@ -49,7 +50,7 @@ def modules_of(*arguments: str) -> set[str]:
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], []], ids=str)
 def test_what_needs_no_command_imports_none(arguments):
-    found = modules_of(*arguments)
+    found = modules_of(arguments)
     assert {name for name in found if name.startswith("placement_sched")} == FIRST
     bare = subprocess.run(
         [sys.executable, "-c", "import json, sys; print(json.dumps(sorted(sys.modules)))"],
@@ -64,8 +65,8 @@ def test_what_needs_no_command_imports_none(arguments):
 
 @pytest.mark.parametrize("module", GROUPS)
 def test_help_of_a_command_imports_no_other_command(module):
-    for name in GROUPS[module]:
-        assert GROUPS.keys() & modules_of(name, "--help") == {module}
+    found = modules_of(*([name, "--help"] for name in GROUPS[module]))
+    assert GROUPS.keys() & found == {module}
 
 
 @pytest.mark.parametrize("module", GROUPS)
