@@ -1,5 +1,6 @@
 """The only place where parts are joined: settings in, one Flask application out."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,14 +13,14 @@ from placement_sched.api import keystone
 from placement_sched.api.access_log import AccessLog
 from placement_sched.api.application import Application
 from placement_sched.api.body_reading import BodyFirst
-from placement_sched.api.call import Services
+from placement_sched.api.call import Services, Source, StandbySource
 from placement_sched.api.compute.microversions import VERSIONING as COMPUTE_VERSIONS
 from placement_sched.api.compute.routes import FACE as COMPUTE
 from placement_sched.api.identity.routes import FACE as IDENTITY
 from placement_sched.api.identity.routes.versions import NEWEST as IDENTITY_VERSION
 from placement_sched.api.image.routes import FACE as IMAGE
 from placement_sched.api.image.routes.versions import NEWEST as IMAGE_VERSION
-from placement_sched.api.metrics import Metrics, counted
+from placement_sched.api.metrics import DIRECTORY, Metrics, counted
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.placement.routes import FACE as PLACEMENT
 from placement_sched.api.policies import Policy, check_files
@@ -29,7 +30,8 @@ from placement_sched.api.rules import RULES
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.console import blueprint as console
-from placement_sched.db.engine import database_url
+from placement_sched.db.engine import database_url, standby_url
+from placement_sched.db.standby import LastWrites, Standby
 from placement_sched.db.transaction import Database
 from placement_sched.model.capacity_figures import CapacityFigures
 from placement_sched.model.clock import Clock, utcnow
@@ -122,6 +124,25 @@ def make_services(
         scheduler=scheduler,
         ready=preparation,
         keep_up=preparation.keep_up,
+        standby=_standby(database, scheduler),
+    )
+
+
+def _standby(database: Database, scheduler: Scheduler) -> StandbySource | None:
+    """Return what is answered from standbys, with a memory of their own; None for none.
+
+    Candidates are searched for in the standby itself: a snapshot there does not say which
+    transactions are at work, which the log of changes is followed by.
+    """
+    settings = scheduler.settings
+    url = standby_url(settings)
+    if url is None:
+        return None
+    standby = Standby(url, database, settings)
+    other = scheduler.on(standby, Memory())
+    source = Source(database=standby, scheduler=other, summaries=Summaries())
+    return StandbySource(
+        standby=standby, source=source, last_writes=LastWrites(os.environ.get(DIRECTORY))
     )
 
 

@@ -38,7 +38,7 @@ from werkzeug.routing import MapAdapter, Rule
 
 from placement_sched.api.auth import STRATEGIES, Identity
 from placement_sched.api.blueprint import Face, Route, RouteRule, Seen
-from placement_sched.api.call import Answer, Call, Services
+from placement_sched.api.call import TOKEN, Answer, Call, Services
 from placement_sched.api.errors import NOT_FOUND, RETRY_AFTER, MethodNotAllowed, TooLarge, status_of
 from placement_sched.api.metrics import Asked, note
 from placement_sched.api.microversion import NotAcceptable, Version
@@ -50,6 +50,8 @@ from placement_sched.operations.nova_cloud import check_not_novas
 
 LOG = logging.getLogger(__name__)
 
+#: The methods that change nothing.
+_READS = frozenset(("GET", "HEAD", "OPTIONS"))
 #: What most clients send, which need not be taken apart.
 _TAKES_JSON = frozenset((JSON, "*/*"))
 #: The most that an error says, in characters: it may repeat what was asked, which may be long.
@@ -253,6 +255,10 @@ class Application(flask.Flask):
         route = request.matched
         asked = Asked(face.name, "" if route is None else route.path, request.sent_method)
         note(request.environ, asked, str(version) if version else "")
+        standby = self.services.standby
+        if standby is not None and request.sent_method not in _READS:
+            # What fails may have been done all the same, where the answer of a commit is lost.
+            standby.last_writes.note(request.sent_headers.get(TOKEN) or "")
         return response
 
     def _http_error(self, failure: exceptions.HTTPException) -> Any:
@@ -307,6 +313,8 @@ class Application(flask.Flask):
         """Send the notifications that are left, and close the connections."""
         self.services.scheduler.announcer.close()
         self.services.database.dispose()
+        if self.services.standby is not None:
+            self.services.standby.standby.dispose()
 
 
 def _current() -> Request:

@@ -100,6 +100,9 @@ class Metrics:
             "full_readings": mirrored("full_readings", "Times that all providers were read."),
         }
         self._count_scheduling()
+        self._standby_reads = counter(
+            "standby_reads", "Requests that a standby may answer, by who did.", ("answered_by",)
+        )
         self._cloud: CloudGauges | None = None
         self._capacity: CapacityGauges | None = None
         # Prometheus's own look-up of labels takes longer than the counting.
@@ -157,6 +160,10 @@ class Metrics:
         """Show as well how many more instances fit, of the flavors that are named now."""
         self._capacity = CapacityGauges(flavors, count, os.environ.get(DIRECTORY))
         self._registry.register(self._capacity)
+
+    def answered_by(self, database: str) -> None:
+        """Count a request that a standby may answer: by the ``standby``, or by the ``primary``."""
+        self._standby_reads.labels(database).inc()
 
     def mirror(self, figures: MirrorFigures) -> None:
         """Show what is kept of the cloud in this process's memory."""

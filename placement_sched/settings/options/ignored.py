@@ -43,9 +43,6 @@ OF_PLACEMENT: Mapping[tuple[str, str], str] = MappingProxyType(
         ("DEFAULT", "pybasedir"): _PATHS,
         ("DEFAULT", "bindir"): _PATHS,
         ("DEFAULT", "state_path"): _PATHS,
-        ("placement_database", "slave_connection"): (
-            "reads also use [placement_database] connection, so that a client sees its own writes"
-        ),
         ("placement_database", "max_retries"): _RETRIES,
         ("placement_database", "retry_interval"): _RETRIES,
         ("placement", "policy_file"): (

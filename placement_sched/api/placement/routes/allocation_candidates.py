@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import orjson
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import Answer, Call, Source
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
@@ -21,6 +22,7 @@ from placement_sched.db.sql import AT_ONCE, batches
 from placement_sched.model.document import Json
 from placement_sched.model.naming import LIKE_UUID
 from placement_sched.model.placement.candidate import AllocationRequest, Layout
+from placement_sched.model.placement.query import CandidatesQuery
 
 blueprint = Blueprint("allocation_candidates", __name__)
 
@@ -98,10 +100,18 @@ ANSWER = Schemas(
 )
 def list_candidates(call: Call) -> Answer:
     """Return allocation requests and provider summaries (Placement API reference)."""
-    services, query = call.services, query_of(call)
+    query = query_of(call)
+    number, body = call.from_standby(partial(_answered, call, query))
+    call.services.database.tally.candidates = number
+    return shared.dated(call, body)
+
+
+def _answered(call: Call, query: CandidatesQuery, from_: Source) -> tuple[int, bytes]:
+    """Return how many candidates there are, and the body of the answer."""
+    services = call.services
     sees_trees = call.version.has(mv.NESTED_CANDIDATES)
-    with services.database.read() as connection:
-        source = services.scheduler.memory.provider_source(connection)
+    with from_.database.read() as connection:
+        source = from_.scheduler.memory.provider_source(connection)
         search = prepare(source, query)
         found = find(
             source, search, services.settings, services.random, one_of_a_tree=not sees_trees
@@ -109,15 +119,14 @@ def list_candidates(call: Call) -> Answer:
         shown = found.providers
         if sees_trees and search.names.topology.nested:
             shown = source.whole_trees(shown) if found.trees is None else found.trees
-        summaries = services.summaries.render(
+        summaries = from_.summaries.render(
             source, shown, search.names.class_names, _shape(call, search), found.usages
         )
-    services.database.tally.candidates = len(found.requests)
     requests = render(found.requests, call.version)
     body = b"".join(
         (b'{"allocation_requests":', requests, b',"provider_summaries":', *summaries, b"}")
     )
-    return shared.dated(call, body)
+    return len(found.requests), body
 
 
 def _shape(call: Call, search: Search) -> SummaryFields:

@@ -1,0 +1,213 @@
+"""What a hot standby of PostgreSQL answers, and when its primary does; on servers of their own."""
+
+import threading
+import time
+from collections import Counter
+from itertools import count
+
+import pytest
+
+from placement_sched.db import standby as module
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.prepare import sync
+from tests.conftest import make_settings
+from tests.placing import report, spec
+from tests.postgresql import primary_and_standby
+from tests.servers import wait_until
+
+CANDIDATES = "/placement/allocation_candidates?resources=VCPU:1"
+READS = (
+    CANDIDATES,
+    "/placement/resource_providers",
+    "/placement/resource_providers?in_tree={root}",
+    "/placement/resource_providers/{root}/usages",
+    "/placement/usages?project_id=p",
+)
+QUESTIONS = ("explain", "capacity")
+#: Lets its standby stand still, and lets it go on.
+PAUSE, RESUME = "SELECT pg_wal_replay_pause()", "SELECT pg_wal_replay_resume()"
+VERSION = {"OpenStack-API-Version": "placement 1.39"}
+
+
+@pytest.fixture(scope="module")
+def servers():
+    with primary_and_standby() as servers:
+        yield servers
+
+
+@pytest.fixture
+def url(servers, request):
+    """The URL of an empty, prepared database on the primary."""
+    primary, standby = servers
+    name = f"t{abs(hash(request.node.nodeid)):x}"
+    primary.ask(f"CREATE DATABASE {name}")
+    database = Database(make_settings(primary.url(name)))
+    sync(database, utcnow)
+    database.dispose()
+    yield name
+    standby.ask(RESUME)
+
+
+@pytest.fixture
+def made(servers, url, make_app):
+    """Return a function that makes a client of an application that reads from the standby."""
+    primary, standby = servers
+
+    def made(*, in_memory=False, **options):
+        settings = make_settings(
+            primary.url(url), placement_database__slave_connection=standby.url(url), **options
+        )
+        settings = settings.overridden({"placement.providers_in_memory": in_memory})
+        return make_app(settings, in_memory=in_memory)
+
+    return made
+
+
+def answered_by(client):
+    """Return how many requests the standby and the primary have answered."""
+    lines = client.get("/metrics").text.splitlines()
+    name = "placement_sched_standby_reads_total{answered_by="
+    found = dict(line.removeprefix(name).split("} ") for line in lines if line.startswith(name))
+    return {key.strip('"'): int(float(number)) for key, number in found.items()}
+
+
+def ask(client, path, token="admin"):
+    return client.get(path, headers={**VERSION, "X-Auth-Token": token}).json
+
+
+def names(client, token="admin"):
+    found = ask(client, "/placement/resource_providers", token)["resource_providers"]
+    return sorted(one["name"] for one in found)
+
+
+def create(client, name, token="admin"):
+    return client.post_json(
+        "/placement/resource_providers", {"name": name}, headers={**VERSION, "X-Auth-Token": token}
+    ).json
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_standby_answers_what_it_may_and_as_the_primary_does(
+    made, servers, url, make_app, in_memory
+):
+    client = made(in_memory=in_memory)
+    alone = make_app(make_settings(servers[0].url(url)))
+    client.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    root = ask(alone, "/placement/resource_providers")["resource_providers"][0]["uuid"]
+    for path in READS:
+        asked = path.format(root=root)
+        assert ask(client, asked) == ask(alone, asked)
+    for question in QUESTIONS:
+        body = {"request_spec": spec()}
+        asked = f"/scheduler/v1/{question}"
+        shown = client.post_json(asked, body).json
+        assert shown.keys() == alone.post_json(asked, body).json.keys()
+    assert answered_by(client) == {"standby": len(READS) + len(QUESTIONS)}
+
+
+def test_all_else_is_asked_of_the_primary(made):
+    client = made()
+    client.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    client.post_json("/scheduler/v1/select_destinations", {"request_spec": spec()})
+    ask(client, "/placement/traits")
+    body = {"request_spec": spec(), "changes": [{"drain": ["cn1"]}]}
+    client.post_json("/scheduler/v1/capacity", {**body, "per": "host"})
+    assert answered_by(client).get("primary") is None
+
+
+def test_standby_that_is_behind_does_not_answer(made, servers):
+    client = made()
+    create(client, "before")
+    assert names(client) == ["before"]
+    servers[1].ask(PAUSE)
+    create(client, "after", token="admin:q")
+    assert names(client) == ["after", "before"]
+    assert answered_by(client) == {"standby": 1, "primary": 1}
+    servers[1].ask(RESUME)
+
+
+def test_claim_sees_what_the_standby_does_not(made, servers):
+    client = made(placement_database__max_replica_lag=3600.0)
+    client.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    assert names(client, "admin:q") == ["cn1"]
+    servers[1].ask(PAUSE)
+    client.post_json("/scheduler/v1/compute_nodes", [report("cn2")])
+    assert names(client, "admin:q") == ["cn1"]
+    asked = {"request_spec": spec(force_hosts=["cn2"])}
+    answer = client.post_json(
+        "/scheduler/v1/select_destinations", asked, headers={"X-Auth-Token": "admin:q"}
+    )
+    assert answer.json["selections"][0][0]["service_host"] == "cn2"
+
+
+def test_lag_that_is_allowed_hides_writes_of_others_and_none_of_ones_own(made, servers):
+    client = made(placement_database__max_replica_lag=3600.0)
+    create(client, "before")
+    assert names(client, "admin:q") == names(client) == ["before"]
+    servers[1].ask(PAUSE)
+    create(client, "after")
+    assert names(client, "admin") == ["after", "before"]
+    assert names(client, "admin:q") == ["before"]
+
+
+def test_lag_beyond_what_is_allowed_is_not_shown(made, servers):
+    client = made(placement_database__max_replica_lag=0.5)
+    create(client, "before")
+    assert names(client, "admin:q") == ["before"]
+    servers[1].ask(PAUSE)
+    create(client, "after")
+    time.sleep(0.6)
+    assert names(client, "admin:q") == ["after", "before"]
+
+
+def test_standby_that_is_away_is_asked_again_later(made, servers, monkeypatch):
+    monkeypatch.setattr(module, "PAUSE", 0.0)
+    client = made()
+    create(client, "one")
+    servers[1].stop()
+    try:
+        assert names(client) == ["one"]
+    finally:
+        servers[1].start()
+    assert answered_by(client) == {"primary": 1}
+    assert names(client) == ["one"]
+    assert answered_by(client) == {"primary": 1, "standby": 1}
+
+
+def test_nothing_acknowledged_is_lost_where_the_standby_takes_over(make_app):
+    with primary_and_standby(synchronous=True) as (primary, standby):
+        both = primary.url("postgres", standby)
+        database = Database(make_settings(both))
+        sync(database, utcnow)
+        database.dispose()
+        client = make_app(make_settings(both, placement_database__slave_connection=standby.url()))
+        acknowledged, statuses, over = [], Counter(), threading.Event()
+
+        def write():
+            for number in count():
+                if over.is_set() and statuses[201] > len(before) + 20:
+                    return
+                answer = client.post_json(
+                    "/placement/resource_providers",
+                    {"name": f"p{number}"},
+                    headers=VERSION,
+                    expect_errors=True,
+                )
+                statuses[answer.status_int] += 1
+                if answer.status_int == 200:
+                    statuses[201] += 1
+                    acknowledged.append(f"p{number}")
+
+        before: list[str] = []
+        writer = threading.Thread(target=write)
+        writer.start()
+        assert wait_until(lambda: len(acknowledged) > 20)
+        primary.stop("immediate")
+        standby.promote()
+        before.extend(acknowledged)
+        over.set()
+        writer.join(timeout=60)
+        assert not writer.is_alive()
+        assert set(acknowledged) <= set(names(client))
+        assert statuses.keys() <= {200, 201, 503}
