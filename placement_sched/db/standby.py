@@ -39,7 +39,7 @@ CONNECT_TIMEOUT = 2
 PAUSE = 5.0
 #: Seconds between the looks at a standby that has not come far enough yet: after the last one, the
 #: primary answers.
-LOOKS = (0.0, 0.001, 0.002, 0.004, 0.008)
+LOOKS = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 #: How many tokens are told apart; those that share a place see each other's writes, too.
 _PLACES = 1 << 16
 _BYTES = 8
