@@ -103,10 +103,7 @@ def make_services(
         neutron=neutron_of(settings),
         announcer=announcer_of(settings),
     )
-    upkeep: list[Callable[[], None]] = [LogUpkeep(database)]
-    # Inventories are nova-compute's where the cloud is nova's, which would write its own again.
-    if serving and not is_novas(settings):
-        upkeep.append(PolicyUpkeep(database, scheduler.live.settings, clock))
+    upkeep = _upkeep(scheduler, clock, serving=serving)
     preparation = Preparation(database, settings, clock, upkeep)
     metrics.show_cloud(partial(_figures, database, settings, preparation, clock))
     metrics.show_capacity(
@@ -126,6 +123,15 @@ def make_services(
         keep_up=preparation.keep_up,
         standby=_standby(database, scheduler),
     )
+
+
+def _upkeep(scheduler: Scheduler, clock: Clock, *, serving: bool) -> list[Callable[[], None]]:
+    """Return what is to be done now and then."""
+    upkeep: list[Callable[[], None]] = [LogUpkeep(scheduler.database)]
+    # Inventories are nova-compute's where the cloud is nova's, which would write its own again.
+    if serving and not is_novas(scheduler.settings):
+        upkeep.append(PolicyUpkeep(scheduler.database, scheduler.live.settings, clock))
+    return upkeep
 
 
 def _standby(database: Database, scheduler: Scheduler) -> StandbySource | None:

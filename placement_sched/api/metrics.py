@@ -99,10 +99,7 @@ class Metrics:
             "refreshes": mirrored("refreshes", "Times that changed providers were read again."),
             "full_readings": mirrored("full_readings", "Times that all providers were read."),
         }
-        self._count_scheduling()
-        self._standby_reads = counter(
-            "standby_reads", "Requests that a standby may answer, by who did.", ("answered_by",)
-        )
+        self._count_decisions_and_reads()
         self._cloud: CloudGauges | None = None
         self._capacity: CapacityGauges | None = None
         # Prometheus's own look-up of labels takes longer than the counting.
@@ -110,7 +107,7 @@ class Metrics:
         self._seconds = cache(seconds.labels)
         self._statements = cache(statements.labels)
 
-    def _count_scheduling(self) -> None:
+    def _count_decisions_and_reads(self) -> None:
         decisions = Counter(
             "scheduler_decisions",
             "Decisions of select_destinations, by outcome, policy, and what stage left no host.",
@@ -125,6 +122,13 @@ class Metrics:
             namespace="placement_sched",
             subsystem="scheduler",
             buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._standby_reads = Counter(
+            "standby_reads",
+            "Requests that a standby may answer, by which database answered.",
+            ("answered_by",),
+            namespace="placement_sched",
             registry=self._registry,
         )
         self._decisions = cache(decisions.labels)

@@ -1,6 +1,6 @@
 """Hot standbys of PostgreSQL: connections for reading that have replayed all that they must.
 
-A standby follows its primary some milliseconds behind. Before a request is answered from one, the
+A standby lags its primary by some milliseconds. Before a request is answered from one, the
 primary is asked for its position in the write-ahead log, and the standby for how far it has come:
 what was committed before is then seen. ``[placement_database] max_replica_lag`` allows older
 answers, but never older than the last write of the same token.
@@ -40,7 +40,7 @@ PAUSE = 5.0
 #: Seconds between the looks at a standby that has not come far enough yet: after the last one, the
 #: primary answers.
 LOOKS = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
-#: How many tokens are told apart; those that share a place see each other's writes, too.
+#: How many tokens are distinguished; those that share a place see each other's writes, too.
 _PLACES = 1 << 16
 _BYTES = 8
 
@@ -59,7 +59,7 @@ class StandbyUnfit(Unavailable):
     """The standby cannot answer now; the primary can."""
 
 
-class Position(NamedTuple):
+class PrimaryPosition(NamedTuple):
     """Where the primary's log was at a time of the monotonic clock."""
 
     time: float
@@ -122,7 +122,7 @@ class Standby:
             most=options.max_pool_size or sys.maxsize,
             seconds=options.connection_recycle_time,
         )
-        self._positions: deque[Position] = deque()
+        self._positions: deque[PrimaryPosition] = deque()
         self._lock = Lock()
         self._not_before = -PAUSE
         self._wanted: ContextVar[int] = ContextVar("wanted", default=0)
@@ -167,7 +167,7 @@ class Standby:
             LOG.warning("the primary answers in place of the standby: %s", sentence(failure))
             raise StandbyUnfit(failure.detail) from failure
 
-    def _position(self, written: float) -> Position:
+    def _position(self, written: float) -> PrimaryPosition:
         """Return a position of the primary that is as old as may be, or the present one."""
         now = self._clock()
         since = max(now - self._lag, written)
@@ -180,7 +180,7 @@ class Standby:
         with self._primary.read() as connection:
             lsn = int(connection.exec_driver_sql(_OF_PRIMARY).scalar_one())
         # What was committed by ``now`` is before this position.
-        position = Position(now, lsn)
+        position = PrimaryPosition(now, lsn)
         with self._lock:
             self._positions.append(position)
         return position
@@ -196,7 +196,7 @@ class Standby:
             info[_REPLAYED] = int(connection.exec_driver_sql(_OF_STANDBY).scalar_one() or 0)
             if info[_REPLAYED] >= wanted:
                 return
-        raise StandbyUnfit("the standby is behind")
+        raise StandbyUnfit("the standby lags")
 
     def dispose(self) -> None:
         """Close every pooled connection."""

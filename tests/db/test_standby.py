@@ -134,7 +134,7 @@ def test_cloud_supposed_to_be_another_is_tried_on_the_primary(made):
     assert [one["host"] for one in shown["hosts"]] == ["cn2"]
 
 
-def test_standby_that_is_behind_does_not_answer(made, servers):
+def test_standby_that_lags_does_not_answer(made, servers):
     client = made()
     create(client, "before")
     servers[1].ask(PAUSE)
