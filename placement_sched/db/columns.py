@@ -1,10 +1,15 @@
-"""Types and columns that several tables have."""
+"""Types, columns and keys that several tables have."""
 
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Column, ForeignKey, Index, Integer, String
+from sqlalchemy import Column, ForeignKey, Index, Integer, String, Table, UniqueConstraint
 from sqlalchemy.dialects import mysql
+from sqlalchemy.schema import SchemaItem
+
+#: All tables of ``db/tables.py``.
+metadata = sa.MetaData()
 
 #: A JSON document, or a text, of any size.
 LongText = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
@@ -48,3 +53,26 @@ def pair_of(owner: str, table: str, key: str) -> tuple[Column[int], Column[str]]
     """Return the primary key of what a row of ``table`` has many of: its number, and a text."""
     number = Column(owner, Integer, ForeignKey(f"{table}.id"), primary_key=True)
     return number, Column(key, exact(255), primary_key=True)
+
+
+def new_table(name: str, *items: SchemaItem, **options: Any) -> Table:
+    """Return a table of this service's :data:`metadata`."""
+    return Table(name, metadata, *items, mysql_engine="InnoDB", **options)
+
+
+def numbered(name: str, *items: SchemaItem, **options: Any) -> Table:
+    """Return a table with the two stamps and a numeric primary key before its other columns."""
+    key = Column("id", Integer, primary_key=True, nullable=False)
+    return new_table(name, *stamps(), key, *items, **options)
+
+
+def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
+    """Return a numbered table whose first other column is a unique ``uuid``."""
+    unique = UniqueConstraint("uuid", name=f"uniq_{name}0uuid")
+    return numbered(name, Column("uuid", String(36), nullable=False), *items, unique, **options)
+
+
+def distinct_texts(name: str, column: str) -> Table:
+    """Return a numbered table of unique texts in one column."""
+    unique = UniqueConstraint(column, name=f"uniq_{name}0{column}")
+    return numbered(name, Column(column, String(255), nullable=False), unique)

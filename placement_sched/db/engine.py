@@ -8,7 +8,7 @@ import select
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -16,13 +16,14 @@ from types import FrameType
 from typing import Any
 from urllib.parse import parse_qsl
 
-from sqlalchemy import Connection, Dialect, Engine, create_engine, event
+from sqlalchemy import Connection, Dialect, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 
-from placement_sched.db.mariadb_rows import read_quickly
+from placement_sched.db.commit_marks import leave_marks
+from placement_sched.db.mariadb_rows import NO_QUORUM, read_quickly
 from placement_sched.errors import ConfigurationError
-from placement_sched.model.results.decision import DecisionLabels
+from placement_sched.model.results.decision import Decision, DecisionLabels
 from placement_sched.settings.options.placement import EMBEDDED
 from placement_sched.settings.view import OptionGroup, Settings
 
@@ -124,7 +125,10 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
         replace_closed_connections(engine)
         if url.get_backend_name() == "mysql":
             _set_session(engine, options, read_timeout)
-            read_quickly(engine)
+            _leave_nodes_without_quorum(engine)
+            read_quickly(engine, marks=not autocommit)
+        elif not autocommit:
+            leave_marks(engine)
     if options.connection_trace:
         sign_statements(engine)
     return engine
@@ -167,6 +171,18 @@ def _set_session(engine: Engine, options: OptionGroup, seconds: int) -> None:
     def prepare(connection: Any, _record: object) -> None:
         with connection.cursor() as cursor:
             cursor.execute(text)
+
+
+def _leave_nodes_without_quorum(engine: Engine) -> None:
+    """Take a connection for lost whose node of a Galera cluster does not serve any more.
+
+    What was at work there is done again on a new one, which a proxy may lead to another node.
+    """
+
+    @event.listens_for(engine, "handle_error")
+    def note(context: ExceptionContext) -> None:
+        if context.original_exception.args[:1] == (NO_QUORUM,):
+            context.is_disconnect = True
 
 
 def _sqlite_engine(
@@ -269,9 +285,11 @@ class Tally(threading.local):
     ``statements`` went to the database; ``retries`` is how often a transaction was started again
     because of a concurrent writer. A claim is an attempt to allocate: it was won, or lost to a
     faster claim or for lack of capacity, and ``claims_retried`` counts new starts. ``conflicts``
-    counts, by kind, what writes met of concurrent ones. ``candidates``
-    is how many a search found, None where there was no search. ``stages`` is how many seconds each
-    stage of scheduling took, ``decision`` what it came to.
+    counts, by kind, what writes met of concurrent ones; ``pool_timeouts`` how often all connections
+    that may be open stayed in use for too long. ``candidates`` is how many a search found, None
+    where there was no search. ``stages`` is how many seconds each stage of scheduling took,
+    ``decision`` what it came to, ``made`` the decision
+    itself where one was recorded, ``funnel`` what its stages let through, an explanation's as well.
     """
 
     statements = 0
@@ -279,8 +297,11 @@ class Tally(threading.local):
     claims_won = 0
     claims_lost = 0
     claims_retried = 0
+    pool_timeouts = 0
     candidates: int | None = None
     decision: DecisionLabels | None = None
+    made: Decision | None = None
+    funnel: Mapping[str, Any] | None = None
 
     def __init__(self) -> None:
         """Begin, in each thread, at zero."""

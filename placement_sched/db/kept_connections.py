@@ -10,6 +10,7 @@ from time import monotonic
 from sqlalchemy import Connection, Engine
 
 from placement_sched.db.engine import is_open
+from placement_sched.db.failures import connected
 
 #: Where a connection's ``info`` has when it was opened, and how often all were closed before.
 _OPENED, _CLOSINGS = "placement_sched.opened", "placement_sched.closings"
@@ -33,7 +34,10 @@ class KeptConnections:
         return len(self._idle)
 
     def take(self) -> Connection:
-        """Return an open connection, which no other thread uses until it is given back."""
+        """Return an open connection, which no other thread uses until it is given back.
+
+        Raises :class:`Unavailable` where the database closes each at once.
+        """
         if self._process != os.getpid():
             self._of_parent, self._idle, self._process = self._idle, [], os.getpid()
         if self._may_keep:
@@ -46,7 +50,7 @@ class KeptConnections:
                     return connection
                 connection.invalidate()
                 connection.close()
-        connection = self._engine.connect()
+        connection = connected(self._engine)
         connection.info.setdefault(_OPENED, monotonic())
         connection.info[_CLOSINGS] = self._closings
         return connection

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from pymysql.connections import MAX_PACKET_LEN, TEXT_TYPES, Connection, MySQLResult
-from pymysql.constants import CR, FIELD_TYPE
+from pymysql.constants import CLIENT, CR, ER, FIELD_TYPE
 from pymysql.converters import through
 from pymysql.err import InternalError, MySQLError, OperationalError
 from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
@@ -30,15 +30,25 @@ _BINARY = 63  # the number of the character set of bytes that are not text
 _ERROR, _END, _SHORT = 0xFF, 0xFE, 9
 #: How a value begins: with its length, with what stands for null, or with how wide the length is.
 _LONGEST, _NULL, _WIDTHS = 250, 251, {252: 2, 253: 3, 254: 8}
+#: A node of a Galera cluster that does not see most of the others, or has not caught up with them.
+NO_QUORUM = 1047
+#: What says that a statement is not prepared here: it cannot be, it has parameters where none may
+#: be, or there are too many.
+_NOT_PREPARED = {ER.UNSUPPORTED_PS, ER.PARSE_ERROR, ER.MAX_PREPARED_STMT_COUNT_REACHED}
 _PARAMETER = re.compile(r"%\(\w+\)s")
 _LOST = "Lost connection to MySQL server during query"
 
 
-def read_quickly(engine: Engine) -> None:
-    """Let an engine make its connections to MariaDB or MySQL here."""
+def read_quickly(engine: Engine, *, marks: bool = False) -> None:
+    """Let an engine make its connections to MariaDB or MySQL here.
+
+    With ``marks`` COMMIT may be sent together with another statement.
+    """
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, given: Any, named: Any) -> "QuickConnection":
+        if marks:
+            named["client_flag"] = named.get("client_flag", 0) | CLIENT.MULTI_STATEMENTS
         return QuickConnection(*given, **named)
 
 
@@ -61,6 +71,9 @@ class QuickConnection(Connection):
     def __init__(self, *given: Any, **named: Any) -> None:
         self.columns: dict[bytes, _Column] = {}
         self._executions: dict[str, str] = {}
+        #: What the next COMMIT is sent with, where the transaction has written.
+        self.commit_with: str | None = None
+        self._has_written = False
         super().__init__(*given, **named)
 
     def _read_query_result(self, unbuffered: bool = False) -> Any:
@@ -72,7 +85,30 @@ class QuickConnection(Connection):
         self._result = result
         if result.server_status is not None:
             self.server_status = result.server_status
+        if result.affected_rows and not result.field_count:
+            self._has_written = True
         return result.affected_rows
+
+    def commit(self) -> None:
+        """Commit the transaction; where it has written, by :attr:`commit_with`, if there is one."""
+        query = self.commit_with if self._has_written else None
+        self._forget_transaction()
+        if query is None:
+            super().commit()
+            return
+        # The parts after one that fails are not run.
+        self.query(query)
+        while self._result.has_next:
+            self.next_result()
+
+    def rollback(self) -> None:
+        """Roll the transaction back."""
+        self._forget_transaction()
+        super().rollback()
+
+    def _forget_transaction(self) -> None:
+        self.commit_with = None
+        self._has_written = False
 
     def execution_of(self, text: str) -> str:
         """Return what executes a statement that this connection to MariaDB has prepared.
@@ -90,8 +126,10 @@ class QuickConnection(Connection):
         with self.cursor() as cursor:
             try:
                 cursor.execute(f"PREPARE {name} FROM %s", (marked,))
-            except MySQLError:
-                if not self.open:
+            except MySQLError as failure:
+                # Any other may be of the transaction: on a Galera cluster each statement may be the
+                # one that says that a writer on another node has ended it.
+                if failure.args[0] not in _NOT_PREPARED:
                     raise
                 return text
         parameters = ", ".join(_PARAMETER.findall(text))

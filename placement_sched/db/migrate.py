@@ -77,7 +77,8 @@ def sync_schema(database: Database) -> None:
     """Bring the schema to the newest revision; safe when several workers start at once.
 
     The triggers of the log of changes are made, those that were lost as well, where the database
-    is to have it and its server lets it be exact.
+    is to have it and its server lets it be exact. Raises :class:`Unavailable` for a schema of a
+    newer release.
     """
 
     def upgrade(connection: Connection) -> None:
@@ -86,7 +87,9 @@ def sync_schema(database: Database) -> None:
             configuration.attributes["connection"] = connection
             command.upgrade(configuration, "head")
 
-    if current_revision(database) != newest_revision():
+    found = current_revision(database)
+    refuse_newer_revision(found)
+    if found != newest_revision():
         database.write(upgrade)
     if database.logs_changes:
         _log_changes(database)
@@ -141,6 +144,17 @@ def newest_revision() -> str:
     if head is None:  # pragma: no cover - the package always ships migrations
         raise Unavailable("this installation ships no migrations")
     return head
+
+
+def refuse_newer_revision(found: str | None) -> None:
+    """Raise :class:`Unavailable` for a revision that this release does not have."""
+    scripts = ScriptDirectory.from_config(_configuration()).walk_revisions()
+    if found is not None and found not in {one.revision for one in scripts}:
+        raise Unavailable(
+            f"the database schema is at revision {found}, of a newer release: this one has "
+            f"revisions up to {newest_revision()}; start the newer release, or restore a backup of "
+            "before its upgrade"
+        )
 
 
 def _configuration() -> Config:

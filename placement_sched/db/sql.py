@@ -34,6 +34,15 @@ _MASTER = sa.table("sqlite_master", sa.column("type"), sa.column("name"), sa.col
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - as the tables keep it
 
 
+def certifies(connection: Connection) -> bool:
+    """Return whether other servers may write to the same tables, which learn of no lock.
+
+    The nodes of a Galera cluster, or of MySQL's group replication, let only one of two transactions
+    be committed that changed the same row. There a lock must change a row (doc/decisions/0022).
+    """
+    return connection.dialect.name in {"mysql", "mariadb"}
+
+
 def batches(values: Iterable[T], size: int = SIZE) -> Iterator[tuple[T, ...]]:
     """Yield ``values`` in order in tuples of at most ``size``; nothing for no values."""
     rest = iter(values)

@@ -26,8 +26,9 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 
 from placement_sched.db import engine
+from placement_sched.db.failures import is_late, translated
 from placement_sched.db.kept_connections import KeptConnections
-from placement_sched.db.transaction import Database, is_late, translated
+from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable, sentence
 from placement_sched.settings import Settings
 
@@ -149,7 +150,7 @@ class Standby:
         Raises :class:`Unavailable` for a statement that took too long, as the primary's would.
         """
         try:
-            with translated():
+            with translated(self.tally):
                 connection = self._kept.take()
                 try:
                     self._wait_for(connection, self._wanted.get())

@@ -5,49 +5,25 @@ makes, so that both services can use one database. Ours carry a prefix, because 
 database may hold nova's tables as well.
 """
 
-from typing import Any
-
 import sqlalchemy as sa
-from sqlalchemy import Column, ForeignKey, Index, Integer, String, Table, UniqueConstraint
-from sqlalchemy.schema import SchemaItem
+from sqlalchemy import Column, ForeignKey, Index, Integer, String, UniqueConstraint
 
 from placement_sched.db.columns import (
     ExactLongText,
     LongText,
     Moment,
+    distinct_texts,
     exact,
     indexes,
     integers,
+    metadata,
+    new_table,
+    numbered,
     pair_of,
     stamps,
     texts,
+    with_uuid,
 )
-
-metadata = sa.MetaData()
-
-
-def new_table(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Return a table of this service's :data:`metadata`."""
-    return Table(name, metadata, *items, mysql_engine="InnoDB", **options)
-
-
-def numbered(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Return a table with the two stamps and a numeric primary key before its other columns."""
-    key = Column("id", Integer, primary_key=True, nullable=False)
-    return new_table(name, *stamps(), key, *items, **options)
-
-
-def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Return a numbered table whose first other column is a unique ``uuid``."""
-    unique = UniqueConstraint("uuid", name=f"uniq_{name}0uuid")
-    return numbered(name, Column("uuid", String(36), nullable=False), *items, unique, **options)
-
-
-def distinct_texts(name: str, column: str) -> Table:
-    """Return a numbered table of unique texts in one column."""
-    unique = UniqueConstraint(column, name=f"uniq_{name}0{column}")
-    return numbered(name, Column(column, String(255), nullable=False), unique)
-
 
 resource_providers = with_uuid(
     "resource_providers",
@@ -391,6 +367,23 @@ change_marks = new_table(
 change_turns = new_table(
     "sched_provider_change_turns",
     Column("id", Integer, primary_key=True, nullable=False, autoincrement=False),
+)
+
+#: The transactions of this service that were committed lately; those with ``done`` 0 are not and
+#: never will be. ``db/commit_marks.py`` says what for.
+commit_marks = new_table(
+    "sched_commit_marks",
+    Column("id", String(32), primary_key=True),
+    Column("created_at", Moment, nullable=False),
+    Column("done", Integer, nullable=False),
+)
+
+#: Work that one process does for all servers, which one does it, and until when no other does.
+leases = new_table(
+    "sched_leases",
+    Column("name", String(64), primary_key=True),
+    Column("holder", String(255), nullable=False),
+    Column("expires_at", Moment, nullable=False),
 )
 
 #: Our own tables, in the order in which they can be created.

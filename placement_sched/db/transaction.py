@@ -1,28 +1,40 @@
 """Databases: connections for reading, and transactions that are tried again.
 
-What drivers raise about themselves is raised again in exceptions and sentences of this service.
+What drivers raise about themselves is raised again in exceptions of this service (``failures``).
 """
 
 import random
+import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from threading import Lock, Semaphore
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, literal, select
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from oslo_log import log
+from sqlalchemy import Connection, Engine, literal, select, text
+from sqlalchemy.exc import DBAPIError
 
-from placement_sched.db import engine
+from placement_sched.db import commit_marks, engine
+from placement_sched.db.failures import (
+    CAPACITY,
+    CHANGED,
+    LOCK_ORDER,
+    LOCKED,
+    READ_ONLY,
+    conflict_of,
+    connected,
+    is_read_only,
+    is_worth_retrying,
+    translated,
+)
 from placement_sched.db.kept_connections import KeptConnections
 from placement_sched.errors import (
     CapacityExceeded,
+    CommitUnknown,
     Conflict,
-    Invalid,
     RoomElsewhere,
-    TooComplex,
     Unavailable,
 )
 from placement_sched.model.retrying import retrying
@@ -32,12 +44,20 @@ from placement_sched.settings import Settings
 #: may import sqlalchemy.
 __all__ = ["Connection", "Database", "WriteGate"]
 
+LOG = log.getLogger(__name__)
+
 T = TypeVar("T")
 
 #: Writers that SQLite may have at work or waiting for its lock: half of a server's threads.
 PLACES = 2
+#: Seconds between two times at which those for reading are closed, too, of a database that takes no
+#: writes.
+PAUSE = 1.0
 #: Seconds that one more writer waits for a place, which is long for those that were given one.
 PATIENCE = 3.0
+
+#: A write that changes nothing.
+_OF_NONE = text("DELETE FROM sched_commit_marks WHERE id = ''")
 
 # How a connection that commits each statement begins to see one moment.
 _SNAPSHOT = {
@@ -67,10 +87,13 @@ class Database:
         self._gate: AbstractContextManager[None] = (
             WriteGate() if self.url.get_backend_name() == "sqlite" else nullcontext()
         )
+        #: Whether transactions leave marks: once the schema is known to be this release's.
+        self.marks_commits = False
         #: What the current thread has done here since it last called ``tally.reset()``.
         self.tally = engine.Tally()
         engine.count_statements((self.reader, self.writer), self.tally)
         engine.plan_by_value(self.reader)
+        self._may_leave = 0.0
         options = settings.placement_database
         self._kept = KeptConnections(
             self.reader,
@@ -85,7 +108,7 @@ class Database:
         Raises :class:`Unavailable` where the database does not answer and :class:`TooComplex` for
         a statement too long for it.
         """
-        with translated():
+        with translated(self.tally):
             connection = self._kept.take()
             try:
                 yield connection
@@ -95,9 +118,18 @@ class Database:
             self._kept.give_back(connection)
 
     def ping(self) -> None:
-        """Ask the database for an answer; raise what :meth:`read` raises where it gives none."""
+        """Ask the database whether it answers and takes writes.
+
+        Raises what :meth:`read` raises where it does not.
+        """
         with self.read() as connection:
+            if self.url.get_backend_name() != "sqlite":
+                # To know it has to be tried: some users may write where others may not.
+                connection.execute(_OF_NONE)
+                return
             connection.execute(select(literal(1)))
+        if not self._file_takes_writes() and not self._takes_writes_elsewhere():
+            raise Unavailable(READ_ONLY)
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -118,14 +150,15 @@ class Database:
 
         A deadlock or a dropped connection starts a *new* transaction, after a short random pause,
         at most ``[placement] allocation_conflict_retry_count`` times; any other exception rolls
-        back and goes up. Raises :class:`Unavailable` when the database stays locked or does not
-        answer.
+        back and goes up. Where only the answer to COMMIT is lost, it is found out whether the
+        transaction is done. Raises :class:`Unavailable` when the database stays locked or does not
+        answer, :class:`CommitUnknown` when it does not say whether the transaction is done.
         """
 
         def once() -> T:
             try:
-                with self._gate, translated(), self.writer.begin() as connection:
-                    return work(connection)
+                with self._gate, translated(self.tally):
+                    return self._committed(work)
             except Unavailable as failure:
                 if kind := conflict_of(failure):
                     self.tally.conflicts[kind] += 1
@@ -135,13 +168,71 @@ class Database:
             once,
             self._max_retries + 1,
             on=Unavailable,
-            when=is_worth_retrying,
+            when=self._is_worth_retrying,
             between=self._before_retry,
         )
+
+    def _committed(self, work: Callable[[Connection], T]) -> T:
+        mark: str | None = None
+        worked = False
+        try:
+            with connected(self.writer) as connection, connection.begin():
+                done = work(connection)
+                worked = True
+                if self.marks_commits:
+                    mark = commit_marks.new_mark()
+                    commit_marks.mark_commit(connection, mark)
+        except DBAPIError as failure:
+            if not (worked and failure.connection_invalidated):
+                raise
+            if mark is None:
+                raise CommitUnknown(
+                    "the connection to the database was lost while the write was committed"
+                ) from failure
+            known = commit_marks.is_done(self.read, mark)
+            LOG.warning("the answer to COMMIT was lost; it was %s", "done" if known else "not done")
+            if not known:
+                raise
+        return done
+
+    def _is_worth_retrying(self, failure: Exception) -> bool:
+        if is_read_only(failure):
+            return self._takes_writes_elsewhere()
+        return is_worth_retrying(failure)
+
+    def _takes_writes_elsewhere(self) -> bool:
+        """Close all connections to a database that takes no writes; the next may lead to another.
+
+        Return whether it is a file that takes writes by now: connections to a file stay as the
+        first of them was opened, whatever its permissions are since.
+        """
+        file = self.url.get_backend_name() == "sqlite"
+        self.writer.dispose()
+        if file or time.monotonic() >= self._may_leave:
+            self._may_leave = time.monotonic() + PAUSE
+            self._kept.close()
+            self.reader.dispose()
+        return file and self._file_takes_writes()
+
+    def _file_takes_writes(self) -> bool:
+        given, named = self.writer.dialect.create_connect_args(self.url)
+        # It waits for no writer: where one is at work, the file takes writes.
+        connect: Any = sqlite3.connect
+        try:
+            with closing(connect(*given, **{**named, "timeout": 0})) as connection:
+                connection.execute(str(_OF_NONE))
+        except sqlite3.OperationalError as failure:
+            return "readonly" not in str(failure)
+        return True
 
     def _before_retry(self, number: int) -> None:
         self.tally.retries += 1
         time.sleep(random.uniform(0, 0.01 * 2 ** min(number, 5)))  # noqa: S311 - jitter
+
+    def schema_is_ours(self) -> None:
+        """Note that the schema is that of this release, so that transactions may leave marks."""
+        # An SQLite database is a file: what it says to COMMIT cannot be lost.
+        self.marks_commits = self.url.get_backend_name() != "sqlite"
 
     def claim(self, work: Callable[[Connection], T]) -> T:
         """Run ``work``, which allocates, as :meth:`write` does, and tally how it ended.
@@ -206,157 +297,3 @@ class WriteGate:
         with self._lock:
             self._stuck = False
         self._places.release()
-
-
-#: What a client reads where another writer holds a lock for too long.
-LOCKED = "the database is locked by another writer; try again"
-
-# The codes are PostgreSQL's SQLSTATEs and the numbers of MariaDB and MySQL.
-# Two writers met and one must start again: serialization failure, deadlock; record changed.
-_DEADLOCK, _OTHER_CHANGE = {"40P01", 1213}, {"40001", 1020}
-_CONCURRENT = _DEADLOCK | _OTHER_CHANGE
-# A lock was not given in time.
-_LOCKED = {"55P03", 1205}
-
-#: The kinds of conflicts that are tallied: of claims, what was asked for is taken or was changed;
-#: there is room, but the order of locks asks for a new transaction; a claim went on to another
-#: host. Of all writes, what the database says.
-CAPACITY, CHANGED, LOCK_ORDER, MOVED = "capacity", "changed", "lock_order", "moved"
-DEADLOCK, SERIALIZATION, LOCK_TIMEOUT = "deadlock", "serialization", "lock_timeout"
-_BY_CODES = ((_DEADLOCK, DEADLOCK), (_OTHER_CHANGE, SERIALIZATION), (_LOCKED, LOCK_TIMEOUT))
-# A statement was stopped after [placement_database] read_timeout.
-_LATE = {"57014", 1969, 3024, "interrupted"}
-_NO_TABLE = {"42P01", 1146}
-# A statement that the database does not take for its length.
-_TOO_LARGE_SQLSTATE = "54"  # PostgreSQL's class: program limit exceeded
-_TOO_LARGE = {1116, 1117, 1153, 1390, 1436}  # tables, columns, packet, placeholders, stack
-_TOO_LARGE_WORDS = (
-    "too many columns",
-    "too many sql variables",
-    "expression tree is too large",
-    "parser stack overflow",
-    "number of parameters must be between",
-)
-# A character that the database cannot keep, or not compare with what it keeps.
-_NOT_KEPT_SQLSTATE = "22P05"  # untranslatable character
-_NOT_KEPT_MYSQL = {1267, 1366, 3854, 3988}  # mix of collations, string value; MySQL: conversion
-# MariaDB's older utf8, the character set of many databases of OpenStack placement, ends here.
-_LAST_OF_UTF8MB3 = "\uffff"
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn what a driver raises about itself (not about the data) into :class:`Unavailable`.
-
-    A statement too long for the database is the fault of the request, and becomes
-    :class:`TooComplex`; a character that the database cannot keep, :class:`Invalid`.
-    """
-    try:
-        yield
-    except PoolTimeout as failure:
-        raise Unavailable("the database has no free connection just now") from failure
-    except UnicodeEncodeError as failure:  # psycopg cannot write it in the database's encoding
-        reason = f"its encoding is {failure.encoding}"
-        raise Invalid(_cannot_keep(failure.object[failure.start], reason)) from failure
-    except DBAPIError as failure:
-        _check_characters(failure)
-        about_itself = isinstance(failure, OperationalError | InterfaceError)
-        if about_itself and _is_too_large(failure):
-            raise TooComplex(
-                "the request names more than the database takes in one statement"
-            ) from failure
-        if about_itself or failure.connection_invalidated:
-            raise Unavailable(_sentence(failure) or "the database does not answer") from failure
-        if sentence := _sentence(failure):
-            raise Unavailable(sentence) from failure
-        raise
-
-
-def is_worth_retrying(failure: Exception) -> bool:
-    """Return whether a new transaction may succeed where one failed with :class:`Unavailable`."""
-    cause = failure.__cause__
-    return isinstance(cause, DBAPIError) and (
-        cause.connection_invalidated or _code(cause) in _CONCURRENT
-    )
-
-
-def is_late(failure: Exception) -> bool:
-    """Return whether :class:`Unavailable` was raised for a statement that took too long."""
-    cause = failure.__cause__
-    return isinstance(cause, DBAPIError) and _code(cause) in _LATE
-
-
-def conflict_of(failure: Exception) -> str | None:
-    """Return what kind of conflict :class:`Unavailable` was raised for; None for none."""
-    cause = failure.__cause__
-    if not isinstance(cause, DBAPIError):
-        return None
-    code = _code(cause)
-    return next((kind for codes, kind in _BY_CODES if code in codes), None)
-
-
-def _sentence(failure: DBAPIError) -> str | None:
-    """Return what happened to the database, or None where it is not known."""
-    code = _code(failure)
-    text = str(code)
-    if "file is not a database" in text:
-        return "the file is not an SQLite database"
-    if code in _NO_TABLE or "no such table" in text:
-        return (
-            "the database has no schema of this service; run placement-sched db sync, or db adopt "
-            "where OpenStack placement made it"
-        )
-    if code in _LOCKED or "database is locked" in text:
-        return LOCKED
-    if code in _LATE:
-        return "the query took longer than [placement_database] read_timeout; ask for less"
-    if code in _CONCURRENT:
-        return "the transaction conflicted with concurrent writers; try again"
-    return None
-
-
-def _code(failure: DBAPIError) -> object:
-    """Return MariaDB's number (its SQLSTATE says less), PostgreSQL's SQLSTATE, SQLite's text."""
-    original = failure.orig
-    first = next(iter(getattr(original, "args", ())), None)
-    return first if isinstance(first, int) else getattr(original, "sqlstate", None) or first
-
-
-def _is_too_large(failure: DBAPIError) -> bool:
-    code, text = _code(failure), str(failure.orig).lower()
-    return (
-        code in _TOO_LARGE
-        or (isinstance(code, str) and len(code) == 5 and code.startswith(_TOO_LARGE_SQLSTATE))
-        or any(words in text for words in _TOO_LARGE_WORDS)
-    )
-
-
-def _check_characters(failure: DBAPIError) -> None:
-    """Raise :class:`Invalid` where the failure is about a character that cannot be kept."""
-    code = _code(failure)
-    if code == _NOT_KEPT_SQLSTATE:
-        raise Invalid(
-            "a text has a character that the database cannot keep in its character set"
-        ) from failure
-    if code not in _NOT_KEPT_MYSQL:
-        return
-    # The same numbers stand for other faults, too, which are not the caller's.
-    letters = (letter for text in _texts(failure.params) for letter in text)
-    found = next((letter for letter in letters if letter > _LAST_OF_UTF8MB3), None)
-    if found is not None:
-        raise Invalid(_cannot_keep(found, "its character set is not utf8mb4")) from failure
-
-
-def _cannot_keep(letter: str, reason: str) -> str:
-    return f"the database cannot keep the character {letter} (U+{ord(letter):X}): {reason}"
-
-
-def _texts(params: object) -> Iterator[str]:
-    """Yield every text among the parameters of a statement, or of many."""
-    if isinstance(params, str):
-        yield params
-    elif isinstance(params, Mapping):
-        yield from _texts(list(params.values()))
-    elif isinstance(params, Iterable) and not isinstance(params, bytes):
-        for one in params:
-            yield from _texts(one)

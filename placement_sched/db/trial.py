@@ -16,7 +16,8 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import Connection, Engine, StaticPool, create_engine
 
 from placement_sched.db.engine import Tally
-from placement_sched.db.transaction import Database, is_late, is_worth_retrying, translated
+from placement_sched.db.failures import connected, is_late, is_worth_retrying, translated
+from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.retrying import retrying
 
@@ -89,7 +90,7 @@ def _undone(database: Database, seconds: float, until: float) -> AbstractContext
 @contextmanager
 def _rolled_back(engine: Engine, seconds: float) -> Iterator[Connection]:
     """Give a transaction that is rolled back, each of whose statements has so many seconds."""
-    with engine.connect() as connection:
+    with connected(engine) as connection:
         try:
             for statement in _bounds(connection, seconds):
                 connection.exec_driver_sql(statement)

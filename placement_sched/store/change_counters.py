@@ -3,16 +3,29 @@
 A writer bumps the counter of a subject in the transaction that changes the subject; a reader keeps
 what it made of the subject together with the version it read *before* loading it, and loads again
 once the version is another.
+
+On MariaDB and MySQL a lock must change a row to be a lock: the nodes of a Galera cluster (or of
+MySQL's group replication) learn of no lock, but let only one of two transactions be committed
+that changed the same row, and start the other one again (doc/decisions/0022). A bump changes a row
+of itself. Who holds a subject changes one of its *shares*, so that many may hold it at once, and a
+bump changes all of them.
 """
 
-from collections.abc import Sequence
+import random
+from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, Update, select, update
 
-from placement_sched.db.sql import insert_missing
+from placement_sched.db.sql import certifies, insert_missing
 from placement_sched.db.tables import change_counters
 
 _COLUMNS = change_counters.c
+#: The subjects that may be held: only they have shares.
+HELD = frozenset({"host_aggregates", "resource_classes"})
+#: How many shares one subject has: two that hold it on different nodes meet in one of so many.
+_SHARES = 16
+#: A share's version says only that the row changed: it begins again before the column is full.
+_ROUND = 1_000_000
 
 
 def version(connection: Connection, subject: str) -> int:
@@ -34,11 +47,7 @@ def bump(connection: Connection, subject: str) -> None:
     The row stays locked until the transaction ends, so writers that bump first take turns, and
     what they read afterwards no other of them changes under their hands.
     """
-    rise = (
-        update(change_counters)
-        .where(_COLUMNS.subject == subject)
-        .values(version=_COLUMNS.version + 1)
-    )
+    rise = _rise(connection, [subject])
     if not connection.execute(rise).rowcount:
         insert_missing(connection, change_counters, [{"subject": subject, "version": 0}])
         connection.execute(rise)
@@ -57,8 +66,20 @@ def bump_all(connection: Connection, subjects: Sequence[str]) -> None:
     there = set(connection.scalars(locked))
     missing = [{"subject": one, "version": 0} for one in subjects if one not in there]
     insert_missing(connection, change_counters, missing)
-    rise = update(change_counters).where(some).values(version=_COLUMNS.version + 1)
-    connection.execute(rise)
+    connection.execute(_rise(connection, subjects))
+
+
+def _rise(connection: Connection, subjects: Iterable[str]) -> Update:
+    """Return what raises the versions of subjects, and changes the shares of those that hold."""
+    rows = list(subjects)
+    if certifies(connection):
+        rows += [share for subject in HELD.intersection(rows) for share in _shares(subject)]
+    rise = update(change_counters).where(_COLUMNS.subject.in_(rows))
+    return rise.values(version=_COLUMNS.version + 1)
+
+
+def _shares(subject: str) -> list[str]:
+    return [f"{subject}/held/{number}" for number in range(_SHARES)]
 
 
 def hold(connection: Connection, subject: str) -> int:
@@ -72,4 +93,29 @@ def hold(connection: Connection, subject: str) -> int:
     if found is None:
         insert_missing(connection, change_counters, [{"subject": subject, "version": 0}])
         found = connection.scalar(query)
+    share(connection, subject)
     return int(found or 0)
+
+
+def share(connection: Connection, subject: str) -> None:
+    """Let no other node bump a subject meanwhile, where a lock keeps writers here from it.
+
+    Does nothing where locks are all that is needed.
+    """
+    if not certifies(connection):
+        return
+    if subject not in HELD:
+        raise AssertionError(f"{subject} has no shares: name it in HELD")
+    mine = random.choice(_shares(subject))  # noqa: S311 - so that few meet
+    change = update(change_counters).where(_COLUMNS.subject == mine)
+    if not connection.execute(change.values(version=(_COLUMNS.version + 1) % _ROUND)).rowcount:
+        # A bump changes those shares that are there: the first to hold changes what all do.
+        rows = [{"subject": one, "version": 0} for one in (subject, *_shares(subject))]
+        insert_missing(connection, change_counters, rows)
+        connection.execute(_rise(connection, [subject]))
+
+
+def exclude(connection: Connection, subjects: Iterable[str]) -> None:
+    """Let no other node bump, share or exclude these subjects meanwhile; else as :func:`share`."""
+    if certifies(connection):
+        bump_all(connection, sorted(set(subjects)))

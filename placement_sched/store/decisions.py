@@ -95,6 +95,17 @@ def count(connection: Connection, wanted: DecisionsWanted) -> int:
     return connection.scalar(_among(select(func.count()), wanted)) or 0
 
 
+def recent_names(connection: Connection, column: str, most: int = 1000) -> set[str]:
+    """Return the flavors, policies or hosts (``column``) that the newest decisions name."""
+    newest = select(_COLUMNS.uuid, _COLUMNS.flavor, _COLUMNS.policy)
+    some = newest.order_by(_COLUMNS.id.desc()).limit(most).subquery()
+    if column == "host":
+        query = select(_PLACES.host).where(_PLACES.decision_uuid.in_(select(some.c.uuid)))
+    else:
+        query = select(some.c[column])
+    return {name for name in connection.scalars(query.distinct()) if name is not None}
+
+
 def funnels(connection: Connection, uuids: Collection[str]) -> dict[str, KeptFunnel]:
     """Return the funnel that each of these decisions keeps, and the best hosts beside it."""
     query = select(_COLUMNS.uuid, _COLUMNS.funnel, _COLUMNS.best)

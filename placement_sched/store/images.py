@@ -132,6 +132,11 @@ def all_images(connection: Connection) -> tuple[StoredImage, ...]:
     return _whole(connection, connection.execute(select(images).order_by(_IMAGES.uuid)).all())
 
 
+def all_names(connection: Connection) -> tuple[str, ...]:
+    """Return the names of all images that have one."""
+    return tuple(connection.scalars(select(_IMAGES.name).where(_IMAGES.name.is_not(None))))
+
+
 def _whole(connection: Connection, rows: Sequence[Row[Any]]) -> tuple[StoredImage, ...]:
     """Return the images of these rows of their table, in that order, with what lies beside it."""
     ids = [row.id for row in rows]

@@ -145,3 +145,12 @@ def test_options_of_a_mariadb_url_stand_beside_ours(opened, mysql_server):
     assert asked(database, "SELECT @@SESSION.wait_timeout") == 99
     assert asked(database, "SELECT @@SESSION.innodb_lock_wait_timeout") == 7
     assert "ANSI_QUOTES" in asked(database, "SELECT @@SESSION.sql_mode")
+
+
+def test_exhausted_pool_is_tallied(opened, sqlite_url):
+    database = opened(sqlite_url, max_pool_size=1, max_overflow=0, pool_timeout=0)
+    with database.read():
+        assert database.tally.pool_timeouts == 0
+        with pytest.raises(Unavailable), database.read():
+            pytest.fail("there was a second connection")
+    assert database.tally.pool_timeouts == 1

@@ -18,9 +18,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DataError, OperationalError, ProgrammingError
 
+from placement_sched.db.failures import translated
 from placement_sched.db.prepared import Prepared
 from placement_sched.db.tables import inventories, traits
-from placement_sched.db.transaction import Database, translated
+from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from tests.conftest import make_settings
 from tests.providers import make_provider

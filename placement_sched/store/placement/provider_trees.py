@@ -16,9 +16,12 @@ from placement_sched.db.tables import (
 from placement_sched.errors import ConcurrentUpdate, InUse, Invalid, NotFound
 from placement_sched.model.naming import canonical
 from placement_sched.model.placement.provider import Provider
+from placement_sched.store import change_counters
 from placement_sched.store.placement import resource_providers as providers
 
 _COLUMNS = resource_providers.c
+#: Changes of two trees at the same moment meet, needlessly, on one in so many.
+_TREES = 256
 
 
 def create(
@@ -60,6 +63,8 @@ def _hold(connection: Connection, seen: Collection[Provider]) -> None:
 
     Raises :class:`ConcurrentUpdate` where one was moved or deleted before the lock.
     """
+    # The locked rows may stay as they are: what other nodes learn of is this.
+    change_counters.exclude(connection, {f"trees/{one.root_id % _TREES}" for one in seen})
     providers.lock(connection, {number for one in seen for number in (one.id, one.root_id)})
     now = providers.by_uuids(connection, [one.uuid for one in seen])
     for provider in seen:

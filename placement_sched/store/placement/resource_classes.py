@@ -12,6 +12,10 @@ from placement_sched.db.tables import inventories, resource_classes
 from placement_sched.errors import ConcurrentUpdate, Duplicate, Error, InUse, NotFound
 from placement_sched.model.placement.provider import ResourceClass
 from placement_sched.model.retrying import retrying
+from placement_sched.store import change_counters
+
+#: What is held by who writes an inventory of a custom class, against who deletes one.
+SUBJECT = "resource_classes"
 
 #: Custom classes are numbered from here on, as OpenStack placement does, so that both services
 #: on one database leave each other's numbers alone.
@@ -54,7 +58,10 @@ def held_ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, 
     Placement's inventories have no foreign key to their class. Who writes one holds the class by
     this lock, for which :func:`remove` waits; standard classes are never deleted.
     """
-    return _ids(connection, _HELD_IDS, names)
+    ids = _ids(connection, _HELD_IDS, names)
+    if not ids.keys() <= _STANDARD_IDS.keys():
+        change_counters.share(connection, SUBJECT)
+    return ids
 
 
 def _ids(
@@ -113,6 +120,7 @@ def rename(connection: Connection, old: ResourceClass, name: str, now: datetime)
 
 def remove(connection: Connection, gone: ResourceClass) -> None:
     """Delete a class; raises :class:`InUse` while a provider has an inventory of it."""
+    change_counters.exclude(connection, [SUBJECT])
     held = select(_COLUMNS.id).where(_COLUMNS.id == gone.id)
     if connection.scalar(held.with_for_update()) is None:
         raise NotFound(f"No such resource class {gone.name}.")

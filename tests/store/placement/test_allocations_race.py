@@ -16,6 +16,7 @@ from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import allocations
 from tests.conftest import make_settings
+from tests.invariants import assert_invariants
 from tests.processes import race
 from tests.providers import make_provider
 from tests.versions import LATEST
@@ -119,6 +120,7 @@ def test_of_several_who_claim_a_whole_provider_exactly_one_wins(database, databa
             f"round {number}"
         )
         assert used(database, provider) == [8]
+    assert_invariants(database)
 
 
 def test_of_several_who_create_one_consumer_exactly_one_wins(database, database_url):
@@ -129,6 +131,7 @@ def test_of_several_who_create_one_consumer_exactly_one_wins(database, database_
         answers = Counter(result[1:] for result in results if result[0] == number)
         assert answers == {(204, None): 1, (409, "placement.concurrent_update"): 2}
     assert used(database, provider) == [1] * ROUNDS
+    assert_invariants(database)
 
 
 def test_consumers_that_move_about_at_random_never_overfill_and_never_block(database, database_url):
@@ -141,6 +144,7 @@ def test_consumers_that_move_about_at_random_never_overfill_and_never_block(data
     assert any(status == 204 for _, status, _ in results)
     for provider in providers:
         assert sum(used(database, provider)) <= 8
+    assert_invariants(database)
 
 
 def used(database: Database, provider: str) -> list[int]:

@@ -1,0 +1,153 @@
+"""Marks that transactions leave, so that one whose COMMIT had no answer is known to be done or not.
+
+A connection may be lost after COMMIT was sent and before it was answered. To run the work again
+would meet its own first run, and be refused for that. So each transaction that has written inserts
+a row into ``sched_commit_marks``, sent along with COMMIT as one query: no round trip more, and the
+row is there if and only if the rest is, on whatever server the next connection leads to.
+
+Where the answer is lost, a row of the same key is inserted that says that the transaction is *not*
+done. The database lets it wait while the transaction is at work, and then one of both rows is
+there: where it is ours, the COMMIT can never succeed, not even one that is still under way
+(doc/decisions/0023).
+"""
+
+import random
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import psycopg
+from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
+from sqlalchemy import Connection, Engine, delete, event, text
+
+from placement_sched.db.tables import commit_marks
+from placement_sched.errors import CommitUnknown, Unavailable
+
+#: Seconds for which the database is asked whether a transaction is done, before that is given up.
+PATIENCE = 10.0
+#: The longest pause between two questions, in seconds.
+_PAUSE = 0.5
+#: Minutes for which marks are kept: of what is done, and of what never will be.
+KEPT, REFUSED_KEPT = 15, 24 * 60
+#: Marks that one statement deletes, and the most statements of one call.
+_BATCH, _BATCHES = 5000, 20
+
+_INTO = "INTO sched_commit_marks (id, created_at, done)"
+# Marks are short-lived and their keys ascend, so that inserts stay at one end of the index.
+_MARKED = {
+    # What has no number has written nothing: it may be done again.
+    "postgresql": f"INSERT {_INTO} SELECT '%s', timezone('UTC', now()), 1 "
+    "WHERE txid_current_if_assigned() IS NOT NULL; COMMIT",
+    "mysql": f"INSERT {_INTO} VALUES ('%s', UTC_TIMESTAMP(6), 1); COMMIT",  # noqa: S608 - new_mark
+}
+_REFUSED = {
+    "postgresql": "INSERT INTO sched_commit_marks (id, created_at, done) "
+    "VALUES (:mark, timezone('UTC', now()), 0) ON CONFLICT DO NOTHING",
+    "mysql": "INSERT IGNORE INTO sched_commit_marks (id, created_at, done) "
+    "VALUES (:mark, UTC_TIMESTAMP(6), 0)",
+}
+_DONE = text("SELECT done FROM sched_commit_marks WHERE id = :mark")
+_OF_OLD = (
+    "SELECT id FROM sched_commit_marks WHERE created_at < {0} AND done = 1 OR created_at < {1} "
+    "ORDER BY id LIMIT {2}"
+)
+_BEFORE = {
+    "postgresql": "timezone('UTC', now()) - make_interval(mins => {})",
+    "mysql": "UTC_TIMESTAMP(6) - INTERVAL {} MINUTE",
+}
+
+#: Gives a connection that commits each statement.
+_Read = Callable[[], AbstractContextManager[Connection]]
+
+
+def new_mark() -> str:
+    """Return a key that no other transaction has; later ones sort after it."""
+    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+
+
+def leave_marks(engine: Engine) -> None:
+    """Let the connections of an engine to PostgreSQL leave marks, as those to MariaDB can."""
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, given: Any, named: Any) -> "MarkingConnection":
+        return MarkingConnection.connect(*given, **named)
+
+
+def mark_commit(connection: Connection, mark: str) -> None:
+    """Let the transaction of a connection leave ``mark`` when it is committed."""
+    driver: Any = connection.connection.driver_connection
+    driver.commit_with = _MARKED[connection.dialect.name] % mark
+
+
+class MarkingConnection(psycopg.Connection[Any]):
+    """psycopg's connection, which commits with a query that leaves a mark where it is given one."""
+
+    commit_with: str | None = None
+
+    def commit(self) -> None:
+        """Commit the transaction."""
+        query, self.commit_with = self.commit_with, None
+        if query is None or self.pgconn.transaction_status != TransactionStatus.INTRANS:
+            super().commit()
+            return
+        # The second part is not run where the first fails.
+        with self.lock:
+            result = self.pgconn.exec_(query.encode())
+        if result.status == ExecStatus.COMMAND_OK:
+            return
+        if self.pgconn.status == ConnStatus.BAD:
+            raise psycopg.OperationalError(self.pgconn.get_error_message())
+        raise psycopg.errors.error_from_result(result)
+
+    def rollback(self) -> None:
+        """Roll the transaction back, and forget its mark."""
+        self.commit_with = None
+        super().rollback()
+
+
+def is_done(read: _Read, mark: str) -> bool:
+    """Return whether the transaction of this mark is done; where not, it never will be.
+
+    Raises :class:`CommitUnknown` where the database does not say so in time.
+    """
+    until = time.monotonic() + PATIENCE
+    pause = 0.01
+    while True:
+        try:
+            with read() as connection:
+                return _settled(connection, mark)
+        except Unavailable as failure:
+            if time.monotonic() >= until:
+                raise CommitUnknown(
+                    "the connection to the database was lost while the write was committed, so "
+                    f"that it is not known whether it was done: {failure.detail}"
+                ) from failure
+        time.sleep(random.uniform(0.5, 1) * pause)  # noqa: S311 - jitter
+        pause = min(2 * pause, _PAUSE)
+
+
+def _settled(connection: Connection, mark: str) -> bool:
+    refuse = text(_REFUSED[connection.dialect.name])
+    connection.execute(refuse, {"mark": mark})
+    return bool(connection.execute(_DONE, {"mark": mark}).scalar_one())
+
+
+def forget_old_marks(connection: Connection) -> int:
+    """Delete marks that are not asked for any more, some at a time; return how many.
+
+    For upkeep between requests, on a connection that commits each statement.
+    """
+    before = _BEFORE[connection.dialect.name]
+    old = _OF_OLD.format(before.format(KEPT), before.format(REFUSED_KEPT), _BATCH)
+    deleted = 0
+    for _ in range(_BATCHES):
+        # Found first, without a lock, so that no transaction at work is waited for.
+        ids = connection.exec_driver_sql(old).scalars().all()
+        if ids:
+            connection.execute(delete(commit_marks).where(commit_marks.c.id.in_(ids)))
+        deleted += len(ids)
+        if len(ids) < _BATCH:
+            break
+    return deleted

@@ -1,0 +1,208 @@
+"""What drivers raise about themselves, as exceptions and sentences of this service."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidRequestError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from placement_sched.db.engine import Tally
+from placement_sched.db.mariadb_rows import NO_QUORUM
+from placement_sched.errors import CommitUnknown, Invalid, TooComplex, Unavailable
+
+#: What a client reads where another writer holds a lock for too long.
+LOCKED = "the database is locked by another writer; try again"
+
+#: What a client reads where the database takes no writes: a standby, or a file without permission.
+READ_ONLY = "the database is read-only just now and takes no writes; try again later"
+#: How often a connection is asked for while each that is given turns out to be closed.
+_CONNECTIONS = 3
+
+# The codes are PostgreSQL's SQLSTATEs and the numbers of MariaDB and MySQL.
+# Two writers met and one must start again: serialization failure, deadlock; record changed.
+_DEADLOCK, _OTHER_CHANGE = {"40P01", 1213}, {"40001", 1020}
+_CONCURRENT = _DEADLOCK | _OTHER_CHANGE
+# A lock was not given in time.
+_LOCKED = {"55P03", 1205}
+
+#: The kinds of conflicts that are tallied: of claims, what was asked for is taken or was changed;
+#: there is room, but the order of locks asks for a new transaction; a claim went on to another
+#: host. Of all writes, what the database says.
+CAPACITY, CHANGED, LOCK_ORDER, MOVED = "capacity", "changed", "lock_order", "moved"
+DEADLOCK, SERIALIZATION, LOCK_TIMEOUT = "deadlock", "serialization", "lock_timeout"
+_BY_CODES = ((_DEADLOCK, DEADLOCK), (_OTHER_CHANGE, SERIALIZATION), (_LOCKED, LOCK_TIMEOUT))
+# A statement was stopped after [placement_database] read_timeout.
+_LATE = {"57014", 1969, 3024, "interrupted"}
+# The server is a standby, or was set to take no writes.
+_READ_ONLY = {"25006", 1290, 1792, 1836}
+_READ_ONLY_FILE = "readonly database"
+_NO_TABLE = {"42P01", 1146}
+# There is no room for what is written; SQLite says so of any file that cannot grow.
+_FULL, _FULL_WORDS = {"53100", 1021, 1114}, ("disk is full", "disk I/O error")
+_CANNOT_WRITE = "the database cannot write: its disk is full, or fails"
+_SENTENCES = (
+    (_LOCKED, LOCKED),
+    ({NO_QUORUM}, "the database is a node of a cluster without a quorum, or that is not ready yet"),
+    (_FULL, _CANNOT_WRITE),
+    (_LATE, "the query took longer than [placement_database] read_timeout; ask for less"),
+    (_CONCURRENT, "the transaction conflicted with concurrent writers; try again"),
+)
+# A statement that the database does not take for its length.
+_TOO_LARGE_SQLSTATE = "54"  # PostgreSQL's class: program limit exceeded
+_TOO_LARGE = {1116, 1117, 1153, 1390, 1436}  # tables, columns, packet, placeholders, stack
+_TOO_LARGE_WORDS = (
+    "too many columns",
+    "too many sql variables",
+    "expression tree is too large",
+    "parser stack overflow",
+    "number of parameters must be between",
+)
+# A character that the database cannot keep, or not compare with what it keeps.
+_NOT_KEPT_SQLSTATE = "22P05"  # untranslatable character
+_NOT_KEPT_MYSQL = {1267, 1366, 3854, 3988}  # mix of collations, string value; MySQL: conversion
+# MariaDB's older utf8, the character set of many databases of OpenStack placement, ends here.
+_LAST_OF_UTF8MB3 = "\uffff"
+
+
+def connected(engine: Engine) -> Connection:
+    """Return an open connection; raise :class:`Unavailable` where one after the other is dead."""
+    for _ in range(_CONNECTIONS):
+        try:
+            return engine.connect()
+        except InvalidRequestError as failure:  # the pool has given up
+            last = failure
+    raise Unavailable("the database closes its connections as soon as they are made") from last
+
+
+@contextmanager
+def translated(tally: Tally | None = None) -> Iterator[None]:
+    """Turn what a driver raises about itself (not about the data) into :class:`Unavailable`.
+
+    A statement too long for the database is the fault of the request, and becomes
+    :class:`TooComplex`; a character that the database cannot keep, :class:`Invalid`. ``tally``
+    counts where there was no connection to be had.
+    """
+    try:
+        yield
+    except PoolTimeout as failure:
+        if tally is not None:
+            tally.pool_timeouts += 1
+        raise Unavailable("the database has no free connection just now") from failure
+    except UnicodeEncodeError as failure:  # psycopg cannot write it in the database's encoding
+        reason = f"its encoding is {failure.encoding}"
+        raise Invalid(_cannot_keep(failure.object[failure.start], reason)) from failure
+    except DBAPIError as failure:
+        _check_characters(failure)
+        about_itself = isinstance(failure, OperationalError | InterfaceError)
+        if about_itself and _is_too_large(failure):
+            raise TooComplex(
+                "the request names more than the database takes in one statement"
+            ) from failure
+        if about_itself or failure.connection_invalidated:
+            raise Unavailable(_sentence(failure) or "the database does not answer") from failure
+        if sentence := _sentence(failure):
+            raise Unavailable(sentence) from failure
+        raise
+
+
+def is_worth_retrying(failure: Exception) -> bool:
+    """Return whether a new transaction may succeed where one failed with :class:`Unavailable`."""
+    if isinstance(failure, CommitUnknown):
+        return False
+    cause = failure.__cause__
+    return isinstance(cause, DBAPIError) and (
+        cause.connection_invalidated or _code(cause) in _CONCURRENT
+    )
+
+
+def is_read_only(failure: Exception) -> bool:
+    """Return whether :class:`Unavailable` was raised because the database takes no writes."""
+    cause = failure.__cause__
+    return isinstance(cause, DBAPIError) and _is_read_only(_code(cause))
+
+
+def is_late(failure: Exception) -> bool:
+    """Return whether :class:`Unavailable` was raised for a statement that took too long."""
+    cause = failure.__cause__
+    return isinstance(cause, DBAPIError) and _code(cause) in _LATE
+
+
+def conflict_of(failure: Exception) -> str | None:
+    """Return what kind of conflict :class:`Unavailable` was raised for; None for none."""
+    cause = failure.__cause__
+    if not isinstance(cause, DBAPIError):
+        return None
+    code = _code(cause)
+    return next((kind for codes, kind in _BY_CODES if code in codes), None)
+
+
+def _sentence(failure: DBAPIError) -> str | None:
+    """Return what happened to the database, or None where it is not known."""
+    code = _code(failure)
+    text = str(code)
+    if "file is not a database" in text:
+        return "the file is not an SQLite database"
+    if code in _NO_TABLE or "no such table" in text:
+        return (
+            "the database has no schema of this service; run placement-sched db sync, or db adopt "
+            "where OpenStack placement made it"
+        )
+    if "database is locked" in text:
+        return LOCKED
+    if _is_read_only(code):
+        return READ_ONLY
+    if any(words in text for words in _FULL_WORDS):
+        return _CANNOT_WRITE
+    return next((sentence for codes, sentence in _SENTENCES if code in codes), None)
+
+
+def _code(failure: DBAPIError) -> object:
+    """Return MariaDB's number (its SQLSTATE says less), PostgreSQL's SQLSTATE, SQLite's text."""
+    original = failure.orig
+    first = next(iter(getattr(original, "args", ())), None)
+    return first if isinstance(first, int) else getattr(original, "sqlstate", None) or first
+
+
+def _is_read_only(code: object) -> bool:
+    return code in _READ_ONLY or _READ_ONLY_FILE in str(code)
+
+
+def _is_too_large(failure: DBAPIError) -> bool:
+    code, text = _code(failure), str(failure.orig).lower()
+    return (
+        code in _TOO_LARGE
+        or (isinstance(code, str) and len(code) == 5 and code.startswith(_TOO_LARGE_SQLSTATE))
+        or any(words in text for words in _TOO_LARGE_WORDS)
+    )
+
+
+def _check_characters(failure: DBAPIError) -> None:
+    """Raise :class:`Invalid` where the failure is about a character that cannot be kept."""
+    code = _code(failure)
+    if code == _NOT_KEPT_SQLSTATE:
+        raise Invalid(
+            "a text has a character that the database cannot keep in its character set"
+        ) from failure
+    if code not in _NOT_KEPT_MYSQL:
+        return
+    # The same numbers stand for other faults, too, which are not the caller's.
+    letters = (letter for text in _texts(failure.params) for letter in text)
+    found = next((letter for letter in letters if letter > _LAST_OF_UTF8MB3), None)
+    if found is not None:
+        raise Invalid(_cannot_keep(found, "its character set is not utf8mb4")) from failure
+
+
+def _cannot_keep(letter: str, reason: str) -> str:
+    return f"the database cannot keep the character {letter} (U+{ord(letter):X}): {reason}"
+
+
+def _texts(params: object) -> Iterator[str]:
+    """Yield every text among the parameters of a statement, or of many."""
+    if isinstance(params, str):
+        yield params
+    elif isinstance(params, Mapping):
+        yield from _texts(list(params.values()))
+    elif isinstance(params, Iterable) and not isinstance(params, bytes):
+        for one in params:
+            yield from _texts(one)

@@ -1,0 +1,72 @@
+"""Allocations that are more than there is, or that no single claim may have asked for.
+
+``changed`` is when the inventory was last written, ``written`` when the allocation was. OpenStack's
+placement lets an inventory shrink below what is allocated of it, so that a later ``changed`` may
+explain what is found; an earlier one, or one of the same second, does not.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Select, select
+
+from placement_sched.db.tables import allocations, inventories, resource_classes, resource_providers
+from placement_sched.store.placement.capacity import overfull, used_of
+
+_HELD, _OWNED = allocations.c, inventories.c
+_SAME_PLACE = sa.and_(
+    _HELD.resource_provider_id == _OWNED.resource_provider_id,
+    _HELD.resource_class_id == _OWNED.resource_class_id,
+)
+_CHANGED = sa.func.coalesce(_OWNED.updated_at, _OWNED.created_at)
+_WRITTEN = sa.func.coalesce(_HELD.updated_at, _HELD.created_at)
+_NAMES = (
+    resource_providers.c.uuid.label("provider"),
+    resource_providers.c.name,
+    resource_classes.c.name.label("resource_class"),
+)
+
+
+def over_capacity() -> Select[Any]:
+    """Return the inventories of which more is allocated than they have."""
+    used = used_of(_OWNED.resource_provider_id, _OWNED.resource_class_id)
+    last = select(sa.func.max(_WRITTEN)).where(_SAME_PLACE).correlate(inventories)
+    query = select(
+        *_NAMES,
+        *(_OWNED[name] for name in ("total", "reserved", "allocation_ratio")),
+        used.label("used"),
+        _CHANGED.label("changed"),
+        last.scalar_subquery().label("written"),
+    )
+    return _with_names(query.select_from(inventories), _OWNED).where(overfull(inventories))
+
+
+def units_ignored() -> Select[Any]:
+    """Return the allocations that min_unit, max_unit or step_size do not allow."""
+    # A step of 0 can be written by hand alone, and would divide by zero.
+    steps = _HELD.used % sa.func.nullif(_OWNED.step_size, 0)
+    query = select(
+        *_NAMES,
+        _HELD.consumer_id.label("consumer"),
+        _HELD.used,
+        *(_OWNED[name] for name in ("min_unit", "max_unit", "step_size")),
+        _CHANGED.label("changed"),
+        _WRITTEN.label("written"),
+    )
+    query = query.select_from(allocations).join(inventories, _SAME_PLACE)
+    wrong = sa.or_(_HELD.used < _OWNED.min_unit, _HELD.used > _OWNED.max_unit, steps != 0)
+    return _with_names(query, _HELD).where(wrong)
+
+
+def without_inventory() -> Select[Any]:
+    """Return the allocations of classes of which their provider has no inventory."""
+    query = select(*_NAMES, _HELD.consumer_id.label("consumer"), _HELD.used)
+    query = query.select_from(allocations).outerjoin(inventories, _SAME_PLACE)
+    return _with_names(query, _HELD).where(_OWNED.id.is_(None))
+
+
+def _with_names(query: Select[Any], of: Any) -> Select[Any]:
+    """Join provider and class; rows of which one is absent are other questions'."""
+    return query.join(resource_providers, resource_providers.c.id == of.resource_provider_id).join(
+        resource_classes, resource_classes.c.id == of.resource_class_id
+    )

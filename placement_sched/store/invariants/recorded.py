@@ -1,0 +1,154 @@
+"""Recorded instances that break the policy of their server group, and decisions without claims."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+import sqlalchemy as sa
+from sqlalchemy import Connection, Select, func, select
+
+from placement_sched.db import sql
+from placement_sched.db.tables import (
+    allocations,
+    consumers,
+    decision_places,
+    decisions,
+    instances,
+    resource_classes,
+    resource_providers,
+    server_groups,
+)
+from placement_sched.model.results.decision import SELECT, SELECTED
+from placement_sched.model.results.invariants import Invariant
+from placement_sched.model.server_group import AFFINITY, ANTI_AFFINITY
+
+_INSTANCES, _GROUPS = instances.c, server_groups.c
+_DECISIONS, _PLACES, _CONSUMERS = decisions.c, decision_places.c, consumers.c
+#: The generation of a consumer that nothing was written of since it was claimed.
+_AS_CLAIMED = 1
+_OF_GROUP = (_GROUPS.uuid.label("group"), _GROUPS.name)
+
+
+def questions() -> Mapping[Invariant, Select[Any]]:
+    """Return the question of each invariant of this kind: its rows violate it."""
+    member = _INSTANCES.server_group == _GROUPS.uuid
+    members = select(*_OF_GROUP).join(instances, member).where(_INSTANCES.host.is_not(None))
+    most = func.coalesce(_GROUPS.max_server_per_host, 1)
+    hosts = func.count(_INSTANCES.host.distinct())
+    return {
+        Invariant.UNKNOWN_GROUP: select(
+            _INSTANCES.uuid.label("instance"), _INSTANCES.server_group.label("group")
+        )
+        .outerjoin(server_groups, member)
+        .where(_INSTANCES.server_group.is_not(None), _GROUPS.id.is_(None)),
+        Invariant.AFFINITY: members.add_columns(hosts.label("hosts"))
+        .where(_GROUPS.policy == AFFINITY)
+        .group_by(*_OF_GROUP)
+        .having(hosts > 1),
+        Invariant.ANTI_AFFINITY: members.add_columns(
+            _INSTANCES.host, func.count().label("members"), most.label("most")
+        )
+        .where(_GROUPS.policy == ANTI_AFFINITY)
+        .group_by(*_OF_GROUP, _GROUPS.max_server_per_host, _INSTANCES.host)
+        .having(func.count() > most),
+        **_of_decisions(),
+    }
+
+
+def _of_decisions() -> dict[Invariant, Select[Any]]:
+    decided = _INSTANCES.decision_uuid == _DECISIONS.uuid
+    names = (_INSTANCES.uuid.label("instance"), _DECISIONS.uuid.label("decision"))
+    made = select(*names, _DECISIONS.outcome, _DECISIONS.kind).join(decisions, decided)
+    is_claim = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
+    holds = sa.exists().where(allocations.c.consumer_id == _INSTANCES.uuid)
+    placed = sa.exists().where(
+        _PLACES.decision_uuid == _DECISIONS.uuid, _PLACES.instance_uuid == _INSTANCES.uuid
+    )
+    return {
+        Invariant.NO_DECISION: select(
+            _PLACES.instance_uuid.label("instance"), _PLACES.decision_uuid.label("decision")
+        )
+        .outerjoin(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
+        .where(_DECISIONS.id.is_(None)),
+        Invariant.NOT_CLAIMED: made.add_columns(_INSTANCES.host).where(
+            is_claim, placed, _INSTANCES.host.is_not(None), ~holds
+        ),
+        Invariant.REFUSED_DECISION: made.where(sa.or_(~is_claim, ~placed)),
+    }
+
+
+class Claimed(NamedTuple):
+    """An instance as it was claimed: its place in the answer of its decision, and what it holds.
+
+    ``asked`` and ``held`` are amounts by provider uuid and resource class.
+    """
+
+    instance: str
+    decision: str
+    asked: Mapping[tuple[str, str], int]
+    held: Mapping[tuple[str, str], int]
+
+
+def claimed(connection: Connection, most: int) -> Iterator[Claimed]:
+    """Yield the instances of the latest decisions whose consumers are as they were claimed.
+
+    ``most`` decisions at most are read, a thousand at a time. One of which an instance had
+    allocations before (an evacuation) is left out, as are those that anything was written of since.
+    """
+    newest = (
+        select(_DECISIONS.id, _DECISIONS.uuid)
+        .where(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
+        .order_by(_DECISIONS.id.desc())
+        .limit(most)
+    )
+    uuids = [uuid for _, uuid in connection.execute(newest).all()]
+    for batch in sql.batches(uuids, sql.AT_ONCE):
+        yield from _claimed(connection, batch)
+
+
+def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed]:
+    query = (
+        select(_PLACES.decision_uuid, _PLACES.position, _PLACES.instance_uuid)
+        .join(
+            instances,
+            sa.and_(
+                _INSTANCES.uuid == _PLACES.instance_uuid,
+                _INSTANCES.decision_uuid == _PLACES.decision_uuid,
+            ),
+        )
+        .join(consumers, _CONSUMERS.uuid == _INSTANCES.uuid)
+        .where(_CONSUMERS.generation == _AS_CLAIMED)
+    )
+    places = list(sql.rows_among(connection, query, _PLACES.decision_uuid, uuids))
+    wanted = sorted({decision for decision, _, _ in places})
+    answers = select(_DECISIONS.uuid, _DECISIONS.selections)
+    chosen = {
+        uuid: orjson.loads(text)["selections"]
+        for uuid, text in sql.rows_among(connection, answers, _DECISIONS.uuid, wanted)
+    }
+    held = _held(connection, [instance for _, _, instance in places])
+    for decision, position, instance in places:
+        request = chosen[decision][position][0]["allocation_request"] or {"allocations": {}}
+        asked = {
+            (provider, name): amount
+            for provider, part in request["allocations"].items()
+            for name, amount in part["resources"].items()
+        }
+        yield Claimed(instance, decision, asked, held.get(instance, {}))
+
+
+def _held(connection: Connection, uuids: list[str]) -> dict[str, dict[tuple[str, str], int]]:
+    columns = allocations.c
+    query = (
+        select(
+            columns.consumer_id, resource_providers.c.uuid, resource_classes.c.name, columns.used
+        )
+        .join(resource_providers, resource_providers.c.id == columns.resource_provider_id)
+        .join(resource_classes, resource_classes.c.id == columns.resource_class_id)
+    )
+    found: dict[str, dict[tuple[str, str], int]] = {}
+    for consumer, provider, name, used in sql.rows_among(
+        connection, query, columns.consumer_id, uuids
+    ):
+        found.setdefault(consumer, {})[provider, name] = used
+    return found

@@ -1,0 +1,120 @@
+"""Whether a transaction is done can be asked of the database, and is settled by asking."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import insert, select
+from sqlalchemy.exc import DBAPIError
+
+from placement_sched.db import commit_marks
+from placement_sched.db.commit_marks import is_done, mark_commit, new_mark
+from placement_sched.db.tables import commit_marks as table
+from placement_sched.db.tables import placement_aggregates
+from placement_sched.errors import CommitUnknown
+from placement_sched.model.clock import utcnow
+from placement_sched.operations import log_upkeep
+from placement_sched.operations.log_upkeep import PAUSE, LogUpkeep
+from tests.clouds import uuid_of
+
+pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+
+
+def add(connection, name):
+    connection.execute(insert(placement_aggregates), {"uuid": uuid_of(name)})
+
+
+def in_database(database):
+    with database.read() as connection:
+        return set(connection.scalars(select(placement_aggregates.c.uuid)))
+
+
+def marks(database):
+    with database.read() as connection:
+        return dict(connection.execute(select(table.c.id, table.c.done)).all())
+
+
+def test_a_transaction_that_was_committed_is_done(database):
+    mark = new_mark()
+    with database.writer.begin() as connection:
+        add(connection, "one")
+        mark_commit(connection, mark)
+    assert is_done(database.read, mark)
+    assert is_done(database.read, mark)
+
+
+def test_one_that_was_said_not_to_be_done_cannot_be_committed_any_more(database):
+    mark = new_mark()
+    with database.writer.connect() as connection:
+        add(connection, "one")
+        mark_commit(connection, mark)
+        assert not is_done(database.read, mark)
+        with pytest.raises(DBAPIError):
+            connection.commit()
+    assert in_database(database) == set()
+    assert not is_done(database.read, mark)
+
+
+def test_a_transaction_that_is_rolled_back_takes_its_mark_along(database):
+    mark = new_mark()
+    with database.writer.connect() as connection:
+        add(connection, "one")
+        mark_commit(connection, mark)
+        connection.rollback()
+        add(connection, "two")
+        connection.commit()
+    assert in_database(database) == {uuid_of("two")}
+    assert marks(database) == {}
+
+
+# On tables with the triggers of the log of changes, a statement writes by them without any row.
+@pytest.mark.parametrize("statement", ["SELECT 1", "DELETE FROM sched_commit_marks"])
+def test_a_transaction_that_changed_no_row_leaves_no_mark(database, statement):
+    with database.writer.begin() as connection:
+        connection.exec_driver_sql(statement)
+        mark_commit(connection, new_mark())
+    assert marks(database) == {}
+
+
+def test_while_the_transaction_is_at_work_it_is_not_known(database, monkeypatch):
+    monkeypatch.setattr(commit_marks, "PATIENCE", 0.0)
+    mark = new_mark()
+    with database.writer.connect() as other:
+        other.execute(insert(table), {"id": mark, "created_at": utcnow(), "done": 1})
+        with database.read() as connection:
+            wait = {
+                "postgresql": "SET lock_timeout = 200",
+                "mysql": "SET innodb_lock_wait_timeout = 1",
+            }
+            connection.exec_driver_sql(wait[connection.dialect.name])
+        with pytest.raises(CommitUnknown, match="not known whether it was done"):
+            is_done(database.read, mark)
+        other.commit()
+    assert is_done(database.read, mark)
+
+
+def test_marks_ascend_and_differ(database_url):
+    several = [new_mark() for _ in range(1000)]
+    assert len(set(several)) == 1000
+    assert {len(mark) for mark in several} == {32}
+    assert [mark[:12] for mark in several] == sorted(mark[:12] for mark in several)
+
+
+def test_old_marks_are_deleted_once_a_minute(database, monkeypatch):
+    moment = [0.0]
+    monkeypatch.setattr(log_upkeep, "monotonic", lambda: moment[0])
+    database.schema_is_ours()
+    upkeep = LogUpkeep(database)
+    ages = {"young": 14, "old": 16, "refused": 16, "refused_old": 1441}
+
+    def age(connection):
+        for name, minutes in ages.items():
+            then = utcnow() - timedelta(minutes=minutes)
+            row = {"id": name, "created_at": then, "done": int(not name.startswith("refused"))}
+            connection.execute(insert(table), row)
+
+    database.write(age)
+    upkeep()
+    assert ages.keys() <= marks(database).keys()
+    moment[0] += PAUSE + 1
+    upkeep()
+    assert ages.keys() & marks(database).keys() == {"young", "refused"}

@@ -1,0 +1,142 @@
+"""One process of all holds a lease, until it no longer renews it."""
+
+import os
+import signal
+import time
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select, update
+
+from placement_sched.db import leases as module
+from placement_sched.db.leases import Lease
+from placement_sched.db.tables import leases
+from placement_sched.db.transaction import Database
+from placement_sched.store.placement.change_positions import time_there
+from tests.conftest import make_settings
+from tests.processes import PROCESSES
+from tests.servers import wait_until
+from tests.statements import counted
+
+NAME = "work"
+#: Long enough that no test outlives it.
+LONG = 10_000
+#: Seconds that a dead process still holds its lease, in the tests with processes.
+SHORT = 3
+
+
+def _expire(database):
+    """Let an hour and more go by for the database."""
+    with database.read() as connection:
+        (row,) = connection.execute(select(leases)).all()
+    past = row.expires_at - timedelta(seconds=LONG + 3600)
+    database.write(lambda connection: connection.execute(update(leases).values(expires_at=past)))
+
+
+def test_first_that_asks_has_the_lease_and_keeps_it(database):
+    one, other = (Lease(database, NAME, LONG) for _ in range(2))
+    assert one.is_held()
+    assert not other.is_held()
+    assert one.is_held()
+
+
+def test_leases_of_different_names_are_different_leases(database):
+    assert Lease(database, NAME, LONG).is_held()
+    assert Lease(database, "other work", LONG).is_held()
+
+
+def test_another_takes_over_what_has_expired_and_the_first_does_not_get_it_back(
+    database, monkeypatch
+):
+    one, other = (Lease(database, NAME, LONG) for _ in range(2))
+    assert one.is_held()
+    _expire(database)
+    assert other.is_held()
+    later = time.monotonic() + LONG
+    monkeypatch.setattr(module, "monotonic", lambda: later)
+    assert not one.is_held()
+
+
+def test_lease_is_renewed_after_half_its_time_and_costs_no_statement_before(database, monkeypatch):
+    lease, moment = Lease(database, NAME, LONG), [1000.0]
+    monkeypatch.setattr(module, "monotonic", lambda: moment[0])
+    assert lease.is_held()
+    moment[0] += LONG / 2 - 1
+    with counted(database) as statements:
+        assert lease.is_held()
+    assert statements == []
+    moment[0] += 2
+    with counted(database) as statements:
+        assert lease.is_held()
+    assert len(statements) == 1
+
+
+def test_released_lease_is_free_at_once(database):
+    one, other = (Lease(database, NAME, LONG) for _ in range(2))
+    assert one.is_held()
+    other.release()
+    assert not other.is_held()
+    one.release()
+    assert other.is_held()
+    assert not one.is_held()
+
+
+def test_times_are_those_of_the_database(database):
+    with database.read() as connection:
+        before = time_there(connection)
+    assert Lease(database, NAME, 60).is_held()
+    with database.read() as connection:
+        expires_at = connection.scalar(select(leases.c.expires_at))
+        after = time_there(connection)
+    assert before <= expires_at - timedelta(seconds=60) <= after
+
+
+def test_lease_is_not_held_where_the_database_does_not_answer():
+    database = Database(make_settings("postgresql+psycopg://nobody@127.0.0.1:1/none"))
+    lease = Lease(database, NAME, LONG)
+    assert not lease.is_held()
+    lease.release()
+    database.dispose()
+
+
+def hold(url, seconds, notes):
+    """Note again and again whether this process holds the lease, until it is killed."""
+    lease = Lease(Database(make_settings(url)), NAME, seconds)
+    while True:
+        began = time.monotonic()
+        if lease.is_held():
+            notes.put((os.getpid(), began))
+        time.sleep(0.05)
+
+
+@pytest.mark.system
+def test_of_several_processes_one_works_and_another_takes_over_when_it_is_killed(database_url):
+    notes = PROCESSES.Manager().Queue()
+    processes = [
+        PROCESSES.Process(target=hold, args=(database_url, SHORT, notes), daemon=True)
+        for _ in range(3)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        seen = []
+
+        def workers():
+            while not notes.empty():
+                seen.append(notes.get())
+            return {pid for pid, _ in seen}
+
+        assert wait_until(lambda: len(workers()) == 1 and len(seen) > 20)
+        (first,) = workers()
+        killed = time.monotonic()
+        os.kill(first, signal.SIGKILL)
+        assert wait_until(lambda: len(workers()) == 2)
+        second = next(pid for pid, _ in seen if pid != first)
+        assert min(at for pid, at in seen if pid == second) > killed
+        count = len(seen)
+        assert wait_until(lambda: workers() and len(seen) > count + 20)
+        assert workers() == {first, second}
+    finally:
+        for process in processes:
+            process.kill()
+            process.join(timeout=60)

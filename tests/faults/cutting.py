@@ -1,0 +1,126 @@
+"""A TCP proxy before a database, which cuts connections at their COMMITs."""
+
+import re
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum
+
+from sqlalchemy.engine import make_url
+
+#: Seconds for which :attr:`Cut.LATE` keeps a COMMIT back.
+DELAY = 0.3
+_PIECE = 2**16
+#: As it stands in a query; a transaction on PostgreSQL begins with the words READ COMMITTED.
+_COMMIT = re.compile(rb"\bCOMMIT\b")
+
+
+class Cut(Enum):
+    """What becomes of a COMMIT."""
+
+    #: It never comes to the database.
+    BEFORE = "before"
+    #: It is sent on, and the connection cut in the same moment.
+    UNDER_WAY = "under way"
+    #: The database has answered, and the answer does not come to the client.
+    ANSWERED = "answered"
+    #: The client has lost its connection for a while when the COMMIT comes to the database.
+    LATE = "late"
+
+
+class CuttingProxy(threading.Thread):
+    """Passes connections on to a server; each of ``plan`` cuts one COMMIT."""
+
+    def __init__(self, server: tuple[str, int]) -> None:
+        super().__init__(daemon=True)
+        self._server = server
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._over = threading.Event()
+        self.port: int = self._listening.getsockname()[1]
+        #: What becomes of the next COMMITs; those after them pass.
+        self.plan: list[Cut] = []
+        #: Whether the database is away, for all connections; and whether from the next cut on.
+        self.away = False
+        self.then_away = False
+        self._clients: set[socket.socket] = set()
+        #: How many were cut.
+        self.cuts = 0
+
+    def run(self) -> None:
+        """Pass connections on until :meth:`stop`."""
+        while not self._over.is_set():
+            with suppress(OSError):
+                client, _address = self._listening.accept()
+                if self.away:
+                    client.close()
+                    continue
+                self._clients.add(client)
+                threading.Thread(target=self._pass, args=(client,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Take no more connections."""
+        self._over.set()
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+
+    def sever(self) -> None:
+        """Cut all connections that there are."""
+        while self._clients:
+            with suppress(OSError):
+                self._clients.pop().shutdown(socket.SHUT_RDWR)
+
+    def _pass(self, client: socket.socket) -> None:
+        with client, suppress(OSError), socket.create_connection(self._server) as server:
+            for one in (client, server):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # select() takes no descriptor above 1023, of which a long run of tests has some.
+            both = select.poll()
+            for one in (client, server):
+                both.register(one, select.POLLIN)
+            while True:
+                ready = {number for number, _ in both.poll()}
+                if server.fileno() in ready:
+                    piece = server.recv(_PIECE)
+                    client.sendall(piece)
+                else:
+                    piece = client.recv(_PIECE)
+                    if _COMMIT.search(piece) and self.plan:
+                        self._cut(client, server, piece)
+                        return
+                    server.sendall(piece)
+                if not piece:
+                    return
+
+    def _cut(self, client: socket.socket, server: socket.socket, piece: bytes) -> None:
+        cut = self.plan.pop(0)
+        self.cuts += 1
+        if self.then_away:
+            self.away = True
+            self.sever()
+        if cut is Cut.LATE:
+            client.close()
+            time.sleep(DELAY)
+        if cut is not Cut.BEFORE:
+            server.sendall(piece)
+        if cut in {Cut.ANSWERED, Cut.LATE}:
+            server.recv(_PIECE)
+
+
+@contextmanager
+def cutting(url: str) -> Iterator[tuple[CuttingProxy, str]]:
+    """Give a proxy before the server of a database, and the URL that goes through it."""
+    direct = make_url(url)
+    ports = {"postgresql": 5432, "mysql": 3306}
+    where = (direct.host or "127.0.0.1", direct.port or ports[direct.get_backend_name()])
+    proxy = CuttingProxy(where)
+    proxy.start()
+    through = direct.set(host="127.0.0.1", port=proxy.port)
+    try:
+        yield proxy, through.render_as_string(hide_password=False)
+    finally:
+        proxy.stop()
+        proxy.join(timeout=60)

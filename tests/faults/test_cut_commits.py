@@ -1,0 +1,241 @@
+"""A write whose COMMIT loses its answer is answered truly: done once, and said to be done.
+
+``PLACEMENT_SCHED_TEST_CUT_COMMITS`` is the number of COMMITs that are cut on each database, 24 by
+default.
+"""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.db import commit_marks
+from tests.conftest import make_settings
+from tests.faults.cutting import Cut, CuttingProxy, cutting
+from tests.placing import hosts_of, report, spec
+from tests.versions import LATEST_HEADERS
+
+CUTS = int(os.environ.get("PLACEMENT_SCHED_TEST_CUT_COMMITS", "24"))
+#: A COMMIT to SQLite crosses no network.
+pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+SELECT = "/scheduler/v1/select_destinations"
+
+
+@dataclass
+class Writes:
+    """Sends each kind of write through a proxy, and looks by itself whether it was done once."""
+
+    app: TestApp
+    proxy: CuttingProxy
+    #: An application whose connections are not cut.
+    looking: TestApp
+    provider: str = field(default_factory=lambda: str(uuid4()))
+    host: str = field(default_factory=lambda: f"cn-{uuid4()}")
+
+    def __post_init__(self) -> None:
+        self._send("post", "/resource_providers", {"uuid": self.provider, "name": self.provider})
+        self.put_inventories()
+        many = {"vcpus": 10_000, "memory_mb": 100_000_000, "local_gb": 1_000_000}
+        self.app.post_json("/scheduler/v1/compute_nodes", [report(self.host, **many)])
+
+    @property
+    def kinds(self) -> list[Callable[..., None]]:
+        return [
+            self.put_of_new_consumer,
+            self.put_of_known_consumer,
+            self.post_of_two_consumers,
+            self.delete_of_consumer,
+            self.put_inventories,
+            self.post_of_provider,
+            self.put_of_provider,
+            self.delete_of_provider,
+            self.put_traits,
+            self.put_aggregates,
+            self.put_of_trait,
+            self.select,
+        ]
+
+    def put_of_new_consumer(self, *cuts: Cut) -> None:
+        self._claim(str(uuid4()), 1, None, *cuts)
+
+    def put_of_known_consumer(self, *cuts: Cut) -> None:
+        consumer = str(uuid4())
+        self._claim(consumer, 1, None)
+        self._claim(consumer, 2, 1, *cuts)
+
+    def post_of_two_consumers(self, *cuts: Cut) -> None:
+        consumers = [str(uuid4()), str(uuid4())]
+        before = self._generation()
+        body = {consumer: self._body(3, None) for consumer in consumers}
+        self._send("post", "/allocations", body, *cuts)
+        for consumer in consumers:
+            self._check_consumer(consumer, 3, 1)
+        assert self._generation() == before + 1
+
+    def delete_of_consumer(self, *cuts: Cut) -> None:
+        consumer = str(uuid4())
+        self._claim(consumer, 1, None)
+        self._send("delete", f"/allocations/{consumer}", None, *cuts)
+        assert self._see(f"/allocations/{consumer}")["allocations"] == {}
+
+    def put_inventories(self, *cuts: Cut) -> None:
+        before, total = self._generation(), random.randint(10_000, 99_000)
+        stock = {"VCPU": {"total": total}}
+        body = {"resource_provider_generation": before, "inventories": stock}
+        answer = self._send("put", f"{self._path}/inventories", body, *cuts)
+        assert answer.json["resource_provider_generation"] == before + 1
+        found = self._see(f"{self._path}/inventories")
+        assert found["resource_provider_generation"] == before + 1
+        assert found["inventories"]["VCPU"]["total"] == total
+
+    def post_of_provider(self, *cuts: Cut) -> None:
+        uuid = str(uuid4())
+        self._send("post", "/resource_providers", {"uuid": uuid, "name": uuid}, *cuts)
+        assert self._see(f"/resource_providers/{uuid}")["generation"] == 0
+
+    def put_of_provider(self, *cuts: Cut) -> None:
+        uuid, name = str(uuid4()), str(uuid4())
+        self._send("post", "/resource_providers", {"uuid": uuid, "name": uuid})
+        self._send("put", f"/resource_providers/{uuid}", {"name": name}, *cuts)
+        assert self._see(f"/resource_providers/{uuid}")["name"] == name
+
+    def delete_of_provider(self, *cuts: Cut) -> None:
+        uuid = str(uuid4())
+        self._send("post", "/resource_providers", {"uuid": uuid, "name": uuid})
+        self._send("delete", f"/resource_providers/{uuid}", None, *cuts)
+        self._see(f"/resource_providers/{uuid}", status=404)
+
+    def put_traits(self, *cuts: Cut) -> None:
+        before = self._generation()
+        wanted = [random.choice(["HW_CPU_X86_AVX", "HW_CPU_X86_SSE"]), "STORAGE_DISK_SSD"]
+        if self._see(f"{self._path}/traits")["traits"] == sorted(wanted):
+            wanted = ["HW_CPU_X86_AVX2"]
+        body = {"resource_provider_generation": before, "traits": wanted}
+        self._send("put", f"{self._path}/traits", body, *cuts)
+        found = self._see(f"{self._path}/traits")
+        assert sorted(found["traits"]) == sorted(wanted)
+        assert found["resource_provider_generation"] == before + 1
+
+    def put_aggregates(self, *cuts: Cut) -> None:
+        before, wanted = self._generation(), [str(uuid4())]
+        body = {"resource_provider_generation": before, "aggregates": wanted}
+        self._send("put", f"{self._path}/aggregates", body, *cuts)
+        found = self._see(f"{self._path}/aggregates")
+        assert found["aggregates"] == wanted
+        assert found["resource_provider_generation"] == before + 1
+
+    def put_of_trait(self, *cuts: Cut) -> None:
+        name = f"CUSTOM_{uuid4().hex.upper()}"
+        answer = self._send("put", f"/traits/{name}", None, *cuts)
+        assert answer.status_int == 201
+        self._see(f"/traits/{name}", empty=True)
+
+    def select(self, *cuts: Cut) -> None:
+        instance = str(uuid4())
+        self.proxy.plan = list(cuts)
+        answer = self.app.post_json(SELECT, {"request_spec": spec(instance)})
+        assert hosts_of(answer.json) == [self.host]
+        assert self.proxy.plan == []
+        assert len(self._see(f"/allocations/{instance}")["allocations"]) == 1
+
+    @property
+    def _path(self) -> str:
+        return f"/resource_providers/{self.provider}"
+
+    def _claim(self, consumer: str, amount: int, generation: int | None, *cuts: Cut) -> None:
+        before = self._generation()
+        self._send("put", f"/allocations/{consumer}", self._body(amount, generation), *cuts)
+        self._check_consumer(consumer, amount, (generation or 0) + 1)
+        assert self._generation() == before + 1
+
+    def _body(self, amount: int, generation: int | None) -> dict[str, Any]:
+        return {
+            "allocations": {self.provider: {"resources": {"VCPU": amount}}},
+            "project_id": "project",
+            "user_id": "user",
+            "consumer_generation": generation,
+            "consumer_type": "INSTANCE",
+        }
+
+    def _check_consumer(self, consumer: str, amount: int, generation: int) -> None:
+        found = self._see(f"/allocations/{consumer}")
+        assert found["allocations"][self.provider]["resources"] == {"VCPU": amount}
+        assert found["consumer_generation"] == generation
+
+    def _generation(self) -> int:
+        generation: int = self._see(self._path)["generation"]
+        return generation
+
+    def _send(self, method: str, path: str, body: object, *cuts: Cut) -> Any:
+        """Send a request whose COMMITs are cut; it must be said to be done."""
+        self.proxy.plan = list(cuts)
+        send = getattr(self.app, method if body is None else f"{method}_json")
+        given = () if body is None else (body,)
+        answer = send(f"/placement{path}", *given, headers=LATEST_HEADERS)
+        assert self.proxy.plan == [], "a COMMIT was not cut"
+        return answer
+
+    def _see(self, path: str, *, status: int = 200, empty: bool = False) -> Any:
+        found = self.looking.get(
+            f"/placement{path}", headers=LATEST_HEADERS, status=204 if empty else status
+        )
+        return None if empty else found.json
+
+
+@pytest.fixture
+def proxied(database_url) -> Iterator[tuple[CuttingProxy, str]]:
+    with cutting(database_url) as (proxy, url):
+        yield proxy, url
+
+
+@pytest.fixture
+def writes(database_url, proxied, make_app) -> Writes:
+    proxy, url = proxied
+    return Writes(make_app(make_settings(url)), proxy, make_app(make_settings(database_url)))
+
+
+def test_what_is_answered_is_what_was_done(writes):
+    """Each kind of write, at each kind of cut in turn; some are cut twice running."""
+    twice = [[Cut.BEFORE, cut] for cut in (Cut.ANSWERED, Cut.UNDER_WAY)]
+    plans = [*([cut] for cut in Cut), *twice]
+    kinds = writes.kinds
+    done = 0
+    while writes.proxy.cuts < CUTS:
+        # In six rounds every kind meets every plan.
+        kinds[done % len(kinds)](*plans[(done // len(kinds) + done) % len(plans)])
+        done += 1
+
+
+def test_where_the_database_stays_away_it_is_503_with_the_reason(writes, monkeypatch):
+    monkeypatch.setattr(commit_marks, "PATIENCE", 0.2)
+    uuid = str(uuid4())
+    writes.proxy.then_away = True
+    writes.proxy.plan = [Cut.ANSWERED]
+    body = {"uuid": uuid, "name": uuid}
+    answer = writes.app.post_json(
+        "/placement/resource_providers", body, headers=LATEST_HEADERS, status=503
+    )
+    (error,) = answer.json["errors"]
+    assert "not known whether it was done" in error["detail"]
+    assert answer.headers["Retry-After"] == "1"
+    writes.proxy.then_away = writes.proxy.away = False
+    writes.post_of_provider()
+
+
+def test_what_only_reads_leaves_no_mark(writes):
+    services = writes.app.app.services
+    before = number_of_marks(services.database)
+    services.database.write(lambda connection: connection.exec_driver_sql("SELECT 1").scalar_one())
+    assert number_of_marks(services.database) == before
+    writes.post_of_provider()
+    assert number_of_marks(services.database) == before + 1
+
+
+def number_of_marks(database) -> int:
+    with database.read() as connection:
+        return connection.exec_driver_sql("SELECT count(*) FROM sched_commit_marks").scalar_one()

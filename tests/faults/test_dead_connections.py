@@ -1,0 +1,94 @@
+"""Where the database closes one connection after the other, nothing ends in an error of ours."""
+
+import threading
+from collections import Counter
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.db import engine, failures, kept_connections
+from tests.conftest import make_settings
+from tests.faults.cutting import cutting
+from tests.versions import LATEST_HEADERS
+
+#: A file closes no connection.
+pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+#: How often SQLAlchemy's pool itself looks for an open connection.
+LOOKS = 2
+CUTS = 40
+
+
+@pytest.fixture
+def dead(monkeypatch):
+    """Let so many of the next connections be closed when they are taken, and count them."""
+    left = [0]
+    is_open = engine.is_open
+
+    def look(dialect, connection):
+        left[0] -= 1
+        return left[0] < 0 and is_open(dialect, connection)
+
+    monkeypatch.setattr(engine, "is_open", look)
+    monkeypatch.setattr(kept_connections, "is_open", look)
+    return left
+
+
+def post(app, **more):
+    uuid = str(uuid4())
+    return app.post_json(
+        "/placement/resource_providers",
+        {"uuid": uuid, "name": uuid},
+        headers=LATEST_HEADERS,
+        **more,
+    )
+
+
+def test_the_next_connections_are_tried(app, dead):
+    for number in range(1, LOOKS * failures._CONNECTIONS):
+        dead[0] = number
+        post(app, status=200)
+        dead[0] = number
+        app.get("/placement/resource_providers", headers=LATEST_HEADERS, status=200)
+
+
+def test_when_none_is_open_it_is_503_with_the_reason(app, dead):
+    app.get("/placement/traits", headers=LATEST_HEADERS)
+    dead[0] = 10_000
+    for answer in (
+        post(app, status=503),
+        app.get("/placement/resource_providers", headers=LATEST_HEADERS, status=503),
+    ):
+        assert "closes its connections" in answer.json["errors"][0]["detail"]
+        assert answer.headers["Retry-After"] == "1"
+    dead[0] = 0
+    post(app, status=200)
+
+
+def test_connections_cut_at_any_moment_end_in_answers_or_503(database_url, make_app):
+    with cutting(database_url) as (proxy, url):
+        app = make_app(make_settings(url))
+        post(app, status=200)
+        over = threading.Event()
+        ends: Counter[int] = Counter()
+
+        def ask():
+            while not over.is_set():
+                ends[post(app, expect_errors=True).status_int] += 1
+                answer = app.get(
+                    "/placement/resource_providers?name=none",
+                    headers=LATEST_HEADERS,
+                    expect_errors=True,
+                )
+                ends[answer.status_int] += 1
+
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for number in range(CUTS):
+            over.wait(0.01 + 0.003 * (number % 7))
+            proxy.sever()
+        over.set()
+        for thread in threads:
+            thread.join(timeout=120)
+    assert set(ends) <= {200, 503}, ends
+    assert ends[200] > 0

@@ -1,0 +1,1 @@
+"""A service on a Galera cluster: three nodes on loopback, which all are written through."""

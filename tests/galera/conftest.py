@@ -1,0 +1,62 @@
+"""A cluster for all tests of this folder, and an application on each of its nodes."""
+
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.invariants.verify import verify
+from placement_sched.operations.prepare import sync
+from tests.conftest import Client, empty, make_settings
+from tests.galera.cluster import Cluster, new_cluster
+from tests.galera.nodes import Nodes
+
+
+@pytest.fixture(scope="session")
+def shared_cluster() -> Iterator[Cluster]:
+    """Give the cluster of tests that leave all its nodes running."""
+    with new_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def galera(shared_cluster: Cluster) -> Cluster:
+    """Give a cluster whose three nodes all serve."""
+    for node in shared_cluster.nodes:
+        node.wait_for_members(len(shared_cluster.nodes))
+    return shared_cluster
+
+
+@pytest.fixture(scope="session")
+def prepared_database(shared_cluster: Cluster) -> str:
+    """Give the name of a database on the cluster that has the schema."""
+    name, first = f"ps_{uuid4().hex[:12]}", shared_cluster.nodes[0]
+    first.ask(f"CREATE DATABASE {name}")
+    database = Database(make_settings(first.url(name)))
+    sync(database, utcnow)
+    database.dispose()
+    return name
+
+
+@pytest.fixture
+def galera_database(galera: Cluster, prepared_database: str) -> str:
+    """Give the name of an empty, prepared database."""
+    empty(galera.nodes[0].url(prepared_database))
+    galera.settle()
+    return prepared_database
+
+
+@pytest.fixture
+def nodes(
+    galera: Cluster, galera_database: str, make_app: Callable[..., Client]
+) -> Iterator[Nodes]:
+    """Give an application on each node, all on one database; verify at the end what must hold."""
+    settings = [make_settings(one.url(galera_database)) for one in galera.nodes]
+    yield Nodes(galera, galera_database, tuple(make_app(one) for one in settings))
+    galera.settle()
+    database = Database(settings[0])
+    found = verify(database, settings[0])
+    database.dispose()
+    assert found.violations == ()

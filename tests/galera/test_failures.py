@@ -1,0 +1,213 @@
+"""Nodes that are killed and come back, and what a service on the others goes on with.
+
+``PLACEMENT_SCHED_TEST_GALERA_WRITES`` is how many writes are acknowledged, 240 by default.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from threading import Lock, Thread
+
+import pytest
+
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.prepare import sync
+from tests.conftest import make_settings
+from tests.galera.cluster import NODE, REQUIRED
+from tests.loopback import reserved_port
+from tests.servers import wait_until
+from tests.versions import LATEST_HEADERS
+
+WRITES = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_WRITES", "240"))
+PROVIDERS = "/placement/resource_providers"
+GUIDE = NODE.parents[2] / "doc/source/galera.rst"
+HAPROXY = NODE.with_name("haproxy.cfg")
+
+
+@contextmanager
+def proxied(cluster, folder: Path):
+    """Give the port of HAProxy before the nodes, configured as operators are shown."""
+    program = shutil.which("haproxy")
+    if program is None:
+        (pytest.fail if REQUIRED else pytest.skip)("HAProxy is not installed")
+    with reserved_port() as holder:
+        port = holder.getsockname()[1]
+        text = HAPROXY.read_text().replace("127.0.0.1:3307", f"127.0.0.1:{port}")
+        for number, node in enumerate(cluster.nodes, start=1):
+            text = text.replace(f"db{number}:3306", f"127.0.0.1:{node.port}")
+        assert not re.search(r"\bdb\d:", text)
+        config = folder / "haproxy.cfg"
+        config.write_text(text)
+        with subprocess.Popen([program, "-f", str(config)], stderr=subprocess.DEVNULL) as process:
+            try:
+                yield port
+            finally:
+                process.kill()
+
+
+class Writers:
+    """Threads that write through applications: providers of their own, claims of a shared one."""
+
+    def __init__(self, clients, shared: str) -> None:
+        self._clients, self._shared = clients, shared
+        self._lock, self._over = Lock(), False
+        self.acknowledged: list[str] = []
+        self.statuses: Counter[tuple[str, int]] = Counter()
+        self._threads = [Thread(target=self._write, args=pair) for pair in enumerate(clients)]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_failure):
+        self._over = True
+        for thread in self._threads:
+            thread.join(timeout=120)
+        assert not any(thread.is_alive() for thread in self._threads)
+
+    def _write(self, which, client):
+        for number in count():
+            if self._over:
+                return
+            uuid = f"00000000-0000-{which:04}-0000-{number:012}"
+            owner = {"project_id": "p", "user_id": "u", "consumer_generation": None}
+            claim = {"allocations": {self._shared: {"resources": {"VCPU": 1}}}, **owner}
+            claim["consumer_type"] = "INSTANCE"
+            writes = {
+                "provider": ("POST", PROVIDERS, {"uuid": uuid, "name": uuid}),
+                "claim": ("PUT", f"/placement/allocations/{uuid}", claim),
+            }
+            for what, (method, path, body) in writes.items():
+                send = client.post_json if method == "POST" else client.put_json
+                answer = send(path, body, headers=LATEST_HEADERS, expect_errors=True)
+                with self._lock:
+                    self.statuses[what, answer.status_int] += 1
+                    if answer.status_int < 300:
+                        self.acknowledged.append(f"{what} {uuid}")
+
+    def have_written(self, number: int) -> None:
+        """Wait until so many writes are acknowledged."""
+        assert wait_until(lambda: len(self.acknowledged) >= number, 400), self.statuses
+
+
+def ready(client) -> int:
+    return client.get("/healthz/ready", expect_errors=True).status_int
+
+
+def shared_provider(nodes) -> str:
+    uuid = nodes.made("POST", PROVIDERS, {"name": "shared"})["uuid"]
+    inventories = {"VCPU": {"total": 1_000_000}}
+    asked = {"resource_provider_generation": 0, "inventories": inventories}
+    nodes.made("PUT", f"{PROVIDERS}/{uuid}/inventories", asked)
+    return uuid
+
+
+def kept(nodes) -> set[str]:
+    """Return what all nodes have of what was written."""
+    nodes.cluster.settle()
+    found = nodes.rows("SELECT uuid FROM resource_providers ORDER BY uuid")
+    held = nodes.rows("SELECT consumer_id FROM allocations ORDER BY consumer_id")
+    return {f"provider {one}" for (one,) in found} | {f"claim {one}" for (one,) in held}
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_nothing_acknowledged_is_lost_with_a_node_that_comes_back(
+    nodes, galera, galera_database, make_app, tmp_path, how
+):
+    first = galera.nodes[0]
+    with proxied(galera, tmp_path) as port:
+        url = first.url(galera_database).replace(f":{first.port}/", f":{port}/")
+        through = make_app(make_settings(url))
+        assert wait_until(lambda: ready(through) == 200)
+        shared = shared_provider(nodes)
+        with Writers([through, *nodes.clients[1:]], shared) as writers:
+            writers.have_written(WRITES // 3)
+            getattr(first, how)()
+            writers.have_written(2 * WRITES // 3)
+            galera.rejoin(first)
+            writers.have_written(WRITES)
+    assert set(writers.acknowledged) <= kept(nodes)
+    # Of the other nodes none was refused; the proxy has to notice first.
+    assert {status for _, status in writers.statuses} <= {200, 204, 503}
+    assert {**writers.statuses}.get(("claim", 503), 0) <= WRITES // 10
+    (used,) = nodes.rows("SELECT sum(used), count(*) FROM allocations")
+    assert used[0] == used[1]
+
+
+def test_transactions_refused_by_certification_are_not_seen_by_clients(nodes, galera):
+    shared = shared_provider(nodes)
+    before = galera.count("local_cert_failures") + galera.count("local_bf_aborts")
+    with Writers(nodes.clients, shared) as writers:
+        writers.have_written(WRITES)
+    assert galera.count("local_cert_failures") + galera.count("local_bf_aborts") > before
+    assert set(writers.statuses) == {("provider", 200), ("claim", 204)}
+    assert set(writers.acknowledged) <= kept(nodes)
+
+
+def test_node_without_a_quorum_refuses_and_serves_again(nodes, galera):
+    last = galera.nodes[2]
+    for one in galera.nodes[:2]:
+        one.kill()
+    try:
+        assert wait_until(lambda: last.status("cluster_status") != "Primary")
+        answer = nodes.ask(2, "POST", PROVIDERS, {"name": "refused"})
+        assert answer.status_int == 503
+        assert "quorum" in answer.text
+        assert ready(nodes.clients[2]) == 503
+    finally:
+        last.ask("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'")
+        for one in galera.nodes[:2]:
+            galera.rejoin(one)
+    assert nodes.ask(2, "POST", PROVIDERS, {"name": "taken"}).status_int == 200
+    assert nodes.rows("SELECT name FROM resource_providers") == [("taken",)]
+
+
+def test_schema_is_upgraded_through_one_node_while_another_is_written(nodes, galera):
+    last_table = "sched_commit_marks"
+    shared = shared_provider(nodes)
+    for node, client in enumerate(nodes.clients):
+        assert nodes.ask(node, "GET", PROVIDERS).status_int == 200
+        # From here on as a release that knows nothing of that table.
+        client.app.services.database.marks_commits = False
+    first = galera.nodes[0]
+    for statement in (
+        f"DROP TABLE {last_table}",
+        "UPDATE placement_sched_alembic_version SET version_num = '0015'",
+    ):
+        first.ask(statement, nodes.database)
+    galera.settle()
+    with Writers(nodes.clients[1:], shared) as writers:
+        writers.have_written(WRITES // 6)
+        database = Database(make_settings(first.url(nodes.database)))
+        sync(database, utcnow)
+        database.dispose()
+        writers.have_written(len(writers.acknowledged) + WRITES // 6)
+    assert set(writers.statuses) == {("provider", 200), ("claim", 204)}
+    assert set(writers.acknowledged) <= kept(nodes)
+    assert nodes.rows(f"SELECT count(*) FROM {last_table}") == [(0,)]
+
+
+def test_node_shows_what_another_has_acknowledged_where_reads_are_to_wait(
+    galera, galera_database, make_app
+):
+    (parameters,) = re.findall(r"connection_parameters = (.*)", GUIDE.read_text())
+    clients = [
+        make_app(
+            make_settings(
+                node.url(galera_database), placement_database__connection_parameters=parameters
+            )
+        )
+        for node in galera.nodes
+    ]
+    for number in range(60):
+        writer, reader = clients[number % 3], clients[(number + 1) % 3]
+        asked = {"name": f"p{number}"}
+        made = writer.post_json(PROVIDERS, asked, headers=LATEST_HEADERS).json
+        reader.get(f"{PROVIDERS}/{made['uuid']}", headers=LATEST_HEADERS)
