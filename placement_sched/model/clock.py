@@ -19,18 +19,25 @@ def utcnow() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 
 
-def moment_of(text: str, now: datetime) -> str:
+def moment_of(text: str, now: datetime, called: str) -> str:
     """Return a time as it is, and an age (``90s``, ``2h``, ``7d``) as the time so long ago.
 
-    Raises :class:`Invalid` for an age from before there were dates.
+    Raises :class:`Invalid`, opening with what the text is ``called``, for what is neither, and for
+    an age from before there were dates.
     """
     age = AGE.fullmatch(text)
     if age is None:
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            raise Invalid(
+                f"{called}: {text!r} is neither an age (30m, 2h, 7d) nor an ISO 8601 time"
+            ) from None
         return text
     try:
         return (now - timedelta(**{_UNITS[age[2]]: int(age[1])})).isoformat()
     except OverflowError:
-        raise Invalid(f"{text} is longer ago than any decision") from None
+        raise Invalid(f"{called}: {text} is longer ago than any decision") from None
 
 
 @contextmanager

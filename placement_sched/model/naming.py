@@ -116,6 +116,70 @@ def did_you_mean(names: Iterable[str], shown: Callable[[str], str] = repr) -> st
     return f"; did you mean {all_shown}?" if all_shown else ""
 
 
+#: So many known names are listed, at most, where none is near to one that is not known.
+FEW = 10
+_ROUTES = {
+    "aggregate": "GET /compute/v2.1/os-aggregates",
+    "flavor": "GET /compute/v2.1/flavors",
+    "host": "placement-sched hosts list (GET /scheduler/v1/hosts)",
+    "image": "GET /image/v2/images",
+    "node": "placement-sched hosts list (GET /scheduler/v1/hosts)",
+    "option": "placement-sched config sample",
+    "plugin": "the page Plugins of the documentation",
+    "policy": "placement-sched policy list (GET /scheduler/v1/policies)",
+    "provider": "GET /placement/resource_providers",
+    "resource class": "GET /placement/resource_classes",
+    "zone": "GET /compute/v2.1/os-availability-zone",
+}
+
+
+def if_few(known: Iterable[str]) -> tuple[str, ...]:
+    """Return known names in order, or none where they are more than :data:`FEW`."""
+    names = sorted(set(known))
+    return tuple(names) if len(names) <= FEW else ()
+
+
+def names_instead(
+    noun: str,
+    near: Iterable[str],
+    there_are: Iterable[str] = (),
+    shown: Callable[[str], str] = repr,
+) -> str:
+    """Return the end of a sentence about a name that is not known: which might have been meant.
+
+    The ``near`` ones, else all that ``there_are``, else what lists the names of this noun.
+    """
+    if meant := did_you_mean(near, shown):
+        return meant
+    if known := ", ".join(there_are):
+        return f"; there are: {known}"
+    return f"; {_ROUTES[noun]} lists them" if noun in _ROUTES else ""
+
+
+def suggested(
+    noun: str,
+    name: str,
+    known: Iterable[str],
+    *,
+    alike: float = 0.6,
+    shown: Callable[[str], str] = repr,
+) -> str:
+    """Return :func:`names_instead` for a ``name`` that is not among those ``known``.
+
+    ``noun`` is in the singular; ``alike`` is as :func:`nearest` has it.
+    """
+    names = set(known)
+    if not names:
+        return "; there are none"
+    return names_instead(noun, nearest(name, names, alike=alike), if_few(names), shown)
+
+
+def listed(words: Iterable[str]) -> str:
+    """Return words as a sentence lists them: ``a``, ``a and b``, ``a, b and c``."""
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def in_short(names: Sequence[str], most: int = 5) -> str:
     """Return the first ``most`` names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

@@ -210,6 +210,15 @@ def _without_node(
 
 
 def _of_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str]]:
+    for kind, aggregate, hosts in differing_aggregates(connection):
+        yield kind, f"{aggregate} ({hosts})"
+
+
+def differing_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str, str]]:
+    """Yield where provider aggregates are not as their host aggregates: how, which, what hosts.
+
+    The last two are the aggregate's name and the hosts' names, in order and with commas.
+    """
     hosts = host_aggregates.host_map(connection)
     members = aggregates.providers_in(connection, [one.uuid for one in hosts.aggregates])
     existing = resource_providers.by_uuids(connection, hosts.host_of)
@@ -221,7 +230,7 @@ def _of_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str]]:
         ):
             if uuids:
                 names = ", ".join(sorted({hosts.host_of[uuid] for uuid in uuids}))
-                yield kind, f"{one.aggregate.name} ({names})"
+                yield kind, one.aggregate.name, names
 
 
 def _of_instances(connection: Connection, settings: Settings) -> Iterator[Unfit]:

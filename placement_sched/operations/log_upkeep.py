@@ -1,44 +1,54 @@
-"""Keeps the log of changes short: what every process has read by now is deleted."""
+"""Keeps the log of changes short, and the marks of transactions: what is old is deleted."""
 
 from threading import Lock
 from time import monotonic
 
 from oslo_log import log
 
+from placement_sched.db.commit_marks import forget_old_marks
+from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, sentence
 from placement_sched.store.placement import change_log
 
 LOG = log.getLogger(__name__)
 
-#: Seconds between two deletions by one process.
+#: Seconds between two deletions.
 PAUSE = 60.0
+#: For so many seconds one process does it for all.
+LEASE = 150
 
 
 class LogUpkeep:
-    """Deletes old rows of the log of changes now and then; for any number of threads.
+    """Deletes old rows of the log of changes, and old marks, now and then; for any thread.
 
-    Called before every request and between requests, it costs one look at the clock as a rule.
-    Failures are logged, and tried again later.
+    Called before every request and between requests, it costs one look at the clock as a rule. One
+    process of all servers does it, as long as it lives. Failures are logged, and tried again later.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._lease = Lease(database, "log upkeep", LEASE)
         self._turn = Lock()
         self._next = monotonic() + PAUSE
 
     def __call__(self) -> None:
-        """Delete what is old, where there is a log and it is time to."""
-        if not self._database.logs_changes or monotonic() < self._next:
+        """Delete what is old, where there is any and it is time to."""
+        database = self._database
+        if not (database.logs_changes or database.marks_commits) or monotonic() < self._next:
             return
         if not self._turn.acquire(blocking=False):
             return
         try:
             self._next = monotonic() + PAUSE
-            with self._database.read() as connection:
-                if change_log.is_kept(connection):
+            if not self._lease.is_held():
+                return
+            with database.read() as connection:
+                if database.marks_commits:
+                    forget_old_marks(connection)
+                if database.logs_changes and change_log.is_kept(connection):
                     change_log.trim(connection, change_log.begin(connection))
         except Error as failure:
-            LOG.warning("the log of changes was not trimmed: %s", sentence(failure))
+            LOG.warning("old rows were not deleted: %s", sentence(failure))
         finally:
             self._turn.release()

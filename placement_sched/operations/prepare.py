@@ -16,7 +16,12 @@ from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.source import ProviderSource
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db import openstack_schema
-from placement_sched.db.migrate import current_revision, newest_revision, sync_schema
+from placement_sched.db.migrate import (
+    current_revision,
+    newest_revision,
+    refuse_newer_revision,
+    sync_schema,
+)
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Invalid, Unavailable
 from placement_sched.model.clock import Clock, utcnow
@@ -34,6 +39,7 @@ def sync(database: Database, clock: Clock) -> None:
     """
     refuse_unadopted(database)
     sync_schema(database)
+    database.schema_is_ours()
     sync_standards(database, clock)
 
 
@@ -45,10 +51,12 @@ def refuse_other_revision(database: Database) -> None:
     found, wanted = current_revision(database), newest_revision()
     if found != wanted:
         refuse_unadopted(database)
+        refuse_newer_revision(found)
         raise Unavailable(
             f"the database schema is at revision {found}, this release requires {wanted}; "
             "run placement-sched db sync"
         )
+    database.schema_is_ours()
 
 
 #: Threads that may be busy with it, one preparing and the others waiting for that one: fewer than a

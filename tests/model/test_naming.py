@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.model.naming import did_you_mean, nearest, read_uuid
+from placement_sched.model.naming import did_you_mean, nearest, read_uuid, suggested
 from placement_sched.schemas.formats import usual_uuid
 
 USUAL = "5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11"
@@ -48,3 +48,25 @@ def test_the_nearest_come_first_whatever_the_case(name, known, most, wanted):
 def test_they_end_a_sentence():
     assert did_you_mean(()) == ""
     assert did_you_mean(["cn7", "cn70"]) == "; did you mean 'cn7' or 'cn70'?"
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "end"),
+    [
+        ("m1.smal", ["m1.small", "m1.large"], "; did you mean 'm1.small'?"),
+        ("nope", ["m1.small", "c9", "c9"], "; there are: c9, m1.small"),
+        (
+            "nope",
+            map("c{}".format, range(10)),
+            "; there are: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9",
+        ),
+        ("nope", map("c{}".format, range(11)), "; GET /compute/v2.1/flavors lists them"),
+        ("nope", [], "; there are none"),
+    ],
+)
+def test_a_name_that_is_not_there_is_followed_by_those_that_may_be_meant(name, known, end):
+    assert suggested("flavor", name, known) == end
+
+
+def test_of_a_noun_that_nothing_lists_too_many_names_are_left_out():
+    assert suggested("key", "x", map("c{}".format, range(11))) == ""

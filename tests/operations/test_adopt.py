@@ -1,6 +1,5 @@
 """Adopting OpenStack placement's database: what is added, what is spared, what is refused."""
 
-from datetime import datetime
 from uuid import uuid4
 
 import pytest
@@ -22,12 +21,14 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.placement.allocation import UNKNOWN_TYPE
 from placement_sched.operations.adopt import adopt, notes_on
 from placement_sched.operations.prepare import Preparation, sync
+from placement_sched.schemas.node_report import Defaults, parse
+from placement_sched.store.compute.compute_nodes import row_of
 from placement_sched.store.placement import usages
 from tests.conftest import make_settings
 from tests.empty_databases import KINDS, empty_database
 from tests.openstack_databases import NEWEST, fill, make_openstack, stamp
+from tests.reports import NOW, a_report
 
-NOW = datetime(2026, 1, 1, 12, 0, 0)
 OURS = {table.name for table in OWN_TABLES} | {"placement_sched_alembic_version"}
 
 
@@ -215,17 +216,10 @@ def test_roots_without_a_compute_node_are_told_not_to_be_hosts(sqlite_empty):
     adoption = adopt(sqlite_empty, utcnow)
     assert adoption.census.roots_without_node == 1
     assert any("PUT /scheduler/v1/compute_nodes/{uuid}" in note for note in notes_on(adoption))
+    report = parse(a_report(uuid=uuid), Defaults(now=NOW))
     sqlite_empty.write(
         lambda connection: connection.execute(
-            insert(compute_nodes),
-            {
-                "uuid": uuid,
-                "host": "cn1",
-                "hypervisor_hostname": "cn1",
-                "report": "{}",
-                "version": 1,
-                "last_seen_up": NOW,
-            },
+            insert(compute_nodes), {**row_of(report.node), "version": 1}
         )
     )
     again = adopt(sqlite_empty, utcnow)

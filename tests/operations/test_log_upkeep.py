@@ -64,3 +64,20 @@ def test_without_a_log_nothing_is_asked(database, now):
     with counted(database) as seen:
         upkeep()
     assert seen == []
+
+
+@pytest.mark.usefixtures("log_of_changes")
+def test_of_two_processes_one_deletes(database_url, now):
+    databases = [
+        Database(make_settings(database_url, placement__providers_in_memory=True)) for _ in range(2)
+    ]
+    upkeeps = [LogUpkeep(database) for database in databases]
+    now[0] += PAUSE + 1
+    marks = []
+    for upkeep, database in zip(upkeeps, databases, strict=True):
+        upkeep()
+        marks.append(_number(database, change_marks))
+        database.write(_age_marks)  # so that the next look would make another mark
+    assert marks == [1, 1]
+    for database in databases:
+        database.dispose()

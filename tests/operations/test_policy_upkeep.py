@@ -7,6 +7,8 @@ import pytest
 from placement_sched.errors import Unavailable
 from placement_sched.operations import aggregate_policies
 from placement_sched.operations.aggregate_policies import PolicyUpkeep
+from placement_sched.store.compute import compute_nodes
+from tests.hosts import add_node
 from tests.operations.test_aggregate_policies import EVERYTHING, OWN, Cloud
 from tests.policed import policed
 from tests.reports import NOW, a_report
@@ -54,6 +56,19 @@ def test_inventories_follow_the_configuration(kept):
     kept.configure("")
     kept.request()
     assert kept.cloud.ratios() == OWN
+
+
+def test_host_put_straight_into_the_tables_is_read_as_one_that_reported(small):
+    add_node(small.cloud.database, "cn2")
+    small.cloud.make(2, "everything", "cn2")
+    small.configure("")
+    small.upkeep()
+    with small.cloud.database.read() as connection:
+        nodes = compute_nodes.search(connection)
+    assert {(node.host, node.vcpus, node.supported_hv_specs) for node in nodes} == {
+        ("cn1", 8, ()),
+        ("cn2", 8, ()),
+    }
 
 
 def test_start_is_done_before_the_first_request(small):

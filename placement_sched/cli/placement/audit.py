@@ -1,4 +1,7 @@
-"""``placement audit``: allocations of instances that are no more, and hosts under two policies."""
+"""``placement audit``: allocations of instances that are no more, and hosts under two policies.
+
+With ``--invariants`` it verifies instead what must always hold (``invariants``).
+"""
 
 import argparse
 import sys
@@ -7,6 +10,7 @@ from enum import IntEnum
 
 from placement_sched.cli import arguments as shared
 from placement_sched.cli.database import configured
+from placement_sched.cli.placement.invariants import verified
 from placement_sched.cli.terminal import print_result, progressing
 from placement_sched.model.clock import utcnow
 from placement_sched.model.naming import in_short
@@ -18,7 +22,7 @@ from placement_sched.schemas import formats
 
 
 class AuditCode(IntEnum):
-    """The exit status, as nova-manage's; nova does not have 5 and 6."""
+    """The exit status, as nova-manage's; nova does not have 5 to 7."""
 
     CLEAN = 0
     UNEXPECTED = 1
@@ -26,6 +30,7 @@ class AuditCode(IntEnum):
     DELETED = 4
     POLICIES = 5
     NOT_JUDGED = 6
+    VIOLATED = 7
     WRONG_INPUT = 127
 
 
@@ -62,6 +67,7 @@ def register(group: shared.Commands) -> None:
             "       orphaned allocations are reported and deleted all the same\n"
             "  6    some consumers could not be judged, because the instances of their hosts are\n"
             "       not recorded here; their allocations were not deleted\n"
+            "  7    with --invariants: an invariant is violated (0: all hold)\n"
             "  127  wrong input"
         ),
         failure=AuditCode.UNEXPECTED,
@@ -75,12 +81,20 @@ def register(group: shared.Commands) -> None:
         help="check only this provider (default: the providers of all compute nodes)",
     )
     shared.add_all_recorded(parser)
+    parser.add_argument(
+        "--invariants",
+        action="store_true",
+        help="verify instead what must always hold of allocations, providers, server groups, "
+        "decisions and aggregates, in one snapshot; nothing is changed",
+    )
     parser.add_argument("--verbose", action="store_true", help="also report what was checked")
     shared.add_format(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the orphaned allocations, delete them if asked, and return nova-manage's code."""
+    if arguments.invariants:
+        return AuditCode.CLEAN if verified(arguments) else AuditCode.VIOLATED
     given = arguments.resource_provider
     uuid = None if given is None else formats.read(formats.uuid, given, "--resource_provider")
     with configured(arguments, there=True) as (settings, database), progressing("deleting") as show:

@@ -312,7 +312,7 @@ class HostVerdict:
     ``host`` and ``node``, and no ``compute_node_uuid``. ``rank`` counts from 1, among ``of`` hosts
     that passed. ``would_pass`` is whether a rejected host passes after the first change of each
     reason, None where that was not tried. ``did_you_mean`` are known names near to one that is not
-    known.
+    known; where none is near and there are few, ``there_are`` all of them.
     """
 
     asked: str
@@ -326,6 +326,7 @@ class HostVerdict:
     reasons: tuple[RejectReason, ...] = ()
     would_pass: bool | None = None
     did_you_mean: tuple[str, ...] = ()
+    there_are: tuple[str, ...] = ()
 
     def as_json(self) -> Json:
         """Return the entry of ``verdicts``; every key is always there."""
@@ -334,4 +335,5 @@ class HostVerdict:
             **shown,
             "reasons": [reason.as_json() for reason in self.reasons],
             "did_you_mean": list(self.did_you_mean),
+            "there_are": list(self.there_are),
         }

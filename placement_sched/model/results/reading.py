@@ -128,6 +128,10 @@ def with_names(value: Any, names: Mapping[str, str]) -> Any:
     return [with_names(part, names) for part in value] if isinstance(value, list) else value
 
 
+#: Between these a number is written without an exponent.
+_WHOLE, _HUGE = 1e5, 1e15
+
+
 def in_words(value: Any) -> str:
     """Return one side of a difference, or the value of an option, as people read it."""
     match value:
@@ -139,12 +143,15 @@ def in_words(value: Any) -> str:
             return "; ".join(
                 f"{uuid}: {_amounts(part['resources'])}" for uuid, part in allocations.items()
             )
+        case {"applied": bool(applied), **rest}:
+            done = "applied" if applied else "not applied"
+            return "\n".join([done, *(in_words(part) for part in rest.values() if part)])
         case dict():
             return "\n".join(f"{key} {in_words(part)}" for key, part in value.items())
         case list():
             return ", ".join(map(in_words, value)) or "-"
         case float():
-            return f"{value:.6g}"
+            return f"{value:.0f}" if _WHOLE < abs(value) < _HUGE else f"{value:.6g}"
     return str(value)
 
 

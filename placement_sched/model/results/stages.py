@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from placement_sched.model.document import Json
+from placement_sched.model.naming import listed
 from placement_sched.model.verdict import Remedy
 
 
@@ -210,8 +211,8 @@ class CandidatesReport:
         """Return what kept the search from finding a candidate."""
         for miss in self.nearest_misses.found:
             terms = [(miss.constraint, miss.detail), *miss.others]
-            named = " and ".join(f"{kind} {detail}".strip() for kind, detail in terms)
-            return Obstacle(CANDIDATES, named, f"{_hosts(miss.hosts)} would fit but for {named}")
+            named = listed(f"{kind} {detail}".strip() for kind, detail in terms)
+            return Obstacle(CANDIDATES, named, meeting_all_but(miss.hosts, named))
         for step in self.steps:
             if step.before and not step.after:
                 words = f"{step.label} rejected {_all_remaining(step.before)}"
@@ -271,6 +272,14 @@ _NOT_REPORTED = (
     "PUT /scheduler/v1/compute_nodes/{{uuid}}, under the uuids of the providers (see the guide, "
     '"Beside OpenStack placement", "Hosts")'
 )
+
+
+def meeting_all_but(hosts: int, constraints: str) -> str:
+    """Return how many hosts the search would find without these constraints.
+
+    It does not say that they would fit: no filter has looked at them.
+    """
+    return f"{_hosts(hosts)} {'meets' if hosts == 1 else 'meet'} all constraints but {constraints}"
 
 
 def _hosts(count: int) -> str:

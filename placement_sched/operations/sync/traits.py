@@ -15,6 +15,7 @@ from itertools import groupby
 
 from placement_sched.errors import NotFound, ServiceFailed
 from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.naming import suggested
 from placement_sched.model.placement.sync import (
     Changed,
     HostMap,
@@ -204,7 +205,9 @@ def sync_traits(
     hosts = directory.read()
     scope = [one for one in hosts.aggregates if aggregate in {None, one.name}]
     if aggregate is not None and not scope:
-        raise NotFound(f"There is no host aggregate named {aggregate!r}.")
+        known = [one.name for one in hosts.aggregates]
+        instead = suggested("aggregate", aggregate, known)
+        raise NotFound(f"There is no host aggregate named {aggregate!r}{instead}")
     _, lacking = ports.hosts_without_provider(hosts, [one for one in scope if one.reserving_traits])
     run = _Run(placement, hosts, note, progress, lacking)
     try:

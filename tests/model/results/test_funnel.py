@@ -167,6 +167,7 @@ def sifted(name: str, before: int, after: int) -> FilterReport:
 
 REFUSING = RequestFilterReport(name="zones", applied=True, elapsed_ms=1.0, refusal="no zone 'x'")
 ONE_PLACED = "the first instance found a host, the next one did not"
+ALL = NearMiss.of([("required", "A"), ("required", "B"), ("resources", "VCPU:9")], 2)
 TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
 
 
@@ -183,13 +184,19 @@ TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
             funnel(steps=(step("required", "A", 3, 0),), misses=[NearMiss("required", "A", 3)]),
             "allocation_candidates",
             "required A",
-            "3 hosts would fit but for required A",
+            "3 hosts meet all constraints but required A",
         ),
         (
             funnel(steps=(step("required", "CUSTOM_A", 3, 0),), misses=[TWO]),
             "allocation_candidates",
             "required CUSTOM_A and resources VCPU:9",
-            "1 host would fit but for required CUSTOM_A and resources VCPU:9",
+            "1 host meets all constraints but required CUSTOM_A and resources VCPU:9",
+        ),
+        (
+            funnel(steps=(step("required", "A", 3, 0),), misses=[ALL]),
+            "allocation_candidates",
+            "required A, required B and resources VCPU:9",
+            "2 hosts meet all constraints but required A, required B and resources VCPU:9",
         ),
         (
             funnel(steps=(step("required", "A", 9, 3), step("combination", "", 3, 0))),

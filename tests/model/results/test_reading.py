@@ -1,6 +1,8 @@
 """Many refusals in few lines."""
 
-from placement_sched.model.results.reading import GroupedReason, grouped
+import pytest
+
+from placement_sched.model.results.reading import GroupedReason, grouped, in_words
 
 
 def refusals(*reasons: str) -> list[dict[str, str]]:
@@ -39,3 +41,25 @@ def test_equally_frequent_reasons_come_in_alphabetical_order():
 def test_a_node_of_another_name_than_its_host_is_told_with_it():
     (told,) = grouped([{"host": "cn1", "node": "ironic7", "reason": "full"}])
     assert told.example == "cn1 (ironic7)"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "-"),
+        ([], "-"),
+        ([1.0, "a"], "1, a"),
+        (1000000.0, "1000000"),
+        (-0.5, "-0.5"),
+        (1e300, "1e+300"),
+        ({"before": 3, "after": 2}, "3 -> 2"),
+        ({"applied": False, "changes": {}}, "not applied"),
+        (
+            {"applied": True, "changes": {"root_forbidden": ["A", "B"]}},
+            "applied\nroot_forbidden A, B",
+        ),
+        ({"weight": 1.5, "RAMWeigher": 0.25}, "weight 1.5\nRAMWeigher 0.25"),
+    ],
+)
+def test_a_value_is_written_as_people_read_it(value, words):
+    assert in_words(value) == words

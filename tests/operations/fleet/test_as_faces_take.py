@@ -8,7 +8,7 @@ from placement_sched.errors import Invalid
 from placement_sched.operations.fleet.dump import to_yaml
 from placement_sched.operations.fleet.names import escape
 from tests.clouds import uuid_of
-from tests.conftest import _empty
+from tests.conftest import empty
 from tests.operations.fleet.conftest import Loaded
 from tests.reports import a_report
 from tests.versions import LATEST_HEADERS
@@ -325,11 +325,11 @@ def test_a_file_takes_just_what_the_face_takes_and_keeps_it(
     faced, small = Loaded(sqlite_database, sqlite_settings), empty_cloud()
     small_url = small.database.url.render_as_string(hide_password=False)
     for text in TEXTS:
-        _empty(sqlite_url)
-        _empty(small_url)
+        empty(sqlite_url)
+        empty(small_url)
         taken = give(sqlite_app, text).status_int < 300
         if taken:
             small.load(faced.dump())
             assert small.state == faced.state
-            _empty(small_url)
+            empty(small_url)
         assert loads(small, message(text)) == taken, text

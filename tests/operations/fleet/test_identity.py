@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from placement_sched.operations.fleet.dump import to_yaml
 from placement_sched.operations.fleet.load import differences
-from tests.conftest import _empty
+from tests.conftest import empty
 from tests.exploring import draws
 from tests.operations.fleet.clouds import documents
 from tests.operations.fleet.conftest import Loaded
@@ -178,7 +178,7 @@ def test_names_with_blanks_at_their_ends_are_kept(app, cloud, settings, database
     assert len(before.providers) == (6 if "mysql" in database_url else 7)
     assert (len(before.consumers), len(before.instances)) == (3, 3)
     assert cloud.load(dumped) == []
-    _empty(database_url)
+    empty(database_url)
     again = Loaded(cloud.database, settings)
     again.load(dumped)
     assert again.state == before

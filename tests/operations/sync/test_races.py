@@ -13,9 +13,10 @@ from placement_sched.operations.sync.traits import sync_traits
 from placement_sched.store import synced_traits
 from placement_sched.store.compute import host_aggregates as aggregates_store
 from placement_sched.store.placement import resource_providers, traits
-from tests.conftest import _empty, make_settings
+from tests.conftest import empty, make_settings
 from tests.host_maps import LICENSED, add_aggregate, carriers, here, members
 from tests.hosts import NOW, add_node
+from tests.invariants import assert_invariants
 from tests.processes import race
 
 HOSTS = [f"cn{number}" for number in range(6)]
@@ -84,7 +85,7 @@ def test_nothing_is_lost_and_in_the_end_all_is_as_asked(kind, request):
 
 def they_raced(url: str) -> bool:
     """Let all do their part; check what came of it, and return whether the other writer got in."""
-    _empty(url)
+    empty(url)
     database = Database(make_settings(url))
     nodes = {host: add_node(database, host) for host in HOSTS}
     for name in AGGREGATES:
@@ -101,6 +102,7 @@ def they_raced(url: str) -> bool:
     for node, trait in theirs:
         put[trait].add(node)
     assert {trait: carriers(database, trait) for trait in put} == put
+    assert_invariants(database)
     database.dispose()
     return bool(put)
 

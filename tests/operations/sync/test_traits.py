@@ -17,7 +17,7 @@ from placement_sched.store import synced_traits
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates as provider_aggregates
 from placement_sched.store.placement import resource_providers, traits
-from tests.conftest import _empty, make_settings
+from tests.conftest import empty, make_settings
 from tests.exploring import draws
 from tests.host_maps import (
     LICENSED,
@@ -382,7 +382,7 @@ def state(database, nodes):
 def test_twice_is_once_and_what_is_there_is_what_is_asked_or_put_by_hand(
     shared, before, after, by_hand
 ):
-    _empty(shared.url.render_as_string(hide_password=False))
+    empty(shared.url.render_as_string(hide_password=False))
     nodes = {host: add_node(shared, host) for host in HOSTS}
     for host, trait in sorted(by_hand):
         put_by_hand(shared, nodes[host], trait)

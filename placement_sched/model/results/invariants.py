@@ -1,0 +1,72 @@
+"""What must always hold in a database, and where it does not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Invariant(StrEnum):
+    """What can be violated; the values are what ``--format json`` has."""
+
+    OVER_CAPACITY = "over_capacity"
+    UNITS = "units"
+    NO_INVENTORY = "allocation_without_inventory"
+    NO_PROVIDER = "allocation_without_provider"
+    NO_CLASS = "allocation_of_unknown_class"
+    NO_CONSUMER = "allocation_without_consumer"
+    ALLOCATED_TWICE = "allocated_twice"
+    NO_ALLOCATIONS = "consumer_without_allocations"
+    NO_PROJECT = "consumer_without_project"
+    NO_USER = "consumer_without_user"
+    NO_TYPE = "consumer_of_unknown_type"
+    CONSUMER_TWICE = "consumer_twice"
+    INVENTORY_NO_PROVIDER = "inventory_without_provider"
+    INVENTORY_NO_CLASS = "inventory_of_unknown_class"
+    TRAIT_NO_PROVIDER = "trait_without_provider"
+    UNKNOWN_TRAIT = "provider_with_unknown_trait"
+    MEMBER_NO_PROVIDER = "aggregate_member_without_provider"
+    UNKNOWN_AGGREGATE = "provider_in_unknown_aggregate"
+    NO_PARENT = "parent_unknown"
+    PARENT_LOOP = "parent_loop"
+    WRONG_ROOT = "wrong_root"
+    PROVIDER_GENERATION = "provider_generation"
+    CONSUMER_GENERATION = "consumer_generation"
+    GENERATION_FELL = "generation_fell"
+    UNKNOWN_GROUP = "instance_in_unknown_group"
+    AFFINITY = "affinity"
+    ANTI_AFFINITY = "anti_affinity"
+    PINNED_CPUS = "pinned_cpus"
+    PCI_DEVICES = "pci_devices"
+    NO_DECISION = "place_without_decision"
+    NOT_CLAIMED = "decision_without_claim"
+    CLAIM_DIFFERS = "claim_unlike_decision"
+    REFUSED_DECISION = "instance_of_refused_decision"
+    NOT_IN_PLACEMENT = "host_not_in_provider_aggregate"
+    STALE_IN_PLACEMENT = "host_only_in_provider_aggregate"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing that is not as it must be, in a sentence with names and uuids.
+
+    ``allowed``: a change of the inventory after the allocations explains it, which OpenStack's
+    placement allows; then it is reported and violates nothing.
+    """
+
+    invariant: Invariant
+    detail: str
+    allowed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """What was found in one snapshot of a database.
+
+    ``checked`` is how many rows there were, by what they are in the plural. ``cut`` are the
+    invariants with more violations than are named.
+    """
+
+    violations: tuple[Violation, ...]
+    allowed: tuple[Violation, ...]
+    checked: Mapping[str, int]
+    cut: frozenset[Invariant] = frozenset()

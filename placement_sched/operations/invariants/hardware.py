@@ -1,0 +1,91 @@
+"""Finds hosts where two recorded instances must share a pinned CPU or a PCI device.
+
+Which CPUs and devices an instance has is known to its nova-compute alone, and reported in sums: so
+what is found is that there are fewer than the recorded instances request. Of CPUs all are counted,
+of devices those of the instances that were placed after the last report, against what was free then
+(where placement tracks devices, they are allocations, and the capacity of these is verified).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from placement_sched.db.transaction import Connection
+from placement_sched.errors import Conflict, Invalid
+from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.hardware.pci_pools import PciPools
+from placement_sched.model.hardware.requested_hardware import RequestedHardware
+from placement_sched.model.hardware.requested_pci import Alias
+from placement_sched.model.image import Image
+from placement_sched.model.instance import Instance
+from placement_sched.model.naming import in_short
+from placement_sched.model.results.invariants import Invariant
+from placement_sched.scheduler.policies.registry import pci_aliases
+from placement_sched.settings import Settings
+from placement_sched.store.invariants import hardware
+
+_Found = Iterator[tuple[Invariant, Mapping[str, object]]]
+
+
+def faults(connection: Connection, settings: Settings) -> _Found:
+    """Yield the hosts with too few pinned CPUs, and the instances for which devices lack."""
+    on: dict[tuple[str | None, str | None], list[Instance]] = defaultdict(list)
+    for instance in hardware.demanding(connection):
+        on[instance.host, instance.node].append(instance)
+    hosts = {host for host, _ in on if host is not None}
+    tracked = settings.filter_scheduler.pci_in_placement
+    for node in hardware.nodes_of(connection, hosts) if hosts else ():
+        there = on.get((node.host, node.hypervisor_hostname), [])
+        yield from _pinned(node, there)
+        if not tracked:
+            yield from _devices(node, there, pci_aliases(settings))
+
+
+def _pinned(node: ComputeNode, instances: Sequence[Instance]) -> _Found:
+    cells = node.numa_topology.topology.cells if node.numa_topology is not None else ()
+    cpus = frozenset[int]().union(*(cell.pcpuset for cell in cells))
+    if not cpus:  # not reported: how many there are is not known
+        return
+    asked = {one.uuid: number for one in instances if (number := _cpus_of(one))}
+    if sum(asked.values()) > len(cpus):
+        yield (
+            Invariant.PINNED_CPUS,
+            {
+                "host": node.host,
+                "asked": sum(asked.values()),
+                "there": len(cpus),
+                "instances": in_short(sorted(asked)),
+            },
+        )
+
+
+def _cpus_of(instance: Instance) -> int:
+    """Return how many CPUs of its host an instance has for itself; 0 where it is not known."""
+    try:
+        topology = _hardware(instance).numa_topology
+    except Invalid:
+        return 0
+    return sum(len(cell.pcpuset) for cell in topology.cells) if topology else 0
+
+
+def _devices(
+    node: ComputeNode, instances: Iterable[Instance], aliases: Mapping[str, Alias]
+) -> _Found:
+    pools = PciPools(node.reported_pools)
+    reported = node.updated_at
+    for one in instances:
+        if reported is None or one.created_at is None or one.created_at <= reported:
+            continue
+        try:
+            pools.apply_requests(_hardware(one).pci_requests(aliases))
+        except Conflict as lacking:
+            about = {"instance": one.uuid, "host": node.host, "reason": lacking.detail}
+            yield Invariant.PCI_DEVICES, about
+        except Invalid:  # the alias was configured when it was placed, and is no more
+            continue
+
+
+def _hardware(instance: Instance) -> RequestedHardware:
+    """Return what flavor and image request; raises :class:`Invalid` where they cannot be read."""
+    described = instance.flavor or {}
+    return RequestedHardware(Flavor.from_document(described), Image.from_document(instance.image))

@@ -1,0 +1,237 @@
+"""Whatever is written through the APIs, in whichever order, the invariants hold afterwards."""
+
+from datetime import timedelta
+from itertools import count
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placement_sched.model.results.invariants import Invariant
+from tests.exploring import draws
+from tests.invariants import generations_only_grow, verified
+from tests.placing import flavor, report, spec
+from tests.providers import NOW
+from tests.versions import LATEST_HEADERS
+
+PROVIDERS, CONSUMERS, HOSTS = 4, 3, 3
+MOST = st.integers(0, 9)
+WHICH = st.integers(0, PROVIDERS - 1)
+WHO = st.integers(0, CONSUMERS - 1)
+HOST = st.integers(0, HOSTS - 1)
+#: A write: the name of a method of :class:`Writer`, and what it takes.
+WRITES = st.one_of(
+    st.tuples(st.just("make"), WHICH, st.none() | WHICH),
+    st.tuples(st.just("move"), WHICH, st.none() | WHICH),
+    st.tuples(st.just("remove"), WHICH),
+    st.tuples(st.just("stock"), WHICH, st.dictionaries(st.sampled_from(["VCPU", "OWN"]), MOST)),
+    st.tuples(st.just("hold"), WHO, st.dictionaries(WHICH, MOST, max_size=3)),
+    st.tuples(st.just("hand_over"), WHO, WHO),
+    st.tuples(st.just("free"), WHO),
+    st.tuples(st.just("trait"), WHICH, st.booleans()),
+    st.tuples(st.just("own_class"), st.booleans()),
+    st.tuples(st.just("place"), st.integers(1, 3), st.booleans()),
+    st.tuples(st.just("forget_oldest")),
+    st.tuples(st.just("host"), HOST, st.booleans()),
+    st.tuples(st.just("member"), HOST, st.booleans()),
+)
+
+
+class Writer:
+    """Writes through every API, with names of its own; what is refused is refused."""
+
+    def __init__(self, app):
+        self._app = app
+        self._mark = uuid4().hex[:8]
+        self._providers = [str(uuid4()) for _ in range(PROVIDERS)]
+        self._consumers = [str(uuid4()) for _ in range(CONSUMERS)]
+        self._placed = []
+        #: The providers of which an inventory shrank: OpenStack allows that below what is held.
+        self.shrunk = set()
+        self._class = f"CUSTOM_{self._mark.upper()}"
+        self._group = self._made(
+            "/compute/v2.1/os-server-groups",
+            {"server_group": {"name": self._mark, "policy": "anti-affinity"}},
+            **{"OpenStack-API-Version": "compute 2.64"},
+        )["server_group"]["id"]
+        self._aggregate = self._made(
+            "/compute/v2.1/os-aggregates",
+            {"aggregate": {"name": self._mark, "availability_zone": None}},
+        )["aggregate"]["id"]
+
+    def make(self, which, parent):
+        body = {"uuid": self._providers[which], "name": f"{self._mark}-{which}"}
+        if parent is not None:
+            body["parent_provider_uuid"] = self._providers[parent]
+        self._send("POST", "/placement/resource_providers", body)
+
+    def move(self, which, parent):
+        to = None if parent is None else self._providers[parent]
+        body = {"name": f"{self._mark}-{which}", "parent_provider_uuid": to}
+        self._send("PUT", f"/placement/resource_providers/{self._providers[which]}", body)
+
+    def remove(self, which):
+        self._send("DELETE", f"/placement/resource_providers/{self._providers[which]}")
+
+    def stock(self, which, totals):
+        path = f"/placement/resource_providers/{self._providers[which]}/inventories"
+        before = self._send("GET", path)
+        if before.status_code != 200:
+            return
+        named = {self._class if name == "OWN" else name: n for name, n in totals.items()}
+        old = before.json["inventories"]
+        if any(named.get(name, 0) < one["total"] for name, one in old.items()):
+            self.shrunk.add(self._providers[which])
+        amounts = {name: {"total": number} for name, number in named.items() if number}
+        generation = before.json["resource_provider_generation"]
+        body = {"resource_provider_generation": generation, "inventories": amounts}
+        self._send("PUT", path, body)
+
+    def hold(self, who, amounts):
+        held = self._held(who)
+        wanted = {
+            self._providers[which]: {"resources": {"VCPU": number}}
+            for which, number in amounts.items()
+            if number
+        }
+        self._send(
+            "PUT", f"/placement/allocations/{self._consumers[who]}", {**held, "allocations": wanted}
+        )
+
+    def hand_over(self, giver, taker):
+        """Give what one holds to another, in one request, as a move of nova does."""
+        if giver == taker:
+            return
+        gives, takes = self._held(giver), self._held(taker)
+        body = {
+            self._consumers[giver]: {**gives, "allocations": {}},
+            self._consumers[taker]: {**takes, "allocations": gives["allocations"]},
+        }
+        self._send("POST", "/placement/allocations", body)
+
+    def free(self, who):
+        self._send("DELETE", f"/placement/allocations/{self._consumers[who]}")
+
+    def trait(self, which, has):
+        path = f"/placement/resource_providers/{self._providers[which]}/traits"
+        before = self._send("GET", path)
+        if before.status_code == 200:
+            generation = before.json["resource_provider_generation"]
+            traits = ["HW_CPU_X86_AVX"] if has else []
+            self._send("PUT", path, {"resource_provider_generation": generation, "traits": traits})
+
+    def own_class(self, there):
+        self._send("PUT" if there else "DELETE", f"/placement/resource_classes/{self._class}")
+
+    def place(self, number, grouped):
+        uuids = [str(uuid4()) for _ in range(number)]
+        more = {"instance_group": self._group} if grouped else {}
+        asked = spec(*uuids, flavor=flavor(memory_mb=16384), **more)
+        answer = self._send("POST", "/scheduler/v1/select_destinations", {"request_spec": asked})
+        if answer.status_code == 200:
+            self._placed += uuids
+
+    def forget_oldest(self):
+        """Delete an instance as its client does: what it holds, then its record."""
+        if self._placed:
+            uuid = self._placed.pop(0)
+            self._send("DELETE", f"/placement/allocations/{uuid}")
+            self._send("DELETE", f"/scheduler/v1/instances/{uuid}")
+
+    def host(self, which, there):
+        name = f"{self._mark}-host{which}"
+        path = f"/scheduler/v1/compute_nodes/{report(name)['uuid']}"
+        self._send("PUT", path, report(name)) if there else self._send("DELETE", path)
+
+    def member(self, which, there):
+        action = "add_host" if there else "remove_host"
+        body = {action: {"host": f"{self._mark}-host{which}"}}
+        self._send("POST", f"/compute/v2.1/os-aggregates/{self._aggregate}/action", body)
+
+    def _held(self, who):
+        held = self._send("GET", f"/placement/allocations/{self._consumers[who]}").json
+        for one in held["allocations"].values():
+            one.pop("generation", None)
+        owner = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
+        return {**owner, "consumer_generation": None, **held}
+
+    def _made(self, path, body, **headers):
+        return self._app.post_json(path, body, headers=headers).json
+
+    def _send(self, method, path, body=None):
+        send = {"GET": self._app.get, "DELETE": self._app.delete}.get(method)
+        more = {"headers": LATEST_HEADERS, "expect_errors": True}
+        if send is None:
+            send = {"PUT": self._app.put_json, "POST": self._app.post_json}[method]
+            answer = send(path, body, **more) if body is not None else self._app.put(path, **more)
+        else:
+            answer = send(path, **more)
+        assert answer.status_code < 500, answer
+        return answer
+
+
+@pytest.fixture
+def ticking(settings, make_app):
+    """An application on whose clock a second passes at each look, so that times have an order."""
+    seconds = count()
+    return make_app(settings, clock=lambda: NOW + timedelta(seconds=next(seconds)))
+
+
+@settings(
+    max_examples=draws(15),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(writes=st.lists(WRITES, min_size=10, max_size=40))
+def test_invariants_hold_after_any_writes(ticking, database, writes):
+    writer = Writer(ticking)
+    for which in range(PROVIDERS):
+        writer.make(which, None)
+        writer.stock(which, {"VCPU": 6})
+    for which in range(HOSTS):
+        writer.host(which, there=True)
+    with generations_only_grow(database):
+        for name, *taken in writes:
+            getattr(writer, name)(*taken)
+    found = [
+        f"{one.invariant}: {one.detail}"
+        for one in verified(database).violations
+        if one.invariant is not Invariant.OVER_CAPACITY
+        or not any(uuid in one.detail for uuid in writer.shrunk)
+    ]
+    assert found == []
+
+
+def test_writes_of_the_random_test_are_mostly_accepted(ticking, database):
+    """That nothing is refused for its form alone, which would make the test above say little."""
+    writer = Writer(ticking)
+    seen = []
+    send = writer._send
+
+    def watched(method, path, body=None):
+        answer = send(method, path, body)
+        seen.append((method, path, answer.status_code))
+        return answer
+
+    writer._send = watched
+    for name, *taken in (
+        ("make", 0, None),
+        ("make", 1, 0),
+        ("move", 1, None),
+        ("own_class", True),
+        ("stock", 0, {"VCPU": 6, "OWN": 3}),
+        ("hold", 0, {0: 2}),
+        ("hold", 0, {0: 3}),
+        ("hand_over", 0, 1),
+        ("free", 1),
+        ("trait", 0, True),
+        ("host", 0, True),
+        ("member", 0, True),
+        ("place", 1, True),
+        ("forget_oldest",),
+        ("remove", 1),
+        ("member", 0, False),
+        ("host", 0, False),
+    ):
+        getattr(writer, name)(*taken)
+    assert [one for one in seen if one[2] >= 400] == []

@@ -1,0 +1,471 @@
+"""Each invariant, broken by hand in the tables, is reported with what it is about; no other is."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import delete, insert, select, update
+
+from placement_sched.db import tables
+from placement_sched.model.results.invariants import Invariant
+from placement_sched.store.compute import instances
+from tests.invariants import assert_invariants, break_tables, verified
+from tests.placing import flavor, instance, report, spec
+from tests.versions import LATEST_HEADERS
+
+CN1, CN2 = report("cn1")["uuid"], report("cn2")["uuid"]
+CHILD = instance(77)
+FIRST, SECOND, FREE = instance(1), instance(2), instance(3)
+ABSENT = 987654
+OTHER = instance(999)
+LATER = datetime.fromisoformat("2038-01-01T12:00:00")
+SELECT = "/scheduler/v1/select_destinations"
+
+
+class Cloud:
+    """Two hosts, one with a child; two instances apart in a group, one free; a host aggregate."""
+
+    def __init__(self, app):
+        self.app = app
+        app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+        body = {"uuid": CHILD, "name": "cn1-gpu", "parent_provider_uuid": CN1}
+        app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
+        app.put_json(
+            f"/placement/resource_providers/{CHILD}/inventories",
+            {"resource_provider_generation": 0, "inventories": {"VGPU": {"total": 4}}},
+            headers=LATEST_HEADERS,
+        )
+        app.put_json(
+            f"/placement/resource_providers/{CHILD}/traits",
+            {"resource_provider_generation": 1, "traits": ["HW_GPU_API_VULKAN"]},
+            headers=LATEST_HEADERS,
+        )
+        made = app.post_json(
+            "/compute/v2.1/os-server-groups",
+            {"server_group": {"name": "apart", "policy": "anti-affinity"}},
+            headers={"OpenStack-API-Version": "compute 2.64"},
+        )
+        self.group = made.json["server_group"]["id"]
+        self.place(FIRST, SECOND, instance_group=self.group)
+        self.place(FREE)
+        aggregate = {"aggregate": {"name": "racks", "availability_zone": None}}
+        made = app.post_json("/compute/v2.1/os-aggregates", aggregate).json["aggregate"]
+        add = {"add_host": {"host": "cn1"}}
+        app.post_json(f"/compute/v2.1/os-aggregates/{made['id']}/action", add)
+
+    def place(self, *uuids, status=200, **changes):
+        asked = {"request_spec": spec(*uuids, **changes)}
+        return self.app.post_json(SELECT, asked, status=status).json
+
+
+@pytest.fixture
+def cloud(app):
+    return Cloud(app)
+
+
+def number_of(uuid):
+    """The number of a provider, for statements."""
+    columns = tables.resource_providers.c
+    return select(columns.id).where(columns.uuid == uuid).scalar_subquery()
+
+
+def class_of(name):
+    columns = tables.resource_classes.c
+    return select(columns.id).where(columns.name == name).scalar_subquery()
+
+
+def allocation(provider, resource_class, consumer, used=1):
+    return insert(tables.allocations).values(
+        resource_provider_id=provider,
+        resource_class_id=resource_class,
+        consumer_id=consumer,
+        used=used,
+        created_at=LATER,
+        updated_at=LATER,
+    )
+
+
+def inventory(provider, resource_class):
+    amounts = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1}
+    return insert(tables.inventories).values(
+        resource_provider_id=provider,
+        resource_class_id=resource_class,
+        allocation_ratio=1.0,
+        **amounts,
+    )
+
+
+def provider(uuid, **values):
+    return _change(tables.resource_providers, "uuid", uuid, values)
+
+
+def consumer(uuid, **values):
+    return _change(tables.consumers, "uuid", uuid, values)
+
+
+def held_by(uuid, **values):
+    return _change(tables.allocations, "consumer_id", uuid, values)
+
+
+def recorded(uuid, **values):
+    return _change(tables.instances, "uuid", uuid, values)
+
+
+def _change(table, column, value, values):
+    return update(table).where(table.c[column] == value).values(**values)
+
+
+TRAIT, MEMBER = tables.resource_provider_traits, tables.resource_provider_aggregates
+A_TRAIT = select(tables.traits.c.id).limit(1).scalar_subquery()
+AN_AGGREGATE = select(tables.placement_aggregates.c.id).limit(1).scalar_subquery()
+DECISION_OF_FREE = (
+    select(tables.instances.c.decision_uuid).where(tables.instances.c.uuid == FREE)
+).scalar_subquery()
+
+#: What is broken how, which invariants that violates, and words of one sentence.
+BROKEN = {
+    "amount": (
+        [held_by(FREE, used=2_000_000, created_at=LATER, updated_at=LATER)],
+        {Invariant.OVER_CAPACITY, Invariant.UNITS, Invariant.CLAIM_DIFFERS},
+        [
+            "DISK_GB of provider cn",
+            "are allocated, over its capacity of 1000 ((total 1000 - reserv",
+        ],
+    ),
+    "min_unit": (
+        [
+            update(tables.inventories).values(min_unit=2),
+            held_by(FREE, updated_at=LATER),
+            held_by(FIRST, updated_at=LATER),
+            held_by(SECOND, updated_at=LATER),
+        ],
+        {Invariant.UNITS},
+        [f"consumer {FIRST} holds 1 VCPU of provider cn", "from 2 to 16 in steps of 1"],
+    ),
+    "step_size": (
+        [update(tables.inventories).values(step_size=7), held_by(FREE, updated_at=LATER)],
+        {Invariant.UNITS},
+        [f"consumer {FREE} holds 1 VCPU of", "in steps of 7"],
+    ),
+    "inventory gone": (
+        [
+            delete(tables.inventories).where(
+                tables.inventories.c.resource_class_id == class_of("MEMORY_MB")
+            )
+        ],
+        {Invariant.NO_INVENTORY},
+        [f"consumer {FIRST} holds 1024 MEMORY_MB of provider cn", "which has no inventory of it"],
+    ),
+    "allocation of no provider": (
+        [allocation(ABSENT, class_of("VCPU"), FREE)],
+        {Invariant.NO_PROVIDER},
+        [f"consumer {FREE} holds allocations of the provider number {ABSENT}, which does not"],
+    ),
+    "allocation of no class": (
+        [allocation(number_of(CN1), ABSENT, FREE)],
+        {Invariant.NO_CLASS},
+        [f"consumer {FREE} holds", f"class number {ABSENT}", f"of provider cn1 ({CN1})"],
+    ),
+    "allocation of no consumer": (
+        [allocation(number_of(CN1), class_of("VCPU"), OTHER)],
+        {Invariant.NO_CONSUMER},
+        [f"consumer {OTHER} holds allocations and has no record"],
+    ),
+    "allocated twice": (
+        [allocation(number_of(CHILD), class_of("VGPU"), FREE)] * 2,
+        {Invariant.ALLOCATED_TWICE, Invariant.CLAIM_DIFFERS},
+        [f"consumer {FREE} has 2 allocations of VGPU of provider {CHILD}"],
+    ),
+    "consumer without allocations": (
+        [delete(tables.allocations).where(tables.allocations.c.consumer_id == FREE)],
+        {Invariant.NO_ALLOCATIONS, Invariant.NOT_CLAIMED, Invariant.CLAIM_DIFFERS},
+        [f"consumer {FREE} has a record and holds no allocations"],
+    ),
+    "no project": (
+        [consumer(FREE, project_id=ABSENT)],
+        {Invariant.NO_PROJECT},
+        [f"consumer {FREE} is of the project number {ABSENT}, which does not exist"],
+    ),
+    "no user": (
+        [consumer(FREE, user_id=ABSENT)],
+        {Invariant.NO_USER},
+        [f"consumer {FREE} is of the user number {ABSENT}"],
+    ),
+    "no consumer type": (
+        [consumer(FREE, consumer_type_id=ABSENT)],
+        {Invariant.NO_TYPE},
+        [f"consumer {FREE} is of the consumer type number {ABSENT}"],
+    ),
+    "inventory of no provider": (
+        [inventory(ABSENT, class_of("VCPU"))],
+        {Invariant.INVENTORY_NO_PROVIDER},
+        [f"an inventory of the provider number {ABSENT}, which does not exist"],
+    ),
+    "inventory of no class": (
+        [inventory(number_of(CN2), ABSENT)],
+        {Invariant.INVENTORY_NO_CLASS},
+        [f"provider cn2 ({CN2}) has an inventory of the resource class number {ABSENT}"],
+    ),
+    "trait of no provider": (
+        [insert(TRAIT).values(trait_id=A_TRAIT, resource_provider_id=ABSENT)],
+        {Invariant.TRAIT_NO_PROVIDER},
+        [f"the provider number {ABSENT}, which does not exist, has trait "],
+    ),
+    "no such trait": (
+        [insert(TRAIT).values(trait_id=ABSENT, resource_provider_id=number_of(CN2))],
+        {Invariant.UNKNOWN_TRAIT},
+        [f"provider cn2 ({CN2}) has the trait number {ABSENT}"],
+    ),
+    "member of no provider": (
+        [insert(MEMBER).values(aggregate_id=AN_AGGREGATE, resource_provider_id=ABSENT)],
+        {Invariant.MEMBER_NO_PROVIDER},
+        [f"the provider number {ABSENT}, which does not exist, is in aggregate "],
+    ),
+    "no such aggregate": (
+        [insert(MEMBER).values(aggregate_id=ABSENT, resource_provider_id=number_of(CN2))],
+        {Invariant.UNKNOWN_AGGREGATE},
+        [f"provider cn2 ({CN2}) is in the aggregate number {ABSENT}"],
+    ),
+    "no parent": (
+        [provider(CHILD, parent_provider_id=ABSENT)],
+        {Invariant.NO_PARENT},
+        [f"provider cn1-gpu ({CHILD}) has the provider number {ABSENT} as parent, which does not"],
+    ),
+    "loop of one": (
+        [provider(CHILD, parent_provider_id=tables.resource_providers.c.id)],
+        {Invariant.PARENT_LOOP},
+        [f"provider cn1-gpu ({CHILD}) has no root: its parents go in a circle"],
+    ),
+    "root of another": (
+        [provider(CN2, root_provider_id=ABSENT)],
+        {Invariant.WRONG_ROOT},
+        [f"provider cn2 ({CN2}) has the provider number {ABSENT} as root"],
+    ),
+    "no root": (
+        [provider(CN2, root_provider_id=None)],
+        {Invariant.WRONG_ROOT},
+        [f"provider cn2 ({CN2}) has the provider number None as root"],
+    ),
+    "child is its own root": (
+        [provider(CHILD, root_provider_id=tables.resource_providers.c.id)],
+        {Invariant.WRONG_ROOT},
+        [f"provider cn1-gpu ({CHILD}) has the provider number"],
+    ),
+    "generation of a provider": (
+        [provider(CN1, generation=-1)],
+        {Invariant.PROVIDER_GENERATION},
+        [f"provider cn1 ({CN1}) has the generation -1"],
+    ),
+    "generation of a consumer": (
+        [consumer(FREE, generation=-3)],
+        {Invariant.CONSUMER_GENERATION},
+        [f"consumer {FREE} has the generation -3"],
+    ),
+    "no such group": (
+        [recorded(FREE, server_group=OTHER)],
+        {Invariant.UNKNOWN_GROUP},
+        [f"instance {FREE} is in the server group {OTHER}, which does not exist"],
+    ),
+    "affinity": (
+        [update(tables.server_groups).values(policy="affinity")],
+        {Invariant.AFFINITY},
+        ["members of the affinity group apart (", "are on 2 hosts"],
+    ),
+    "anti-affinity": (
+        [recorded(FIRST, host="cn1"), recorded(SECOND, host="cn1")],
+        {Invariant.ANTI_AFFINITY},
+        ["2 members of the anti-affinity group apart (", "on host cn1, where 1 may be"],
+    ),
+    "place of no decision": (
+        [
+            insert(tables.decision_places).values(
+                decision_uuid=OTHER, position=0, instance_uuid=FREE, host="cn1"
+            )
+        ],
+        {Invariant.NO_DECISION},
+        [f"a place of instance {FREE} is recorded for the decision {OTHER}"],
+    ),
+    "decision that refused": (
+        [
+            update(tables.decisions)
+            .where(tables.decisions.c.uuid == DECISION_OF_FREE)
+            .values(outcome="no_valid_host")
+        ],
+        {Invariant.REFUSED_DECISION},
+        [f"instance {FREE} is recorded as placed by decision ", "outcome no_valid_host"],
+    ),
+    "claim of less": (
+        [
+            delete(tables.allocations).where(
+                tables.allocations.c.consumer_id == FREE,
+                tables.allocations.c.resource_class_id == class_of("VCPU"),
+            )
+        ],
+        {Invariant.CLAIM_DIFFERS},
+        [f"instance {FREE} holds 10 DISK_GB of", "1 VCPU of"],
+    ),
+    "host not in its provider aggregate": (
+        [delete(MEMBER)],
+        {Invariant.NOT_IN_PLACEMENT},
+        ["cn1 of host aggregate racks lack in its provider aggregate"],
+    ),
+    "provider aggregate of another host": (
+        [insert(MEMBER).values(aggregate_id=AN_AGGREGATE, resource_provider_id=number_of(CN2))],
+        {Invariant.STALE_IN_PLACEMENT},
+        ["cn2 are in the provider aggregate of racks and not in the host aggregate"],
+    ),
+}
+
+
+def test_a_cloud_that_only_the_apis_wrote_violates_nothing(cloud, database):
+    assert_invariants(database)
+    found = verified(database)
+    assert (found.violations, found.allowed, found.cut) == ((), (), frozenset())
+    assert dict(found.checked) == {
+        "providers": 3,
+        "inventories": 7,
+        "allocations": 9,
+        "consumers": 3,
+        "aggregates": 1,
+    }
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_what_is_broken_is_reported_and_nothing_else(cloud, database, broken):
+    statements, kinds, words = BROKEN[broken]
+    break_tables(database, *statements)
+    found = verified(database).violations
+    assert {one.invariant for one in found} == kinds
+    details = [one.detail for one in found]
+    assert any(all(word in one for word in words) for one in details), details
+
+
+def test_two_parents_of_each_other_are_a_loop_of_both(cloud, database):
+    break_tables(
+        database,
+        provider(CN1, parent_provider_id=number_of_aliased(CN2)),
+        provider(CN2, parent_provider_id=number_of_aliased(CN1)),
+    )
+    loops = [one for one in verified(database).violations if "circle" in one.detail]
+    assert len(loops) == 3  # those two, and the child that is below one of them
+    assert {one.invariant for one in loops} == {Invariant.PARENT_LOOP}
+
+
+def number_of_aliased(uuid):
+    """The number of a provider, for an update of the same table (MariaDB wants it apart)."""
+    inner = select(tables.resource_providers).subquery()
+    return select(inner.c.id).where(inner.c.uuid == uuid).scalar_subquery()
+
+
+def test_two_spellings_of_a_consumer_are_one_too_many(sqlite_database, sqlite_app):
+    lower = "aaaaaaaa-0000-4000-8000-000000000001"
+    Cloud(sqlite_app).place(lower)
+    row = select(tables.consumers).where(tables.consumers.c.uuid == lower)
+    with sqlite_database.read() as connection:
+        values = dict(connection.execute(row).mappings().one())
+    values |= {"id": ABSENT, "uuid": lower.upper()}
+    break_tables(
+        sqlite_database,
+        insert(tables.consumers).values(values),
+        allocation(number_of(CHILD), class_of("VGPU"), lower.upper()),
+    )
+    (found,) = verified(sqlite_database).violations
+    assert found.invariant is Invariant.CONSUMER_TWICE
+    assert f"consumer {lower} has 2 records" in found.detail
+
+
+def test_inventory_that_shrank_after_the_claim_is_allowed_and_reported(cloud, database):
+    shrunk = update(tables.inventories).where(
+        tables.inventories.c.resource_class_id == class_of("MEMORY_MB")
+    )
+    break_tables(database, shrunk.values(total=512, max_unit=512, updated_at=LATER))
+    found = verified(database)
+    assert found.violations == ()
+    assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Invariant.UNITS}
+    assert all("2038-01-01 12:00:00" in one.detail for one in found.allowed)
+    # What is allocated after that is not.
+    break_tables(database, held_by(FREE, updated_at=LATER + timedelta(seconds=1)))
+    kinds = {one.invariant for one in verified(database).violations}
+    assert kinds == {Invariant.OVER_CAPACITY, Invariant.UNITS}
+
+
+def test_group_of_three_to_a_host_may_have_as_many_there(cloud, database):
+    together = [recorded(FIRST, host="cn1"), recorded(SECOND, host="cn1")]
+    break_tables(database, *together, update(tables.server_groups).values(max_server_per_host=2))
+    assert_invariants(database)
+
+
+def test_instance_that_was_freed_by_its_client_is_a_decision_without_claim(cloud, database):
+    cloud.app.delete(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS)
+    (found,) = verified(database).violations
+    assert found.invariant is Invariant.NOT_CLAIMED
+    assert f"instance {FREE} was placed on host cn" in found.detail
+
+
+def test_instance_whose_allocations_were_changed_since_is_not_compared(cloud, database):
+    held = cloud.app.get(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS).json
+    ((uuid, _),) = held["allocations"].items()
+    body = {**held, "allocations": {uuid: {"resources": {"VCPU": 2}}}}
+    cloud.app.put_json(f"/placement/allocations/{FREE}", body, headers=LATEST_HEADERS)
+    assert_invariants(database)
+
+
+def test_request_that_was_refused_leaves_nothing_half_present(cloud, database):
+    cloud.place(instance(11), instance(12), flavor=flavor(memory_mb=60000), status=200)
+    asked = [instance(number) for number in range(20, 24)]
+    cloud.place(*asked, flavor=flavor(memory_mb=60000), status=409)
+    assert_invariants(database)
+    with database.read() as connection:
+        assert instances.by_uuids(connection, asked) == ()
+
+
+CELL = {"id": 0, "cpuset": [], "pcpuset": [0, 1, 2], "memory": 65536, "pinned_cpus": []}
+PINNED = flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})
+
+
+def put(app, uuid, asked):
+    body = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u", "flavor": asked}
+    app.put_json(f"/scheduler/v1/instances/{uuid}", body)
+
+
+def test_host_with_too_few_cpus_for_pinning_is_reported(app, database):
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", numa_topology={"cells": [CELL]})])
+    put(app, FIRST, PINNED)
+    assert_invariants(database)
+    put(app, SECOND, PINNED)
+    (found,) = verified(database).violations
+    assert found.invariant is Invariant.PINNED_CPUS
+    assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in found.detail
+    assert FIRST in found.detail
+    assert SECOND in found.detail
+
+
+ALIAS = '{"name": "nic", "vendor_id": "8086", "product_id": "1520"}'
+
+
+def test_host_with_too_few_devices_for_what_it_got_since_its_report_is_reported(app, database):
+    pool = {"vendor_id": "8086", "product_id": "1520", "numa_node": None, "count": 1}
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", pci_device_pools=[pool])])
+    asked = flavor(extra_specs={"pci_passthrough:alias": "nic:1"})
+    for uuid in (FREE, FIRST, SECOND):
+        put(app, uuid, asked)
+    # Of the first the report, which came with it or later, had the device out of its pools.
+    break_tables(
+        database,
+        recorded(FIRST, created_at=LATER),
+        recorded(SECOND, created_at=LATER),
+        recorded(FREE, created_at=datetime.fromisoformat("2020-01-01T12:00:00")),
+    )
+    (found,) = verified(database, pci__alias=[ALIAS]).violations
+    assert found.invariant is Invariant.PCI_DEVICES
+    assert found.detail.startswith(f"instance {SECOND} was placed on host cn1 after its last")
+    tracked = {"pci__alias": [ALIAS], "filter_scheduler__pci_in_placement": True}
+    assert verified(database, **tracked).violations == ()
+
+
+def test_of_very_many_violations_some_are_named(sqlite_database, monkeypatch):
+    monkeypatch.setattr("placement_sched.operations.invariants.verify.MOST", 3)
+    broken = [allocation(ABSENT, class_of("VCPU"), FREE) for _ in range(5)]
+    break_tables(sqlite_database, *broken)
+    found = verified(sqlite_database)
+    assert found.cut == {Invariant.NO_PROVIDER}
+    assert len([one for one in found.violations if one.invariant is Invariant.NO_PROVIDER]) == 3
