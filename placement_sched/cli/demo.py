@@ -19,6 +19,7 @@ from rich.text import Text
 
 from placement_sched.api.placement.microversions import NEWEST
 from placement_sched.cli.arguments import Commands, add_format
+from placement_sched.cli.listening import free_port
 from placement_sched.cli.scheduler.funnel import render
 from placement_sched.cli.terminal import print_json, waiting
 from placement_sched.errors import Error, Invalid
@@ -66,10 +67,11 @@ def _closing(keep: Path | None, *, console: bool) -> RenderableType:
     if keep is None:
         return Group(
             Rule("[bold]End of the demo", align="left", style="cyan"),
-            f"To look at this cloud in a browser, at {_SERVER}/:",
-            _command("placement-sched demo --console"),
-            "No files are left. To keep this cloud and query it:",
+            "No files are left, and no server runs. To keep this cloud and query it:",
             _command("placement-sched demo --keep DIR"),
+            "To look at it in a browser until Ctrl-C ends it, run one of",
+            _command("placement-sched demo --console", "make demo CONSOLE=1"),
+            f"and open the address of its console: {_SERVER}/",
         )
     config = shlex.quote(str(keep / demos.CONFIG_NAME))
     files = f"{demos.DATABASE_NAME}, and {demos.CONFIG_NAME}"
@@ -168,7 +170,7 @@ def _served(directory: Path) -> int:
     for name in [name for name in os.environ if name.startswith("OS_")]:
         del os.environ[name]
     try:
-        port = serve.free_port(_LOOPBACK, _PORT)
+        port = free_port(_LOOPBACK, _PORT)
     except Error:
         port = 0  # another server has it
     config = str(directory / demos.CONFIG_NAME)

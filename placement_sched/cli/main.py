@@ -60,6 +60,9 @@ GROUPS = {
     },
     "placement_sched.cli.status": {"status": "check upgrade readiness"},
     "placement_sched.cli.config": {"config": "show every option, and check a configuration"},
+    "placement_sched.cli.completion": {
+        "completion": "print what bash, zsh or fish reads to complete commands"
+    },
 }
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
@@ -112,10 +115,11 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def make_parser(argv: Sequence[str]) -> Parser:
+def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
     """Return the parser of the command line ``argv``: of other commands it has only the names.
 
-    To import them all would take most of the time that a short command takes.
+    To import them all would take most of the time that a short command takes; with ``whole`` it
+    has all of them.
     """
     parser = Parser(prog=PROGRAM, description="Decides where a virtual machine goes, and says why.")
     parser.add_argument(
@@ -128,7 +132,7 @@ def make_parser(argv: Sequence[str]) -> Parser:
     # No option before the command takes a value, so the first other word is its name.
     called = next((word for word in argv if not word.startswith("-")), None)
     for module, summaries in GROUPS.items():
-        if called in summaries:
+        if whole or called in summaries:
             import_module(module).register(commands)
             continue
         for name, summary in summaries.items():

@@ -5,7 +5,6 @@ import ctypes
 import logging
 import multiprocessing
 import os
-import resource
 import signal
 import socket
 import sys
@@ -21,16 +20,18 @@ from typing import Any
 
 from granian.constants import HTTPModes, Interfaces
 from granian.log import LogLevels
+from granian.net import SocketHolder  # type: ignore[attr-defined] # it does not say so
 from granian.server.mp import MPServer
 
 from placement_sched import app
 from placement_sched.api import metrics
 from placement_sched.api.application import Application
-from placement_sched.api.asgi import Bridge
+from placement_sched.api.serving.asgi import Bridge
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
+from placement_sched.cli.listening import connections, free_port, inherited_socket, resolve
 from placement_sched.db.engine import database_url
-from placement_sched.errors import ConfigurationError, Error, Unavailable, sentence
+from placement_sched.errors import ConfigurationError, Unavailable, sentence
 from placement_sched.operations.config_check import log_start
 from placement_sched.operations.followed_settings import FollowedSettings
 from placement_sched.operations.prepare import rehearse
@@ -48,10 +49,6 @@ _AT_START: dict[str, FollowedSettings] = {}
 #: a few keep a worker answering while others wait for a lock (on SQLite no more than half of them,
 #: see ``db/transaction.py``). Measured in doc/decisions/0002.
 THREADS = 4
-#: Connections that a worker holds at once; further ones wait to be accepted.
-CONNECTIONS = 1024
-#: Files that a worker opens beside its connections, at most: the database's, logs, metrics.
-OTHER_FILES = 256
 #: Seconds that running requests get to finish after SIGTERM.
 GRACE = 30
 #: glibc's number (malloc.h) for how many heaps there may be.
@@ -72,7 +69,9 @@ def register(commands: Commands) -> None:
     """Add the command."""
     parser = add_command(commands, "serve", "serve every API over HTTP", run)
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on, unless systemd passes a socket (default: %(default)s)",
     )
     port_help = "port to listen on; 0 takes a free one (default: %(default)s)"
     parser.add_argument("--port", type=_port, default=8778, help=port_help)
@@ -89,12 +88,14 @@ def run(arguments: argparse.Namespace) -> int:
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
     app.check_parts(settings)  # one line now, rather than one of every worker
-    refuse_open_door(settings, arguments.host)
+    passed = inherited_socket()
+    host, port = passed.getsockname()[:2] if passed else (arguments.host, arguments.port)
+    refuse_open_door(settings, host)
     refuse_unadopted_database(settings)  # a worker would answer every request with that alone
-    port = free_port(arguments.host, arguments.port)
+    port = port if passed else free_port(host, port)
     server = _Server(
         "placement_sched",
-        address=_resolve(arguments.host)[0],
+        address=resolve(host)[0],
         port=port,
         interface=Interfaces.ASGINL,
         # While it waits for what may be HTTP/2, granian closes no idle connection.
@@ -107,12 +108,13 @@ def run(arguments: argparse.Namespace) -> int:
         log_level=LogLevels.warning,
         log_dictconfig=_GRANIANS_LOG,
     )
+    server.passed = passed
     log_start(settings)
     followed = FollowedSettings(settings)
     _AT_START["settings"] = followed
     server.check = followed.check
     server.on_startup(partial(_regularly, followed.follow, "followed settings"))
-    server.on_startup(partial(_announce, settings, arguments.host, port, arguments.workers))
+    server.on_startup(partial(_announce, settings, host, port, arguments.workers))
     let_new_workers_stop()
     with ExitStack() as resources:
         if metrics.DIRECTORY not in os.environ:
@@ -135,6 +137,21 @@ class _Server(MPServer):
     check: Callable[[], None]
     #: Why the server stops; nothing where no signal asked for it.
     asked_by = ""
+    #: The socket to listen on, where systemd has passed one.
+    passed: socket.socket | None = None
+
+    def _init_shared_socket(self) -> None:
+        """Let all workers accept from one socket where one was passed; else each has its own.
+
+        It stays open in systemd while the server restarts, so that connections wait instead of
+        being refused.
+        """
+        if self.passed is None:
+            super()._init_shared_socket()  # type: ignore[no-untyped-call]
+            return
+        # Not a Unix socket. granian gives neither types.
+        listening: Any = SocketHolder(self.passed.fileno(), False, self.backlog)  # type: ignore[call-arg]
+        self._ssp, self._shd, self._sso = None, listening, self.passed
 
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
         """Note which signal asks the server to stop."""
@@ -230,8 +247,13 @@ def load(files: Sequence[str], parent: int) -> Bridge:
     if away and _DATABASE_AWAY.acquire(block=False):
         LOG.warning("starting without the database: %s", away)
     _regularly(services.keep_up, "upkeep")
-    most = services.settings.api.max_request_body_size
-    return Bridge(app.served(application), most=most, threads=THREADS)
+    options = services.settings.api
+    return Bridge(
+        app.served(application),
+        most=options.max_request_body_size,
+        threads=THREADS,
+        patience=options.queue_timeout,
+    )
 
 
 def _regularly(work: Callable[[], None], name: str, pause: float = PAUSE) -> None:
@@ -276,7 +298,7 @@ def refuse_open_door(settings: Settings, host: str) -> None:
     explicit = is_explicit(settings.conf, "api", "auth_strategy")
     if settings.api.auth_strategy != "noauth2" or explicit:
         return
-    if not all(ip_address(address).is_loopback for address in _resolve(host)):
+    if not all(ip_address(address).is_loopback for address in resolve(host)):
         raise ConfigurationError(
             f"refusing to listen on {host} with noauth2, which lets anyone in; configure "
             "keystone, or write [api] auth_strategy = noauth2 in a configuration file"
@@ -287,47 +309,8 @@ def shows_console(settings: Settings, host: str) -> bool:
     """Return whether browsers are shown the console at ``host``, the address listened on."""
     enabled: bool | None = settings.console.enabled
     if enabled is None:
-        return any(ip_address(address).is_loopback for address in _resolve(host))
+        return any(ip_address(address).is_loopback for address in resolve(host))
     return enabled
-
-
-def connections() -> int:
-    """Return how many connections a worker may hold, and raise the limit of open files for them.
-
-    They must not take the files that a worker needs to answer, such as the database's.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = CONNECTIONS + OTHER_FILES
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return CONNECTIONS
-    soft = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return max(OTHER_FILES // 4, soft - OTHER_FILES)
-
-
-def free_port(host: str, port: int) -> int:
-    """Return ``port``, or a free one for 0; raise :class:`Error` where it cannot be listened on.
-
-    The workers share the port by SO_REUSEPORT, under which a second server would go unnoticed and
-    take half of the requests; so it is tried first without.
-    """
-    address = _resolve(host)[0]
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind((address, port))
-        except OSError as failure:
-            raise Error(f"cannot listen on {host}:{port}: {failure.strerror}") from None
-        return int(trial.getsockname()[1])
-
-
-def _resolve(host: str) -> list[str]:
-    try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as failure:
-        raise Error(f"cannot listen on {host}: {failure.strerror or failure}") from None
-    return [str(entry[4][0]) for entry in found]
 
 
 def _announce(settings: Settings, host: str, port: int, workers: int) -> None:

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from oslo_log import log
 
 from placement_sched import errors
-from placement_sched.db.transaction import MOVED, Connection, Database
+from placement_sched.db.failures import MOVED
+from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, RoomElsewhere
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Json

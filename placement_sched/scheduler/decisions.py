@@ -14,6 +14,7 @@ import orjson
 from oslo_log import log
 
 from placement_sched import errors
+from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
 from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
@@ -43,29 +44,36 @@ _REJECTED = (100, 20, 3)
 class Retention:
     """Deletes decisions that are too old, some at a time, beside the work that makes new ones.
 
-    ``keeping`` is in seconds; 0 keeps them for ever. Any number of processes may do so at once.
+    ``keeping`` is in seconds; 0 keeps them for ever. Of the processes that make decisions one does
+    so for all, as long as it lives.
     """
 
     #: How many decisions are made, or seconds go by, before a process looks for old ones again.
-    #: Each time it deletes more than were made meanwhile, so that it keeps up.
+    #: Each time it deletes so many, and up to so often, that it keeps up with all processes.
     EVERY = 200
     SECONDS = 60
     MOST = 1000
+    BATCHES = 20
+    #: For so many seconds one process does it for all.
+    LEASE = 150
 
     def __init__(self, database: Database, keeping: int) -> None:
         self._database = database
         self._keeping = timedelta(seconds=keeping)
+        self._lease = Lease(database, "expired decisions", self.LEASE)
         self._lock = Lock()
         self._made = 0
         self._looked: datetime | None = None
 
     def made_one(self, now: datetime) -> None:
         """Note that a decision was made, and delete old ones if it is time; never raises."""
-        if not self._keeping or not self._count(now):
+        if not self._keeping or not self._count(now) or not self._lease.is_held():
             return
         try:
             purge = partial(decisions.purge, before=now - self._keeping, most=self.MOST)
-            self._database.write(purge)
+            for _ in range(self.BATCHES):
+                if self._database.write(purge) < self.MOST:
+                    break
         except errors.Unavailable as failure:
             LOG.warning("expired decisions were not deleted: %s", failure.detail)
 

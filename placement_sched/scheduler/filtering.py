@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from placement_sched.db.transaction import Connection
+from placement_sched.errors import PluginFailed
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.naming import canonical
 from placement_sched.model.results.stages import FilterReport, Rejected
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal, Remedy
-from placement_sched.scheduler.filters import BaseHostFilter, Verdict
+from placement_sched.scheduler.filters import BaseHostFilter, Passed, Verdict
 from placement_sched.scheduler.host_state import HostState, candidates_of, offer
 from placement_sched.scheduler.plugin import calling, overrides
 from placement_sched.store.compute import compute_nodes
@@ -65,10 +66,23 @@ def _divided(
         elif isinstance(verdict, Refusal):
             rejected.append(Rejected(host.host, host.nodename, verdict.reason))
         else:
-            verdict.hand_on(host)
+            hand_on(verdict, host, name)
             passed.append(host)
     report = FilterReport(name=name, before=before, after=len(passed), rejected=tuple(rejected))
     return passed, report
+
+
+def hand_on(verdict: Passed, host: HostState, name: str) -> None:
+    """Write what the filter of this name found out to the state of a host that passes.
+
+    Raises :class:`PluginFailed` where a third-party filter answered something else.
+    """
+    if not isinstance(verdict, Passed):
+        raise PluginFailed(
+            f"{name} failed: its verdict on {host.host} is {repr(verdict)[:60]}, which is neither "
+            "a Refusal nor Passed nor None"
+        )
+    verdict.hand_on(host)
 
 
 def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode, ...] | None:
@@ -162,7 +176,7 @@ def every_refusal(
             if isinstance(verdict, Refusal):
                 refusals.append((type(plugin).__name__, verdict))
             elif verdict is not None:
-                verdict.hand_on(host)
+                hand_on(verdict, host, type(plugin).__name__)
     return found
 
 

@@ -180,7 +180,8 @@ class Scheduler:
         stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
         policy = decision.policy or DEFAULT_POLICY
         labels = DecisionLabels(decision.outcome, policy, stage, name)
-        self.database.tally.decision = labels
+        self.database.tally.decision, self.database.tally.made = labels, decision
+        self.database.tally.funnel = decision.funnel
 
     @contextmanager
     def evaluated(
@@ -271,7 +272,9 @@ class Scheduler:
             document, alternates=alternates, policy=policy, overrides=overrides
         )
         with self.evaluated(self.reader.checked(request)) as (connection, run):
-            return explained(connection, run, view)
+            explanation = explained(connection, run, view)
+        self.database.tally.funnel = explanation["funnel"]
+        return explanation
 
     def explain_and_keep(
         self,
@@ -301,6 +304,7 @@ class Scheduler:
         known = changes_from(changes)
         explanation, decision = self.supposing(known, answer) if known else answer(self)
         self.claims.keep(decision)
+        self.database.tally.made, self.database.tally.funnel = decision, decision.funnel
         return {"decision": decision.uuid, **explanation}
 
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from placement_sched.errors import one_line
-from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.naming import did_you_mean, nearest, suggested
 from placement_sched.settings.conf import noting_options
 
 Loaded = TypeVar("Loaded")
@@ -85,8 +85,8 @@ def classes_of(module: ModuleType, base: type) -> list[str]:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence with the nearest known name, or nothing."""
-    return did_you_mean(nearest(name, known, alike=0.4))
+    """Return the end of a sentence with the known names of plugins that may be meant."""
+    return suggested("plugin", name, known, alike=0.4)
 
 
 def path_suggestion(path: str, known: Mapping[str, str], missing: Exception) -> str:

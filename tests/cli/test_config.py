@@ -77,6 +77,15 @@ def test_sample_with_every_default_written_is_valid(sample, validate):
     assert [line for line in told.splitlines() if not taken_back.fullmatch(line)] == []
 
 
+@pytest.mark.parametrize("scheme", ["mysql+pymysql", "mariadb+pymysql", "sqlite"])
+def test_a_standby_that_is_not_of_postgresql_is_said_to_be_ignored(validate, scheme):
+    place = f"{scheme}://u:p@db/placement"
+    text = f"[placement_database]\nconnection = {place}\nslave_connection = {place}\n"
+    ignored = "[placement_database] slave_connection is ignored"
+    told = f"a.conf:3: warning: {ignored}: only standbys of PostgreSQL are read\n"
+    assert validate(text) == (0, told)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -233,9 +233,9 @@ def test_the_impossible_one_names_its_obstacle(shown, told):
     (miss,) = request(told, "impossible")["explanation"]["funnel"]["allocation_candidates"][
         "nearest_misses"
     ]
-    assert (f"No valid host {miss['hosts']} hosts would fit but for required {SNP}") in section(
-        shown, 5
-    )
+    assert (
+        f"No valid host {miss['hosts']} hosts meet all constraints but required {SNP}"
+    ) in section(shown, 5)
 
 
 def test_it_is_readable_at_80_columns_without_colours(shown):
@@ -357,6 +357,15 @@ def text_of(asked: Request) -> str:
             return answer.read().decode()
     except OSError:
         return ""
+
+
+def test_the_demo_ends_with_how_to_open_its_console(newcomer):
+    done = newcomer.run("demo")
+    *_, last = done.stdout.rstrip().splitlines()
+    assert last == "and open the address of its console: http://127.0.0.1:8778/"
+    ending = done.stdout.partition("End of the demo")[2]
+    assert "no server runs" in ending
+    assert "\n  placement-sched demo --console\n  make demo CONSOLE=1\n" in ending
 
 
 def test_the_cloud_can_be_looked_at_in_a_browser_until_a_signal_ends_it(newcomer):

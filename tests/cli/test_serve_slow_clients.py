@@ -9,7 +9,7 @@ from http.client import HTTPConnection
 import psutil
 import pytest
 
-from placement_sched.api.body_reading import PATIENCE
+from placement_sched.api.serving.body_reading import PATIENCE
 from tests.versions import LATEST, LATEST_HEADERS
 
 HALF_BODY = (

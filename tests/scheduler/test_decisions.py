@@ -162,6 +162,19 @@ def test_retention_looks_for_old_ones_now_and_then_and_keeps_up(database):
     assert count(database, "sched_decisions") == 0
 
 
+def test_one_process_deletes_what_all_have_made(database):
+    one, other = (Retention(database, keeping=60) for _ in range(2))
+    one.MOST = 1  # so that it deletes in several goes
+    old = NOW - timedelta(seconds=61)
+    for retention, left in ((one, 0), (other, 3)):
+        for number in range(3):
+            made = made_at(old, number)
+            database.write(lambda connection, made=made: decisions.record(connection, made, old))
+        retention.made_one(NOW)
+        retention.made_one(NOW + timedelta(seconds=60))
+        assert count(database, "sched_decisions") == left
+
+
 def test_retention_of_0_keeps_them_for_ever(database):
     retention = Retention(database, keeping=0)
     database.write(lambda connection: decisions.record(connection, made_at(NOW), NOW))

@@ -9,6 +9,7 @@ from webtest import TestApp
 from placement_sched.app import create_app
 from tests.clouds import uuid_of
 from tests.conftest import make_settings
+from tests.invariants import assert_invariants
 from tests.placing import flavor, instance, report, spec
 from tests.processes import race
 from tests.scheduler.test_select_destinations import usages
@@ -45,6 +46,7 @@ def test_schedulers_fill_a_cloud_to_the_last_room_and_not_beyond(app, orders):
     assert refused == ["scheduler.no_valid_host"] * SCHEDULERS
     assert placed == ROOM
     assert sum(used["MEMORY_MB"] for used in usages(app)) == 4096 * sum(ROOM.values())
+    assert_invariants(app.app.services.database)
 
 
 def claim_by_placement(client, host, number):
@@ -83,3 +85,4 @@ def test_schedulers_and_claims_of_others_fill_a_cloud_together(app):
     told = race(SCHEDULERS, fill_or_claim, url)
     assert {status for status, _ in told} == {200, 409}
     assert Counter(host for status, host in told if status == 200) == ROOM
+    assert_invariants(app.app.services.database)

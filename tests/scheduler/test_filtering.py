@@ -285,3 +285,12 @@ def test_a_failure_is_told_whatever_its_words_are(caplog, failure, told):
     with caplog.at_level(logging.CRITICAL + 1), pytest.raises(PluginFailed) as failed:
         run_filters([Fails()], HOSTS, SPEC)
     assert failed.value.detail.endswith(f"Fails failed: {told}")
+
+
+def test_a_verdict_that_is_none_is_the_error_of_its_filter():
+    class Talks(BaseHostFilter):
+        def refusal(self, _host_state, _spec):
+            return "no"
+
+    with pytest.raises(PluginFailed, match="Talks failed: its verdict on cn1 is 'no', which is"):
+        run_filters([Talks()], HOSTS, SPEC)

@@ -199,7 +199,10 @@ def test_all_weighers_may_be_named_beside_single_ones(package):
             {"enabled_filters": ["ComputFilter"]},
             r"unknown filter 'ComputFilter'; did you mean 'ComputeFilter'\?",
         ),
-        ({"enabled_filters": ["Zzz"]}, "unknown filter 'Zzz'$"),
+        (
+            {"enabled_filters": ["Zzz"]},
+            "unknown filter 'Zzz'; the page Plugins of the documentation lists them$",
+        ),
         (
             {"available_filters": ["nova.scheduler.filters.ram.RamFiltr"]},
             "there is no 'nova.scheduler.filters.ram.RamFiltr' here",

@@ -193,7 +193,7 @@ def test_two_constraints_that_only_together_stand_in_the_way_are_told(cloud):
         }
     ]
     assert error["detail"].endswith(
-        "3 hosts would fit but for resources MEMORY_MB:200000 and resources VCPU:500"
+        "3 hosts meet all constraints but resources MEMORY_MB:200000 and resources VCPU:500"
     )
 
 

@@ -9,6 +9,7 @@ from placement_sched.app import create_app
 from placement_sched.model.clock import utcnow
 from tests.clouds import uuid_of
 from tests.conftest import make_settings
+from tests.invariants import assert_invariants
 from tests.placing import flavor, hosts_of, instance, report, spec
 from tests.processes import race
 from tests.scheduler.test_select_destinations import usages
@@ -64,6 +65,7 @@ def test_every_host_with_room_for_one_goes_to_exactly_one_rival(app):
     lost = Counter((status, code) for _, status, code in told if status != 200)
     assert Counter(won) == Counter(hosts)
     assert lost == {(409, "scheduler.no_valid_host"): 5}
+    assert_invariants(app.app.services.database)
 
 
 def test_same_instance_asked_by_all_is_placed_once_and_all_are_told_where(app):
@@ -75,6 +77,7 @@ def test_same_instance_asked_by_all_is_placed_once_and_all_are_told_where(app):
     assert sorted(number for number, _, _ in answers) == list(range(ROUNDS))
     assert {status for _, status, _ in answers} == {200}
     assert sum(used["VCPU"] for used in usages(app)) == ROUNDS
+    assert_invariants(app.app.services.database)
 
 
 class _Meanwhile:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_html
 from placement_sched.cli.scheduler import report_file, request
-from placement_sched.cli.scheduler.changes import add_change_arguments, changes_of
+from placement_sched.cli.scheduler.changes import add_change_arguments, with_changes
 from placement_sched.cli.scheduler.scheduler_access import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import headed_table, print_json
 from placement_sched.console.reports import capacity_report
@@ -92,8 +92,7 @@ def _body(arguments: argparse.Namespace) -> Json:
         body |= {"all_flavors": True} if arguments.all_flavors else {"flavors": named}
     if arguments.override:
         body["overrides"] = {**body.get("overrides", {}), **request.overrides(arguments.override)}
-    if changes := changes_of(arguments):
-        body["changes"] = [*body.get("changes", []), *changes]
+    body = with_changes(body, arguments)
     for name in ("per", "policy"):
         if getattr(arguments, name) is not None:
             body[name] = getattr(arguments, name)

@@ -11,7 +11,7 @@ from placement_sched.cli.scheduler.funnel import BEST
 from placement_sched.cli.terminal import headed_table
 from placement_sched.errors import NotFound
 from placement_sched.model.document import Json
-from placement_sched.model.naming import did_you_mean
+from placement_sched.model.naming import did_you_mean, names_instead
 from placement_sched.model.results.funnel import PASSED, UNKNOWN
 from placement_sched.model.results.reading import (
     compared_stages,
@@ -67,14 +67,15 @@ def _in_a_word(verdict: Json) -> Text:
 
 def refuse_unknown(verdicts: Iterable[Json]) -> None:
     """Raise :class:`NotFound` naming the hosts that are not known, and known names near to them."""
-    words = [
-        f"{one['asked']!r}{did_you_mean(one['did_you_mean'])}"
-        for one in verdicts
-        if one["verdict"] == UNKNOWN
-    ]
-    if words:
-        noun = "host" if len(words) == 1 else "hosts"
-        raise NotFound(f"--host: unknown {noun} {', '.join(words)}")
+    unknown = [one for one in verdicts if one["verdict"] == UNKNOWN]
+    if not unknown:
+        return
+    words = [f"{one['asked']!r}{did_you_mean(one['did_you_mean'])}" for one in unknown]
+    # Those are the same for all that have none near, and said once.
+    others = [one.get("there_are", ()) for one in unknown if not one["did_you_mean"]]
+    instead = names_instead("host", (), others[0]) if others else ""
+    noun = "host" if len(words) == 1 else "hosts"
+    raise NotFound(f"--host: unknown {noun} {', '.join(words)}{instead}")
 
 
 def _called(verdict: Json) -> str:

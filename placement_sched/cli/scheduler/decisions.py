@@ -4,7 +4,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from time import sleep
 from typing import Any
@@ -25,6 +25,7 @@ from placement_sched.cli.scheduler.scheduler_access import (
     add_server_arguments,
     open_scheduler,
 )
+from placement_sched.cli.scheduler.wording import PathStep, in_words_of, keys_in
 from placement_sched.cli.terminal import print_json, print_result, progressing
 from placement_sched.console.reports import decision_report
 from placement_sched.errors import Invalid, NotFound
@@ -42,6 +43,8 @@ _PAUSE = 2.0
 #: that were made after it. For so long it is still found.
 _OVERLAP = timedelta(seconds=120)
 _TIMES = "an ISO 8601 time (UTC without a zone), or an age such as 90s, 30m, 2h, 7d"
+#: The option of a parameter, where it has another name.
+_OPTION_OF = {"project_id": "project"}
 _FILTERS = ("outcome", "kind", "policy", "flavor", "project", "instance", "host", "request_id")
 
 _EXAMPLE = """examples:
@@ -152,7 +155,7 @@ def _add_purge(parser: argparse.ArgumentParser) -> None:
 def run_list(arguments: argparse.Namespace) -> int:
     """Print the decisions that the arguments ask for, and with ``--follow`` those to come."""
     asked = _asked(arguments)
-    with open_scheduler(arguments) as scheduler:
+    with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
         if arguments.follow:
             _follow(scheduler, arguments, asked)
             return 0
@@ -161,12 +164,13 @@ def run_list(arguments: argparse.Namespace) -> int:
             print_json(page)
         else:
             render_list(page, Console(), arguments.refused)
+        _refuse_unknown(page)
     return 0
 
 
 def run_show(arguments: argparse.Namespace) -> int:
     """Print one decision; with ``--html`` write its report, too."""
-    with open_scheduler(arguments) as scheduler:
+    with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
         decision = scheduler.decision(_which(scheduler, arguments))
         names = scheduler.aggregate_names()
         if arguments.html is not None:
@@ -181,7 +185,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 def run_replay(arguments: argparse.Namespace) -> int:
     """Print what differs between a decision and the same request now; 0 in either case."""
-    with open_scheduler(arguments) as scheduler:
+    with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
         uuid = _which(scheduler, arguments)
         answer = scheduler.replay(uuid, {"settings": arguments.settings})
         if arguments.format == "json":
@@ -199,9 +203,14 @@ def run_purge(arguments: argparse.Namespace) -> int:
     given = arguments.before or arguments.older_than
     # Times are recorded by the second: those made in this one are made until now, too.
     now_whole = (now + timedelta(seconds=1)).isoformat()
-    until = now_whole if given is None else moment_of(given, now)
+    until = (
+        now_whole
+        if given is None
+        else moment_of(given, now, "--before" if arguments.before else "--older-than")
+    )
     kept = {"outcome": arguments.outcome, "kind": arguments.kind, "project_id": arguments.project}
-    wanted = decisions_wanted({**kept, "until": until})
+    with in_words_of(lambda _steps, _key: "--before"):
+        wanted = decisions_wanted({**kept, "until": until})
     with (
         configured(arguments, there=True) as (_, database),
         progressing("deleting decisions") as progress,
@@ -214,14 +223,19 @@ def run_purge(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _option_of(steps: Sequence[PathStep], _key: str | None) -> str | None:
+    """Return the option that a parameter of a list comes from."""
+    return f"--{_OPTION_OF.get(keys_in(steps), keys_in(steps)).replace('_', '-')}"
+
+
 def _asked(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the query of a list."""
-    names = {"project": "project_id"}
+    names = {option: name for name, option in _OPTION_OF.items()}
     asked = {names.get(name, name): getattr(arguments, name) for name in (*_FILTERS, "refused")}
     now = utcnow()
     for name in ("since", "until"):
         time = getattr(arguments, name)
-        asked[name] = None if time is None else moment_of(time, now)
+        asked[name] = None if time is None else moment_of(time, now, f"--{name}")
     return {name: value for name, value in asked.items() if value is not None}
 
 
@@ -265,6 +279,12 @@ def _listed(scheduler: SchedulerApi, asked: dict[str, str], limit: int, marker: 
             return {**page, "decisions": found}
 
 
+def _refuse_unknown(page: Json) -> None:
+    """Raise :class:`NotFound` where a list is empty as a name that was asked for is not there."""
+    if warnings := page.get("warnings"):
+        raise NotFound("; ".join(f"--{one['key']}: {one['detail']}" for one in warnings))
+
+
 def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, asked: dict[str, str]) -> None:
     """Print what there is, the oldest first, and then what comes, until the user interrupts."""
 
@@ -276,7 +296,9 @@ def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, asked: dict[
 
     as_json = arguments.format == "json"
     try:
-        there = _listed(scheduler, asked, max(_PAGE, arguments.limit), None)["decisions"]
+        page = _listed(scheduler, asked, max(_PAGE, arguments.limit), None)
+        _refuse_unknown(page)
+        there = page["decisions"]
         show(there[: arguments.limit])
         for new in new_ones(scheduler, asked, there):
             show(new)

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from placement_sched.cli.terminal import headed_table
 from placement_sched.model.document import Json
+from placement_sched.model.naming import listed
 from placement_sched.model.results.reading import (
     grouped,
     named,
@@ -17,6 +18,7 @@ from placement_sched.model.results.reading import (
     stages,
     with_names,
 )
+from placement_sched.model.results.stages import meeting_all_but
 
 #: How many of the hosts that passed are shown with their weights.
 BEST = 3
@@ -71,9 +73,9 @@ def render(
 
 def _repeats(sentence: Json, reason: str) -> bool:
     """Return whether a sentence says no more than why there is no host: neither host nor change."""
-    names = " and ".join(one["name"] for one in sentence["without"])
+    names = listed(one["name"] for one in sentence["without"])
     known = sentence["hosts"] == 1 or sentence["change"]
-    return not known and reason == f"{_hosts(sentence['hosts'])} would fit but for {names}"
+    return not known and reason == meeting_all_but(sentence["hosts"], names)
 
 
 def _policy(report: Json | None) -> Iterator[RenderableType]:

@@ -1,20 +1,22 @@
 """``plan``: what changes of the cloud come to, and which instances would move where."""
 
 import argparse
+import re
 from collections import Counter
+from collections.abc import Sequence
 
 from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
-from placement_sched.cli.scheduler.changes import change_of, changes_in, read_file
+from placement_sched.cli.scheduler import request
+from placement_sched.cli.scheduler.changes import NO_FILE, GivenChanges, GivenFile, read_file
 from placement_sched.cli.scheduler.scheduler_access import add_server_arguments, open_scheduler
+from placement_sched.cli.scheduler.wording import PathStep, in_words_of
 from placement_sched.cli.terminal import headed_table, print_json, waiting
-from placement_sched.errors import Invalid
+from placement_sched.errors import Error, Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.flat_changes import FORMS
 
-#: What a file may have.
-_KEYS = {"changes", "flavors"}
 _EXAMPLE = """example:
   placement-sched plan --change drain=cn1,cn2 --flavor m1.small
 """
@@ -28,7 +30,8 @@ def register(commands: Commands) -> None:
         "file",
         metavar="FILE",
         nargs="?",
-        help="YAML or JSON: a list of changes, or an object with changes and flavors; - is stdin",
+        help="YAML or JSON: a list of changes, or an object with changes, flavors and overrides; "
+        "- is stdin",
     )
     plan.add_argument(
         "--change",
@@ -45,14 +48,34 @@ def register(commands: Commands) -> None:
         help="count the capacity for this flavor (id or name) before and after; repeatable "
         "(default: every stored flavor)",
     )
+    request.add_override(plan, "change this option as well: choose hosts and count with it")
     add_server_arguments(plan)
     add_format(plan)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     """Print the plan; 0 also where instances are stuck."""
-    with open_scheduler(arguments) as scheduler, waiting("planning"):
-        found = scheduler.plan(_body(arguments))
+    file = NO_FILE if arguments.file is None else read_file(arguments.file)
+    given = GivenChanges(file, arguments.change)
+    body = _body(given, arguments)
+
+    def place_of(steps: Sequence[PathStep], key: str | None) -> str | None:
+        if steps[:1] == ("overrides",):
+            return _place_of_overrides(file, arguments)
+        if steps[:1] != ("flavors",):
+            return given.place_of(steps, key)
+        of_file = steps[1:] and int(steps[1]) < len(file.listed("flavors"))
+        return f"{file.place(steps)}: flavors" if of_file else "--flavor"
+
+    with open_scheduler(arguments) as scheduler, waiting("planning"), in_words_of(place_of):
+        try:
+            found = scheduler.plan(body)
+        except Error as failure:  # without a JSON path, where an option is not there
+            failure.detail = re.sub(
+                "^overrides: ", f"{_place_of_overrides(file, arguments)}: ", failure.detail
+            )
+            failure.args = (failure.detail,)
+            raise
     if arguments.format == "json":
         print_json(found)
         return 0
@@ -69,6 +92,13 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _place_of_overrides(file: GivenFile, arguments: argparse.Namespace) -> str:
+    """Return where options were given, the command line before the file."""
+    if arguments.override or not file.overrides:
+        return "--override"
+    return f"{file.place(['overrides'])}: overrides"
+
+
 #: What of a plan is shown, with the columns, whose names are the keys.
 _PARTS = (
     ("Capacity", "capacity", ("Flavor", "Before", "After")),
@@ -82,16 +112,22 @@ def _summary(found: Json) -> str:
     if not moves and not stuck:
         return "no instance has to move"
     into = Counter(one["to"] for one in moves)
-    where = f" to {len(into)} hosts" if moves else ""
-    return f"{len(moves)} instances would move{where}, {len(stuck)} could not"
+    where = f" to {_counted(len(into), 'host')}" if moves else ""
+    return f"{_counted(len(moves), 'instance')} would move{where}, {len(stuck)} could not"
 
 
-def _body(arguments: argparse.Namespace) -> Json:
-    body = {} if arguments.file is None else read_file(arguments.file)
-    if unknown := sorted(body.keys() - _KEYS):
-        raise Invalid(f"{arguments.file}: unknown key {unknown[0]!r}; known are changes, flavors")
-    changes = [*changes_in(body, arguments.file or ""), *map(change_of, arguments.change)]
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _body(given: GivenChanges, arguments: argparse.Namespace) -> Json:
+    changes = given.all()
     if not changes:
         raise Invalid("give a FILE of changes, or --change")
-    flavors = [*(body.get("flavors") or []), *arguments.flavor]
-    return {"changes": changes, **({"flavors": flavors} if flavors else {})}
+    flavors = [*given.file.listed("flavors"), *arguments.flavor]
+    overrides = {**given.file.overrides, **request.overrides(arguments.override)}
+    return {
+        "changes": changes,
+        **({"flavors": flavors} if flavors else {}),
+        **({"overrides": overrides} if overrides else {}),
+    }

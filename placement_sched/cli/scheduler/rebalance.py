@@ -1,15 +1,23 @@
 """``rebalance``: advice on moves; nothing is moved."""
 
 import argparse
+from collections.abc import Sequence
 
 from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.scheduler.scheduler_access import add_server_arguments, open_scheduler
+from placement_sched.cli.scheduler.wording import PathStep, in_words_of, keys_in
 from placement_sched.cli.terminal import headed_table, print_json, waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 
+#: The argument that each part of the question comes from.
+_ARGUMENTS = {
+    "moves": "--moves",
+    "request_spec.flavor": "FLAVOR",
+    "request_spec.availability_zone": "--zone",
+}
 _EXAMPLE = """example:
   placement-sched rebalance --goal fit m1.large --moves 3
 """
@@ -42,8 +50,9 @@ def register(commands: Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Print the advice; 0 also where there is none."""
-    with open_scheduler(arguments) as scheduler, waiting("searching"):
-        found = scheduler.rebalance(_body(arguments))
+    body = _body(arguments)
+    with open_scheduler(arguments) as scheduler, waiting("searching"), in_words_of(_place_of):
+        found = scheduler.rebalance(body)
     if arguments.format == "json":
         print_json(found)
         return 0
@@ -58,6 +67,11 @@ def _run(arguments: argparse.Namespace) -> int:
         console.print(f"Each host was chosen by a real run, after {', '.join(names)}.")
     console.print(found["outcome"], soft_wrap=True)
     return 0
+
+
+def _place_of(steps: Sequence[PathStep], _key: str | None) -> str | None:
+    """Return the argument that a value of the request came from."""
+    return _ARGUMENTS.get(keys_in(steps[:2]))
 
 
 def _body(arguments: argparse.Namespace) -> Json:

@@ -2,16 +2,16 @@
 
 import argparse
 import json
-import re
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
-from placement_sched.errors import Error, Invalid
+from placement_sched.cli.scheduler.wording import PathStep, keys_in, without_place, worded
+from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.model import flat_request
 from placement_sched.model.document import Json
 from placement_sched.model.flat_request import FlatRequest, hints, pairs
@@ -159,26 +159,30 @@ def _read_object(name: str) -> Json:
     return document
 
 
-#: The option that each part of a request comes from; of several paths that fit the longest counts.
+#: The option that each part of a request comes from; of several that fit the longest counts.
 _OPTIONS = {
-    "$.request_spec.num_instances": "--count",
-    "$.request_spec.instance_uuids": "--count",
-    "$.request_spec.flavor": "--flavor",
-    "$.request_spec.flavor.vcpus": "--vcpus",
-    "$.request_spec.flavor.memory_mb": "--ram",
-    "$.request_spec.flavor.root_gb": "--disk",
-    "$.request_spec.flavor.extra_specs": "--property",
-    "$.request_spec.image": "--image",
-    "$.request_spec.image.properties": "--image-property",
-    "$.request_spec.availability_zone": "--zone",
-    "$.request_spec.project_id": "--project",
-    "$.request_spec.scheduler_hints": "--hint",
-    "$.request_spec.force_hosts": "--force-host",
-    "$.request_spec.ignore_hosts": "--ignore-host",
-    "$.hosts": "--host",
-    "$.overrides": "--override",
-    "$.policy": "--policy",
+    "request_spec.num_instances": "--count",
+    "request_spec.instance_uuids": "--count",
+    "request_spec.flavor": "--flavor",
+    "request_spec.flavor.vcpus": "--vcpus",
+    "request_spec.flavor.memory_mb": "--ram",
+    "request_spec.flavor.root_gb": "--disk",
+    "request_spec.flavor.extra_specs": "--property",
+    "request_spec.image": "--image",
+    "request_spec.image.properties": "--image-property",
+    "request_spec.availability_zone": "--zone",
+    "request_spec.project_id": "--project",
+    "request_spec.scheduler_hints": "--hint",
+    "request_spec.force_hosts": "--force-host",
+    "request_spec.ignore_hosts": "--ignore-host",
+    "flavors": "--flavor",
+    "hosts": "--host",
+    "overrides": "--override",
+    "policy": "--policy",
 }
+
+_HOST_KEYS = ("force_hosts", "force_nodes", "ignore_hosts")
+_OF_HOSTS = frozenset({"--force-host", "--ignore-host"})
 
 #: How sentences begin that name no path, what they begin with here, and what is not stored: it may
 #: be given as an object, but not by flags.
@@ -192,24 +196,29 @@ _BEGINNINGS = (
     ("There is no stored image", "--image: there is no stored image", "image"),
 )
 
-_INVALID = "JSON does not validate: "
-#: The place of an error, and the name of the schema keyword.
-_PLACE = re.compile(
-    r" \(at (?P<path>\$(?:[^()\s]|\([^()]*\))*)\)(?:\. Failed validating '\w+' in schema\S*)?"
-)
-
-_STEP = re.compile(r"\['(?P<quoted>[^']*)'\]|\[\d+\]|\.(?P<plain>[^.\[]+)")
-
 
 @contextmanager
 def in_words_of_options(arguments: argparse.Namespace) -> Iterator[None]:
-    """Replace JSON paths in errors about a request by the options that gave these values."""
+    """Put errors about a request in plain words, after the options that gave these values."""
     try:
         yield
     except Error as failure:
         failure.detail = _worded(failure.detail, arguments)
         failure.args = (failure.detail,)
         raise
+
+
+def refuse_unknown_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
+    """Raise :class:`NotFound` where the request names hosts that are not there.
+
+    A request is placed as if they were there, as nova does; a question with one was mistyped.
+    """
+    for one in funnel.get("warnings", ()):
+        option = _OPTIONS.get(f"{one['source']}.{one['key']}")
+        if option in _OF_HOSTS and arguments.request is None:
+            raise NotFound(f"{option}: {one['detail']}")
+        if one["key"] in _HOST_KEYS:
+            raise NotFound(f"{one['source']}.{one['key']}: {one['detail']}")
 
 
 def _worded(detail: str, arguments: argparse.Namespace) -> str:
@@ -225,21 +234,23 @@ def _worded(detail: str, arguments: argparse.Namespace) -> str:
     for beginning, words, stored in _BEGINNINGS:
         if detail.startswith(beginning) and not (of_file and stored):
             rest = detail.removeprefix(beginning).replace(f"; give the {stored} as an object", "")
-            return words.format(**given) + (rest if of_file else _PLACE.sub("", rest, count=1))
-    found = _PLACE.search(detail)
-    option = _option_of(found["path"], of_file=of_file) if found else None
-    if found is None or option is None:
-        return detail
-    rest = detail[: found.start()] + detail[found.end() :]
-    return f"{option}: {rest.removeprefix(_INVALID)}"
+            return words.format(**given) + (rest if of_file else without_place(rest))
+    changes = getattr(arguments, "given_changes", None)  # of the commands that take some
+
+    def place_of(steps: Sequence[PathStep], key: str | None) -> str | None:
+        if steps[:1] == ("changes",) and changes is not None:
+            place: str | None = changes.place_of(steps, key)
+            return place
+        return _option_of(steps, of_file=of_file)
+
+    return worded(detail, place_of)
 
 
-def _option_of(path: str, *, of_file: bool) -> str | None:
-    """Return the option that a path comes from, with the key that was given to it."""
-    fitting = [one for one in _OPTIONS if path == one or path.startswith((f"{one}.", f"{one}["))]
-    if not fitting or (of_file and path.startswith("$.request_spec")):
+def _option_of(steps: Sequence[PathStep], *, of_file: bool) -> str | None:
+    """Return the option that a value comes from, with the key that was given to it."""
+    if of_file and steps[:1] == ("request_spec",):
         return None
-    longest = max(fitting, key=len)
-    steps = _STEP.finditer(path.removeprefix(longest))
-    keys = [step["quoted"] or step["plain"] for step in steps]
-    return " ".join([_OPTIONS[longest], *filter(None, keys)])
+    for size in range(len(steps), 0, -1):
+        if (option := _OPTIONS.get(keys_in(steps[:size]))) is not None:
+            return " ".join([option, *(str(key) for key in steps[size:] if isinstance(key, str))])
+    return None

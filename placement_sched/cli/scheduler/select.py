@@ -6,7 +6,7 @@ from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_html
 from placement_sched.cli.scheduler import report_file, request
-from placement_sched.cli.scheduler.changes import add_change_arguments, changes_of
+from placement_sched.cli.scheduler.changes import add_change_arguments, with_changes
 from placement_sched.cli.scheduler.comparison import (
     refuse_unknown,
     render_comparison,
@@ -100,6 +100,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
             if _is_empty(explanation):
                 Console().print(f"{scheduler.place} has no resource provider", soft_wrap=True)
     refuse_unknown(verdicts)
+    request.refuse_unknown_hosts(explanation["funnel"], arguments)
     return 0
 
 
@@ -113,8 +114,7 @@ def _explain_body(arguments: argparse.Namespace) -> Json:
         body["hosts"] = arguments.host
     if arguments.override:
         body["overrides"] = {**body.get("overrides", {}), **request.overrides(arguments.override)}
-    if changes := changes_of(arguments):
-        body["changes"] = [*body.get("changes", []), *changes]
+    body = with_changes(body, arguments)
     body.setdefault("max_rejected", 0)
     if arguments.policy is not None:
         body["policy"] = arguments.policy

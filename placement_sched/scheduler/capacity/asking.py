@@ -9,11 +9,12 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.capacity_figures import CapacityFigures, Counted, FlavorCapacity
 from placement_sched.model.document import Document, Json
-from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.naming import if_few, names_instead, nearest
 from placement_sched.scheduler.capacity.counting import CapacityCount, count
 from placement_sched.scheduler.capacity.one_cloud import OneCloud, Per
 from placement_sched.scheduler.capacity.report import NOTHING, report
 from placement_sched.scheduler.explain.named_hosts import unknown_hosts
+from placement_sched.scheduler.narrowing import RequestFilterRun
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate import (
     MapAZToPlacementAggregate,
@@ -116,7 +117,8 @@ def flavors_asked(connection: Connection, question: CapacityQuestion) -> Sequenc
         if isinstance(name, str) and not stored_flavors.by_flavorid_or_name(connection, name):
             listed = stored_flavors.all_flavors(connection)
             known = [each for one in listed for each in (one.name, one.flavorid) if each]
-            near = did_you_mean(nearest(name, known)[:1])
+            names = if_few(one.name for one in listed)
+            near = names_instead("flavor", nearest(name, known), names)
             raise NotFound(
                 f"There is no stored flavor {name!r}{near} (at {place})", code="scheduler.not_found"
             )
@@ -164,14 +166,24 @@ def counted(scheduler: Scheduler, cloud: OneCloud, request: SchedulingRequest) -
     Raises :class:`Invalid` for what cannot be asked, such as a zone that is not there, and
     :class:`NotFound` for a host that is not there.
     """
-    for unknown in unknown_hosts(cloud.connection, request.spec):
+    refuse_unknown_hosts(cloud.connection, request)
+    done = count(scheduler, cloud.connection, request, cloud.view_for(request))
+    refuse_unknown_zone(done.run.narrowed)
+    return done
+
+
+def refuse_unknown_hosts(connection: Connection, request: SchedulingRequest) -> None:
+    """Raise :class:`NotFound` with the nearest name for a host of a request that is not there."""
+    for unknown in unknown_hosts(connection, request.spec):
         place = f"$.request_spec.{unknown.key}[{unknown.position}]"
         raise NotFound(f"{unknown.detail} (at {place})", code="scheduler.not_found")
-    done = count(scheduler, cloud.connection, request, cloud.view_for(request))
-    for one in done.run.narrowed.reports:
+
+
+def refuse_unknown_zone(narrowed: RequestFilterRun) -> None:
+    """Raise :class:`Invalid` with the zones that there are for one that is not there."""
+    for one in narrowed.reports:
         if one.refusal and one.name == MapAZToPlacementAggregate.name:
             raise Invalid(f"{one.refusal} (at $.request_spec.availability_zone)")
-    return done
 
 
 def _for_one(question: CapacityQuestion) -> CapacityQuestion:

@@ -1,5 +1,6 @@
 """The answer to a question of capacity: how many, what stops the hosts, what is left stranded."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from placement_sched.scheduler.capacity.host_counts import HostCounts, NumberCol
 from placement_sched.scheduler.capacity.ledger import Stop
 from placement_sched.scheduler.capacity.never_fitting import never_fitting
 from placement_sched.scheduler.capacity.one_cloud import OneCloud, Per
+from placement_sched.store.placement import resource_providers
 
 #: The answer where nothing can fit, but for the reason.
 NOTHING: Json = {"capacity": 0, "exact": True, "limited_by": [], "stranded": {}}
@@ -35,6 +37,10 @@ class Part:
         }
 
 
+#: A uuid in the detail of a constraint.
+_UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Members:
     """Which rows are in which parts, pair by pair; parts are numbered, of ``number``."""
@@ -53,7 +59,7 @@ def report(cloud: OneCloud, done: CapacityCount, per: Per | None) -> Json:
     (whole,) = _parts(counts, _Members(every, np.zeros(len(counts), np.int64), 1))
     refusal, chosen = run.narrowed.refusal, run.request.chosen
     shown = whole.as_json()
-    return {
+    answer = {
         "capacity": shown.pop("capacity"),
         "exact": not done.doubts,
         **({"policy": chosen.policy.name} if chosen else {}),
@@ -62,6 +68,23 @@ def report(cloud: OneCloud, done: CapacityCount, per: Per | None) -> Json:
         **shown,
         **({"per": _per(cloud, done, counts, per)} if per else {}),
     }
+    _name(cloud, done, [answer, *answer.get("per", ())])
+    return answer
+
+
+def _name(cloud: OneCloud, done: CapacityCount, parts: Sequence[Json]) -> None:
+    """Put the names of aggregates and providers beside the uuids in what limits these parts."""
+    limits = [one for part in parts for one in part["limited_by"] if "detail" in one]
+    within = {one["detail"]: dict.fromkeys(_UUID.findall(one["detail"])) for one in limits}
+    uuids = {uuid for found in within.values() for uuid in found}
+    if not uuids:
+        return
+    names = {one.uuid: one.name for one in done.run.cloud.host_aggregates() if one.uuid in uuids}
+    others = resource_providers.by_uuids(cloud.connection, uuids - names.keys())
+    names |= {uuid: provider.name for uuid, provider in others.items()}
+    for one in limits:
+        if named := {uuid: names[uuid] for uuid in within[one["detail"]] if uuid in names}:
+            one["names"] = named
 
 
 def _per(cloud: OneCloud, done: CapacityCount, counts: HostCounts, per: Per) -> list[Json]:

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 import os_traits
 
 from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.naming import listed
 from placement_sched.model.results.funnel import RejectReason
 from placement_sched.model.verdict import Remedy
 from placement_sched.scheduler.choose import Run
+from placement_sched.scheduler.explain.sentences import traits_named
 
 _DISABLED = [os_traits.COMPUTE_STATUS_DISABLED]
 
@@ -55,11 +57,11 @@ class CloudNames:
         """Yield that a host may leave the aggregates, or the request ask for what they need."""
         inside = [uuid for uuid in forbidden if uuid in self.memberships.get(root, ())]
         found = inside or list(forbidden)
-        words = f"remove it from aggregate {' and '.join(map(self.name, found))}"
+        words = f"remove it from aggregate {listed(map(self.name, found))}"
         yield Remedy("leave_aggregate", words, {"aggregates": self._shown(found)})
         needed = self.needed(found)
         if needed:
-            words = f"ask for trait {' and '.join(needed)}"
+            words = f"ask for {traits_named(needed)}"
             yield Remedy("ask_traits", words, {"traits": list(needed)})
 
     def needed(self, uuids: Collection[str]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from placement_sched.db.transaction import Connection
-from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.naming import suggested
 from placement_sched.model.results.funnel import UnknownHost
 from placement_sched.model.spec import RequestSpec
 from placement_sched.store.compute import compute_nodes
@@ -52,4 +52,4 @@ def _named(spec: RequestSpec) -> Iterator[_Named]:
 
 def _said(one: _Named, known: set[str]) -> str:
     noun = "host" if one.is_host else "node"
-    return f"there is no {noun} {one.name!r}{did_you_mean(nearest(one.name, known))}"
+    return f"there is no {noun} {one.name!r}{suggested(noun, one.name, known)}"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import os_traits
 
+from placement_sched.model.naming import listed
 from placement_sched.model.verdict import Refusal
 
 #: The name of a constraint of the search: its kind and detail.
@@ -27,11 +28,16 @@ def would_fit_but(
     ``refusals`` are by the name of the stage, those of one host; with ``several`` others have the
     same clauses. ``name`` gives an aggregate of a uuid its name.
     """
-    without = " and ".join(filter(None, map(_without, terms)))
+    without = [one for one in map(_without, terms) if one]
     clauses = [one for term in terms for one in _of_hosts(term, name, several=several)]
     clauses += [clause_of(*one, several=several) for one in refusals]
-    words = f"would fit without {without}" if without else "would fit"
-    return f"{words}, but {' and '.join(clauses)}" if clauses else words
+    words = f"would fit without {listed(without)}" if without else "would fit"
+    return f"{words}, but {listed(clauses)}" if clauses else words
+
+
+def traits_named(names: Sequence[str]) -> str:
+    """Return traits as a sentence names them: ``trait A``, ``traits A and B``."""
+    return f"trait{'s' * (len(names) > 1)} {listed(names)}"
 
 
 def clause_of(stage: str, refusal: Refusal, *, several: bool) -> str:

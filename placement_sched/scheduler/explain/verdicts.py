@@ -15,7 +15,7 @@ from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import Search, prepare
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownNames
-from placement_sched.model.naming import nearest
+from placement_sched.model.naming import if_few, nearest
 from placement_sched.model.placement.candidate import Candidates, together
 from placement_sched.model.results.funnel import (
     FILTERS,
@@ -64,7 +64,10 @@ def verdicts(connection: Connection, run: Run, asked: AskedHosts) -> tuple[HostV
     for name, some in asked.items():
         if not some:
             near = nearest(name, known, _MEANT)
-            judged.append(HostVerdict(asked=name, verdict=UNKNOWN, did_you_mean=near))
+            others = () if near else if_few(known)
+            judged.append(
+                HostVerdict(asked=name, verdict=UNKNOWN, did_you_mean=near, there_are=others)
+            )
         for one in some:
             uuid = one.uuid if one.is_node else None
             verdict = HostVerdict(

@@ -19,6 +19,7 @@ from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import Search
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
+from placement_sched.model.naming import listed
 from placement_sched.model.placement.query import CandidatesQuery
 from placement_sched.model.results.funnel import FILTERS
 from placement_sched.model.results.stages import CANDIDATES, NearMiss, NearMisses
@@ -27,7 +28,7 @@ from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal, Remedy
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.cloud_names import CloudNames
-from placement_sched.scheduler.explain.sentences import clause_of, would_fit_but
+from placement_sched.scheduler.explain.sentences import clause_of, traits_named, would_fit_but
 from placement_sched.scheduler.explain.trials import first_instance, found_on, states_of
 from placement_sched.scheduler.host_state import HostState
 
@@ -230,11 +231,11 @@ class _Trial:
             why = would_fit_but(miss.terms, (), names.name, several=several)
             if uuids:
                 why = "fit but are in " if several else "fits but is in "
-                why += " and ".join(map(names.name, uuids))
+                why += listed(map(names.name, uuids))
             if needed := names.needed(uuids):
-                named = " and ".join(needed)
-                why += f", which needs trait {named}"
-                change = Remedy("ask_traits", f"ask for trait {named}", {"traits": list(needed)})
+                named = traits_named(needed)
+                why += f", which {'needs' if len(uuids) == 1 else 'need'} {named}"
+                change = Remedy("ask_traits", f"ask for {named}", {"traits": list(needed)})
             hosts = tuple(state.host for state in states)
             yield WouldFit(without=without, hosts=hosts, why=why, change=change, exact=exact)
 

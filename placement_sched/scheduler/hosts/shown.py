@@ -15,7 +15,7 @@ from placement_sched.model.compute_node import ComputeNode, Service, kept_part, 
 from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import DEFAULT_POLICY, HostAggregate, zones
 from placement_sched.model.instance import Instance
-from placement_sched.model.naming import canonical
+from placement_sched.model.naming import canonical, suggested
 from placement_sched.model.placement.provider import Inventory
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies import shown as policies_shown
@@ -232,7 +232,10 @@ def one_shown(scheduler: Scheduler, host: str) -> Json:
         theirs = [one for one in hosts.served_nodes(connection, host=host) if one.host == host]
         serving = [one for one in services.search(connection, host=host) if one.host == host]
         if not (theirs or serving):
-            raise NotFound(f"there is no host {host!r}", code="scheduler.not_found")
+            names = {one.host for one in hosts.served_nodes(connection)}
+            names.update(one.host for one in services.search(connection))
+            what = f"there is no host {host!r}{suggested('host', host, names)}"
+            raise NotFound(what, code="scheduler.not_found")
         reports = {one.uuid: one for one in compute_nodes.search(connection, host=host)}
         roots = {one.root_id for one in theirs if one.root_id is not None}
         trees = hosts.trees(connection, roots)

@@ -9,6 +9,7 @@ from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.hardware.requested_pci import Alias, aliases_of
 from placement_sched.model.host_aggregate import DEFAULT_POLICY, HostAggregate
+from placement_sched.model.naming import suggested
 from placement_sched.model.results.funnel import PolicyReport, SelectorReport
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.loading import Plugins, plugins_for
@@ -147,8 +148,10 @@ class Policies:
     def _read(self, name: str) -> SchedulingPolicy:
         default = self.default.settings
         if name not in (self.names if self.named else default.sections):
-            known = ", ".join([DEFAULT_POLICY, *sorted(self.names)])
-            raise ConfigurationError(f"there is no policy {name!r}; there are: {known}")
+            known = [DEFAULT_POLICY, *self.names]
+            raise ConfigurationError(
+                f"there is no policy {name!r}{suggested('policy', name, known)}"
+            )
         overrides = sections.overrides_of(name, default)
         settings = sections.settings_under(default, overrides)
         try:

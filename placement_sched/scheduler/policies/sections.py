@@ -13,7 +13,7 @@ from oslo_config import cfg
 
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
-from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.naming import suggested
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import server_options
 from placement_sched.settings.options.compute import RATIOS
@@ -150,7 +150,7 @@ class Names:
             raise ConfigurationError(
                 f"{where}: {given} is not read per request, so that no policy can set it"
             )
-        hint = did_you_mean(nearest(name, chain(*self._kinds)), str)
+        hint = suggested("option", name, chain(*self._kinds), shown=str)
         raise ConfigurationError(f"{where}: there is no option {given}{hint}")
 
 

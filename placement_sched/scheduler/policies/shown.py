@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from placement_sched.errors import ConfigurationError, NotFound
 from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import DEFAULT_POLICY, HostAggregate
+from placement_sched.model.naming import suggested
 from placement_sched.scheduler.loading import plugins_for
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import Policies, SchedulingPolicy, policies_for
@@ -36,8 +37,9 @@ def one_shown(scheduler: Scheduler, name: str) -> Json:
     """
     policies, tagged = _of_now(scheduler)
     name = name.lower()
-    if name not in {DEFAULT_POLICY, *policies.names, *(each.policy for each in tagged)}:
-        raise NotFound(f"there is no policy {name!r}")
+    known = {DEFAULT_POLICY, *policies.names, *(each.policy for each in tagged if each.policy)}
+    if name not in known:
+        raise NotFound(f"there is no policy {name!r}{suggested('policy', name, known)}")
     return _shown(name, policies, tagged)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from placement_sched.model.host_aggregate import HostAggregate, zones
-from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.naming import names_instead, nearest
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler import request_filters
@@ -46,4 +46,5 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         meant = [near for name in sorted(wanted) for near in nearest(name, known)]
         names = ", ".join([*sorted(known)[:_SHOWN], *["..."] * (len(known) > _SHOWN)])
         why = f"no aggregate has the availability zone {asked!r} (zones: {names})"
-        return Refusal(f"{why}{did_you_mean(meant[:1])}", asked=asked)
+        instead = names_instead("zone", meant[:1]) if meant or len(known) > _SHOWN else ""
+        return Refusal(f"{why}{instead}", asked=asked)

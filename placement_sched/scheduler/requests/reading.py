@@ -20,7 +20,7 @@ from placement_sched.model.hardware.requested_pci import (
     InstancePCIRequests,
     placement_terms,
 )
-from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.naming import suggested
 from placement_sched.model.requested import RequestedGroup
 from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.hosts.caches import AggregateCache, Aggregates
@@ -163,6 +163,10 @@ class RequestReader:
         with self.database.read() as connection:
             return _looked_up(connection, document)
 
+    def check_overrides(self, overrides: Mapping[str, Any]) -> None:
+        """Raise :class:`Invalid` where an option cannot have this value for a run alone."""
+        self._overridden(self.live.settings(), overrides)
+
     def _overridden(self, settings: Settings, overrides: Mapping[str, Any] | None) -> Settings:
         if not overrides:
             return settings
@@ -298,8 +302,8 @@ def flavor_for_record(connection: Connection, given: Document | str | None) -> D
     return {"id": given} if found is None else found.as_document()
 
 
-def _missing(noun: str, named: str, known: Iterable[str] = ()) -> NotFound:
-    near = did_you_mean(nearest(named, known))
+def _missing(noun: str, named: str, known: Iterable[str]) -> NotFound:
+    near = suggested(noun, named, known)
     message = f"There is no stored {noun} {named!r}{near} (at $.request_spec.{noun})"
     return NotFound(message, code="scheduler.not_found")
 
@@ -307,7 +311,7 @@ def _missing(noun: str, named: str, known: Iterable[str] = ()) -> NotFound:
 def _image(connection: Connection, named: str) -> Document:
     found = images.called(connection, named)
     if not found:
-        raise _missing("image", named)
+        raise _missing("image", named, images.all_names(connection))
     if len(found) > 1:
         uuids = ", ".join(image.uuid for image in found[:5])
         raise Invalid(

@@ -14,7 +14,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, ComputeNode
 from placement_sched.model.host_aggregate import ZONE_KEY, HostAggregate
-from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.naming import suggested
 from placement_sched.model.placement.provider import Inventory, Provider
 from placement_sched.scheduler.what_if.changes import (
     AddedHosts,
@@ -84,7 +84,7 @@ def _unknown_host(connection: Connection, name: str, at: str) -> Invalid:
 
 
 def _unknown(noun: str, name: str, known: Collection[str], at: str) -> Invalid:
-    return Invalid(f"there is no {noun} {name!r}{did_you_mean(nearest(name, known))} (at {at})")
+    return Invalid(f"there is no {noun} {name!r}{suggested(noun, name, known)} (at {at})")
 
 
 def _drain(connection: Connection, change: DrainedHosts, now: datetime) -> tuple[str, ...]:

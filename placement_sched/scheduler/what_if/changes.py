@@ -6,7 +6,7 @@ from typing import Any
 
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
-from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.naming import suggested
 from placement_sched.schemas.changes import KINDS
 
 
@@ -101,9 +101,9 @@ def _change(key: str, value: Any, at: str) -> CloudChange:
                 remove_hosts=_each_once(value.get("remove_hosts", ())),
                 metadata=value.get("metadata", {}),
             )
-    near = nearest(key, KINDS, alike=0.4)
-    known = did_you_mean(near) or f"; known are {', '.join(KINDS)}"
-    raise Invalid(f"there is no change {key!r}{known} (at {at})")
+    raise Invalid(
+        f"there is no change {key!r}{suggested('change', key, KINDS, alike=0.4)} (at {at})"
+    )
 
 
 def _each_once(names: Iterable[str]) -> tuple[str, ...]:

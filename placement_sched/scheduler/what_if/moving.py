@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -152,9 +153,19 @@ class Attempt:
 
 
 class Mover:
-    """Moves instances within one trial; ``scheduler`` is that of the trial."""
+    """Moves instances within one trial; ``scheduler`` is that of the trial.
 
-    def __init__(self, scheduler: Scheduler, trial: Trial, now: datetime) -> None:
+    ``overrides`` are options with which hosts are chosen, in place of those that are configured.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        trial: Trial,
+        now: datetime,
+        overrides: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self._overrides = overrides
         self._scheduler = scheduler
         self._trial = trial
         self._now = now
@@ -237,7 +248,7 @@ class Mover:
         asked = {**document, **more, "instance_uuids": uuids, **self._group(batch[0].record)}
         reader = self._scheduler.reader
         try:
-            request = reader.checked(reader.read(asked))
+            request = reader.checked(reader.read(asked, overrides=self._overrides))
             with self._scheduler.evaluated(request) as (connection, run):
                 if not run.selections:
                     return _not_all(run, connection, len(batch), more)

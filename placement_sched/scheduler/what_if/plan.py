@@ -6,8 +6,10 @@ move, which makes room for those that come after it. What would have been refuse
 changes, too, is left where it is.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 from placement_sched.db.transaction import Connection
 from placement_sched.db.trial import Trial
@@ -60,13 +62,25 @@ class Plan:
 
 
 def planned(
-    scheduler: Scheduler, changes: Sequence[CloudChange], flavors: Sequence[str] | None
+    scheduler: Scheduler,
+    changes: Sequence[CloudChange],
+    flavors: Sequence[str] | None,
+    overrides: Mapping[str, Any] = MappingProxyType({}),
 ) -> Plan:
     """Return what changes come to, with the capacity for these flavors, or all; all is undone.
 
-    Raises :class:`NotFound` for a flavor that is not stored, :class:`Invalid` for a change that
-    cannot be, and :class:`Unavailable` where it takes longer than ``[scheduler] what_if_timeout``.
+    ``overrides`` are options that change with the cloud: with them hosts are chosen for what moves,
+    and the capacity after is counted.
+
+    Raises :class:`NotFound` for a flavor that is not stored, :class:`Invalid` for a change or an
+    option that cannot be, and :class:`Unavailable` where it takes longer than ``[scheduler]
+    what_if_timeout``.
     """
+    # Before an instance is asked for: it would seem that no host takes it.
+    scheduler.reader.check_overrides(overrides)
+    if any(isinstance(one, RemovedHosts) for one in changes[:-1]):
+        # Below they are only drained: a later change of a host that is gone would not be seen.
+        scheduler.supposing(changes, lambda _scheduler, _trial, _applied: None)
     with scheduler.source.read() as connection:
         touched = _touched(connection, changes)
     refused = _refused(scheduler, touched)
@@ -74,17 +88,24 @@ def planned(
     before = _capacities(scheduler, flavors)
 
     def answer(other: Scheduler, trial: Trial, applied: AppliedChanges) -> Plan:
-        plan = _moved(other, trial, applied, touched, refused)
-        return replace(plan, before=before, after=_capacities(other, flavors))
+        mover = Mover(other, trial, other.clock(), overrides)
+        plan = _moved(mover, trial.connection, applied, touched, refused)
+        return replace(plan, before=before, after=_capacities(other, flavors, overrides))
 
     return scheduler.supposing([_kept(one) for one in changes], answer)
 
 
-def _capacities(scheduler: Scheduler, flavors: Sequence[str] | None) -> Sequence[Json]:
+def _capacities(
+    scheduler: Scheduler,
+    flavors: Sequence[str] | None,
+    overrides: Mapping[str, Any] = MappingProxyType({}),
+) -> Sequence[Json]:
     """Return the capacity for each of these stored flavors, or for all of them."""
     if flavors == []:
         return ()
-    asked = CapacityQuestion(document={}, flavors=flavors or (), all_flavors=flavors is None)
+    asked = CapacityQuestion(
+        document={}, flavors=flavors or (), all_flavors=flavors is None, overrides=overrides
+    )
     found: Sequence[Json] = capacity(scheduler, asked)["flavors"]
     return found
 
@@ -97,14 +118,13 @@ def _kept(change: CloudChange) -> CloudChange:
 
 
 def _moved(
-    scheduler: Scheduler,
-    trial: Trial,
+    mover: Mover,
+    connection: Connection,
     applied: AppliedChanges,
     touched: Collection[str],
     refused: Collection[str],
 ) -> Plan:
-    connection, away = trial.connection, set(applied.drained)
-    mover = Mover(scheduler, trial, scheduler.clock())
+    away = set(applied.drained)
     moved = mover.move(on_hosts(connection, away), avoid=away)
     unfit: dict[str, str] = {}
     for one in on_hosts(connection, set(touched) - away):

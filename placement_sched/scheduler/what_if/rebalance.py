@@ -12,6 +12,7 @@ from typing import Any
 
 from placement_sched.db.trial import Trial
 from placement_sched.model.document import Json
+from placement_sched.scheduler.capacity.asking import refuse_unknown_hosts, refuse_unknown_zone
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.what_if.applied import AppliedChanges
 from placement_sched.scheduler.what_if.moving import Mover, MovingInstance, PlannedMove, on_hosts
@@ -97,11 +98,15 @@ class _Seeking:
     mover: Mover
     most: int
     runs: int = 0
+    #: Whether hosts or sets of instances were left out for being too many.
+    cut: bool = False
 
     def fit(self, document: Json) -> Advice:
         """Return the fewest moves off one host by which a request finds a place there."""
         request = self.scheduler.reader.read({**document, "num_instances": 1})
+        refuse_unknown_hosts(self.trial.connection, request)
         with self.scheduler.evaluated(self.scheduler.reader.checked(request)) as (_, run):
+            refuse_unknown_zone(run.narrowed)
             asked = run.searches.query
             if run.selections:
                 return Advice(True, f"it fits on {run.selections[0][0].service_host} as it is")
@@ -114,12 +119,24 @@ class _Seeking:
         targets = list(self._targets(document, amounts))
         for number in range(1, self.most + 1):
             for target in targets:
-                for some in target.sets(number):
+                sets = target.sets(number)
+                self.cut = self.cut or len(sets) == MOST_SETS
+                for some in sets:
                     if self.runs >= MOST_RUNS:
                         return Advice(False, "no moves were found in time", complete=False)
                     if moves := self._making_room(document, target.host, some):
                         return Advice(True, f"it fits on {target.host} after the moves", moves)
-        return Advice(False, f"no {self.most} moves off one host make room for it")
+        return self._none_found()
+
+    def _none_found(self) -> Advice:
+        """Return that no moves make room, or, where a bound left some out, that none are known."""
+        most = (
+            "1 move off one host makes"
+            if self.most == 1
+            else f"{self.most} moves off one host make"
+        )
+        tried = ", of those that were tried" if self.cut else ""
+        return Advice(False, f"no {most} room for it{tried}", complete=not self.cut)
 
     def _targets(self, document: Json, amounts: Mapping[str, int]) -> Iterator[_Target]:
         """Yield the hosts on which the request would fit if they were empty, the nearest first."""
@@ -134,6 +151,7 @@ class _Seeking:
             host: max(max(amount, 0) / amounts[name] for name, amount in some.items())
             for host, some in lacking.items()
         }
+        self.cut = len(share) > MOST_TARGETS
         nearest = sorted(share, key=lambda host: (share[host], host))[:MOST_TARGETS]
         found: dict[str, list[MovingInstance]] = defaultdict(list)
         for one in on_hosts(self.trial.connection, nearest):

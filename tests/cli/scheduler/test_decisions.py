@@ -102,8 +102,61 @@ def test_list_of_a_refused_host_says_why_and_what_is_not_known(answer):
     assert status == 0
     assert "allocation_candidates resources VCPU:99: VCPU: " in words
     assert "3 decisions examined; 0 of them do not keep enough" in words
-    words = " ".join(answer("list", "--refused", "cn9")[1].split())
+    status, printed, told = answer("list", "--refused", "cn9")
+    words = " ".join(printed.split())
     assert "no decision found 3 decisions examined; 2 of them do not keep enough" in words
+    assert (status, told.count("\n")) == (1, 1)
+    assert told.startswith("placement-sched: --refused: there is no host 'cn9'; did you mean 'cn")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--flavor", "nope"), "--flavor: there is no flavor 'nope'; there are: m1, m2.stored"),
+        (("--flavor", "m2.store"), "--flavor: there is no flavor 'm2.store'; did you mean 'm2.st"),
+        (("--policy", "Dense"), "--policy: there is no policy 'dense'; there are: default"),
+        (("--host", "cn7"), "--host: there is no host 'cn7'; did you mean 'cn1'?"),
+        (
+            ("--host", "x", "--policy", "x"),
+            (
+                "--policy: there is no policy 'x'; there are: default; "
+                "--host: there is no host 'x'; there are: cn1, cn2, cn3"
+            ),
+        ),
+    ],
+)
+@pytest.mark.parametrize("way", ["list", "list --format json", "list --follow"])
+def test_a_filter_by_what_there_is_not_is_refused_with_the_names_there_are(
+    cloud, answer, way, arguments, told
+):
+    document = {"name": "m2.stored", "vcpus": 1, "ram": 64, "disk": 1}
+    cloud.post_json("/compute/v2.1/flavors", {"flavor": document})
+    status, printed, error = answer(*way.split(), *arguments)
+    assert status == 1
+    assert error.startswith(f"placement-sched: {told}")
+    if "json" in way:
+        assert json.loads(printed)["decisions"] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--project", "none"),
+        ("--flavor", "m1", "--outcome", "selected", "--host", "cn3"),
+        ("--flavor", "m1", "--until", "1h"),
+    ],
+)
+def test_an_empty_list_of_what_there_is_or_was_is_no_error(answer, arguments):
+    """No flavor is stored: of m1 there are decisions, as of a flavor that was deleted."""
+    assert answer("list", *arguments) == (0, "no decision found\n", "")
+
+
+def test_http_list_says_which_name_there_is_not(cloud):
+    answer = cloud.get("/scheduler/v1/decisions?flavor=nope").json
+    detail = "there is no flavor 'nope'; there are: m1"
+    warnings = [{"key": "flavor", "detail": detail}]
+    assert answer == {"decisions": [], "links": [], "warnings": warnings}
+    assert "warnings" not in cloud.get("/scheduler/v1/decisions?flavor=m1").json
 
 
 def test_list_without_any_says_so(answer):
@@ -166,7 +219,7 @@ def test_show_of_a_refused_request_is_what_explain_shows(answer):
     status, printed, _ = answer("show", "--instance", instance(3))
     words = " ".join(printed.split())
     assert status == 0
-    assert "No valid host 3 hosts would fit but for resources VCPU:99" in words
+    assert "No valid host 3 hosts meet all constraints but resources VCPU:99" in words
     assert "99 asked" in words
 
 
@@ -232,6 +285,44 @@ def test_explanation_is_kept_and_shown_with_its_overrides(answer, capsys):
     assert "explain, made" in printed
     assert "filter_scheduler.ram_weight_multiplier = -1" in printed
     assert "Selected, not claimed" in printed
+
+
+@pytest.mark.parametrize(
+    ("wanted", "left"),
+    [
+        (("--kind", "no_claim"), [3, 1]),
+        (("--outcome", "no_valid_host"), [2, 1]),
+        (("--outcome", "selected", "--kind", "select"), [3, 2]),
+        ((), []),
+    ],
+)
+def test_purge_leaves_what_is_of_another_kind_or_outcome(answer, wanted, left):
+    status, printed, _ = answer("purge", "--all", "--format", "json", *wanted)
+    document = json.loads(printed)
+    assert (status, document["decisions"], document["dry_run"]) == (0, 3 - len(left), False)
+    assert found(answer) == [instance(number) for number in left]
+
+
+def test_purge_of_what_is_older_leaves_what_is_new(answer):
+    status, printed, _ = answer("purge", "--older-than", "1h")
+    assert (status, printed.split()[:2]) == (0, ["0", "decisions"])
+    assert len(found(answer)) == 3
+    status, _, told = answer("purge", "--older-than", "long ago")
+    assert status == 1
+    assert told.startswith("placement-sched: --older-than long ago: expected 90s, 30m")
+
+
+def test_replay_under_the_settings_of_then_takes_no_notice_of_those_of_now(answer, monkeypatch):
+    monkeypatch.setenv("OS_FILTER_SCHEDULER__RAM_WEIGHT_MULTIPLIER", "-1.0")
+    name = "option filter_scheduler.ram_weight_multiplier"
+
+    def differing(settings):
+        arguments = ("replay", "--instance", instance(2), "--settings", settings)
+        differences = json.loads(answer(*arguments, "--format", "json")[1])["differences"]
+        return {one["what"] for one in differences}
+
+    assert name in differing("now")
+    assert differing("then") == set()
 
 
 def test_purge_counts_first_and_then_deletes_those_asked_for(answer):

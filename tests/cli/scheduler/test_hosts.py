@@ -97,7 +97,7 @@ def test_show_in_json_is_the_answer_of_the_api(answer, cloud):
 def test_unknown_host_is_reported_in_one_line(answer):
     status, printed, error = answer("show", "cn9")
     assert (status, printed) == (1, "")
-    assert error == "placement-sched: there is no host 'cn9'\n"
+    assert error == "placement-sched: there is no host 'cn9'; did you mean 'cn1'?\n"
 
 
 def test_a_server_is_asked_with_url(answer, cloud):

@@ -29,13 +29,31 @@ def test_a_plan_of_a_file_names_the_moves(answer, tmp_path):
     status, out, err = answer("plan", str(tmp_path / "changes.yaml"))
     assert (status, err) == (0, "")
     assert "Moves, in this order: 1" in out
-    assert "1 instances would move to 1 hosts, 0 could not" in out
+    assert "1 instance would move to 1 host, 0 could not" in out
 
 
 def test_a_plan_is_printed_as_json(answer):
     found = json.loads(answer("plan", "--change", "drain=cn1", "--format", "json")[1])
     assert found["moves"] == [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
     assert found["stuck"] == []
+
+
+def test_options_change_with_the_cloud_by_file_or_option(answer, tmp_path):
+    isolating = 'filter_scheduler.enabled_filters=["IsolatedHostsFilter"]'
+    hosts = "filter_scheduler.isolated_hosts"
+    drained = ("plan", "--change", "drain=cn1", "--override", isolating)
+    assert "1 instance would move" in answer(*drained)[1]
+    out = answer(*drained, "--override", f'{hosts}=["cn2"]')[1]
+    assert "0 instances would move, 1 could not" in out
+    file = tmp_path / "changes.yaml"
+    file.write_text(
+        "changes: [{drain: [cn1]}]\n"
+        f"overrides: {{filter_scheduler.enabled_filters: [IsolatedHostsFilter], {hosts}: [cn2]}}\n"
+    )
+    assert "0 instances would move, 1 could not" in answer("plan", str(file))[1]
+    # The option counts more than the file.
+    assert "1 instance would move" in answer("plan", str(file), "--override", f"{hosts}=[]")[1]
+    assert "IsolatedHostsFilter" in answer("explain", "--vcpus", "1", "--changes", str(file))[1]
 
 
 def test_what_is_stuck_is_printed_with_its_reason(answer):
@@ -51,10 +69,18 @@ def test_nothing_to_do_is_said(answer):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("changez: []", "unknown key 'changez'; known are changes, flavors"),
+        ("changez: []", "changes:1: unknown key 'changez'; did you mean 'changes'?"),
+        (
+            "changes: [drain: [cn1]]\noverrides: 5",
+            "changes:2: overrides: expected GROUP.OPTION: VALUE",
+        ),
+        (
+            "changes: [drain: [cn1]]\noverrides: {filter_scheduler.nope: 5}",
+            "changes:2: overrides: there is no option 'filter_scheduler.nope'",
+        ),
         ("changes: []", "give a FILE of changes, or --change"),
         ("- drain: [cn3]", "there is no host 'cn3'"),
-        ("- drain: cn1", "is not of type 'array' (at $.changes[0].drain)"),
+        ("- drain: cn1", "changes:1: drain: expected a list, not 'cn1'"),
     ],
 )
 def test_what_is_wrong_with_a_plan_is_one_line(answer, tmp_path, text, words):

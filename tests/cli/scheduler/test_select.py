@@ -100,7 +100,7 @@ def test_select_that_finds_no_host_says_what_stands_in_the_way(answer, cloud):
     assert status == 1
     assert "No valid host" in printed
     assert told.startswith(
-        "placement-sched: no valid host: 3 hosts would fit but for resources MEM"
+        "placement-sched: no valid host: 3 hosts meet all constraints but resources MEM"
     )
     assert told.count("\n") == 1
     assert cloud.get("/scheduler/v1/instances").json["instances"] == []
@@ -178,7 +178,9 @@ def test_explain_answers_for_known_hosts_beside_unknown_ones(answer):
     status, printed, told = answer("explain", *SIZES, *hosts)
     assert status == 1
     assert printed.startswith("cn1  passed, rank 3 of 3")
-    assert told == "placement-sched: --host: unknown hosts 'mars', 'venus'\n"
+    assert (
+        told == "placement-sched: --host: unknown hosts 'mars', 'venus'; there are: cn1, cn2, cn3\n"
+    )
     status, printed, told = answer("explain", *SIZES, *hosts, "--format", "json")
     assert status == 1
     verdicts = [one["verdict"] for one in json.loads(printed)["verdicts"]]
@@ -289,8 +291,14 @@ def test_request_comes_from_stdin(run):
         ),
         (("--vcpus", "1", "--zone", "a\tb"), "placement-sched: --zone: "),
         (("--vcpus", "1", "--project", "x" * 256), "placement-sched: --project: "),
-        (("--flavor", "absent"), "placement-sched: --flavor: there is no stored flavor 'absent'\n"),
-        (("--image", "absent"), "placement-sched: --image: there is no stored image 'absent'\n"),
+        (
+            ("--flavor", "absent"),
+            "placement-sched: --flavor: there is no stored flavor 'absent'; there are none\n",
+        ),
+        (
+            ("--image", "absent"),
+            "placement-sched: --image: there is no stored image 'absent'; there are none\n",
+        ),
         (("--vcpus", "1", "--url", "http://[x"), "expected an http:// or https:// URL"),
         (("--vcpus", "1", "--url", "http://127.0.0.1:1/ü"), "/ü: not ASCII"),
         (
@@ -417,11 +425,27 @@ def test_explain_writes_a_report_beside_its_answer(answer, tmp_path):
     assert list(report.parent.iterdir()) == [report]
 
 
-def test_a_report_that_cannot_be_written_leaves_the_file_as_it_was(answer, tmp_path):
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [("none/report.html", "No such file or directory"), ("taken", "Is a directory")],
+)
+@pytest.mark.parametrize(
+    "command",
+    [("explain", "--vcpus", "1"), ("capacity", "--vcpus", "1"), ("decisions", "show", "KEPT")],
+    ids=lambda words: words[0],
+)
+def test_a_report_that_cannot_be_written_is_one_line_and_leaves_nothing(
+    answer, tmp_path, command, file, why
+):
     (tmp_path / "taken").mkdir()
-    for file, why in (("none/report.html", "No such file"), ("taken", "directory")):
-        answer_ = answer("explain", "--vcpus", "1", "--html", str(tmp_path / file))
-        assert why in answer_[2]
+    if command[-1] == "KEPT":
+        asked = ("--vcpus", "1", "--keep", "--format", "json")
+        command = (*command[:-1], json.loads(answer("explain", *asked)[1])["decision"])
+    before = sorted(tmp_path.rglob("*"))
+    status, printed, told = answer(*command, "--html", str(tmp_path / file))
+    assert (status, printed) == (1, "")
+    assert told == f"placement-sched: --html {tmp_path / file}: {why}\n"
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_hosts_can_be_forced_and_left_out(answer):
@@ -430,3 +454,22 @@ def test_hosts_can_be_forced_and_left_out(answer):
     left_out = ("--ignore-host", "cn2", "--ignore-host", "cn3")
     _, printed, _ = answer("explain", *SIZES, *left_out, "--format", "json")
     assert [host["host"] for host in json.loads(printed)["hosts"]] == ["cn1"]
+
+
+@pytest.mark.parametrize("option", ["--force-host", "--ignore-host"])
+def test_explain_of_a_host_that_is_not_there_is_printed_and_fails_with_the_nearest(answer, option):
+    status, out, err = answer("explain", *SIZES, option, "cn9")
+    assert status == 1
+    assert "in   out" in out
+    assert f"{option}: there is no host 'cn9'; did you mean 'cn1'?" in err
+
+
+def test_explain_of_a_request_file_fails_with_the_place_of_a_host_that_is_not_there(
+    answer, tmp_path
+):
+    flavor = {"name": "m1", "vcpus": 1, "memory_mb": 1, "root_gb": 0}
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps({"request_spec": {"flavor": flavor, "force_hosts": ["cn9"]}}))
+    status, _, err = answer("explain", str(file))
+    assert status == 1
+    assert "request_spec.force_hosts: there is no host 'cn9'; did you mean 'cn1'?" in err

@@ -82,6 +82,12 @@ def test_hosts_outside_the_zone_are_counted_by_the_step_that_leaves_them_out(clo
         ("MEMORY_MB", 2),
         ("member_of", 1),
     ]
+    (outside,) = (one for one in answer["limited_by"] if one["reason"] == "member_of")
+    assert list(outside["names"].values()) == ["agg-az1"]
+    assert all(uuid in outside["detail"] for uuid in outside["names"])
+    assert all("names" not in one for one in answer["limited_by"] if one != outside)
+    parts = asked(cloud, question={"per": "zone"}, availability_zone="az1")["per"]
+    assert outside in [one for part in parts for one in part["limited_by"]]
 
 
 def test_hosts_that_a_filter_refuses_are_counted_by_its_name(app):

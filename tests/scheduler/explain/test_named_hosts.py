@@ -19,7 +19,7 @@ def cloud(sqlite_app):
         ("force_hosts", "compute-1", "there is no host 'compute-1'; did you mean 'compute-01'?"),
         ("ignore_hosts", "compute-1", "there is no host 'compute-1'; did you mean 'compute-01'?"),
         ("force_nodes", "bm2.cloud", "there is no node 'bm2.cloud'; did you mean 'bm1.cloud'?"),
-        ("force_hosts", "xyz", "there is no host 'xyz'"),
+        ("force_hosts", "xyz", "there is no host 'xyz'; there are: compute-01, ironic"),
     ],
 )
 def test_a_host_that_is_not_there_is_named_with_the_nearest_one(cloud, key, named, detail):

@@ -35,6 +35,19 @@ FULL = Refusal("9 instances, 9 allowed")
             "would fit without VGPU:1 and trait HW_CPU_X86_AVX",
         ),
         (
+            [("resources", "VGPU:1"), ("resources", "VCPU:9"), ("required", "CUSTOM_A")],
+            [("A", FULL), ("B", FULL), ("ComputeFilter", SILENT)],
+            (
+                "would fit without VGPU:1, VCPU:9 and trait CUSTOM_A, but A rejects it: 9 "
+                "instances, 9 allowed, B rejects it: 9 instances, 9 allowed and its nova-compute "
+                "last reported 93 s ago"
+            ),
+            (
+                "would fit without VGPU:1, VCPU:9 and trait CUSTOM_A, but A rejects them, "
+                "B rejects them and their nova-compute last reported over 60 s ago"
+            ),
+        ),
+        (
             [("required", "in:CUSTOM_A,CUSTOM_B (group 1)"), ("required", "!CUSTOM_C")],
             [],
             "would fit without trait CUSTOM_A or CUSTOM_B (group 1) and forbidding trait CUSTOM_C",

@@ -50,6 +50,7 @@ def test_a_host_that_passed_has_its_rank_and_weight(cloud):
         "reasons": [],
         "would_pass": None,
         "did_you_mean": [],
+        "there_are": [],
     }
 
 
@@ -120,6 +121,15 @@ def test_unknown_hosts_are_told_with_near_names_in_the_order_asked(cloud):
     assert told[0]["did_you_mean"][0] == "cn7"
     assert (told[0]["host"], told[0]["rank"], told[0]["reasons"]) == (None, None, [])
     assert told[2]["did_you_mean"] == []
+    assert told[0]["there_are"] == told[2]["there_are"] == []  # they are too many
+
+
+def test_where_no_name_is_near_and_there_are_few_all_are_named(sqlite_app):
+    hosts = [report("compute-01"), report("ironic")]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
+    told = explain(sqlite_app, spec(), hosts=["mars", "irony"])["verdicts"]
+    named = [(one["did_you_mean"], one["there_are"]) for one in told]
+    assert named == [([], ["compute-01", "ironic"]), (["ironic"], [])]
 
 
 def test_a_name_asked_twice_is_told_once(cloud):

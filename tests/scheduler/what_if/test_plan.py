@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.conftest import make_settings
 from tests.exploring import draws
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_select_destinations import select
@@ -33,8 +34,16 @@ def capacity(app, name):
     return app.post_json("/scheduler/v1/capacity", body).json["capacity"]
 
 
+@pytest.fixture
+def unhurried(database_url, make_app):
+    """An application whose questions may take long: the tests' machine may be busy."""
+    long = {"scheduler.what_if_timeout": 600}
+    return make_app(make_settings(database_url).overridden(long))
+
+
 @pytest.mark.parametrize("seed", range(4))
-def test_what_a_plan_says_holds_when_it_is_carried_out(app, seed):
+def test_what_a_plan_says_holds_when_it_is_carried_out(unhurried, seed):
+    app = unhurried
     random = Random(seed)
     uuids = fill(app, random, hosts=6, number=16)
     drained = random.sample([f"cn{at}" for at in range(1, 7)], 2)
@@ -141,6 +150,27 @@ def test_instances_may_move_to_hosts_that_the_changes_add(cloud):
     assert [one["to"] for one in told["moves"]] == ["cn3+1", "cn3+1"]
 
 
+def test_hosts_are_chosen_with_the_options_that_change_with_the_cloud(cloud):
+    packing = {"filter_scheduler.ram_weight_multiplier": -5.0}
+    moves = plan(cloud, {"drain": ["cn1"]}, overrides=packing)["moves"]
+    assert len(moves) == 2
+    assert len({one["to"] for one in moves}) == 1
+
+
+def test_capacity_after_is_counted_with_the_options_that_change_with_the_cloud(cloud):
+    stored = {"name": "m1.small", "vcpus": 1, "ram": 512, "disk": 1}
+    cloud.post_json("/compute/v2.1/flavors", {"flavor": stored}, headers=COMPUTE)
+    one_each = {
+        "filter_scheduler.enabled_filters": ["NumInstancesFilter"],
+        "filter_scheduler.max_instances_per_host": 1,
+    }
+    told = plan(cloud, {"drain": ["cn1"]}, overrides=one_each)
+    assert sorted(one["to"] for one in told["moves"]) == ["cn2", "cn3"]
+    (count,) = told["capacity"]
+    assert count["before"] == capacity(cloud, "m1.small") > 2
+    assert count["after"] == 0
+
+
 def test_an_instance_without_a_known_flavor_is_stuck(cloud):
     body = {"host": "cn2", "node": "cn2", "flavor": "gone"}
     cloud.put_json(f"/scheduler/v1/instances/{instance(7)}", body)
@@ -159,8 +189,11 @@ def test_a_plan_leaves_what_is_allocated_as_it_is(cloud):
     [
         ({}, "'changes' is a required property"),
         ({"changes": [], "flavor": "m1"}, "'flavor' was unexpected"),
+        ({"changes": [], "overrides": {"filter_scheduler.nope": 1}}, "there is no option"),
+        ({"changes": [], "overrides": ["a"]}, "(at $.overrides)"),
         ({"changes": [{"drain": ["cn4"]}]}, "(at $.changes[0].drain[0])"),
         ({"changes": [{"remove": ["cn1", "cx"]}]}, "(at $.changes[0].remove[1])"),
+        ({"changes": [{"remove": ["cn1"]}, {"drain": ["cn1"]}]}, "(at $.changes[1].drain[0])"),
     ],
 )
 def test_a_plan_that_cannot_be_is_told_with_its_place(cloud, body, words):

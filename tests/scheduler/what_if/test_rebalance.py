@@ -184,6 +184,26 @@ def test_no_move_is_advised_that_would_not_help(app):
     assert (told["reached"], told["moves"], told["complete"]) == (False, [], True)
 
 
+def test_a_host_that_is_not_there_is_refused_with_the_nearest(app):
+    made(app, {"cn1": 8})
+    body = {"goal": "fit", "request_spec": {**wanted(4), "force_hosts": ["cn2"]}}
+    answer = app.post_json("/scheduler/v1/rebalance", body, status=404)
+    assert "did you mean 'cn1'? (at $.request_spec.force_hosts[0])" in answer.text
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MOST_TARGETS", 1), ("MOST_SETS", 1)])
+def test_advice_that_a_bound_cut_says_that_there_may_be_moves(app, monkeypatch, bound, most):
+    """No host has room for what leaves another one."""
+    made(app, {"cn1": 8, "cn2": 8}, ("cn1", 4), ("cn1", 4), ("cn2", 4), ("cn2", 4))
+    told = advice(app, request_spec=wanted(4), moves=1)
+    outcome = "no 1 move off one host makes room for it"
+    assert (told["reached"], told["outcome"], told["complete"]) == (False, outcome, True)
+    monkeypatch.setattr(f"placement_sched.scheduler.what_if.rebalance.{bound}", most)
+    told = advice(app, request_spec=wanted(4), moves=1)
+    assert (told["reached"], told["complete"]) == (False, False)
+    assert told["outcome"] == f"{outcome}, of those that were tried"
+
+
 def test_packing_empties_hosts_onto_others_in_use(app):
     made(app, {"cn1": 8, "cn2": 8, "cn3": 8, "cn4": 8}, ("cn1", 2), ("cn2", 4), ("cn3", 2))
     told = advice(app, "pack", moves=2)
@@ -217,9 +237,14 @@ def test_spreading_lowers_the_highest_load(app):
         ({"goal": "fit"}, "the goal fit needs a request_spec (at $.goal)"),
         ({"goal": "pack", "request_spec": wanted(1)}, "the goal pack takes no request_spec"),
         ({"goal": "pack", "moves": 0}, "(at $.moves)"),
+        (
+            {"goal": "fit", "request_spec": {**wanted(1), "availability_zone": "nowa"}},
+            "did you mean 'nova'? (at $.request_spec.availability_zone)",
+        ),
     ],
 )
 def test_advice_that_cannot_be_is_told_with_its_place(app, body, words):
+    made(app, {"cn1": 8})
     answer = app.post_json("/scheduler/v1/rebalance", body, status=400)
     assert words in answer.json["errors"][0]["detail"]
 
