@@ -9,17 +9,21 @@ from collections.abc import Callable
 
 import flask
 from flask import request
+from flask.sansio.blueprints import BlueprintSetupState
 from werkzeug.exceptions import HTTPException
 from werkzeug.exceptions import NotFound as NoRoute
+from werkzeug.routing import BaseConverter
 
 from placement_sched.api.call import Services
-from placement_sched.api.errors import status_of
+from placement_sched.api.errors import MethodNotAllowed, status_of
+from placement_sched.api.schema import shortened
 from placement_sched.console.caller import ApiRefused, SignInNeeded
-from placement_sched.console.guards import HEADERS, check_same_origin, check_shown, is_shown
+from placement_sched.console.compression import compressed
+from placement_sched.console.guards import check_same_origin, check_shown, is_shown
 from placement_sched.console.page import caller, error_page, guarded
 from placement_sched.console.pages import aggregates, ask, capacity, cloud, decisions, policies
 from placement_sched.console.sign_in import Doors
-from placement_sched.errors import Error, Forbidden, NotFound
+from placement_sched.errors import Error, Forbidden, Invalid, NotFound
 
 #: What answers ``/`` instead of the list of APIs, or None where a program asks.
 Home = Callable[[], flask.Response | None]
@@ -28,8 +32,20 @@ Home = Callable[[], flask.Response | None]
 _QUESTIONS = re.compile(r"/scheduler/v1/(explain|capacity|plan|rebalance|decisions/[^/]+/replay)")
 #: The APIs that scripts may read.
 _APIS = re.compile(r"/(compute|image|placement|scheduler)(/.*)?")
+#: What is answered with a page that says why not, where nothing is served.
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _PAGES = (cloud, ask, decisions, capacity, aggregates, policies)
 _JSON, _HTML = "application/json", "text/html"
+#: So much of a path that is not there is repeated, in characters.
+_REPEATED = 200
+
+
+class _Anything(BaseConverter):
+    """The rest of a path, whatever it holds: slashes at its beginning, too."""
+
+    regex = ".*"
+    weight = 300
+    part_isolating = False
 
 
 def blueprint_of(services: Services) -> flask.Blueprint:
@@ -40,11 +56,9 @@ def blueprint_of(services: Services) -> flask.Blueprint:
     def enter() -> flask.Response | None:
         return _enter(services, doors)
 
-    def unknown(rest: str) -> flask.Response:
-        raise NotFound(f"The console has no page {rest}")
-
+    console.record_once(_with_converter)
     console.before_request(enter)
-    console.after_request(_with_headers)
+    console.after_request(compressed)
     console.register_error_handler(Exception, lambda failure: _failed(failure, doors))
     for path, view in doors.views().items():
         console.add_url_rule(path, view_func=view, methods=["GET", "POST"])
@@ -53,7 +67,7 @@ def blueprint_of(services: Services) -> flask.Blueprint:
         for path, view in noun.VIEWS.items():
             name = f"{noun.__name__.rpartition('.')[2]}_{view.__name__}"
             console.add_url_rule(path, name, view, methods=["GET"], strict_slashes=False)
-    console.add_url_rule("/<path:rest>", view_func=unknown, methods=["GET"])
+    console.add_url_rule("/<anything:rest>", view_func=_unknown, methods=_METHODS)
     return console
 
 
@@ -70,7 +84,7 @@ def home_of(services: Services) -> Home:
         except Exception as failure:  # noqa: BLE001 - each has its page
             page = _failed(failure, doors)
         page.vary.add("Accept")
-        return page
+        return compressed(page)
 
     return home
 
@@ -88,40 +102,58 @@ def passed_on(path: str) -> flask.Response:
     if request.method == "POST" and not _QUESTIONS.fullmatch(address):
         raise Forbidden("The console changes nothing: it sends no such request")
     query = request.query_string.decode("latin-1")
-    reply = caller().send(request.method, address, query, request.get_data())
+    # The APIs know no HEAD; Flask leaves the body out of the answer to one.
+    method = "GET" if request.method == "HEAD" else request.method
+    reply = caller().send(method, address, query, request.get_data())
     return guarded(flask.Response(reply.body, reply.status, content_type=reply.content_type))
+
+
+def _with_converter(state: BlueprintSetupState) -> None:
+    state.app.url_map.converters["anything"] = _Anything
 
 
 def _enter(services: Services, doors: Doors) -> flask.Response | None:
     check_shown(request, services.settings)
     check_same_origin(request)
+    # Before any page, also one of an error: each shows who has signed in.
     flask.g.person = doors.person()
+    if len(request.query_string) > services.settings.api.max_query_string_size:
+        raise Invalid("The query string is longer than [api] max_query_string_size allows")
+    if request.path.startswith("/console//"):
+        raise NotFound("The console has no page whose path begins with two slashes")
     return None
 
 
-def _with_headers(response: flask.Response) -> flask.Response:
-    for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)
-    return response
+def _unknown(rest: str) -> flask.Response:
+    if request.method not in {"GET", "HEAD"}:
+        raise MethodNotAllowed(f"The console takes no {request.method} here", ("GET", "HEAD"))
+    raise NotFound(f"The console has no page {shortened(rest, _REPEATED)}")
 
 
 def _failed(failure: Exception, doors: Doors) -> flask.Response:
     """Return the page of an error, in the words of who reports it."""
-    wants_json = request.path.startswith("/console/api/")
     if isinstance(failure, SignInNeeded):
         return guarded(doors.asked_to_sign_in())
-    if isinstance(failure, ApiRefused):
-        status, detail = int(failure.status), failure.detail
-    elif isinstance(failure, Error):
-        status, detail = int(status_of(failure)), failure.detail
-    elif isinstance(failure, HTTPException):
-        status, detail = failure.code or 500, failure.description or ""
-        if isinstance(failure, NoRoute):
-            detail = "The console has no such page"
-    else:
-        flask.current_app.logger.error("a page of the console failed", exc_info=failure)
-        status, detail = 500, "This page failed; the log of the service says why"
-    if wants_json:
+    status, detail = _said(failure)
+    if request.path.startswith("/console/api/"):
         body = {"errors": [{"status": status, "detail": detail}]}
-        return guarded(flask.Response(flask.json.dumps(body), status, content_type=_JSON))
-    return error_page(status, detail)
+        response = guarded(flask.Response(flask.json.dumps(body), status, content_type=_JSON))
+    else:
+        response = error_page(status, detail)
+    if isinstance(failure, MethodNotAllowed):
+        response.headers["Allow"] = ", ".join(failure.allowed)
+    return response
+
+
+def _said(failure: Exception) -> tuple[int, str]:
+    """Return the status of a failure and a sentence on it."""
+    if isinstance(failure, ApiRefused):
+        return int(failure.status), failure.detail
+    if isinstance(failure, Error):
+        return int(status_of(failure)), failure.detail
+    if isinstance(failure, NoRoute):
+        return 404, "The console has no such page"
+    if isinstance(failure, HTTPException):
+        return failure.code or 500, failure.description or ""
+    flask.current_app.logger.error("a page of the console failed", exc_info=failure)
+    return 500, "This page failed; the log of the service says why"

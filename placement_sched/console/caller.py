@@ -15,8 +15,9 @@ import flask
 import orjson
 from werkzeug.test import run_wsgi_app
 
-from placement_sched.api.body_reading import complete
 from placement_sched.api.request_context import REQUEST_ID, context_of
+from placement_sched.api.serving.body_reading import complete
+from placement_sched.console.wording import in_form_words
 from placement_sched.model.document import Json
 
 #: What an environment says of the connection, which the request to the API shares.
@@ -52,15 +53,16 @@ class Reply:
 class ApiRefused(Exception):
     """An API answered with an error.
 
-    ``title`` is the phrase of its status, ``detail`` what the API says, ``error`` the whole error
-    object, where there is one (``no_valid_host`` has a funnel in it).
+    ``title`` is the phrase of its status, ``detail`` what the API says, in the words of forms,
+    ``error`` the whole error object, where there is one (``no_valid_host`` has a funnel in it).
     """
 
     def __init__(self, reply: Reply) -> None:
         self.status = HTTPStatus(reply.status)
         self.title = self.status.phrase
         self.error = _error_of(reply)
-        self.detail = str(self.error.get("detail") or self.error.get("message") or self.title)
+        said = str(self.error.get("detail") or self.error.get("message") or self.title)
+        self.detail = in_form_words(said)
         super().__init__(self.detail)
 
 

@@ -1,14 +1,18 @@
 """Who may open the console, and from where: checked before any page looks at a request."""
 
+from collections.abc import Iterable
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
 import flask
 
+from placement_sched.api.request_context import WSGI, StartResponse
 from placement_sched.errors import Forbidden, NotFound
 from placement_sched.settings import Settings
 
-#: Sent with every page. Scripts and styles come from this service alone, and none stand inline.
+#: Sent with every answer below ``/console``. Scripts and styles come from this service alone, and
+#: none stand inline.
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -20,6 +24,8 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+#: Where an answer does not say itself how long it is kept.
+_NOT_KEPT = {"Cache-Control": "no-store"}
 #: By these a proxy says that the client is elsewhere.
 _FORWARDED = (
     "Forwarded",
@@ -31,6 +37,29 @@ _FORWARDED = (
     "X-Forwarded-Server",
     "X-Real-Ip",
 )
+
+
+def guarding(application: WSGI) -> WSGI:
+    """Return ``application`` with :data:`HEADERS` on each answer below ``/console``.
+
+    Those of pages have them already; a body that does not arrive, or a method that HTTP does not
+    know, is refused before any page is asked.
+    """
+
+    def answer(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        path: str = environ.get("PATH_INFO", "")
+        if path != "/console" and not path.startswith("/console/"):
+            return application(environ, start_response)
+
+        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            known = {name.lower() for name, _ in headers}
+            wanted = {**HEADERS, **_NOT_KEPT}.items()
+            missing = [(name, value) for name, value in wanted if name.lower() not in known]
+            return start_response(status, [*headers, *missing], *rest)
+
+        return application(environ, start)
+
+    return answer
 
 
 def is_shown(request: flask.Request, settings: Settings) -> bool:

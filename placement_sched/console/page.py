@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlencode
 
 import flask
 
@@ -43,6 +44,20 @@ def page(
         "here": request.full_path.rstrip("?"),
     }
     return guarded(flask.Response(rendered(template, {**known, **(values or {})}), status))
+
+
+def without_empty_fields() -> flask.Response | None:
+    """Return a redirect to this address without its empty fields, None where it has none.
+
+    A browser without scripts sends every field of a form. Where all are empty they stay, so that
+    the page can say what is missing.
+    """
+    pairs = list(flask.request.args.items(multi=True))
+    filled = [(name, text) for name, text in pairs if text.strip()]
+    if not filled or len(filled) == len(pairs):
+        return None
+    address = f"{flask.request.root_path}{flask.request.path}?{urlencode(filled)}"
+    return guarded(flask.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": address}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from werkzeug.datastructures import MultiDict
 
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
+from placement_sched.model.flat_changes import change_of
 from placement_sched.model.flat_request import FlatRequest, hints, overrides, pairs
 
 #: Fields by the value of a request that each gives, and the labels of these values in forms. The
@@ -26,6 +27,7 @@ _LISTS = {
     "force_hosts": "force_host",
     "ignore_hosts": "ignore_host",
 }
+_CHANGE, _CHANGES = "change", "changes"
 LABELS = {
     "flavor": "Flavor",
     "vcpus": "VCPUs",
@@ -40,9 +42,11 @@ LABELS = {
     "hints": "Hints",
     "force_hosts": "Only these hosts",
     "ignore_hosts": "Leave out these hosts",
+    _CHANGES: "What if",
 }
 _OVERRIDE, _OVERRIDES = "override", "Options"
-_FIELDS = (*_TEXTS.values(), *_NUMBERS.values(), *_LISTS.values(), "policy", _OVERRIDE)
+#: Every field of a form that asks.
+FIELDS = (*_TEXTS.values(), *_NUMBERS.values(), *_LISTS.values(), "policy", _CHANGE, _OVERRIDE)
 
 
 #: The parts of a request spec, by the fields that have them.
@@ -69,7 +73,7 @@ class FormQuestion:
         self.typed: Mapping[str, str] = {
             name: text
             for name in fields
-            if (name in _FIELDS or "." in name) and (text := "\n".join(_lines(fields, name)))
+            if (name in FIELDS or "." in name) and (text := "\n".join(_lines(fields, name)))
         }
 
     @property
@@ -104,13 +108,19 @@ class FormQuestion:
         return overrides(self._overrides(), _OVERRIDES)
 
     @property
+    def changes(self) -> list[Json]:
+        """Return the changes of the cloud as if which the question is asked."""
+        lines = self.typed.get(_CHANGE, "").splitlines()
+        return [change_of(line, LABELS[_CHANGES]) for line in lines]
+
+    @property
     def policy(self) -> str | None:
         """Return the policy that is asked about, or None where the selectors choose it."""
         return self.typed.get("policy")
 
     def body(self, **more: Any) -> Json:
         """Return the body of ``POST /scheduler/v1/explain``, or of ``capacity``, with ``more``."""
-        own = {"overrides": self.overrides, "policy": self.policy}
+        own = {"overrides": self.overrides, "policy": self.policy, _CHANGES: self.changes}
         given = {name: value for name, value in own.items() if value}
         return {"request_spec": self.request_spec, **given, **more}
 
@@ -125,7 +135,7 @@ class FormQuestion:
         ``more`` are further options and their values.
         """
         words = ["placement-sched", name, "--url", url]
-        for field in _FIELDS[:-1]:
+        for field in FIELDS[:-1]:
             for text in self.typed.get(field, "").splitlines():
                 words += _option(field, text)
         for text in self._overrides():

@@ -35,6 +35,7 @@ def _environment() -> Environment:
     )
     environment.filters["number"] = _number
     environment.filters["hosts"] = _hosts
+    environment.filters["sizes"] = sizes
     environment.filters["first_few"] = _first_few
     environment.filters["words"] = in_words
     # What is drawn twice on a page gets ids of its own by this.
@@ -49,6 +50,18 @@ def _number(value: float) -> str:
     if isinstance(value, float) and not value.is_integer():
         return f"{value:,.3f}"
     return f"{int(value):,}"
+
+
+def sizes(flavor: Mapping[str, Any]) -> str:
+    """Return the sizes of a flavor of the compute API: ``2 VCPUs, 4,096 MiB, 40 GiB``."""
+    vcpus = flavor["vcpus"]
+    return ", ".join(
+        [
+            f"{_number(vcpus)} {'VCPU' if vcpus == 1 else 'VCPUs'}",
+            f"{_number(flavor['ram'])} MiB",
+            f"{_number(flavor['disk'])} GiB",
+        ]
+    )
 
 
 def _first_few(names: Sequence[str]) -> str:

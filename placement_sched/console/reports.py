@@ -38,7 +38,6 @@ _NO_FUNNEL: Json = {
     "weighers": [],
     "obstacle": {"reason": "No funnel is recorded with this decision"},
 }
-_FLAVOR = (("vcpus", "VCPUs"), ("memory_mb", "MB memory"), ("root_gb", "GB disk"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,14 +154,22 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         name = str(value.get("name") or value.get("id") or "")
         if "vcpus" in value:
-            amounts = ", ".join(f"{value[key]} {unit}" for key, unit in _FLAVOR if value.get(key))
-            return _joined(name, amounts, *_pairs(value.get("extra_specs") or {}))
+            return _joined(name, _sizes(value), *_pairs(value.get("extra_specs") or {}))
         if "properties" in value:
             return _joined(name, *_pairs(value["properties"]))
         return ", ".join(f"{key}: {_text(one)}" for key, one in value.items())
     if isinstance(value, list):
         return ", ".join(map(_text, value))
     return str(value)
+
+
+def _sizes(flavor: Mapping[str, Any]) -> str:
+    """Return the sizes of a flavor of a request spec, what is 0 left out."""
+    units = (("vcpus", "VCPUs"), ("memory_mb", "MiB memory"), ("root_gb", "GiB disk"))
+    found = [(value, unit) for key, unit in units if (value := flavor.get(key))]
+    return ", ".join(
+        f"{value} {'VCPU' if (value, unit) == (1, 'VCPUs') else unit}" for value, unit in found
+    )
 
 
 def _pairs(values: Mapping[str, Any]) -> list[str]:

@@ -88,6 +88,17 @@ def test_changes_of_a_link_become_lines_of_the_form(cloud, browser, query, line)
     assert sorted(row.split()[0] for row in rows(page, "compared")) == ["large", "small"]
 
 
+def test_counting_with_nothing_chosen_says_what_to_choose(cloud, browser):
+    page = browser.get(f"{PAGE}?vcpus=&ram=&change=", status=400)
+    assert "Choose a flavor" in page.html.find(role="alert").get_text()
+
+
+def test_empty_fields_leave_the_address(cloud, browser):
+    answer = browser.get(f"{PAGE}?vcpus=8&ram=&zone=&per=host&flavor=")
+    assert answer.status_int == 303
+    assert answer.location.endswith(f"{PAGE}?vcpus=8&per=host")
+
+
 def test_a_drained_host_shows_where_each_instance_goes(cloud, browser):
     body = {"request_spec": spec(instance(1), force_hosts=["cn1"])}
     cloud.post_json("/scheduler/v1/select_destinations", body)
@@ -114,7 +125,7 @@ def test_a_change_that_moves_no_instance_says_so(cloud, browser):
     [
         ("flavor=lost", "lost"),
         ("vcpus=many", "VCPUs many: expected a whole number"),
-        ("flavor=small&change=lift=cn1", "Changes lift=cn1: expected drain="),
+        ("flavor=small&change=lift=cn1", "What if lift=cn1: expected drain="),
         ("drain=cn9", "cn9"),
         ("flavor=small&per=row", "per"),
         ("flavor=small&zone=nowhere", "nowhere"),
@@ -142,6 +153,12 @@ def test_advice_on_moves_towards_a_goal_is_shown(cloud, browser):
     page = browser.get(f"{MOVES}?goal=spread&moves=2")
     assert page.html.select_one(".conclusion").get_text(strip=True)
     assert page.forms[0]["goal"].value == "spread"
+
+
+def test_flavors_and_zones_can_be_chosen_for_advice(cloud, browser):
+    html = browser.get(f"{PAGE}/moves").html
+    assert [one["value"] for one in html.select("#flavors option")] == ["large", "small"]
+    assert [one["value"] for one in html.select("#zones option")] == ["nova"]
 
 
 @pytest.mark.parametrize(

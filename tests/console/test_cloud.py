@@ -76,6 +76,26 @@ def test_no_match_says_so_and_leads_to_all_hosts(cloud):
     assert hosts_of(page.click("Show all hosts")) == ["cn1", "cn2", "cn3"]
 
 
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("trait=COMPUTE_STATUS_DISABLE", "There is no trait COMPUTE_STATUS_DISABLE; did you mean"),
+        ("zone=nowa", "There is no zone nowa; did you mean nova?"),
+        ("aggregate=racks&zone=nova", "There is no aggregate racks; did you mean rack?"),
+        ("trait=CUSTOM_ABCDEFGHIJK", "There is no trait CUSTOM_ABCDEFGHIJK"),
+    ],
+)
+def test_a_name_that_is_not_there_is_said_with_the_nearest(cloud, query, words):
+    add_aggregate(cloud.app.services.database, "rack", ["cn1"], {})
+    assert words in cloud.get(f"/console/?{query}").html.find(id="hosts").get_text()
+
+
+def test_a_trait_that_no_host_of_the_zone_has_is_not_called_unknown(cloud):
+    page = cloud.get("/console/?trait=HW_CPU_X86_AVX2")
+    assert "No host is like that" in page
+    assert "There is no trait" not in page
+
+
 def test_empty_cloud_says_what_to_do(sqlite_app):
     page = TestApp(sqlite_app.app).get("/console/")
     assert "POST /scheduler/v1/compute_nodes" in page
@@ -93,13 +113,28 @@ def test_pages_of_the_table_follow_one_another(sqlite_app):
     assert hosts_of(second.click("First hosts")) == hosts_of(first)
 
 
-def test_selected_hosts_lead_to_what_if_they_are_drained(cloud):
+def test_selected_hosts_lead_to_what_if_they_are_drained_or_more_like_them_added(cloud):
     page = cloud.get("/console/")
     form = next(one for one in page.forms.values() if one.action.endswith("/capacity"))
     form.set("drain", True, index=0)
     form.set("drain", True, index=2)
-    assert form.submit_fields() == [("drain", "cn1"), ("drain", "cn3")]
     assert form.method.lower() == "get"
+    drained, added = form.submit(), form.submit("instead")
+    assert drained.forms[0]["change"].value.strip() == "drain=cn1,cn3"
+    assert added.forms[0]["change"].value.split() == ["add=cn1*1", "add=cn3*1"]
+
+
+def test_more_than_one_like_each_selected_host_is_added(cloud):
+    page = cloud.get("/console/")
+    form = next(one for one in page.forms.values() if one.action.endswith("/capacity"))
+    form.set("drain", True, index=1)
+    form["more"] = "3"
+    assert form.submit("instead").forms[0]["change"].value.strip() == "add=cn2*3"
+
+
+def test_page_of_a_host_asks_what_if_one_more_like_it_is_added(cloud):
+    page = cloud.get("/console/hosts/cn1").click("What if one more like it is added")
+    assert page.forms[0]["change"].value.strip() == "add=cn1*1"
 
 
 def test_page_of_a_host_has_its_resources_instances_and_report(cloud):

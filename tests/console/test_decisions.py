@@ -101,11 +101,11 @@ def test_the_form_keeps_what_was_asked(cloud, browser):
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("since=yesterday", "since"),
-        ("instance=vm1", "instance"),
-        ("outcome=lost", "outcome"),
+        ("since=yesterday", "Since: 'yesterday' is neither"),
+        ("instance=vm1", "Instance vm1: expected a UUID"),
+        ("outcome=lost", "Outcome lost: expected no_valid_host or selected"),
         ("since=99999999w", "longer ago"),
-        ("marker=newest", "marker"),
+        ("marker=newest", "Marker newest: expected a UUID"),
     ],
 )
 def test_a_wrong_filter_is_refused_in_words_and_kept(cloud, browser, query, words):
@@ -131,7 +131,9 @@ def test_an_empty_list_says_what_to_do_next(browser):
     empty = page.html.select_one(".empty").get_text()
     assert "no decisions yet" in empty
     assert "placement-sched select" in empty
-    assert "No decision that is kept" in browser.get(f"{PAGE}?host=cn9").text
+    empty = browser.get(f"{PAGE}?host=cn9").html.select_one("#none").get_text()
+    assert "No decision that is kept" in empty
+    assert "there is no host 'cn9'" in empty
 
 
 def test_a_list_can_be_read_again_without_scripts(cloud, browser):
@@ -141,7 +143,7 @@ def test_a_list_can_be_read_again_without_scripts(cloud, browser):
 
 def test_a_decision_shows_its_funnel_weights_and_selections(cloud, browser):
     page = browser.get(f"{PAGE}/{decided(cloud, 1)}")
-    for words in ("Selected.", "ComputeFilter", "Best 2 of 2 hosts", "VCPU 1", "m1; 1 VCPUs"):
+    for words in ("Selected.", "ComputeFilter", "Best 2 of 2 hosts", "VCPU 1", "m1; 1 VCPU,"):
         assert words in page.text
     assert page.html.select_one(f"a[href$='instance={instance(1)}']")
 
@@ -205,7 +207,7 @@ def test_a_request_is_asked_again_under_the_settings_of_then(cloud, browser):
 
 def test_a_replay_that_is_refused_keeps_its_form(cloud, browser):
     page = browser.get(f"{PAGE}/{decided(cloud, 1)}/replay?settings=never", status=400)
-    assert "settings" in page.html.find(role="alert").get_text()
+    assert "Settings never: expected now or then" in page.html.find(role="alert").get_text()
     assert "settings" in page.forms[0].fields
 
 

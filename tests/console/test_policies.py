@@ -1,9 +1,15 @@
 """The page Policies: each policy, what sets its options, and two side by side."""
 
+import json
+
 import pytest
 from webtest import TestApp
 
+from placement_sched.console.pages.policies import SOURCES
+from placement_sched.model.results.reading import in_words
+from tests import program
 from tests.policed import policed
+from tests.servers import environment
 
 PAGE = "/console/policies"
 POLICIES = """
@@ -75,3 +81,56 @@ def test_one_policy_alone_says_how_to_write_another(sqlite_app):
 def test_a_policy_that_is_not_there_says_so(browser):
     page = browser.get(PAGE, params={"policy": "<b>lost</b>"}, status=404)
     assert "there is no policy '<b>lost</b>'" in page.html.find(role="alert").get_text()
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("name", ["default", "dense", "sparse"])
+def test_the_page_has_the_options_that_the_command_shows(
+    sqlite_url, sqlite_database, tmp_path, make_app, monkeypatch, name
+):
+    monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "7")
+    more = "placement_aggregate_required_for_tenants = true\n"
+    text = POLICIES.replace("[dense]", f"{more}[filter_scheduler]\nhost_subset_size = 2\n[dense]")
+    application = make_app(policed(sqlite_url, tmp_path, text)).app
+    # In a process of its own, whose configuration no other test has added to.
+    config = ("--config-file", tmp_path / "policies.conf")
+    command = ("policy", "show", name, "--format", "json", *config)
+    done = program.run(*command, cwd=tmp_path, env=environment(OS_SCHEDULER__MAX_ATTEMPTS="7"))
+    options = json.loads(done.stdout)["options"]
+    page = TestApp(application).get(PAGE, params={"policy": name})
+    shown = {
+        row.th.get_text(): [part.get_text(" ", strip=True) for part in row.find_all("td")]
+        for row in page.html.select("section[aria-labelledby=options] tbody tr")
+    }
+    assert shown == {
+        key: [
+            in_words(one["value"]) or "(empty)",
+            " ".join(filter(None, [SOURCES[one["source"]], one["place"]])),
+        ]
+        for key, one in options.items()
+    }
+    own = set() if name == "default" else {"policy"}
+    sources = {one["source"] for one in options.values()}
+    assert sources == {"environment", "configuration", "default"} | own
+
+
+def test_who_may_ask_what_says_that_tokens_are_not_checked(browser):
+    (text,) = [one.get_text(" ", strip=True) for one in of_access(browser.get(PAGE))]
+    assert "auth_strategy = noauth2" in text
+    assert "All rules have their defaults" in text
+
+
+def test_who_may_ask_what_names_the_policy_file_and_what_it_sets(
+    sqlite_url, sqlite_database, tmp_path, make_app
+):
+    rules = tmp_path / "rules.yaml"
+    rules.write_text('"scheduler:hosts:list": "role:reader"\n"my_own": "role:x"\n')
+    text = f"{POLICIES}[oslo_policy]\npolicy_file = {rules}\n"
+    page = TestApp(make_app(policed(sqlite_url, tmp_path, text)).app).get(PAGE)
+    (section,) = of_access(page)
+    assert str(rules) in section.get_text()
+    assert [one.get_text() for one in section.find_all("li")] == ["scheduler:hosts:list"]
+
+
+def of_access(page):
+    return page.html.select("section[aria-labelledby=access]")

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from webtest import TestApp
 
-from placement_sched.api.access_log import AccessLog
+from placement_sched.api.serving.access_log import AccessLog
 from placement_sched.app import create_app
 from placement_sched.scheduler.loading import full_conf
 from placement_sched.settings import Settings
@@ -36,6 +36,8 @@ providers_in_memory = false
 """
 FILLED = {"user": USER, "password": PASSWORD, "project": "service"}
 SAME = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}
+#: What the token's cookie is called by TLS, and without.
+COOKIE, PLAIN_COOKIE = "__Host-placement_sched_token", "placement_sched_token"
 HTTPS = {"wsgi.url_scheme": "https", "HTTP_HOST": "scheduler.example.com"}
 
 
@@ -124,7 +126,7 @@ def test_the_token_is_in_a_cookie_that_neither_scripts_nor_other_sites_can_use(b
 def test_neither_the_log_nor_an_address_has_the_token(browser, caplog):
     caplog.set_level(logging.DEBUG)
     answer = sign_in(browser)
-    token = browser.cookies["placement_sched_token"]
+    token = browser.cookies[COOKIE]
     assert token
     page = browser.get("/console/policies")
     assert token not in caplog.text
@@ -168,19 +170,138 @@ def test_another_site_can_sign_people_neither_in_nor_out(browser, path):
     browser.post(path, FILLED, status=403)
 
 
+def test_browsers_see_to_it_that_no_other_host_sets_the_cookies(browser):
+    for cookie in sign_in(browser).headers.getall("Set-Cookie"):
+        parts = [part.strip() for part in cookie.split(";")]
+        assert cookie.startswith("__Host-placement_sched_")
+        assert "Path=/" in parts
+        assert not [part for part in parts if part.startswith("Domain")]
+
+
+def test_other_applications_of_the_host_do_not_get_the_token(browser):
+    mounted = {"SCRIPT_NAME": "/scheduling"}
+    answer = browser.post("/console/sign-in", FILLED, headers=SAME, extra_environ=mounted)
+    for cookie in answer.headers.getall("Set-Cookie"):
+        assert cookie.startswith("__Secure-placement_sched_")
+        assert "Path=/scheduling" in cookie
+
+
+def test_within_the_machine_cookies_need_no_tls(browser):
+    browser.extra_environ = {}
+    answer = sign_in(browser)
+    assert answer.status_int == 303
+    for cookie in answer.headers.getall("Set-Cookie"):
+        assert cookie.startswith("placement_sched_")
+        assert "Secure" not in cookie
+        assert "SameSite=Strict" in cookie
+    browser.get("/console/policies")
+
+
 def test_signing_out_forgets_the_token(browser):
     sign_in(browser)
     browser.get("/console/policies")
     browser.post("/console/sign-out", headers=SAME, status=303)
     assert browser.cookies == {}
-    browser.get("/console/policies", status=303)
+    answer = browser.get("/console/policies", status=303)
+    assert "Sign in again" not in answer.follow()
+
+
+def test_signing_out_revokes_the_token(browser, keystone):
+    sign_in(browser)
+    token = browser.cookies[COOKIE]
+    browser.get("/console/sign-out", headers=SAME, status=303)
+    assert keystone.is_valid(token), "a link signs no one out"
+    browser.post("/console/sign-out", headers=SAME, status=303)
+    assert not keystone.is_valid(token)
+
+
+@pytest.mark.parametrize("token", ["unknown", '"a\\012b"', ""])
+def test_a_broken_cookie_can_be_left_by_signing_out(browser, token):
+    answer = browser.post("/console/sign-out", headers={**SAME, **cookie_of(token)}, status=303)
+    assert_forgotten(answer)
+
+
+def test_signing_out_waits_for_no_keystone_that_is_away(start, caplog):
+    browser = start("http://127.0.0.1:9")
+    answer = browser.post("/console/sign-out", headers={**SAME, **cookie_of("x" * 9)}, status=303)
+    assert_forgotten(answer)
+    assert "did not revoke the token" in caplog.text
+    assert "x" * 9 not in caplog.text
+
+
+def cookie_of(token):
+    return {"Cookie": f"{COOKIE}={token}; {COOKIE.replace('token', 'person')}=ann"}
+
+
+def assert_forgotten(answer):
+    cookies = answer.headers.getall("Set-Cookie")
+    assert len(cookies) == 2
+    for cookie in cookies:
+        assert "Max-Age=0" in cookie
+        assert {"Secure", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+
+
+@pytest.mark.parametrize("path", ["/console/", "/", "/console/ask?flavor=x", "/console/decisions"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        "garbage",
+        "gAAAAABmb2xk" * 30,
+        "a b",
+        '"a\\012X-Roles: admin"',
+        '"\\303\\251"',
+        "\xe9",
+        "\xe6\x97\xa5",
+        "../../../etc/passwd",
+        "x" * 8000,
+    ],
+    ids=["empty", "word", "fernet", "space", "line", "octal", "latin", "utf-8", "path", "long"],
+)
+def test_a_broken_cookie_is_removed_and_the_form_says_so(browser, path, token):
+    headers = {"Accept": "text/html", **cookie_of(token)}
+    answer = browser.get(path, headers=headers, status=303)
+    assert leads_to(answer) == "/console/sign-in"
+    assert_forgotten(answer)
+    form = browser.get(answer.headers["Location"])
+    assert "Sign in again" in form.html.find(role="alert").text
+    assert form.form["next"].value.startswith(path)
+    browser.get("/console/sign-in", headers=headers, status=200)
+
+
+def test_an_expired_token_leads_to_the_form_which_says_so(browser, keystone):
+    headers = cookie_of(keystone.issue("ann", "demo", "admin", seconds=-60))
+    answer = browser.get("/console/policies", headers=headers, status=303)
+    assert_forgotten(answer)
+    assert "has expired" in answer.follow().html.find(role="alert").text
+
+
+def test_that_the_browser_dropped_an_expired_cookie_is_said_as_well(browser):
+    sign_in(browser)
+    ages = {}
+    for cookie in sign_in(browser).headers.getall("Set-Cookie"):
+        parts = dict(part.strip().partition("=")[::2] for part in cookie.split(";"))
+        ages[cookie.partition("=")[0]] = int(parts["Max-Age"])
+    token, name = ages[COOKIE], ages[COOKIE.replace("token", "person")]
+    assert token <= 3600 < name
+    browser.cookiejar.clear("scheduler.example.com", "/", COOKIE)
+    answer = browser.get("/console/policies", status=303)
+    assert "has expired" in answer.follow().html.find(role="alert").text
+
+
+def test_a_first_visit_says_nothing_of_an_end(browser):
+    form = browser.get("/console/policies", status=303).follow()
+    assert form.html.find(role="alert") is None
 
 
 def test_a_token_that_is_no_longer_valid_leads_to_the_form(browser, keystone):
     sign_in(browser)
-    keystone.revoke(browser.cookies["placement_sched_token"])
+    keystone.revoke(browser.cookies[COOKIE])
     answer = browser.get("/console/policies", status=303)
     assert leads_to(answer) == "/console/sign-in"
+    assert browser.cookies == {}
+    sign_in(browser)
+    browser.get("/console/policies")
 
 
 def test_scripts_are_answered_as_the_api_answers_without_a_token(browser):
@@ -190,7 +311,7 @@ def test_scripts_are_answered_as_the_api_answers_without_a_token(browser):
 
 def test_pages_are_under_the_role_of_the_person(browser, keystone):
     token = keystone.issue("reader", "demo", "reader")
-    browser.set_cookie("placement_sched_token", token)
+    browser.set_cookie(COOKIE, token)
     page = browser.get("/console/decisions", status=403)
     assert "policy" in page.html.find(role="alert").text.lower()
 

@@ -10,9 +10,9 @@ import flask
 from placement_sched.api.errors import status_of
 from placement_sched.console.caller import ApiRefused, Caller
 from placement_sched.console.comparison import compared
-from placement_sched.console.page import caller, guarded, page
+from placement_sched.console.page import caller, guarded, page, without_empty_fields
 from placement_sched.console.pictures import StagePicture
-from placement_sched.console.questions import LABELS, FormQuestion, curl
+from placement_sched.console.questions import FIELDS, LABELS, FormQuestion, curl
 from placement_sched.console.reports import (
     Heading,
     asked,
@@ -23,6 +23,7 @@ from placement_sched.console.reports import (
 from placement_sched.errors import Error, NotFound
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
+from placement_sched.model.flat_changes import FORMS
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.results.reading import path_of, with_names
 
@@ -33,6 +34,8 @@ _PAGE = 100
 _START = {"vcpus": "2", "ram": "4096", "disk": "20"}
 #: What templates are given where there is no answer, or another.
 _NOTHING = dict.fromkeys(("refusal", "one", "asked", "paths", "stage", "compared"))
+#: What is said to who asks with nothing chosen.
+_NOTHING_ASKED = "Choose a flavor or type its sizes, then ask."
 _MULTIPLIER = "weight_multiplier"
 
 
@@ -70,6 +73,8 @@ class Links:
 
 def index() -> flask.Response:
     """Show the form, and the answer where the address has a question."""
+    if tidy := without_empty_fields():
+        return tidy
     given, ask = flask.request.args, caller()
     question = FormQuestion(given)
     beside = {name: given[name] for name in ("beside", "beside_as_configured") if given.get(name)}
@@ -77,6 +82,8 @@ def index() -> flask.Response:
     values: dict[str, Any] = {
         "question": question,
         "labels": LABELS,
+        "forms": FORMS,
+        "nothing_asked": _NOTHING_ASKED,
         "links": links,
         "given": beside,
         **_NOTHING,
@@ -92,6 +99,8 @@ def index() -> flask.Response:
         except Error as failure:
             status = status_of(failure)
             values["refusal"] = failure.detail
+    elif any(name in FIELDS for name in given):
+        status, values["refusal"] = HTTPStatus.BAD_REQUEST, _NOTHING_ASKED
     return page("ask.html", "Ask", values, status=status)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from http import HTTPStatus
 from typing import Any
 
 import flask
@@ -10,9 +11,17 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 
 from placement_sched.console.caller import ApiRefused
-from placement_sched.console.page import caller, download, form_error, heading, page
+from placement_sched.console.page import (
+    FormError,
+    caller,
+    download,
+    form_error,
+    heading,
+    page,
+    without_empty_fields,
+)
 from placement_sched.console.pictures import CapacityPicture, capacity_picture
-from placement_sched.console.questions import LABELS, FormQuestion
+from placement_sched.console.questions import FIELDS, LABELS, FormQuestion
 from placement_sched.console.reports import asked, capacity_report
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.document import Json
@@ -27,7 +36,8 @@ _GOALS = {
     "pack": "empty as many hosts as possible",
     "spread": "lower the highest load",
 }
-_CHANGES = "Changes"
+#: What is said to who counts with nothing chosen.
+_NOTHING_ASKED = "Choose a flavor, give the sizes of one, or type a change, to count."
 #: Changes that links give as parameters of their own, a host each.
 _OF_HOSTS = ("drain", "remove")
 
@@ -57,7 +67,7 @@ class CapacityAsked:
     def question(self) -> FormQuestion:
         """Return the request; of several flavors it has none."""
         several = self.all_flavors or len(self.flavors) > 1
-        left_out = {"count", *(["flavor"] if several else [])}
+        left_out = {"count", "change", *(["flavor"] if several else [])}
         fields = [pair for pair in self.given.items(multi=True) if pair[0] not in left_out]
         return FormQuestion(MultiDict(fields))
 
@@ -71,6 +81,10 @@ class CapacityAsked:
             if (line := one.strip())
         ]
         named = {kind: list(filter(None, self.given.getlist(kind))) for kind in _OF_HOSTS}
+        if self.given.get("instead") == "add":
+            # The table of hosts has one box a host, and a button for each change.
+            more = self.given.get("more", "").strip() or "1"
+            lines += [added_in_short(host, more) for host in named.pop("drain")]
         lines += [in_short(kind, hosts) for kind, hosts in named.items() if hosts]
         for text in filter(None, self.given.getlist("add")):
             like, _, count = text.rpartition(":")
@@ -80,7 +94,7 @@ class CapacityAsked:
     @property
     def changes(self) -> list[Json]:
         """Return the changes; raise :class:`Invalid` for a line that says none."""
-        return [change_of(line, _CHANGES) for line in self.changes_typed]
+        return [change_of(line, LABELS["changes"]) for line in self.changes_typed]
 
     @property
     def is_asked(self) -> bool:
@@ -119,10 +133,13 @@ class CapacityRow:
 
 def index() -> flask.Response:
     """Show the form, and the answer where the address asks anything."""
+    if tidy := without_empty_fields():
+        return tidy
     wanted = CapacityAsked(request.args)
     values: dict[str, Any] = {
         "wanted": wanted,
         "labels": LABELS,
+        "nothing_asked": _NOTHING_ASKED,
         "parts": _PARTS,
         "forms": FORMS,
         "query": request.query_string.decode("latin-1"),
@@ -135,6 +152,8 @@ def index() -> flask.Response:
             values |= _answer(wanted)
         except (ApiRefused, Error) as failure:
             values["refusal"] = form_error(failure)
+    elif any(name in FIELDS for name in request.args):
+        values["refusal"] = FormError(HTTPStatus.BAD_REQUEST, _NOTHING_ASKED)
     status = values["refusal"].status if values["refusal"] else 200
     return page("capacity.html", "Capacity", values, status=status)
 
@@ -154,7 +173,13 @@ def moves() -> flask.Response:
     """Show advice on moves towards a goal; nothing is moved."""
     given = request.args
     goal, flavor = given.get("goal", ""), given.get("flavor", "").strip()
-    values: dict[str, Any] = {"given": given, "goals": _GOALS, "advice": None, "refusal": None}
+    values: dict[str, Any] = {
+        "given": given,
+        "goals": _GOALS,
+        "advice": None,
+        "refusal": None,
+        **_choices(),
+    }
     if goal:
         try:
             body: Json = {"goal": goal, "moves": _whole(given.get("moves") or "5", "Moves")}

@@ -1,19 +1,20 @@
 """The page Cloud: every host on a map and in a table; and the page of one host."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import flask
 
-from placement_sched.console.caller import path_of
+from placement_sched.console.caller import ApiRefused, path_of
 from placement_sched.console.page import caller, page
 from placement_sched.model.document import Json
+from placement_sched.model.naming import did_you_mean, nearest
 
 #: What narrows the hosts: the names are those of the API's query.
 FILTERS = ("search", "zone", "aggregate", "state", "trait")
 #: The resource classes of which the table has a column.
-COLUMNS = {"VCPU": "VCPU", "MEMORY_MB": "Memory, MB", "DISK_GB": "Disk, GB"}
+COLUMNS = {"VCPU": "VCPU", "MEMORY_MB": "Memory, MiB", "DISK_GB": "Disk, GiB"}
 #: So many hosts stand on a page of the table.
 ROWS = 50
 _WIDTH = 100.0
@@ -66,6 +67,7 @@ def index() -> flask.Response:
         "rows": rows,
         "more": more,
         "marker": marker,
+        "unknown": [] if rows else list(_unknown(given)),
     }
     return page("cloud.html", "Cloud", values)
 
@@ -75,6 +77,30 @@ def host(name: str) -> flask.Response:
     found = caller().get(f"{path_of('scheduler', 'v1', 'hosts')}/{name}")
     trees = [(node, list(_tree(node["providers"]))) for node in found["nodes"]]
     return page("host.html", name, {"host": found, "trees": trees})
+
+
+def _unknown(given: Mapping[str, str]) -> Iterator[str]:
+    """Yield in words which of the names that hosts are filtered by are not there at all."""
+    ask = caller()
+    aggregates = ask.aggregate_names() if "aggregate" in given else {}
+    known: Mapping[str, Callable[[], Collection[str]]] = {
+        "zone": lambda: [
+            one["zoneName"]
+            for one in ask.get("/compute/v2.1/os-availability-zone")["availabilityZoneInfo"]
+        ],
+        "aggregate": lambda: {*aggregates, *aggregates.values()},
+        "trait": lambda: ask.get("/placement/traits")["traits"],
+    }
+    for kind, names in known.items():
+        if kind not in given:
+            continue
+        try:
+            found = names()
+        except ApiRefused:  # what this caller may not list cannot be checked
+            continue
+        if given[kind] not in found:
+            near = did_you_mean(nearest(given[kind], found), str)
+            yield f"There is no {kind} {given[kind]}{near or '.'}"
 
 
 def _bars(resources: Json, names: Mapping[str, str]) -> list[ResourceBar | None]:

@@ -59,7 +59,9 @@ def index() -> flask.Response:
     refusal = None
     try:
         now = utcnow()
-        times = {name: moment_of(given[name], now) for name in _TIMES if name in given}
+        times = {
+            name: moment_of(given[name], now, name.capitalize()) for name in _TIMES if name in given
+        }
         query = {**given, **times, "limit": _MANY, "marker": marker}
         found = caller().get(_DECISIONS, query)
     except (ApiRefused, Invalid) as failure:
@@ -70,6 +72,7 @@ def index() -> flask.Response:
         "kinds": KINDS,
         "decisions": found["decisions"],
         "examined": found.get("refused"),
+        "warnings": found.get("warnings", ()),
         "older": _older(found["links"]),
         "is_newest": not marker and "until" not in given and "refused" not in given,
         "first": urlencode(given),

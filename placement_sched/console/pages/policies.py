@@ -9,6 +9,7 @@ from flask import request
 from placement_sched.console.page import caller, page
 from placement_sched.errors import NotFound
 from placement_sched.model.document import Json
+from placement_sched.model.naming import suggested
 from placement_sched.model.results.reading import in_words
 
 #: What a policy itself sets comes first, and defaults come last, each in words.
@@ -44,6 +45,7 @@ def index() -> flask.Response:
         "other": other,
         "differences": None if other is None else _differences(chosen, other),
         "sources": SOURCES,
+        "access": found["access"],
     }
     return page("policies.html", "Policies", values)
 
@@ -52,7 +54,8 @@ def _of(policies: Mapping[str, Json], name: str) -> Json:
     try:
         return policies[name.lower()]
     except KeyError:
-        raise NotFound(f"there is no policy {name!r}") from None
+        instead = suggested("policy", name, policies)
+        raise NotFound(f"there is no policy {name!r}{instead}") from None
 
 
 def _options(policy: Json) -> list[tuple[str, Json]]:

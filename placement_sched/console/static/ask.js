@@ -62,14 +62,22 @@ async function asked(path, body) {
   return answer;
 }
 
-/** Return by node which of the stages rejects it; ``stages`` are those that hosts came to. */
-function refusals(funnel, stages) {
+/**
+ * Return by node which of the stages rejects it; ``stages`` are those that hosts came to, ``ranks``
+ * has the nodes that passed. Hosts that are cut by a limit are counted in the answer, not listed: if
+ * as many are left over of all ``hosts``, these are they.
+ */
+function refusals(funnel, stages, hosts, ranks) {
   const { steps, fallback } = funnel.allocation_candidates;
-  const reports = [...steps, ...(fallback?.steps ?? []), ...funnel.filters];
+  const reports = [...steps, ...(fallback?.steps ?? []), ...funnel.filters].filter((report) => report.before);
   const refused = new Map();
-  reports
-    .filter((report) => report.before)
-    .forEach((report, at) => report.rejected.forEach((one) => refused.set(one.node, stages[at])));
+  reports.forEach((report, at) => report.rejected.forEach((one) => refused.set(one.node, stages[at])));
+  for (const node of ranks.keys()) refused.delete(node);
+  const others = hosts.filter(({ node }) => !ranks.has(node) && !refused.has(node));
+  const cut = reports.findIndex((report) => report.before > report.after && !report.rejected.length);
+  if (cut >= 0 && reports[cut].before - reports[cut].after === others.length) {
+    for (const { node } of others) refused.set(node, stages[cut]);
+  }
   return refused;
 }
 
@@ -81,10 +89,9 @@ async function draw(place) {
   try {
     const [{ hosts }, answer] = await Promise.all([asked("hosts"), asked("explain", place.dataset.body)]);
     if (!place.isConnected) return;
-    const refused = refusals(answer.funnel, stages);
     const ranks = new Map(answer.hosts.map((one, at) => [one.node, at + 1]));
+    const refused = refusals(answer.funnel, stages, hosts, ranks);
     const selected = new Set(answer.selections.map(([best]) => best.nodename));
-    for (const node of ranks.keys()) refused.delete(node);
     const fate = ({ node }) => {
       if (ranks.has(node)) return `${selected.has(node) ? "selected" : "passed"}, place ${ranks.get(node)} of ${ranks.size}`;
       const stage = refused.get(node);

@@ -46,6 +46,7 @@ export async function show(address, { push = true, words = "Asking" } = {}) {
 export function showProgress(words, cancel) {
   const place = progress();
   const began = performance.now();
+  const before = document.activeElement;
   const bar = document.createElement("progress");
   bar.setAttribute("aria-label", words);
   const text = document.createElement("span");
@@ -63,7 +64,11 @@ export function showProgress(words, cancel) {
   place.hidden = false;
   return () => {
     clearInterval(timer);
-    if (place.contains(button)) place.hidden = true;
+    if (!place.contains(button)) return;
+    // Who cancels goes on where the question was asked.
+    const returns = place.contains(document.activeElement) && before?.isConnected;
+    place.hidden = true;
+    if (returns) before.focus();
   };
 }
 
@@ -93,7 +98,9 @@ document.addEventListener("submit", (event) => {
   const form = event.target;
   if (!form.hasAttribute("data-asks")) return;
   event.preventDefault();
-  show(addressOf(form, event.submitter), { words: form.getAttribute("data-asks") || "Asking" });
+  const address = addressOf(form, event.submitter);
+  if (form.dataset.empty && !address.includes("?")) return say(form.dataset.empty);
+  show(address, { words: form.getAttribute("data-asks") || "Asking" });
 });
 
 document.addEventListener("click", (event) => {

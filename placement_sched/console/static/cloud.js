@@ -31,6 +31,11 @@ async function start() {
     const response = await fetch(place.dataset.hosts, { headers: { Accept: "application/json" } });
     const answer = await response.json();
     if (!response.ok) throw new Error(answer.errors?.[0]?.detail ?? response.statusText);
+    if (!answer.hosts.length) {
+      // What to do next stands where the table would be: an empty map would push it out of view.
+      place.querySelector("#map").hidden = true;
+      return;
+    }
     await pause(); // ten thousand hosts were just decoded: the page answers to people in between
     const page = new CloudPage(place, answer);
     await pause();
@@ -130,13 +135,16 @@ class CloudPage {
       if (by) by === "fit" ? this.map.fit() : this.map.zoom(Number(by));
     });
     place.querySelector("#chosen button").addEventListener("click", () => this.map.select([]));
+    place.querySelector("#chosen input").addEventListener("input", () => this.chosen(this.map.selected()));
+    place.addEventListener("submit", (event) => event.target.closest("#hosts") && this.ask(event));
     place.addEventListener("change", (event) => {
       if (event.target.name === "drain") this.map.select(this.checked());
     });
     place.addEventListener("click", (event) => {
-      const link = event.target.closest(".host-table th a");
+      const link = event.target.closest(".host-table th a, a[data-turn]");
       if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
+      if (link.hasAttribute("data-turn")) return this.turnTo(link.href);
       const name = link.textContent;
       this.map.focus(name);
       this.open(name);
@@ -170,12 +178,26 @@ class CloudPage {
     const opened = new URLSearchParams(location.search).get("open");
     const own = `${this.form.getAttribute("action")}?${query}`;
     history.replaceState({}, "", opened ? `${own}&open=${encodeURIComponent(opened)}` : own);
+    await this.showTable(own);
+  }
+
+  /** Show other hosts in the table; those that are selected stay selected. */
+  async turnTo(address) {
+    const table = await this.showTable(address);
+    if (!table) return;
+    history.replaceState({}, "", address);
+    const title = table.querySelector("h2");
+    title.tabIndex = -1;
+    title.focus();
+  }
+
+  async showTable(address) {
     const turn = (this.turn = (this.turn ?? 0) + 1);
-    const table = await part(own, "#hosts");
-    if (table && turn === this.turn) {
-      this.place.querySelector("#hosts").replaceWith(table);
-      this.chosen(this.map.selected());
-    }
+    const table = await part(address, "#hosts");
+    if (!table || turn !== this.turn) return null;
+    this.place.querySelector("#hosts").replaceWith(table);
+    this.chosen(this.map.selected());
+    return table;
   }
 
   filter() {
@@ -258,13 +280,29 @@ class CloudPage {
 
   chosen(hosts) {
     const names = [...new Set(hosts.map((host) => host.host))].sort(byName);
-    const [bar, link] = [this.place.querySelector("#chosen"), this.place.querySelector("#chosen a")];
+    const bar = this.place.querySelector("#chosen");
     bar.hidden = !names.length;
     const some = names.slice(0, 5).join(", ");
-    bar.querySelector("span").textContent = `${names.length === 1 ? "1 host" : `${number.format(names.length)} hosts`} selected: ${some}${names.length > 5 ? " …" : ""}.`;
-    link.href = `${this.place.dataset.capacity}?${new URLSearchParams(names.map((name) => ["drain", name]))}`;
+    bar.querySelector("p").textContent = `${names.length === 1 ? "1 host" : `${number.format(names.length)} hosts`} selected: ${some}${names.length > 5 ? " …" : ""}.`;
+    for (const link of bar.querySelectorAll("a")) link.href = this.whatIf(link.dataset.whatIf, names, bar.querySelector("input").value);
     const kept = new Set(names);
     for (const box of this.place.querySelectorAll("input[name=drain]")) box.checked = kept.has(box.value);
+  }
+
+  /** Return the address that asks what if these hosts are drained, or more like each are added. */
+  whatIf(what, names, more) {
+    const count = Math.max(1, Math.floor(Number(more)) || 1);
+    const pairs = names.map((name) => [what, what === "add" ? `${name}:${count}` : name]);
+    return `${this.place.dataset.capacity}?${new URLSearchParams(pairs)}`;
+  }
+
+  /** The table asks about all that are selected, also those on other pages of it. */
+  ask(event) {
+    event.preventDefault();
+    const names = [...new Set(this.map.selected().map((host) => host.host))].sort(byName);
+    const what = event.submitter?.value === "add" ? "add" : "drain";
+    if (names.length) location.assign(this.whatIf(what, names, event.target.elements.more.value));
+    else say("Select hosts first, on the map or in the table.");
   }
 
   /** Show a host beside the map, by the HTML of its page. */

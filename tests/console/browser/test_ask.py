@@ -65,7 +65,39 @@ def test_a_flavor_that_is_chosen_takes_the_place_of_sizes(visit, sample_server):
         sample_server.send("DELETE", "/compute/v2.1/flavors/7", None)
 
 
+def test_hosts_that_the_limit_cuts_are_on_the_map_and_not_said_to_be_listed(visit):
+    page = visit(f"{IN_ZONE}&override=scheduler.max_placement_results=5")
+    drawn(page)
+    cut = page.locator(".legend li", has_text="limit 5")
+    letter = cut.locator("b").inner_text()
+    page.locator(".map canvas").focus()
+    seen = set()
+    for _ in range(100):
+        page.keyboard.press("ArrowRight")
+        seen.add(page.locator(".map .pointed").inner_text().partition(": ")[2])
+    assert any(words.startswith(f"rejected at {letter}, limit 5") for words in seen)
+    assert "not reached" not in seen
+    expect(page.locator(".funnel")).to_contain_text("the answer does not list them")
+    page.get_by_role("link", name="limit 5").click()
+    expect(page.locator(".empty")).to_contain_text("counts these hosts and does not list them")
+
+
 def test_a_click_on_the_map_shows_the_path_of_the_host(visit):
+    page = visit(REFUSED)
+    drawn(page)
+    box = page.locator(".map canvas").bounding_box()
+    pointed = page.locator(".map .pointed")
+    for step in range(20, 120, 3):
+        page.mouse.move(box["x"] + step, box["y"] + step)
+        if ": rejected at " in pointed.inner_text():
+            break
+    named = pointed.inner_text().split(",")[0]
+    page.mouse.down()
+    page.mouse.up()
+    expect(page.get_by_role("heading", name=f"Path of {named}")).to_be_visible()
+
+
+def test_enter_on_the_map_shows_the_path_of_the_host(visit):
     page = visit(REFUSED)
     drawn(page)
     canvas = page.locator(".map canvas")
@@ -132,6 +164,39 @@ def test_the_link_reopens_the_question_in_another_window(visit):
     second = visit(first.locator("#address").text_content())
     assert second.locator("#command").inner_text() == first.locator("#command").inner_text()
     assert second.locator("[name=hint]").input_value() == "a=b"
+
+
+def test_a_long_answer_shows_its_progress_and_can_be_cancelled(visit):
+    page = visit(ASK)
+    held = []
+
+    def hold(route) -> None:
+        held.append(route)
+
+    page.route("**/console/ask?*", hold)
+    fill(page, vcpus="2", ram="1024", disk="1")
+    ask = page.get_by_role("button", name="Ask", exact=True)
+    ask.focus()
+    page.keyboard.press("Enter")
+    progress = page.locator("#progress")
+    expect(progress).to_contain_text("Asking the scheduler … 1 s")
+    progress.get_by_role("button", name="Cancel").focus()
+    page.keyboard.press("Enter")
+    expect(progress).to_be_hidden()
+    expect(ask).to_be_focused()
+    assert page.url.endswith(ASK)
+    page.unroute("**/console/ask?*")
+    assert len(held) == 1
+    ask.click()
+    expect(page.locator(".conclusion")).to_contain_text("Selected.")
+
+
+def test_asking_with_nothing_typed_says_what_to_choose(visit):
+    page = visit(ASK)
+    fill(page, vcpus="", ram="", disk="")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator("#progress")).to_contain_text("Choose a flavor or type its sizes")
+    assert page.url.endswith(ASK)
 
 
 def test_an_error_is_read_by_the_form_and_mended_there(visit):

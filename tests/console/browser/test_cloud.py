@@ -149,7 +149,32 @@ def test_keys_walk_the_map_open_a_host_and_come_back(visit):
     assert "open" not in query_of(page)
 
 
-def test_keys_select_hosts_and_the_link_drains_them(visit):
+def test_hosts_selected_on_several_pages_of_the_table_are_asked_about_together(visit):
+    page = ready(visit("/console/"))
+    table = page.locator("#hosts")
+    table.get_by_role("button", name="What if more like them are added?").click()
+    expect(page.locator("#progress")).to_contain_text("Select hosts first")
+    first = table.get_by_role("checkbox").first
+    first.check()
+    names = [first.get_attribute("value")]
+    table.get_by_role("link", name="Next hosts").click()
+    expect(table.get_by_role("link", name="First hosts")).to_be_visible()
+    expect(table.get_by_role("heading", name="Hosts")).to_be_focused()
+    assert "marker" in query_of(page)
+    first = table.get_by_role("checkbox").first
+    first.check()
+    names.append(first.get_attribute("value"))
+    expect(page.locator("#chosen")).to_contain_text("2 hosts selected")
+    table.get_by_label("More of each").fill("2")
+    table.get_by_role("button", name="What if more like them are added?").click()
+    page.wait_for_url("**/capacity?**")
+    assert query_of(page) == {"add": [f"{name}:2" for name in sorted(names)]}
+    expect(page.get_by_label("What if: changes")).to_have_value(
+        "\n".join(f"add={name}*2" for name in sorted(names))
+    )
+
+
+def test_keys_select_hosts_and_the_links_drain_them_or_add_more(visit):
     page = ready(visit("/console/?group=name"))
     canvas_of(page).focus()
     page.keyboard.press(" ")
@@ -157,8 +182,13 @@ def test_keys_select_hosts_and_the_link_drains_them(visit):
     chosen = page.locator("#chosen")
     expect(chosen).to_contain_text("2 hosts selected: az1-r01-hdd01, az1-r01-hdd02.")
     expect(page.get_by_label("Select az1-r01-hdd02")).to_be_checked()
-    link = chosen.get_by_role("link")
-    assert urlsplit(link.get_attribute("href")).query == "drain=az1-r01-hdd01&drain=az1-r01-hdd02"
+    drained, added = chosen.get_by_role("link").all()
+    query = urlsplit(drained.get_attribute("href")).query
+    assert query == "drain=az1-r01-hdd01&drain=az1-r01-hdd02"
+    chosen.get_by_label("More of each").fill("3")
+    query = parse_qs(urlsplit(added.get_attribute("href")).query)
+    assert query == {"add": ["az1-r01-hdd01:3", "az1-r01-hdd02:3"]}
+    canvas_of(page).focus()
     page.keyboard.press("Escape")
     expect(chosen).to_be_hidden()
     page.get_by_label("Select az1-r01-hdd05").check()
@@ -231,6 +261,15 @@ def test_names_are_never_markup(visit):
     expect(page.locator("#chosen")).to_contain_text(ATTACK)
     expect(page.locator("#legend")).to_contain_text(ATTACK)
     assert page.locator("main img").count() == 0
+
+
+def test_a_cloud_without_hosts_says_what_to_do_in_place_of_an_empty_map(visit):
+    page = visit("/console/")
+    empty = {"hosts": [], "aggregates": [], "traits": [], "cells": []}
+    with page.expect_response(HOSTS):
+        answered_with(page, empty)
+    expect(canvas_of(page)).to_be_hidden()
+    expect(page.get_by_role("heading", name="Hosts")).to_be_in_viewport()
 
 
 def test_a_map_that_cannot_be_read_says_why(visit):

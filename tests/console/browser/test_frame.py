@@ -40,3 +40,15 @@ def test_each_page_is_reached_by_its_link(visit):
 def test_a_page_that_is_not_there_says_so(visit):
     page = visit("/console/nowhere", expected_errors=("/console/nowhere",))
     assert "no page nowhere" in page.get_by_role("alert").inner_text()
+
+
+def test_the_first_page_is_sent_in_less_than_300_kb(visit):
+    page = visit("/healthz", expected_errors=("/favicon.ico",))
+    answers = []
+    page.on("response", lambda answer: answers.append(answer))  # noqa: PLW0108 - playwright marks it
+    page.goto("/")
+    page.wait_for_load_state("networkidle")
+    assert any("/console/api/" in answer.url for answer in answers), "also what scripts ask for"
+    assert sum(answer.request.sizes()["responseBodySize"] for answer in answers) < 300_000
+    plain = [one.url for one in answers if "gzip" not in one.headers.get("content-encoding", "")]
+    assert [url for url in plain if not url.endswith("icon.svg")] == [], "that is tiny"

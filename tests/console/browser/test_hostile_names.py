@@ -1,9 +1,16 @@
-"""In a real browser, no name of a hostile cloud is anything but text."""
+"""In a real browser, no name of a hostile cloud is anything but text, however long it is."""
 
 import pytest
+from playwright.sync_api import expect
 
+from tests.console.browser.conftest import PHONE, WIDE
 from tests.console.hostile import make_hostile, pages_of
+from tests.reports import a_report
 from tests.servers import environment, started
+
+#: As long as names may be.
+LONG = "x" * 255
+INSTANCE = "22222222-2222-4222-8222-222222222222"
 
 
 @pytest.fixture(scope="module")
@@ -15,13 +22,68 @@ def hostile_server(tmp_path_factory):
         yield server
 
 
+@pytest.fixture(scope="module")
+def long_named_server(tmp_path_factory):
+    """A host in an aggregate, a zone and with an instance of a flavor of the longest names."""
+    folder = tmp_path_factory.mktemp("long")
+    up = environment(OS_DEFAULT__SERVICE_DOWN_TIME="86400")
+    with started(folder=folder, variables=up) as server:
+        report = a_report(1, host="cn1", hypervisor_hostname="cn1")
+        server.ask("PUT", f"/scheduler/v1/compute_nodes/{report['uuid']}", report)
+        aggregates = "/compute/v2.1/os-aggregates"
+        made = {"aggregate": {"name": LONG, "availability_zone": LONG}}
+        number = server.ask("POST", aggregates, made)["aggregate"]["id"]
+        server.ask("POST", f"{aggregates}/{number}/action", {"add_host": {"host": "cn1"}})
+        flavor = {"name": LONG, "ram": 512, "vcpus": 1, "disk": 1}
+        server.ask("POST", "/compute/v2.1/flavors", {"flavor": flavor})
+        spec = {"project_id": "p", "flavor": LONG, "instance_uuids": [INSTANCE]}
+        server.ask("POST", "/scheduler/v1/select_destinations", {"request_spec": spec})
+        yield server
+
+
 def test_no_name_runs_as_a_script_or_brings_an_element(visit, hostile_server):
     addresses = list(pages_of(lambda path: hostile_server.ask("GET", path)))
     page = visit(addresses[0], server=hostile_server, expected_errors=("/console/", "/?"))
+    # Names that are of nothing are answered with 400 or 404. What the policy for contents has to
+    # stop is a name that has become markup, and an error of the service is never expected.
+    said = []
+    page.on("console", lambda message: said.append(message.text))
     for address in addresses:
-        page.goto(address)
+        answer = page.goto(address)
         page.wait_for_load_state("networkidle")
+        assert answer.status < 500, address
         # What a script would set; the page of a host has the host's name as its title, as text.
         assert page.title() != "hacked", address
         assert page.locator("img").count() == 0, address
         assert page.locator("main").count() == 1, address
+    assert [words for words in said if "Content Security Policy" in words] == []
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_the_longest_names_are_broken_within_the_page(visit, long_named_server, size):
+    uuid = long_named_server.ask("GET", "/scheduler/v1/decisions")["decisions"][0]["uuid"]
+    addresses = [
+        "/console/",
+        "/console/?open=cn1",
+        "/console/hosts/cn1",
+        f"/console/ask?flavor={LONG}&zone={LONG}",
+        "/console/decisions",
+        f"/console/decisions/{uuid}",
+        f"/console/decisions/{uuid}/replay",
+        f"/console/capacity?flavor={LONG}&per=zone",
+        "/console/aggregates",
+    ]
+    page = visit("/console/policies", server=long_named_server, size=size)
+    for address in addresses:
+        page.goto(address)
+        page.wait_for_load_state("networkidle")
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= size["width"], address
+
+
+def test_the_longest_names_leave_the_other_columns_in_view(visit, long_named_server):
+    page = visit("/console/decisions", server=long_named_server)
+    expect(page.locator(".decisions td[data-label=Instance] .short")).to_be_in_viewport(ratio=1)
+    page.goto("/console/")
+    page.locator(".host-table td").last.scroll_into_view_if_needed()
+    assert page.locator(".host-table").evaluate("one => one.parentElement.scrollLeft") == 0

@@ -1,0 +1,122 @@
+"""What the console sends as gzip, to whom, and what it never compresses."""
+
+import re
+from gzip import decompress
+
+import pytest
+from bs4 import BeautifulSoup
+from werkzeug.test import Client
+
+from placement_sched.console.page import NAVIGATION
+
+GZIP = {"Accept": "text/html", "Accept-Encoding": "gzip, deflate, br"}
+OWN = {**GZIP, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+STYLES = "/console/static/console.css"
+POLICIES = "/console/api/scheduler/v1/policies"
+#: The most bytes of a first page with all that it loads.
+MOST = 300_000
+
+
+class Plain(Client):
+    """A client that leaves answers as they were sent."""
+
+    def open(self, *request, **options):
+        # Read to their end, so that files are closed.
+        return super().open(*request, **options, buffered=True)
+
+
+@pytest.fixture
+def browser(sqlite_app) -> Client:
+    return Plain(sqlite_app.app)
+
+
+def is_compressed(answer) -> bool:
+    return answer.headers.get("Content-Encoding") == "gzip"
+
+
+def loaded_by(browser, html: str) -> set[str]:
+    """The addresses of all files that a page loads, and of those that its scripts import."""
+    tags = (("script", "src"), ("link", "href"), ("img", "src"))
+    page = BeautifulSoup(html, "html.parser")
+    found = {one[name] for tag, name in tags for one in page.find_all(tag)}
+    more = found
+    while more:
+        texts = {path: browser.get(path).text for path in more if path.endswith(".js")}
+        more = {
+            f"{path.rpartition('/')[0]}/{name}"
+            for path, text in texts.items()
+            for name in re.findall(r'^import .* from "\./(.+)";', text, re.MULTILINE)
+        } - found
+        found |= more
+    return found
+
+
+def test_the_first_page_and_all_that_it_loads_are_small_as_sent(browser):
+    files = loaded_by(browser, browser.get("/", headers={"Accept": "text/html"}).text)
+    assert "/console/static/map.js" in files, "a module that another one imports"
+    answers = [browser.get(path, headers=GZIP) for path in ("/", *files)]
+    assert sum(len(one.data) for one in answers) < MOST
+    assert all(is_compressed(one) for one in answers if len(one.data) >= 500)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", POLICIES, STYLES, *(f"/console/{p}" for _, p, _ in NAVIGATION)]
+)
+def test_what_is_compressed_is_the_same_text(browser, path):
+    plain = browser.get(path, headers={"Accept": "text/html"})
+    packed = browser.get(path, headers=GZIP)
+    assert decompress(packed.data) == plain.data
+    assert int(packed.headers["Content-Length"]) == len(packed.data) < len(plain.data)
+    for answer in (plain, packed):
+        assert "Accept-Encoding" in answer.headers["Vary"]
+
+
+@pytest.mark.parametrize("accepted", ["", "identity", "br", "gzip;q=0", "gzip;q=0, *"])
+@pytest.mark.parametrize("path", ["/console/", STYLES])
+def test_a_client_that_does_not_accept_gzip_gets_the_text_as_it_is(browser, path, accepted):
+    answer = browser.get(path, headers={"Accept-Encoding": accepted})
+    assert not is_compressed(answer)
+    assert "Accept-Encoding" in answer.headers["Vary"]
+
+
+@pytest.mark.parametrize("path", ["/console/", POLICIES, STYLES])
+def test_head_has_the_headers_of_the_compressed_answer(browser, path):
+    shown, head = browser.get(path, headers=GZIP), browser.head(path, headers=GZIP)
+    assert head.data == b""
+    for name in ("Content-Length", "Content-Encoding", "Content-Type", "Vary"):
+        assert head.headers[name] == shown.headers[name]
+
+
+def test_a_file_that_the_browser_has_is_not_sent_again(browser):
+    packed = browser.get(STYLES, headers=GZIP)
+    tag = packed.headers["ETag"]
+    assert tag.startswith("W/"), "the same tag is that of the plain text, whose bytes differ"
+    again = browser.get(STYLES, headers={**GZIP, "If-None-Match": tag})
+    assert (again.status_code, again.headers["ETag"]) == (304, tag)
+    assert "Accept-Encoding" in again.headers["Vary"]
+    plain = browser.get(STYLES).headers["ETag"]
+    assert plain == tag.removeprefix("W/")
+    assert browser.get(STYLES, headers={"If-None-Match": plain}).status_code == 304
+
+
+def test_a_part_of_a_file_is_a_part_of_its_plain_text(browser):
+    part = browser.get(STYLES, headers={**GZIP, "Range": "bytes=0-9"})
+    assert part.status_code == 206
+    assert not is_compressed(part)
+    assert part.data == browser.get(STYLES).data[:10]
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize("path", ["/", "/console/", "/console/ask?flavor=guessed"])
+def test_a_page_to_which_another_site_has_led_is_not_compressed(browser, path, site):
+    led = {**GZIP, "Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
+    assert not is_compressed(browser.get(path, headers=led))
+    assert is_compressed(browser.get(path, headers={**led, "Sec-Fetch-Site": "none"}))
+
+
+def test_what_the_scripts_of_a_page_ask_is_compressed(browser):
+    assert is_compressed(browser.get(POLICIES, headers=OWN))
+    body = {"request_spec": {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {}}}}
+    answer = browser.post("/console/api/scheduler/v1/explain", json=body, headers=OWN)
+    assert answer.status_code == 200
+    assert is_compressed(answer)

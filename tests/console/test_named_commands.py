@@ -1,0 +1,118 @@
+"""Commands that pages and messages name: each is there, and takes what it is said to take."""
+
+import argparse
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+
+import pytest
+
+from placement_sched.cli.main import make_parser
+from tests.house.tree import PACKAGE
+
+NAME = "placement-sched "
+CONSOLE = PACKAGE / "console"
+#: Words that follow the name in sentences about the program, and are not commands.
+PROSE = {"server", "serves", "itself"}
+#: A word of a command: sentences end one by punctuation, documentation by a back quote.
+WORD = re.compile(r"[\w./{}=*:-]*\w")
+
+
+def of_pages() -> Iterator[tuple[str, str]]:
+    """Yield the commands of templates and scripts: there each is whole, to be copied."""
+    for path in sorted([*CONSOLE.rglob("*.html"), *CONSOLE.rglob("*.js")]):
+        text = re.sub(r"\{\{.*?\}\}", "X", path.read_text("utf-8"))
+        for found in re.finditer(rf"{NAME}[^<\"`\n]*", text):
+            yield path.name, found.group()
+
+
+def of_sources() -> Iterator[tuple[str, str]]:
+    """Yield what follows the program's name in texts of the package, to the end of the text."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        for text in texts(tree):
+            for found in re.finditer(rf"(?={NAME})", re.sub(r"\s+", " ", text)):
+                yield path.name, re.sub(r"\s+", " ", text)[found.start() :]
+
+
+def texts(tree: ast.AST) -> Iterator[str]:
+    """Yield the texts of a module, X in place of what is filled into them."""
+    within = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            within |= {id(one) for one in ast.walk(node)} - {id(node)}
+            parts = (part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
+            yield "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and id(node) not in within:
+            yield str(node.value)
+
+
+def choices(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The commands of a group; none of a command."""
+    groups = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    return dict(groups[0].choices) if groups else {}
+
+
+def check(text: str) -> None:
+    """Fail where the command at the beginning of a text, or an option of it, is not there."""
+    words = text.removeprefix(NAME).split(" ")
+    first = WORD.match(words[0])
+    if first is None or first.group() in PROSE:
+        return
+    parser: argparse.ArgumentParser = make_parser([first.group()])
+    while commands := choices(parser):
+        word = WORD.match(words.pop(0)) if words else None
+        assert word is not None, "the group's command is not named"
+        assert word.group() in commands
+        parser = commands[word.group()]
+    options = {name for action in parser._actions for name in action.option_strings}
+    for word in words:
+        if word.startswith("--"):
+            assert re.match(r"--[\w-]+", word).group() in options
+        if word.endswith((".", ";", ",", ")", "`", ":")):
+            return
+
+
+PAGES = list(of_pages())
+SOURCES = list(dict.fromkeys(of_sources()))
+
+
+@pytest.mark.parametrize(("place", "command"), PAGES, ids=[place for place, _ in PAGES])
+def test_a_command_on_a_page_can_be_run_as_it_stands(place, command):
+    words = shlex.split(command.removeprefix(NAME))
+    arguments = make_parser(words).parse_args(words)
+    assert callable(arguments.run)
+    assert not choices_left(words)
+
+
+def choices_left(words: list[str]) -> dict[str, argparse.ArgumentParser]:
+    """The commands of the group at which a command line ends; none where it is whole."""
+    parser: argparse.ArgumentParser = make_parser(words)
+    for word in words:
+        parser = choices(parser).get(word, parser)
+    return choices(parser)
+
+
+@pytest.mark.parametrize(("place", "text"), SOURCES, ids=[place for place, _ in SOURCES])
+def test_a_command_that_a_message_names_is_there(place, text):
+    check(text)
+
+
+def test_commands_are_found():
+    assert len(PAGES) >= 3
+    assert len(SOURCES) > 30
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "placement-sched fly",
+        "placement-sched fleet apply FILE",
+        "placement-sched adopt or by",
+        "placement-sched nova sync --chek",
+    ],
+)
+def test_a_command_that_is_not_there_is_found_out(text):
+    with pytest.raises((AssertionError, SystemExit)):
+        check(text)

@@ -1,0 +1,94 @@
+"""What is said beside a form of a value that is wrong: which field, and what is expected there."""
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.console.wording import in_form_words
+
+SIZES = {"vcpus": "1", "ram": "1", "disk": "1"}
+LONG = "x" * 300
+#: Page, field, what is typed into it, and how what is said of it begins.
+WRONG = [
+    ("ask", "vcpus", "-1", "VCPUs -1: expected 0 or more"),
+    ("ask", "ram", "9999999999", "Memory 9999999999: expected 2147483647 or less"),
+    ("ask", "count", "0", "Instances 0: expected 1 or more"),
+    ("ask", "zone", LONG, "Zone xxx"),
+    ("ask", "project", LONG, "Project xxx"),
+    ("ask", "property", f"{LONG}=1", "Extra specs xxx"),
+    ("ask", "image_property", f"{LONG}=1", "Image properties xxx"),
+    ("ask", "image", "unheard-of", "Image: There is no stored image 'unheard-of'"),
+    ("ask", "hint", "group=x", "Hints: There is no server group 'x'"),
+    ("ask", "force_host", LONG, "Only these hosts xxx"),
+    ("ask", "ignore_host", LONG, "Leave out these hosts xxx"),
+    ("ask", "policy", "nope", "Policy: there is no policy 'nope'"),
+    ("ask", "override", "x=1", "Options: there is no option 'x'"),
+    (
+        "ask",
+        "override",
+        "metrics.weight_setting={}",
+        "Options, metrics.weight_setting {}: expected a text, a number, true or false or a list",
+    ),
+    ("capacity", "per", "rack", "Count per rack: expected zone, aggregate, host or cell"),
+    ("capacity", "change", "drain=cn1", "Changes, line 1, drain: there is no host 'cn1'"),
+    ("capacity", "change", "add=cn1*0", "Changes, line 1, add count 0: expected 1 or more"),
+    ("capacity", "change", '{"drain": 5}', "Changes, line 1, drain 5: expected a list"),
+    ("capacity", "change", '{"add": {}}', "Changes, line 1, add: like is missing"),
+    ("capacity", "change", '{"drain": []}', "Changes, line 1, drain: expected at least one"),
+    ("capacity/moves", "goal", "x", "Goal x: expected fit, pack or spread"),
+    ("decisions", "outcome", "x", "Outcome x: expected no_valid_host or selected"),
+    ("decisions", "instance", "x", "Instance x: expected a UUID"),
+    ("decisions", "since", "x", "Since: 'x' is neither an age (30m, 2h, 7d) nor"),
+    ("decisions", "policy", LONG, "Policy xxx"),
+]
+
+
+@pytest.fixture
+def browser(sqlite_app) -> TestApp:
+    return TestApp(sqlite_app.app)
+
+
+@pytest.mark.parametrize(("page", "field", "typed", "said"), WRONG)
+def test_a_wrong_value_is_named_by_its_field_with_what_is_expected(
+    browser, page, field, typed, said
+):
+    sizes = SIZES if page in {"ask", "capacity"} else {}
+    answer = browser.get(f"/console/{page}", {**sizes, field: typed}, status="4*")
+    shown = answer.html.find(role="alert").get_text(" ", strip=True)
+    assert shown.removeprefix("Not answered. ").startswith(said)
+    if LONG in typed:
+        assert shown.endswith(": expected at most 255 characters")
+    for technical in ("$", "schema", "validat", "JSON"):
+        assert technical not in shown
+
+
+def test_the_api_itself_says_it_as_before(browser):
+    same = {"Sec-Fetch-Site": "same-origin"}
+    body = {"request_spec": {"flavor": {"vcpus": -1, "memory_mb": 1}}}
+    answer = browser.post_json("/console/api/scheduler/v1/explain", body, headers=same, status=400)
+    assert "(at $.request_spec.flavor.vcpus)" in answer.json["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "keyword", "said"),
+    [
+        ("1 is not valid under any of the given schemas", "anyOf", "none of the forms"),
+        ("'a b' does not match '^[A-Z0-9_]+$'", "pattern", "capital letters, digits and _"),
+        ("'a' does not match '^b$'", "pattern", "'a' does not match '^b$'"),
+        ("0 is less than or equal to the minimum of 0", "exclusiveMinimum", "more than 0"),
+        ("Additional properties are not allowed ('a' was unexpected)", "x", "'a' is not known"),
+        ("something of another kind", "other", "something of another kind"),
+    ],
+)
+def test_faults_that_no_form_has_today_are_said_in_words_too(problem, keyword, said):
+    detail = (
+        f"JSON does not validate: {problem} (at $.request_spec.retry.hosts[0]). "
+        f"Failed validating {keyword!r} in schema['properties']['request_spec']"
+    )
+    shown = in_form_words(detail)
+    assert shown.startswith("Request spec retry hosts 0")
+    assert said in shown
+    assert "schema[" not in shown
+
+
+def test_what_is_in_words_already_stays():
+    assert in_form_words("No host fits (2 are down)") == "No host fits (2 are down)"
