@@ -33,8 +33,9 @@ class Route:
     route is 404. Routes that share path, method and versions differ by ``action``, the one key of
     the request body that each answers to (nova's ``{"add_host": {...}}``). With ``body`` a JSON
     body of one of ``content_types`` is required; with ``data``, bytes of one of these types, of
-    which ``call.body`` is the number. ``changes`` is what the route changes, where that may be
-    nova's: where it is read from nova's databases, the route is refused (409).
+    which ``call.body`` is the number. A body that ``takes_many`` things may have any length, others
+    have at most ``request.MOST_JSON`` bytes. ``changes`` is what the route changes, where that may
+    be nova's: where it is read from nova's databases, the route is refused (409).
     ``subject(services, **arguments)``, called only where the body is invalid, raises
     :class:`NotFound` (404, not 400) where what the path names is not there. ``success`` are the
     statuses of answers, ``refusals`` those of errors beyond the ones that follow from the rest.
@@ -52,6 +53,7 @@ class Route:
     action: str | None = None
     body: Schemas | None = None
     data: bool = False
+    takes_many: bool = False
     changes: NovaNoun | None = None
     subject: Callable[..., None] | None = None
     query: Schemas | None = None

@@ -28,6 +28,8 @@ DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
 #: What of a request is counted, beside its status, in its WSGI environment.
 _NOTED = "placement_sched.noted"
+#: Where it stays what was asked, for the log.
+_ASKED = "placement_sched.asked"
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _STATEMENTS = (0, 1, 2, 3, 5, 8, 12, 20, 40, 80)
@@ -124,6 +126,12 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
+        self._pool_timeouts = Counter(
+            "database_pool_timeouts",
+            "Requests for a connection to the database that were given up, as all were in use.",
+            namespace="placement_sched",
+            registry=self._registry,
+        )
         self._standby_reads = Counter(
             "standby_reads",
             "Requests that a standby may answer, by which database answered.",
@@ -150,6 +158,8 @@ class Metrics:
                 self._claims.labels(asked.face, outcome).inc(number)
         for kind, number in tally.conflicts.items():
             self._conflicts.labels(asked.face, kind).inc(number)
+        if tally.pool_timeouts:
+            self._pool_timeouts.inc(tally.pool_timeouts)
         for stage, took in tally.stages.items():
             self._stages(stage).observe(took)
         if tally.decision is not None:
@@ -191,8 +201,15 @@ class Metrics:
 
 
 def note(environ: dict[str, Any], asked: Asked, microversion: str) -> None:
-    """Note for :func:`counted` which route was called, at which version."""
+    """Note for :func:`counted` and the log which route was called, at which version."""
     environ[_NOTED] = (asked, microversion)
+    environ[_ASKED] = asked
+
+
+def asked_of(environ: dict[str, Any]) -> Asked | None:
+    """Return which route was called; None for what is beside the APIs."""
+    found: Asked | None = environ.get(_ASKED)
+    return found
 
 
 def counted(application: WSGI, metrics: Metrics, tally: Tally) -> WSGI:

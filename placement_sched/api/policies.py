@@ -16,6 +16,7 @@ from oslo_policy import opts, policy
 
 from placement_sched.api.auth import Identity
 from placement_sched.errors import ConfigurationError, Forbidden
+from placement_sched.model.document import Json
 from placement_sched.settings import Settings
 from placement_sched.settings.opts import is_explicit
 from placement_sched.settings.watch import Watch
@@ -98,6 +99,12 @@ class Policy:
     def project_key(self, rule: str) -> str | None:
         """Return which query parameter names the project that ``rule`` asks about, if one does."""
         return self._project_keys.get(rule)
+
+    def shown(self) -> Json:
+        """Return the files that rules are read from, and the rules that they set, for people."""
+        changed = self._read.enforcer.file_rules.keys() & self._project_keys.keys()
+        files = [name for name in _files(self._settings.conf) if Path(name).is_file()]
+        return {"policy_files": files, "changed_rules": sorted(changed)}
 
     def _read_again(self) -> None:
         """Read the policy files again if they have changed and no other thread does."""

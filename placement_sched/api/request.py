@@ -1,6 +1,5 @@
 """A request: Flask's, with what every check and handler asks of it read once and quickly."""
 
-import re
 from collections.abc import Iterator
 from functools import cache, cached_property
 from itertools import zip_longest
@@ -13,7 +12,7 @@ from flask.json.provider import JSONProvider
 
 from placement_sched.api.auth import ANONYMOUS, Identity
 from placement_sched.api.blueprint import Face, Route, RouteRule
-from placement_sched.api.errors import UnsupportedMediaType
+from placement_sched.api.errors import TooLarge, UnsupportedMediaType
 from placement_sched.api.microversion import Version
 from placement_sched.api.request_context import context_of
 from placement_sched.errors import Invalid
@@ -23,8 +22,10 @@ Pairs = tuple[tuple[str, str], ...]
 
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
 _QUERY_FAULT = "Invalid query string parameters"
-# An escaped NUL in a JSON text: an odd number of backslashes, then u0000.
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_NUL = b"\\u0000"
+_BACKSLASH = ord("\\")
+#: The most bytes of a JSON body, but of those of a route for many things at once.
+MOST_JSON = 2**20
 
 
 class RequestHeaders:
@@ -61,9 +62,22 @@ class OrjsonProvider(JSONProvider):
     def loads(self, s: str | bytes, **kwargs: Any) -> Any:  # noqa: ARG002 - Flask's signature
         """Return what a JSON text says; raise :class:`ValueError` where it is malformed."""
         document = orjson.loads(s)
-        if _NUL.search(s if isinstance(s, bytes) else s.encode()):
+        if _has_nul(s if isinstance(s, bytes) else s.encode()):
             raise ValueError("a NUL character (\\u0000) is not allowed")
         return document
+
+
+def _has_nul(text: bytes) -> bool:
+    """Return whether a JSON text has an escaped NUL: an odd number of backslashes, then u0000."""
+    at = text.find(_NUL)
+    while at >= 0:
+        before = at
+        while before and text[before - 1] == _BACKSLASH:
+            before -= 1
+        if (at - before) % 2 == 0:
+            return True
+        at = text.find(_NUL, at + 1)
+    return False
 
 
 class Request(flask.Request):
@@ -131,7 +145,7 @@ class Request(flask.Request):
 
     def action(self) -> str:
         """Return the body's one key; raise :class:`Invalid` for any other body."""
-        document = self.get_json(force=True)
+        document = self._document()
         if not isinstance(document, dict) or len(document) != 1:
             raise Invalid("Malformed request body: an object with exactly one key, the action")
         (action,) = document
@@ -143,11 +157,21 @@ class Request(flask.Request):
             return self.content_length or 0  # the bytes themselves are not kept
         if route.body is None:
             return None
-        document = self.get_json(force=True, cache=route.action is not None)
+        document = self._document(route)
         schema = route.body.at(version)
         if schema is not None:
             schema.check(document, "JSON does not validate")
         return document
+
+    def _document(self, route: Route | None = None) -> Any:
+        """Return the JSON body; raise :class:`TooLarge` for one that would take long to check.
+
+        The routes of actions are chosen by their body, which is kept until one is.
+        """
+        length = self.content_length or 0
+        if length > MOST_JSON and not (route and route.takes_many):
+            raise TooLarge(f"The request body has {length} bytes; at most {MOST_JSON} here.")
+        return self.get_json(force=True, cache=route is None or route.action is not None)
 
     def check_query(self, route: Route, version: Version, *, most: int, every_value: bool) -> None:
         """Raise :class:`Invalid` for a query string that ``route`` does not accept.

@@ -3,9 +3,9 @@
 ``/`` shows the console instead to a browser that may see it.
 
 None of it needs a token. ``/healthz`` and ``/healthz/live`` answer 200 while the process lives;
-``/healthz/ready`` and ``/healthz?ready`` answer 503 while the database does not answer or is not
-prepared. Where the cloud is nova's, they also report how old what was read of nova is, which does
-not make a server unready.
+``/healthz/ready`` and ``/healthz?ready`` answer 503 while the database does not answer, takes no
+writes or is not prepared. Where the cloud is nova's, they also report how old what was read of nova
+is, which does not make a server unready.
 """
 
 from collections.abc import Callable, Sequence

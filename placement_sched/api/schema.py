@@ -12,7 +12,7 @@ from jsonschema import FormatChecker
 from placement_sched.api.microversion import EVER, Version
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
-from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.naming import if_few, names_instead, nearest
 from placement_sched.schemas.formats import CHECKS
 
 #: Marks a parameter of a query string that may be given several times; a note to readers of the
@@ -25,8 +25,13 @@ FORMATS = dict(CHECKS)
 _VALUE = 120
 _REASON = 400
 _CUT = " [...] "
+#: What is counted of a value that is too long, by the keyword that says so.
+_LONGEST = {"maxLength": "characters", "maxItems": "items"}
 #: For so many unknown keys, known ones are named that may be meant.
 _MEANT = 3
+
+#: The most values of a document, with its keys, in which all faults are found to name the worst.
+_EXPLAINED = 5000
 
 _FORMATS = FormatChecker(formats=())
 for _name, _holds in FORMATS.items():
@@ -47,19 +52,51 @@ class Schema:
         """Raise :class:`Invalid`, opening with ``words``, where ``document`` does not fit."""
         if self._checker.is_valid(document):
             return
-        fault = jsonschema.exceptions.best_match(self._speaker.iter_errors(document))
+        # The wordier one takes a hundred times as long.
+        fault = None if is_larger(document, _EXPLAINED) else self._worst(document)
         reason = self._terse(document) if fault is None else _described(fault)
         raise Invalid(f"{words}: {reason}")
 
+    def _worst(self, document: Any) -> jsonschema.ValidationError | None:
+        faults: Iterable[jsonschema.ValidationError] = self._speaker.iter_errors(document)
+        worst: jsonschema.ValidationError | None = jsonschema.exceptions.best_match(faults)
+        return worst
+
     def _terse(self, document: Any) -> str:
-        """Return what the deciding checker says where the wordier one finds no fault."""
-        # Their patterns differ: Python lets a final ``$`` match before a line feed as well.
-        fault = next(iter(self._checker.iter_errors(document)))
+        """Return what the deciding checker finds first.
+
+        That is for a document so large that the wordier one would take too long, or one in which
+        that finds no fault. Their patterns differ: Python lets a final ``$`` match before a line
+        feed as well.
+        """
+        try:
+            self._checker.validate(document)
+        except jsonschema_rs.ValidationError as found:
+            fault = found
         steps = (
             f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault.instance_path
         )
         *path, keyword = fault.schema_path
         return _placed(fault.message, f"${''.join(steps)}", str(keyword), path)
+
+
+def is_larger(document: Any, most: int) -> bool:
+    """Return whether a document has more than ``most`` values; keys of objects count as well."""
+    left, waiting = most, [document]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            left -= 2 * len(one)
+            inner: Iterable[Any] = one.values()
+        elif isinstance(one, list):
+            left -= len(one)
+            inner = one
+        else:
+            continue
+        if left < 0:
+            return True
+        waiting.extend(inner)
+    return False
 
 
 def _described(fault: jsonschema.ValidationError) -> str:
@@ -68,11 +105,14 @@ def _described(fault: jsonschema.ValidationError) -> str:
     if fault.validator == "enum" and isinstance(fault.validator_value, list):
         choices = ", ".join(_in_json(choice) for choice in fault.validator_value)
         problem = f"{fault.instance!r} is not one of [{choices}]"
+    if fault.validator in _LONGEST:
+        problem += f"; at most {fault.validator_value} {_LONGEST[fault.validator]}"
     if fault.validator == "additionalProperties" and isinstance(fault.instance, dict):
         known = fault.schema.get("properties", {}) if isinstance(fault.schema, dict) else {}
         unknown = sorted(map(str, fault.instance.keys() - known.keys()))[:_MEANT]
         meant = [near for key in unknown for near in nearest(key[:_VALUE], known)]
-        problem += did_you_mean(dict.fromkeys(meant))
+        others = () if meant else if_few(known)
+        problem += names_instead("key", dict.fromkeys(meant), others) if known else ""
     python = repr(fault.instance)
     if problem.startswith(python):
         problem = shortened(_in_json(fault.instance), _VALUE) + problem[len(python) :]

@@ -12,7 +12,7 @@ from typing import Any, Self
 from oslo_config import cfg
 
 from placement_sched.errors import ConfigurationError, Invalid
-from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.naming import suggested
 from placement_sched.settings import sources
 from placement_sched.settings.opts import Conf, location_of, names_of
 from placement_sched.settings.sources import NO_SECTIONS, Assignment, Origin, Place, Sections
@@ -179,7 +179,7 @@ class Settings:
             for each, members in self._options.items()
             for name in members
         ]
-        meant = did_you_mean(nearest(key, known, alike=_ALIKE))
+        meant = suggested("option", key, known, alike=_ALIKE)
         raise Invalid(f"{source}: there is no option {key!r}{meant}")
 
 

@@ -1,10 +1,13 @@
 """The ASGI application of ``serve``: the environ that it makes, the answers that it passes on."""
 
 import asyncio
+import threading
+import time
 
 import pytest
 
-from placement_sched.api.asgi import Bridge
+from placement_sched.api.serving.asgi import Bridge
+from placement_sched.api.serving.body_reading import REFUSED
 
 SCOPE = {
     "type": "http",
@@ -130,3 +133,106 @@ def test_an_answer_without_its_body_read_says_that_the_connection_closes(length,
 
     answered = ask(application, b"x" * 900, headers=[(b"content-length", length)])
     assert (answered[1].get(b"connection") == b"close") is closes
+
+
+def asked_at_once(bridge, *paths, cancelled=()):
+    """Return the statuses of requests that come in this order; some clients go away at once."""
+
+    async def one(path):
+        sent = []
+
+        async def receive():
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message):
+            sent.append(message)
+
+        await bridge({**SCOPE, "method": "GET", "raw_path": path}, receive, send)
+        return sent[0]["status"]
+
+    async def every():
+        tasks = []
+        for path in paths:
+            tasks.append(asyncio.create_task(one(path)))
+            await asyncio.sleep(0.01)
+            if path in cancelled:
+                tasks[-1].cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    return asyncio.run(every())
+
+
+class Slow:
+    """An application that takes a while for each request, and remembers in which order it did."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.begun: list[str] = []
+
+    def __call__(self, environ, start_response):
+        refusal = environ.get(REFUSED)
+        self.begun.append(environ["PATH_INFO"])
+        if refusal is None:
+            time.sleep(self.seconds)
+        start_response(f"{200 if refusal is None else int(refusal.status)} ", [])
+        return []
+
+
+def test_what_has_waited_too_long_is_refused_and_not_worked_on():
+    slow = Slow(0.3)
+    bridge = Bridge(slow, most=1000, threads=1, patience=0.2)
+    assert asked_at_once(bridge, b"/a", b"/b", b"/c") == [200, 503, 503]
+
+
+def test_without_a_bound_every_request_is_answered_in_its_turn():
+    slow = Slow(0.05)
+    bridge = Bridge(slow, most=1000, threads=1, patience=0)
+    assert asked_at_once(bridge, b"/a", b"/b", b"/c") == [200, 200, 200]
+    assert slow.begun == ["/a", "/b", "/c"]
+
+
+def test_health_is_answered_before_all_that_waits_and_is_never_refused():
+    slow = Slow(0.3)
+    bridge = Bridge(slow, most=1000, threads=1, patience=0.2)
+    assert asked_at_once(bridge, b"/a", b"/b", b"/healthz/live") == [200, 503, 200]
+    assert slow.begun == ["/a", "/healthz/live", "/b"]
+
+
+def test_what_its_client_has_given_up_is_not_worked_on():
+    slow = Slow(0.2)
+    bridge = Bridge(slow, most=1000, threads=1, patience=30)
+    first, second, third = asked_at_once(bridge, b"/a", b"/b", b"/c", cancelled=[b"/b"])
+    assert (first, third) == (200, 200)
+    assert isinstance(second, asyncio.CancelledError)
+    assert slow.begun == ["/a", "/c"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/healthz/", "/healthz/live"])
+def test_whether_it_lives_is_answered_while_all_threads_are_at_work(path):
+    over = threading.Event()
+
+    def application(environ, start_response):
+        if not environ["PATH_INFO"].startswith("/healthz"):
+            assert over.wait(60)
+        start_response("200 OK", [])
+        return [environ["PATH_INFO"].encode()]
+
+    async def answer(bridge, asked):
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {**SCOPE, "method": "GET", "raw_path": asked.encode(), "query_string": b""}
+        await bridge(scope, None, send)
+        return sent[1]["body"].decode()
+
+    async def race():
+        bridge = Bridge(application, most=1000, threads=2)
+        slow = [asyncio.create_task(answer(bridge, "/slow")) for _ in range(3)]
+        await asyncio.sleep(0)
+        first = await answer(bridge, path)
+        over.set()
+        return first, await asyncio.gather(*slow)
+
+    assert asyncio.run(race()) == (path, ["/slow"] * 3)

@@ -7,8 +7,8 @@ from selectors import SelectSelector
 import pytest
 from werkzeug.test import run_wsgi_app
 
-from placement_sched.api import body_reading
-from placement_sched.api.body_reading import (
+from placement_sched.api.serving import body_reading
+from placement_sched.api.serving.body_reading import (
     DISCARDED,
     FULL,
     INCOMPLETE,

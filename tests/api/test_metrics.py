@@ -305,3 +305,14 @@ def test_absent_directory_is_told_at_start(monkeypatch, tmp_path):
     monkeypatch.setenv(DIRECTORY, str(tmp_path / "none"))
     with pytest.raises(ConfigurationError, match=re.escape(str(tmp_path / "none"))):
         Metrics()
+
+
+def test_exhausted_pool_is_counted(configured_app):
+    one = "[placement_database]\nmax_pool_size = 1\nmax_overflow = 0\npool_timeout = 0\n"
+    app = configured_app(one)
+    headers = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
+    app.get("/placement/traits", headers=headers)
+    assert total(app, "database_pool_timeouts_total") == 0
+    with app.app.services.database.read():
+        app.get("/placement/traits", headers=headers, status=503)
+    assert total(app, "database_pool_timeouts_total") == 1

@@ -11,13 +11,13 @@ from werkzeug.test import create_environ, run_wsgi_app
 from placement_sched.api import application
 from placement_sched.api.application import Application
 from placement_sched.api.blueprint import Blueprint, Face
-from placement_sched.api.body_reading import FULL, REFUSED, SLOW, BodyFirst, Whole
 from placement_sched.api.call import Answer
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.style import PlacementStyle
 from placement_sched.api.root import blueprint_of
 from placement_sched.api.schema import Schemas
+from placement_sched.api.serving.body_reading import FULL, REFUSED, SLOW, BodyFirst, Whole
 from placement_sched.app import make_services
 from placement_sched.errors import NotFound, Unavailable
 from placement_sched.operations.nova_cloud import NovaNoun

@@ -1,5 +1,6 @@
 """The JSON bodies of plans and of advice on moves, for the routes and the command line."""
 
+from placement_sched.api.scheduler.placing import OVERRIDES
 from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
 from placement_sched.api.schema import Schemas
 from placement_sched.errors import Invalid
@@ -13,7 +14,11 @@ from placement_sched.schemas.parts import COUNT, NAME, a_list, an_object, or_nul
 
 #: So many flavors a plan may count the capacity for.
 _MOST_FLAVORS = 1000
-_PLANNING: Json = {"changes": CHANGES, "flavors": or_null(a_list(NAME, maxItems=_MOST_FLAVORS))}
+_PLANNING: Json = {
+    "changes": CHANGES,
+    "flavors": or_null(a_list(NAME, maxItems=_MOST_FLAVORS)),
+    "overrides": OVERRIDES,
+}
 #: So many moves may be asked for, and so many are sought where it is not said.
 _MOST_MOVES, _MOVES = 1000, 5
 _REBALANCING: Json = {
@@ -29,7 +34,8 @@ def plan(scheduler: Scheduler, body: Json) -> Json:
     """Return what the changes come to, and where instances would have to move."""
     body = with_whole_numbers(body)
     changes = changes_from(body["changes"])
-    return planned(scheduler, changes, body.get("flavors")).as_json()
+    overrides = body.get("overrides") or {}
+    return planned(scheduler, changes, body.get("flavors"), overrides).as_json()
 
 
 def rebalance(scheduler: Scheduler, body: Json) -> Json:

@@ -7,8 +7,14 @@ from placement_sched.api.schema import Schemas
 from placement_sched.model.document import Json
 from placement_sched.model.results import decision as model
 from placement_sched.model.results.stages import View
-from placement_sched.scheduler.kept_decisions import decisions_wanted, shown, summary_of
+from placement_sched.scheduler.kept_decisions import (
+    decisions_wanted,
+    shown,
+    summary_of,
+    unknown_names,
+)
 from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.scheduler.refused import refusing
 from placement_sched.scheduler.replay import NOW, THEN, replay
 from placement_sched.schemas.formats import read, usual_uuid, uuid
@@ -31,7 +37,8 @@ REPLAY = Schemas(an_object({"settings": {"enum": [NOW, THEN]}, "max_rejected": A
 def listed(scheduler: Scheduler, asked: Mapping[str, str]) -> Json:
     """Return decisions, the newest first; ``next`` is the marker of the page after, or None.
 
-    With ``refused``, they are those that are known to have rejected this host.
+    With ``refused``, they are those that are known to have rejected this host. Where there is none,
+    ``warnings`` say which name that was asked for there is not.
     """
     wanted = decisions_wanted(asked)
     limit = min(int(asked.get("limit") or MOST), MOST)
@@ -39,10 +46,16 @@ def listed(scheduler: Scheduler, asked: Mapping[str, str]) -> Json:
     marker = None if marker is None else read(uuid, marker, "marker")
     with scheduler.database.read() as connection:
         if (host := asked.get("refused")) is not None:
-            return refusing(connection, wanted, host, marker=marker, limit=limit).as_json()
-        found = decisions.search(connection, wanted, marker=marker, limit=limit)
-    following = found[-1].uuid if len(found) == limit else None
-    return {"decisions": [summary_of(one) for one in found], "next": following}
+            page = refusing(connection, wanted, host, marker=marker, limit=limit).as_json()
+        else:
+            found = decisions.search(connection, wanted, marker=marker, limit=limit)
+            following = found[-1].uuid if len(found) == limit else None
+            page = {"decisions": [summary_of(one) for one in found], "next": following}
+        if not page["decisions"] and page["next"] is None and marker is None:
+            policies = policies_for(scheduler.live.settings(), scheduler.clock)
+            if warnings := unknown_names(connection, asked, policies):
+                page["warnings"] = warnings
+    return page
 
 
 def one_shown(scheduler: Scheduler, uuid: str) -> Json:

@@ -26,13 +26,22 @@ API = described(
     "is written, as OpenStack's default is, and noauth2 otherwise. noauth2 lets anyone in who can "
     "reach the port: unless it is written here, placement-sched serve listens with it on a "
     "loopback address only, and the WSGI entry points refuse to start.",
-    cfg.IntOpt("max_request_body_size", default=64 * 1024 * 1024, min=1024),
-    "Largest accepted request body in bytes; a larger one is answered with 413.",
+    cfg.IntOpt("max_request_body_size", default=16 * 1024 * 1024, min=1024),
+    "Largest accepted request body in bytes; a larger one is answered with 413. Of JSON at most "
+    "1 MiB is accepted, except in reports of many compute nodes and in reshaper requests.",
     cfg.IntOpt("max_query_string_size", default=65_000, min=1024),
     "Largest accepted query string in bytes, escaped as it was sent; a larger one is answered "
     "with 400. A thousand aggregates take 40 KB. The server of placement-sched serve itself "
     "answers 414, without a body, to an address of 65535 bytes or more; under another server a "
     "larger value may be of use.",
+    cfg.FloatOpt("queue_timeout", default=30.0, min=0),
+    "Seconds that a request may wait for placement-sched serve to begin with it, where more is "
+    "asked than can be answered. A later one is answered 503 with Retry-After, so that the server "
+    "works for clients that still wait. 0: no bound. Other servers have bounds of their own.",
+    cfg.FloatOpt("slow_request_seconds", default=10.0, min=0),
+    "Requests that take so many seconds or more are logged as warnings, with what took the time: "
+    "SQL statements, candidates, each stage of scheduling, and how many hosts each stage of the "
+    "funnel let through. 0 logs none.",
 )
 
 CONSOLE = described(

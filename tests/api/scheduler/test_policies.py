@@ -163,7 +163,7 @@ def test_policy_that_cannot_be_used_is_shown_with_its_error(make_cloud):
 
 def test_unknown_policy_is_404(cloud):
     error = cloud.get(f"{POLICIES}/none", status=404).json["errors"][0]
-    assert error["detail"] == "there is no policy 'none'"
+    assert error["detail"] == "there is no policy 'none'; there are: default, dense, sparse"
     assert cloud.get(f"{POLICIES}/api", status=404)
 
 

@@ -40,7 +40,8 @@ _IMAGE: Json = {
     "additionalProperties": {"type": "string"},
 }
 CREATE = Schemas(_IMAGE)
-UPDATE = Schemas({"type": "array", "items": {"type": "object"}})
+#: Each operation copies what the image has; an image has no more than some hundred of anything.
+UPDATE = Schemas({"type": "array", "items": {"type": "object"}, "maxItems": 1000})
 _GIVEN = Schema(_IMAGE)
 _TAG = Schema(TAG)
 

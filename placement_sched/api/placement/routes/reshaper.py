@@ -37,6 +37,7 @@ POST = Schemas(
     policy="placement:reshaper:reshape",
     since=mv.RESHAPER,
     body=POST,
+    takes_many=True,
     success=(204,),
     refusals=(404, 409),
 )

@@ -37,7 +37,7 @@ PUT = Schemas({"type": "object"})
 POST = Schemas(a_list({"type": "object"}))
 
 
-@blueprint.post(_ALL, policy=f"{_POLICY}:report", body=POST, refusals=(409,))
+@blueprint.post(_ALL, policy=f"{_POLICY}:report", body=POST, takes_many=True, refusals=(409,))
 def report_many(call: Call) -> Answer:
     """Record all of a list of reports or none, and return how many nodes are new or changed."""
     now = call.now()

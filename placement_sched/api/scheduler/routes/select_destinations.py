@@ -40,9 +40,15 @@ def explain(call: Call) -> Answer:
 
 @blueprint.get("/v1/policies", policy=f"{_POLICIES}:list")
 def list_policies(call: Call) -> Answer:
-    """List all policies, the default one first."""
-    scheduler = call.services.scheduler
-    return Answer(body={"policies": all_shown(scheduler), "selectors": selectors_shown(scheduler)})
+    """List all policies, the default one first, and by what callers are let in."""
+    services = call.services
+    access = {"auth_strategy": services.settings.api.auth_strategy, **services.policy.shown()}
+    body = {
+        "policies": all_shown(services.scheduler),
+        "selectors": selectors_shown(services.scheduler),
+        "access": access,
+    }
+    return Answer(body=body)
 
 
 @blueprint.get("/v1/policies/<name>", policy=f"{_POLICIES}:show")

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from placement_sched.api.metrics import asked_of
 from placement_sched.api.request_context import WSGI, RequestContext, context_of
 
 LOG = logging.getLogger(__name__)
@@ -43,6 +44,18 @@ class AccessLog:
 
         body = self._inner(environ, start)
         context = context_of(environ)
+        took = round((time.perf_counter() - began) * 1000, 1)
+        asked = asked_of(environ)
+        # As fields for [DEFAULT] use_json; the context has the ids, the user and the project.
+        about = {
+            "method": environ.get("REQUEST_METHOD"),
+            "path": target,
+            "face": asked.face if asked else None,
+            "route": asked.route if asked else None,
+            "status": int(status) if status.isdecimal() else None,
+            "duration_ms": took,
+            "client": environ.get("REMOTE_ADDR"),
+        }
         LOG.info(
             '%s - %s [%s] "%s %s %s" %s %s %s %.1f ms',
             environ.get("REMOTE_ADDR") or "-",
@@ -54,8 +67,8 @@ class AccessLog:
             status,
             headers.get("content-length", "-"),
             headers.get("x-openstack-request-id", "-"),
-            (time.perf_counter() - began) * 1000,
-            extra={"context": context},
+            took,
+            extra={"context": context, "extra": about},
         )
         return body
 

@@ -3,22 +3,35 @@
 The event loop reads each request to its end; only then one of a few threads answers it. A client
 that sends slowly, or not at all, or that does not read its answer, holds a connection and no
 thread. See doc/decisions/0002 for the figures.
+
+Where more is asked than can be answered, requests wait in their order, for a bounded time: what a
+client has given up is not worked on, nor what has waited too long, so that the threads work for
+clients who still listen.
 """
 
 import asyncio
 import logging
 import sys
+import time
 from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from http import HTTPStatus
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from placement_sched.api.body_reading import REFUSED, Bodies, Receive, Whole, complete
 from placement_sched.api.request_context import WSGI
+from placement_sched.api.serving.body_reading import (
+    REFUSED,
+    Bodies,
+    BodyRefusal,
+    Receive,
+    Whole,
+    complete,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -39,6 +52,13 @@ _PROTOCOLS = {"1": "HTTP/1.0", "1.1": "HTTP/1.1", "2": "HTTP/2"}
 _PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 #: The most header names whose form in an environ is remembered; clients may invent names.
 _NAMES = 500
+#: What is asked to learn whether the service is well is answered before all that waits.
+_HEALTH = "/healthz"
+OVERLOADED = BodyRefusal(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "the server has more requests than it can answer; this one waited for longer than "
+    "[api] queue_timeout",
+)
 
 
 class WsgiResponse(NamedTuple):
@@ -52,8 +72,10 @@ class WsgiResponse(NamedTuple):
 class Bridge:
     """The ASGI application."""
 
-    def __init__(self, application: WSGI, *, most: int, threads: int) -> None:
-        self._threads = _Threads(application, threads)
+    def __init__(self, application: WSGI, *, most: int, threads: int, patience: float = 0) -> None:
+        self._threads = _Threads(application, threads, patience)
+        # One more, so that a server whose threads are all at work does not seem to be dead.
+        self._living = _Threads(application, 1, patience, "liveness")
         self._bodies = Bodies(most, room=threads * most)
         self._names: dict[bytes, str] = {}
 
@@ -70,7 +92,8 @@ class Bridge:
             environ["wsgi.input"] = Whole()
         loop = asyncio.get_running_loop()
         answered: Future[WsgiResponse] = loop.create_future()
-        self._threads.answer(_Job(environ, loop, answered))
+        job = _Job(environ, loop, answered, time.monotonic())
+        (self._living if job.is_liveness else self._threads).answer(job)
         try:
             status, headers, content = await answered
         finally:
@@ -112,32 +135,50 @@ class Bridge:
 
 
 class _Job(NamedTuple):
-    """A request, and the future that gets its answer."""
+    """A request since when it waits, and the future that gets its answer."""
 
     environ: dict[str, Any]
     loop: AbstractEventLoop
     answered: Future[WsgiResponse]
+    since: float
+
+    @property
+    def is_health(self) -> bool:
+        """Return whether this asks for the health of the service."""
+        return str(self.environ["PATH_INFO"]).startswith(_HEALTH)
+
+    @property
+    def is_liveness(self) -> bool:
+        """Return whether this asks for what needs neither the database nor much time."""
+        path = str(self.environ["PATH_INFO"]).rstrip("/")
+        ready = "ready" in self.environ["QUERY_STRING"]
+        return path == f"{_HEALTH}/live" or (path == _HEALTH and not ready)
 
 
 class _Threads:
     """The threads that answer; further requests wait for the first that is free, in their order.
 
-    Of the idle ones the last to work is the next to work again: what it used is still at hand.
+    What has waited for more than ``patience`` seconds (0: no bound) is refused, not worked on. Of
+    the idle ones the last to work is the next to work again: what it used is still at hand.
     """
 
-    def __init__(self, application: WSGI, number: int) -> None:
+    def __init__(
+        self, application: WSGI, number: int, patience: float, name: str = "request"
+    ) -> None:
         self._application = application
+        self._patience = patience
         self._lock = Lock()
         self._idle: list[SimpleQueue[_Job]] = []
         self._waiting: deque[_Job] = deque()
         for index in range(number):
-            Thread(target=self._work, name=f"request-{index}", daemon=True).start()
+            Thread(target=self._work, name=f"{name}-{index}", daemon=True).start()
 
     def answer(self, job: _Job) -> None:
         """Give a request to a thread, or let it wait for one."""
         with self._lock:
             if not self._idle:
-                self._waiting.append(job)
+                wait = self._waiting.appendleft if job.is_health else self._waiting.append
+                wait(job)
                 return
             thread = self._idle.pop()
         thread.put(job)
@@ -149,10 +190,19 @@ class _Threads:
 
     def _next(self, mine: SimpleQueue[_Job]) -> _Job:
         with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
+            while self._waiting:
+                job = self._waiting.popleft()
+                if job.answered.cancelled():  # the client has gone
+                    continue
+                if self._is_late(job):
+                    job.environ[REFUSED] = OVERLOADED
+                return job
             self._idle.append(mine)
         return mine.get()
+
+    def _is_late(self, job: _Job) -> bool:
+        waited = time.monotonic() - job.since
+        return 0 < self._patience < waited and not job.is_health
 
     def _answer(self, job: _Job) -> None:
         answer = _answer(self._application, job.environ)

@@ -3,7 +3,7 @@
 A server that answers before it has read the body closes the connection under the client: the next
 request of that connection fails, and of a large body the client loses the answer itself. So every
 body is read first, also by routes that do not look at it. Under ``placement-sched serve`` the event
-loop does this (``api/asgi.py``), with a deadline; under other WSGI servers :class:`BodyFirst` does,
+loop does this (``asgi.py``), with a deadline; under other WSGI servers :class:`BodyFirst` does,
 on the thread that the server gave to the request.
 
 A body above ``[api] max_request_body_size`` is read and dropped, up to ``DISCARDED`` bytes, so that

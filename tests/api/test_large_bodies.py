@@ -1,0 +1,133 @@
+"""What a body costs is bounded: by its length, before it is parsed, and by what is said of it."""
+
+import json
+import random
+import re
+
+import pytest
+
+from placement_sched.api import request as module
+from placement_sched.api.compute.routes import FACE as COMPUTE
+from placement_sched.api.image.routes import FACE as IMAGE
+from placement_sched.api.placement.routes import FACE as PLACEMENT
+from placement_sched.api.request import MOST_JSON
+from placement_sched.api.scheduler.routes import FACE as SCHEDULER
+from placement_sched.api.schema import _EXPLAINED, Schema, is_larger
+from placement_sched.errors import Invalid
+from tests.clouds import uuid_of
+from tests.versions import LATEST_HEADERS
+
+#: What takes a body of any length.
+MANY = {("POST", "/reshaper"), ("POST", "/v1/compute_nodes")}
+HEADERS = {**LATEST_HEADERS, "X-Roles": "admin,service", "Content-Type": "application/json"}
+#: An escaped NUL in a JSON text.
+NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """The lengths of the JSON texts that were parsed."""
+    lengths = []
+    loads = module.OrjsonProvider.loads
+
+    def counted(provider, text, **options):
+        lengths.append(len(text))
+        return loads(provider, text, **options)
+
+    monkeypatch.setattr(module.OrjsonProvider, "loads", counted)
+    return lengths
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/image/v2/images"),
+        ("POST", "/placement/allocations"),
+        ("PUT", f"/placement/allocations/{uuid_of('one')}"),
+        ("POST", "/compute/v2.1/flavors"),
+        ("POST", "/compute/v2.1/os-aggregates/1/action"),
+        ("POST", "/scheduler/v1/select_destinations"),
+        ("PUT", f"/scheduler/v1/compute_nodes/{uuid_of('one')}"),
+    ],
+)
+def test_a_body_that_is_too_long_is_413_and_is_not_parsed(sqlite_app, parsed, method, path):
+    text = json.dumps({"a": "x" * MOST_JSON}).encode()
+    answer = sqlite_app.request(path, method=method, body=text, headers=HEADERS, status=413)
+    assert f"at most {MOST_JSON}" in answer.text
+    assert parsed == []
+
+
+@pytest.mark.parametrize("path", ["/placement/reshaper", "/scheduler/v1/compute_nodes"])
+def test_what_takes_many_things_takes_a_longer_body(sqlite_app, parsed, path):
+    text = json.dumps({"a": "x" * MOST_JSON}).encode()
+    sqlite_app.request(path, method="POST", body=text, headers=HEADERS, status=400)
+    assert parsed == [len(text)]
+
+
+def test_nothing_else_takes_a_longer_body():
+    routes = [route for face in (PLACEMENT, COMPUTE, IMAGE, SCHEDULER) for route in face.routes]
+    assert {(route.method, route.path) for route in routes if route.takes_many} == MANY
+
+
+OBJECT = {"type": "object", "additionalProperties": {"type": "string"}}
+
+
+@pytest.fixture
+def explained(monkeypatch):
+    """The documents of which all faults were looked for."""
+    seen = []
+    worst = Schema._worst
+
+    def counted(schema, document):
+        seen.append(document)
+        return worst(schema, document)
+
+    monkeypatch.setattr(Schema, "_worst", counted)
+    return seen
+
+
+def test_of_a_large_document_one_fault_is_named_without_a_search_for_the_worst(explained):
+    large = {f"key{number}": "a" for number in range(_EXPLAINED)} | {"last": 1}
+    with pytest.raises(Invalid, match=r"(at \$\.last\)).*'type' in schema\['additionalProp"):
+        Schema(OBJECT).check(large, "JSON does not validate")
+    assert explained == []
+    small = {"last": 1}
+    with pytest.raises(Invalid, match=r"(at \$\.last\)).*'type' in schema\['additionalProp"):
+        Schema(OBJECT).check(small, "JSON does not validate")
+    assert explained == [small]
+
+
+def test_values_are_counted_with_keys_at_every_depth():
+    document = {"a": [1, {"b": None}], "c": "text"}
+    assert is_larger(document, 7)
+    assert not is_larger(document, 8)
+    assert not is_larger("text", 0)
+
+
+def test_counting_stops_where_it_is_enough():
+    class Endless(list):
+        def __iter__(self):
+            raise AssertionError("it is looked at")
+
+    assert is_larger([1, 2, 3, Endless([1])], 3)
+
+
+def test_an_escaped_nul_is_found_among_backslashes():
+    dice = random.Random(1)
+    pieces = [b"\\", b"\\\\", b"u0000", b"\\u0000", b"a", b"\\u000"]
+    for _ in range(5000):
+        text = b"".join(dice.choices(pieces, k=dice.randint(1, 8)))
+        assert module._has_nul(text) is (NUL.search(text) is not None), text
+
+
+def test_an_image_is_changed_by_so_many_operations_and_no_more(sqlite_app):
+    image = sqlite_app.post_json("/image/v2/images", {"name": "a"}).json["id"]
+    headers = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
+
+    def change(number, status):
+        operations = [{"op": "add", "path": "/k", "value": "v"}] * number
+        path = f"/image/v2/images/{image}"
+        return sqlite_app.patch(path, json.dumps(operations), headers=headers, status=status)
+
+    change(1000, 200)
+    assert "more than 1000 items" in change(1001, 400).text

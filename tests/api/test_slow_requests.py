@@ -1,0 +1,124 @@
+"""A slow request is logged with what took the time."""
+
+import json
+import logging
+import re
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.api.serving import slow_requests
+from placement_sched.api.serving.access_log import AccessLog
+from placement_sched.api.serving.slow_requests import funnel_summary
+from tests.placing import flavor, report, spec
+
+ALL = "[api]\nauth_strategy = noauth2\nslow_request_seconds = 0.000001\n"
+ADMIN = {"X-Auth-Token": "admin"}
+
+
+@pytest.fixture
+def slow(configured_app, caplog):
+    """An application to which every request is slow, and a function that returns the records."""
+    app = configured_app(ALL)
+    hosts = [report(f"cn{number}", memory_mb=8192 * (number + 1)) for number in range(3)]
+    app.post_json("/scheduler/v1/compute_nodes", hosts, headers=ADMIN)
+
+    def records():
+        return [one for one in caplog.records if one.name == slow_requests.__name__]
+
+    caplog.clear()
+    return app, records
+
+
+def test_selection_is_logged_with_stages_and_funnel(slow):
+    app, records = slow
+    body = {"request_spec": spec(flavor=flavor(memory_mb=12000))}
+    answer = app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN).json
+    (record,) = records()
+    line = record.getMessage()
+    assert record.levelno == logging.WARNING
+    assert line.startswith("slow: POST /scheduler/v1/select_destinations took ")
+    assert re.search(r"\d+ SQL statements; 2 candidates; .*search \d+ ms", line)
+    assert "hosts 2;" in line  # as many as the search found
+    assert line.endswith(f"selected, decision {answer['decision']}")
+    assert record.context.request_id.startswith("req-")
+    assert record.extra["status"] == 200
+    assert record.extra["funnel"] == "2"
+    assert {"search", "filters", "claim"} <= set(record.extra["stages_ms"])
+
+
+def test_refusal_and_explanation_are_logged_with_their_funnel(slow):
+    app, records = slow
+    body = {"request_spec": spec(flavor=flavor(memory_mb=10**6))}
+    app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN, status=409)
+    app.post_json("/scheduler/v1/explain", body, headers=ADMIN)
+    refused, explained = records()
+    assert "hosts 3 > resources 0; no_valid_host" in refused.getMessage()
+    assert "(status 409)" in refused.getMessage()
+    assert explained.getMessage().endswith("; hosts 3 > resources 0")
+
+
+def test_what_one_request_took_is_not_shown_of_the_next(slow):
+    app, records = slow
+    body = {"request_spec": spec(flavor=flavor())}
+    app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN)
+    app.get("/placement/resource_providers", headers=ADMIN)
+    _, last = records()
+    assert "hosts" not in last.getMessage()
+    assert last.extra["decision"] is None
+    assert last.extra["route"] == "/resource_providers"
+
+
+def test_request_beside_the_apis_is_logged_as_such(slow):
+    app, records = slow
+    app.get("/healthz/ready")
+    assert "a request beside the APIs took" in records()[0].getMessage()
+
+
+@pytest.mark.parametrize("seconds", ["0", "1000"])
+def test_no_other_request_is_logged(configured_app, caplog, seconds):
+    app = configured_app(f"[api]\nslow_request_seconds = {seconds}\n")
+    app.get("/placement/resource_providers", headers=ADMIN)
+    assert not [one for one in caplog.records if one.name == slow_requests.__name__]
+
+
+def test_summary_has_the_stages_that_removed_hosts():
+    steps = [
+        {"constraint": "resources", "before": 300, "after": 106},
+        {"constraint": "required", "before": 106, "after": 106},
+    ]
+    filters = [
+        {"name": "ComputeFilter", "before": 106, "after": 100},
+        {"name": "ImagePropertiesFilter", "before": 100, "after": 100},
+    ]
+    funnel = {"allocation_candidates": {"steps": steps}, "filters": filters}
+    assert funnel_summary(funnel) == "300 > resources 106 > ComputeFilter 100"
+    assert funnel_summary({"allocation_candidates": None, "filters": []}) == ""
+
+
+def test_access_log_in_json_has_route_status_and_duration_as_fields(configured_app, caplog):
+    from oslo_log.formatters import JSONFormatter
+
+    caplog.set_level(logging.INFO)
+    app = configured_app("[api]\nauth_strategy = noauth2\n")
+    sent = "req-11111111-1111-4111-8111-111111111111"
+    TestApp(AccessLog(app.app)).get(
+        "/placement/resource_providers/X?a=b",
+        headers={**ADMIN, "X-Openstack-Request-Id": sent},
+        status=404,
+    )
+    (record,) = [one for one in caplog.records if one.name == AccessLog.__module__]
+    line = json.loads(JSONFormatter().format(record))
+    extra = line["extra"]
+    assert extra.pop("duration_ms") >= 0
+    assert extra == {
+        "method": "GET",
+        "path": "/placement/resource_providers/X?a=b",
+        "face": "placement",
+        "route": "/resource_providers/<uuid>",
+        "status": 404,
+        "client": None,
+    }
+    assert line["context"]["global_request_id"] == sent
+    assert line["context"]["request_id"] in line["message"]
+    assert {"user", "project_id"} <= set(line["context"])
