@@ -1,13 +1,17 @@
 """Directives whose content comes from the code, so that these pages cannot become outdated.
 
 ``plugins``, ``request-filter-order``, ``error-classes``, ``error-codes``, ``policies``, ``tables``,
-``without-meaning`` and ``decisions`` write what is in the tree now. ``commands`` is a console
-session that ``tests/docs/test_commands.py`` runs.
+``without-meaning``, ``command-help`` and ``decisions`` write what is in the tree now. ``commands``
+is a console session that ``tests/docs/test_commands.py`` runs.
 """
 
 import ast
 import inspect
+import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -47,6 +51,16 @@ _FAMILIES = {
 }
 _TABLES = {"placement": PLACEMENT_TABLES, "own": OWN_TABLES}
 _WITHOUT_MEANING = {"placement.conf": OF_PLACEMENT, "nova.conf": OF_NOVA}
+
+
+#: Prints what ``--help`` prints, of every command.
+_HELP = """
+import json
+from placement_sched.cli.completion import all_commands
+from placement_sched.cli.main import make_parser
+commands = all_commands(make_parser((), whole=True))
+print(json.dumps({name: parser.format_help() for name, parser in commands}))
+"""
 
 
 class Generated(Directive):
@@ -263,6 +277,25 @@ class Decisions(Generated):
             yield from (f"* :download:`{title} <../decisions/{path.name}>`", "")
 
 
+class CommandHelp(Generated):
+    """What ``--help`` prints, of every command."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield a section for each command, and for each group of commands."""
+        # In a process of its own: the commands import what other pages are not to list.
+        done = subprocess.run(  # noqa: S603 - our own program
+            [sys.executable, "-c", _HELP],
+            env={**os.environ, "COLUMNS": "90"},
+            capture_output=True,
+            check=True,
+            timeout=240,
+        )
+        for name, text in json.loads(done.stdout).items():
+            yield from (name, "-" * len(name), "", ".. code-block:: text", "")
+            yield from (f"   {line}".rstrip() for line in text.splitlines())
+            yield ""
+
+
 class Commands(Directive):
     """A console session: lines after ``$`` are run by a test, the others are what they print.
 
@@ -294,5 +327,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("tables", Tables)
     app.add_directive("without-meaning", WithoutMeaning)
     app.add_directive("decisions", Decisions)
+    app.add_directive("command-help", CommandHelp)
     app.add_directive("commands", Commands)
     return {"parallel_read_safe": True}

@@ -1,0 +1,34 @@
+"""Settings of gunicorn.
+
+``PLACEMENT_SCHED_CONFIG=... gunicorn --config gunicorn.conf.py placement_sched.wsgi:application``
+"""
+
+import os
+import shutil
+import tempfile
+from typing import Any
+
+bind = os.environ.get("PLACEMENT_SCHED_BIND", "127.0.0.1:8778")
+workers = 4
+worker_class = "gthread"
+# As placement-sched serve has it: requests are mostly Python, and more threads only wait.
+threads = 4
+# The configuration is checked once, and one line says what is wrong with it.
+preload_app = True
+# nova's clients keep their connections.
+keepalive = 30
+timeout = 120
+# SIGTERM lets requests at work finish.
+graceful_timeout = 30
+# Headers with an underscore are dropped, and no proxy is believed but by [oslo_middleware].
+header_map = "drop"
+forwarded_allow_ips = ""
+
+# /metrics adds up the figures of all workers, which are in files of this folder.
+if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="placement_sched_")
+
+
+def on_exit(_server: Any) -> None:
+    """Remove the folder."""
+    shutil.rmtree(os.environ["PROMETHEUS_MULTIPROC_DIR"], ignore_errors=True)

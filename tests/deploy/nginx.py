@@ -1,0 +1,63 @@
+"""nginx with TLS, as ``deploy/nginx/placement-sched.conf`` has it, before servers on loopback."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import requests
+
+from tests.deploy import DEPLOY, certificate, tool
+from tests.loopback import reserved_port
+from tests.servers import wait_until
+
+#: Folders that nginx wants, which are root's where it is installed.
+_FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+
+
+@contextmanager
+def in_front(folder: Path, ports: Sequence[int]) -> Iterator[tuple[str, Path]]:
+    """Give the address of nginx and its certificate, once a server of these ports answers."""
+    nginx = tool("nginx", "nginx-light")
+    certificate(folder)
+    with ExitStack() as stack:
+        port = stack.enter_context(reserved_port()).getsockname()[1]
+        _write(folder, port, ports)
+        log = stack.enter_context((folder / "nginx.log").open("w"))
+        process = subprocess.Popen(
+            [nginx, "-p", folder, "-c", folder / "nginx.conf"], stdout=log, stderr=subprocess.STDOUT
+        )
+        stack.callback(process.wait, timeout=60)
+        stack.callback(process.terminate)
+        url, signed = f"https://localhost:{port}", folder / "cert.pem"
+
+        def answers() -> bool:
+            try:
+                asked = requests.get(f"{url}/healthz", verify=str(signed), timeout=60)
+            except requests.ConnectionError:
+                return False
+            return asked.status_code == 200
+
+        assert wait_until(answers), (folder / "nginx.log").read_text()
+        yield url, signed
+
+
+def _write(folder: Path, port: int, ports: Sequence[int]) -> None:
+    text = (DEPLOY / "nginx/placement-sched.conf").read_text()
+    text = text.replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl")
+    text = re.sub(r"(ssl_certificate +)\S+;", rf"\1{folder}/cert.pem;", text)
+    text = re.sub(r"(ssl_certificate_key +)\S+;", rf"\1{folder}/key.pem;", text)
+    rest = "max_fails=1 fail_timeout=5s;"
+    servers = "".join(f"    server 127.0.0.1:{one} {rest}\n" for one in ports)
+    text, found = re.subn(rf"(    server \S+ {re.escape(rest)}\n)+", servers, text)
+    assert found == 1
+    (folder / "site.conf").write_text(text)
+    paths = "".join(f"{name}_temp_path {folder}/{name};" for name in _FOLDERS)
+    # Its workers are to reach the folder of the test.
+    user = "user root;\n" if os.geteuid() == 0 else ""
+    (folder / "nginx.conf").write_text(
+        f"{user}daemon off; pid {folder}/pid; error_log stderr;\nevents {{}}\n"
+        f"http {{ access_log off; {paths} include {folder}/site.conf; }}\n"
+    )

@@ -1,0 +1,136 @@
+"""Backup and restore, by the commands of the guide's page, while a server writes."""
+
+import re
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.engine import URL, make_url
+
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.prepare import refuse_other_revision, sync
+from placement_sched.store.placement import change_log
+from tests.conftest import make_settings
+from tests.deploy import tool
+from tests.empty_databases import KINDS, empty_database
+from tests.house.tree import ROOT
+from tests.servers import environment, started
+
+PAGE = (ROOT / "doc/source/upgrade.rst").read_text()
+NAMES = {"postgresql": "PostgreSQL", "mysql": "MariaDB", "sqlite": "SQLite"}
+
+
+def commands(kind: str) -> list[str]:
+    """The commands of the page for this database: the backup, then the restore."""
+    _, _, rest = PAGE.partition(f"\n{NAMES[kind]}\n")
+    block = re.search(r".. code-block:: console\n\n((?:   .*\n|\n)+)", rest)[1]
+    lines = re.sub(r"\\\n\s+", "", block).splitlines()
+    return [line.strip().removeprefix("$ ") for line in lines if line.strip().startswith("$ ")]
+
+
+def run(command: str, folder: Path, source: URL, target: URL) -> None:
+    """Run a command of the page, on these databases in place of the page's."""
+    of_restore = target if "RESTORED" in command else source
+    for name, url in (("RESTORED", target), ("placement_sched", source)):
+        command = re.sub(rf"\b{name}\b(?!\.)", str(url.database), command)
+    command = command.replace("placement_sched.db", Path(str(source.database)).name)
+    server = {
+        "PGHOST": of_restore.host or "",
+        "PGPORT": str(of_restore.port or ""),
+        "PGUSER": of_restore.username or "",
+        "PGPASSWORD": str(of_restore.password or ""),
+        "MYSQL_PWD": str(of_restore.password or ""),
+        "MYSQL_HOST": of_restore.host or "",
+        "MYSQL_TCP_PORT": str(of_restore.port or 3306),
+    }
+    if of_restore.username:
+        command = re.sub(
+            r"\b(mariadb-dump|mariadb) ",
+            rf"\1 --host={of_restore.host} --user={of_restore.username} ",
+            command,
+        )
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=folder,
+        env=environment(**{key: value for key, value in server.items() if value}),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_backup_of_a_running_server_is_restored_whole(kind, tmp_path):
+    programs = {"postgresql": "pg_dump", "mysql": "mariadb-dump", "sqlite": "sqlite3"}
+    tool(programs[kind])
+    restored = tmp_path / "restored"
+    restored.mkdir()
+    with empty_database(kind, tmp_path) as source, empty_database(kind, restored) as target:
+        _prepare(source)
+        variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=source)
+        with started(folder=tmp_path, variables=variables) as server:
+            path = "/placement/resource_providers"
+            for number in range(5):
+                server.post(path, {"name": f"before{number}", "uuid": str(uuid4())})
+            done = threading.Event()
+            writer = threading.Thread(target=_write_until, args=(server, path, done))
+            writer.start()
+            try:
+                backup, *restore = commands(kind)
+                urls = make_url(_plain(source)), make_url(_plain(target))
+                run(backup, tmp_path, *urls)
+            finally:
+                done.set()
+                writer.join(timeout=60)
+        if kind == "sqlite":
+            Path(str(urls[1].database)).unlink()
+        for command in restore:
+            run(command, tmp_path, *urls)
+        found = _checked(target)
+    assert {f"before{number}" for number in range(5)} <= found
+
+
+def _prepare(url: str) -> None:
+    database = Database(make_settings(url, placement__providers_in_memory=True))
+    sync(database, utcnow)
+    database.dispose()
+
+
+def _write_until(server, path: str, done: threading.Event) -> None:
+    for number in range(100_000):
+        if done.is_set():
+            return
+        assert server.post(path, {"name": f"during{number}", "uuid": str(uuid4())})[0] == 201
+
+
+def _plain(url: str) -> str:
+    return url.replace("+psycopg", "").replace("+pymysql", "") if "://" in url else url
+
+
+def _checked(url: str) -> set[str]:
+    """Check that a server of this release could serve the database; return its providers."""
+    database = Database(make_settings(url, placement__providers_in_memory=True))
+    try:
+        refuse_other_revision(database)
+        with database.read() as connection:
+            # The triggers are there as well: without them a worker's memory would be behind.
+            assert change_log.why_not_kept(connection) is None
+            names = connection.scalars(text("SELECT name FROM resource_providers"))
+            return set(names)
+    finally:
+        database.dispose()
+
+
+def test_page_has_a_way_for_each_database():
+    for kind in KINDS:
+        backup, *restore = commands(kind)
+        assert "backup" in backup
+        assert any("backup" in line for line in restore), kind
+    assert shutil.which("bash")

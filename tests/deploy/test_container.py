@@ -1,0 +1,98 @@
+"""The container file makes a small image that runs as no root, and nothing else is sent to it."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from placement_sched.cli.main import make_parser
+from tests.deploy import DEPLOY
+from tests.house.tree import ROOT
+
+FILE = DEPLOY / "container/Dockerfile"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Every instruction with its arguments, in order."""
+    text = re.sub(r"\\\n\s*", " ", re.sub(r"^#.*\n", "", FILE.read_text(), flags=re.MULTILINE))
+    lines = [line for line in text.splitlines() if line.strip()]
+    return [(line.split()[0], line.partition(" ")[2].strip()) for line in lines]
+
+
+def of_last_stage() -> dict[str, str]:
+    parts = instructions()
+    last = max(number for number, (word, _) in enumerate(parts) if word == "FROM")
+    return dict(parts[last:])
+
+
+def test_instructions_are_ones_that_docker_has():
+    known = {
+        *("ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL"),
+        *("RUN", "STOPSIGNAL", "USER", "WORKDIR"),
+    }
+    assert {word for word, _ in instructions()} <= known
+
+
+def test_it_runs_as_a_user_that_kubernetes_can_see_is_not_root():
+    user, group = of_last_stage()["USER"].split(":")
+    assert int(user) > 0
+    assert int(group) > 0
+    deployment = (DEPLOY / "kubernetes/deployment.yaml").read_text()
+    assert f"runAsUser: {user}\n" in deployment
+    assert f'user: "{user}:{group}"' in (DEPLOY / "compose/compose.yaml").read_text()
+
+
+def test_nothing_but_the_built_environment_is_in_the_image():
+    copied = [rest for word, rest in instructions() if word == "COPY"]
+    assert copied[-1] == "--from=build /opt/placement_sched /opt/placement_sched"
+    last = of_last_stage()
+    assert "RUN" not in last  # no cache of a package manager stays
+    assert "-slim" in last["FROM"]
+
+
+def test_packages_are_those_with_the_checked_hashes():
+    (install,) = [rest for word, rest in instructions() if "--requirement" in rest]
+    assert "--require-hashes" in install
+    assert "--only-binary :all:" in install
+
+
+def test_health_is_asked_where_the_server_listens():
+    last = of_last_stage()
+    assert f"127.0.0.1:{last['EXPOSE']}/healthz'" in last["HEALTHCHECK"]
+    program, option, code = json.loads(re.search(r"CMD (\[.*\])", last["HEALTHCHECK"])[1])
+    assert (program, option) == ("python", "-c")
+    compile(code, "health", "exec")
+    assert last["ENTRYPOINT"] == '["placement-sched"]'
+    words = json.loads(last["CMD"])
+    arguments = make_parser(words).parse_args(words)
+    assert str(arguments.port) == last["EXPOSE"]
+    assert last["STOPSIGNAL"] == "SIGTERM"
+
+
+def test_what_is_copied_is_there_and_alone_is_sent():
+    wanted = {
+        source
+        for word, rest in instructions()
+        if word == "COPY" and not rest.startswith("--from")
+        for source in rest.split()[:-1]
+    }
+    ignored = (FILE.parent / "Dockerfile.dockerignore").read_text().splitlines()
+    assert {line[1:] for line in ignored if line.startswith("!")} == wanted
+    assert "*" in ignored
+    assert [path for path in wanted if not (ROOT / path).exists()] == []
+
+
+def test_it_can_be_built():
+    docker = shutil.which("docker")
+    if (
+        not docker
+        or subprocess.run([docker, "info"], capture_output=True, check=False, timeout=60).returncode
+    ):
+        pytest.skip("no docker daemon answers")
+    subprocess.run(
+        [docker, "build", "--quiet", "--file", FILE, "--tag", "placement-sched:test", ROOT],
+        check=True,
+        timeout=600,
+    )

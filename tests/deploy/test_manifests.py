@@ -1,0 +1,167 @@
+"""The manifests of Kubernetes and the compose file have what each kind requires.
+
+``schemas.yaml`` beside this module has the fields that Kubernetes' API reference requires, of the
+kinds that are used; a field that it does not name is refused where a misspelt one would be ignored.
+"""
+
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from placement_sched.cli.main import main, make_parser
+from placement_sched.cli.serve import GRACE
+from tests.deploy import DEPLOY
+
+KUBERNETES = DEPLOY / "kubernetes"
+SCHEMAS = yaml.safe_load(Path(__file__).with_name("schemas.yaml").read_text())
+COMPOSE = yaml.safe_load((DEPLOY / "compose/compose.yaml").read_text())
+
+
+def manifests() -> list[dict]:
+    return [
+        document
+        for path in sorted(KUBERNETES.glob("*.yaml"))
+        for document in yaml.safe_load_all(path.read_text())
+    ]
+
+
+def of_kind(kind: str) -> list[dict]:
+    return [one for one in manifests() if one["kind"] == kind]
+
+
+def pods() -> list[dict]:
+    return [one["spec"]["template"] for kind in ("Deployment", "Job") for one in of_kind(kind)]
+
+
+@pytest.mark.parametrize("manifest", manifests(), ids=lambda one: f"{one['kind']}")
+def test_manifest_has_what_its_kind_requires(manifest):
+    schema = SCHEMAS["kinds"][manifest["kind"]]
+    assert manifest["apiVersion"] == schema["apiVersion"]
+    wanted = {"$ref": f"#/definitions/{manifest['kind']}", "definitions": SCHEMAS["definitions"]}
+    jsonschema.validate(manifest, wanted)
+
+
+def test_a_misspelt_field_is_found():
+    (deployment,) = of_kind("Deployment")
+    deployment["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
+    wanted = {"$ref": "#/definitions/Deployment", "definitions": SCHEMAS["definitions"]}
+    with pytest.raises(jsonschema.ValidationError, match="readynessProbe"):
+        jsonschema.validate(deployment, wanted)
+
+
+def test_every_file_is_applied():
+    named = set(yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"])
+    assert named == {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml"}
+
+
+def test_pods_are_as_the_restricted_standard_wants_them():
+    """What "pod-security.kubernetes.io/enforce: restricted" of the namespace refuses otherwise."""
+    for pod in pods():
+        of_pod = pod["spec"]["securityContext"]
+        assert of_pod["runAsNonRoot"] is True
+        assert of_pod["seccompProfile"]["type"] == "RuntimeDefault"
+        for container in pod["spec"]["containers"]:
+            context = container["securityContext"]
+            assert context["allowPrivilegeEscalation"] is False
+            assert context["readOnlyRootFilesystem"] is True
+            assert context["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_selectors_select_the_servers_and_nothing_else():
+    (deployment,), (service,) = of_kind("Deployment"), of_kind("Service")
+    servers = deployment["spec"]["template"]["metadata"]["labels"]
+    (job,) = of_kind("Job")
+    others = job["spec"]["template"]["metadata"]["labels"]
+    selectors = [deployment["spec"]["selector"]["matchLabels"], service["spec"]["selector"]]
+    selectors += [one["spec"]["selector"]["matchLabels"] for one in of_kind("PodDisruptionBudget")]
+    selectors += [one["spec"]["podSelector"]["matchLabels"] for one in of_kind("NetworkPolicy")]
+    for selector in selectors:
+        assert selector.items() <= servers.items()
+        assert not selector.items() <= others.items()
+
+
+def test_what_pods_name_is_there():
+    named = {(one["kind"], one["metadata"]["name"]) for one in manifests() if "metadata" in one}
+    for pod in pods():
+        volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
+        for container in pod["spec"]["containers"]:
+            assert {one["name"] for one in container["volumeMounts"]} == set(volumes)
+            for source in container["envFrom"]:
+                assert ("Secret", source["secretRef"]["name"]) in named
+        assert ("ConfigMap", volumes["configuration"]["configMap"]["name"]) in named
+
+
+@pytest.mark.parametrize("pod", pods(), ids=["server", "db-sync"])
+def test_commands_are_ones_that_the_program_has(pod):
+    (container,) = pod["spec"]["containers"]
+    arguments = make_parser(container["args"]).parse_args(container["args"])
+    assert arguments.config_file == ["/etc/placement_sched/placement_sched.conf"]
+    ports = [one["containerPort"] for one in container.get("ports", ())]
+    assert ports in ([], [getattr(arguments, "port", 0)])
+
+
+def test_pods_have_time_for_the_requests_at_work():
+    (deployment,) = of_kind("Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    command = container["lifecycle"]["preStop"]["exec"]["command"]
+    waits = int(re.search(r"sleep\((\d+)\)", command[-1])[1])
+    assert pod["terminationGracePeriodSeconds"] > GRACE + waits
+
+
+def test_configuration_of_the_manifests_is_valid(tmp_path, monkeypatch, capsys):
+    (configuration,), (secret,) = of_kind("ConfigMap"), of_kind("Secret")
+    for name, value in secret["stringData"].items():
+        monkeypatch.setenv(name, value)
+    file = tmp_path / "placement_sched.conf"
+    file.write_text(configuration["data"]["placement_sched.conf"])
+    assert main(["config", "validate", "--config-file", str(file)]) == 0
+    assert capsys.readouterr().out == "the configuration is valid\n"
+
+
+def test_configuration_file_is_valid(capsys):
+    file = DEPLOY / "placement_sched.conf"
+    assert main(["config", "validate", "--config-file", str(file)]) == 0
+    assert capsys.readouterr().out == "the configuration is valid\n"
+
+
+def test_compose_services_run_as_the_image_does_and_write_nothing():
+    for name in ("one", "two", "sync"):
+        service = COMPOSE["services"][name]
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["tmpfs"] == ["/tmp"]  # noqa: S108 - where the image may write
+        assert "no-new-privileges:true" in service["security_opt"]
+    command = COMPOSE["services"]["sync"]["command"]
+    make_parser(command).parse_args(command)
+
+
+def test_compose_file_names_what_is_there():
+    services = COMPOSE["services"]
+    assert set(services) == {"db", "sync", "one", "two", "haproxy", "prometheus", "grafana"}
+    made_by_hand = {"./tls"}
+    for service in services.values():
+        for volume in service.get("volumes", ()):
+            source = volume.partition(":")[0]
+            if source.startswith("."):
+                there = (DEPLOY / "compose" / source).exists()
+                assert there or source in made_by_hand, source
+            else:
+                assert source in COMPOSE["volumes"]
+        if "build" in service:
+            context = DEPLOY / "compose" / service["build"]["context"]
+            assert (context / service["build"]["dockerfile"]).exists()
+        for other in service.get("depends_on", ()):
+            assert other in services
+    proxy = (DEPLOY / "compose/haproxy.cfg").read_text()
+    assert set(re.findall(r"server \w+ (\w+):8778", proxy)) == {"one", "two"}
+
+
+def test_compose_has_no_password_of_its_own():
+    text = (DEPLOY / "compose/compose.yaml").read_text()
+    passwords = re.findall(r"PASSWORD: (.*)", text)
+    assert len(passwords) == 2
+    assert all(re.fullmatch(r'"\$\{\w+:\?set it\}"', one) for one in passwords)

@@ -1,0 +1,149 @@
+"""Alerts and dashboard ask for metrics, labels and values that ``/metrics`` has."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from placement_sched.api.metrics import Metrics
+from placement_sched.app import FACES
+from placement_sched.model.capacity_figures import CapacityFigures
+from placement_sched.model.cloud_figures import CloudFigures
+from placement_sched.operations import capacity_gauges
+from placement_sched.operations.cloud_gauges import CloudGauges
+from tests.deploy import DEPLOY, run, tool
+from tests.house.tree import ROOT
+
+PROMETHEUS = DEPLOY / "prometheus"
+BOARD = json.loads((DEPLOY / "grafana/placement-sched.json").read_text())
+RULES = yaml.safe_load((PROMETHEUS / "rules.yml").read_text())["groups"][0]["rules"]
+#: Labels that Prometheus gives, or the format of a histogram.
+GIVEN = {"job", "instance", "le"}
+_SUFFIXES = ("_total", "_bucket", "_count", "_sum")
+_METRIC = re.compile(r"(placement_sched_\w+)(?:\{([^}]*)\})?")
+
+
+def panels() -> Iterator[tuple[str, str, str]]:
+    """Every question of the dashboard: its panel, the expression, the legend."""
+    for panel in BOARD["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"], target["legendFormat"]
+
+
+QUESTIONS = [
+    *((rule["alert"], rule["expr"], str(rule["annotations"])) for rule in RULES),
+    *panels(),
+]
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, set[str]]:
+    """The labels of each metric, by its name, from the registries that ``/metrics`` shows."""
+    metrics = Metrics()
+    found = {f"{one._name}": set(one._labelnames) for one in metrics._registry._collector_to_names}
+    cloud = CloudGauges(lambda: CloudFigures({}, {}, {}), None).collect()
+    capacity = capacity_gauges._gauges(CapacityFigures(0.0, {}), ())
+    found |= {one.name: set(one._labelnames) for one in (*cloud, *capacity)}
+    return found
+
+
+def without_suffix(name: str, known: dict[str, set[str]]) -> str:
+    if name in known:
+        return name
+    return next(
+        (name.removesuffix(one) for one in _SUFFIXES if name.removesuffix(one) in known), name
+    )
+
+
+@pytest.mark.parametrize(
+    ("title", "expression", "legend"), QUESTIONS, ids=[q[0] for q in QUESTIONS]
+)
+def test_question_names_metrics_and_labels_that_there_are(known, title, expression, legend):
+    found = {without_suffix(name, known): labels for name, labels in _METRIC.findall(expression)}
+    assert set(found) <= set(known)
+    for name, selector in _METRIC.findall(expression):
+        asked = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", selector))
+        assert asked <= known[without_suffix(name, known)] | GIVEN, name
+    of_all = set.union(GIVEN, *(known[name] for name in found))
+    grouped = re.findall(r"(?:by|without|on|group_left)\s*\(([^)]*)\)", expression)
+    assert set(re.findall(r"\w+", " ".join(grouped))) <= of_all
+    assert set(re.findall(r"\{\{\s*\$labels\.(\w+)|\{\{(\w+)\}\}", legend)) <= {
+        *((one, "") for one in of_all),
+        *(("", one) for one in of_all),
+    }
+
+
+@pytest.mark.parametrize(
+    ("title", "expression", "legend"), QUESTIONS, ids=[q[0] for q in QUESTIONS]
+)
+def test_question_names_values_that_the_reference_has(title, expression, legend):
+    reference = (ROOT / "api-ref/source/metrics.rst").read_text()
+    for name, _, values in re.findall(r'(\w+)(=~|!=|=)"([^"]*)"', expression):
+        if name in {"state", "outcome", "answered_by", "kind", "stage"}:
+            for value in values.split("|"):
+                assert f"``{value}``" in reference
+
+
+@pytest.mark.parametrize(
+    ("title", "expression", "legend"), QUESTIONS, ids=[q[0] for q in QUESTIONS]
+)
+def test_question_names_routes_that_there_are(title, expression, legend):
+    paths = {route.path for face in FACES for route in face.routes}
+    for asked in re.findall(r'route=~?"([^"]*)"', expression):
+        assert set(asked.split("|")) <= paths
+
+
+def test_everything_that_issue_and_operators_ask_for_alerts():
+    assert {rule["alert"].removeprefix("PlacementSched") for rule in RULES} == {
+        *("Down", "Errors", "HostsDown", "LostClaims", "NoValidHost", "PoolExhausted"),
+        *("Slow", "StandbyLags"),
+    }
+
+
+def test_rules_and_configuration_are_valid_and_fire_when_they_should():
+    promtool = tool("promtool", "prometheus")
+    assert "SUCCESS" in run(promtool, "check", "rules", PROMETHEUS / "rules.yml")
+    assert "SUCCESS" in run(promtool, "test", "rules", PROMETHEUS / "rules_test.yml")
+    assert "SUCCESS" in run(promtool, "check", "config", PROMETHEUS / "prometheus.yml")
+
+
+def test_every_alert_is_tried_both_ways():
+    quiet, wrong = yaml.safe_load((PROMETHEUS / "rules_test.yml").read_text())["tests"]
+    alerts = {rule["alert"] for rule in RULES}
+    for test, fires in ((quiet, False), (wrong, True)):
+        tried = {one["alertname"]: bool(one["exp_alerts"]) for one in test["alert_rule_test"]}
+        assert tried == dict.fromkeys(alerts, fires)
+
+
+def test_questions_of_the_dashboard_are_valid(tmp_path):
+    """Prometheus reads them, once Grafana has put its variables in."""
+    promtool = tool("promtool", "prometheus")
+    rules = [
+        {
+            "record": f"panel:number{number}",
+            "expr": expression.replace("$__rate_interval", "5m").replace("$instance", ".*"),
+        }
+        for number, (_, expression, _) in enumerate(panels())
+    ]
+    assert len(rules) > 15
+    file = tmp_path / "rules.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    assert "SUCCESS" in run(promtool, "check", "rules", file)
+
+
+def test_panels_have_numbers_of_their_own_and_do_not_overlap():
+    numbers = [panel["id"] for panel in BOARD["panels"]]
+    assert len(numbers) == len(set(numbers))
+    taken: set[tuple[int, int]] = set()
+    for panel in BOARD["panels"]:
+        at = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert max(x for x, _ in cells) < 24
+        taken |= cells

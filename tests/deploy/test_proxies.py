@@ -1,0 +1,70 @@
+"""The configurations of HAProxy and nginx are valid, and say the same as the server."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from placement_sched.scheduler.loading import read_settings
+from placement_sched.settings.conf import new_conf
+from tests.deploy import DEPLOY, certificate, run, tool
+
+HAPROXY = [DEPLOY / "haproxy/haproxy.cfg", DEPLOY / "compose/haproxy.cfg"]
+NGINX = DEPLOY / "nginx/placement-sched.conf"
+
+
+@pytest.mark.parametrize("path", HAPROXY, ids=lambda path: path.parent.name)
+def test_haproxy_reads_its_configuration_without_a_warning(path, tmp_path):
+    haproxy = tool("haproxy")
+    text = re.sub(r"crt \S+", f"crt {certificate(tmp_path)}", path.read_text())
+    # The names of a compose file are known to its network alone.
+    text = re.sub(r"server (one|two) \w+:", r"server \1 127.0.0.1:", text)
+    config = tmp_path / "haproxy.cfg"
+    config.write_text(text)
+    told = run(haproxy, "-c", "-f", config)
+    assert "Configuration file is valid" in told
+    assert "WARNING" not in told
+
+
+def test_both_haproxies_differ_in_names_alone():
+    one, other = (path.read_text().splitlines()[1:] for path in HAPROXY)
+    differing = {line.split()[0] for line, else_ in zip(one, other, strict=True) if line != else_}
+    assert differing == {"log", "bind", "server"}
+
+
+def test_nginx_reads_its_configuration(tmp_path):
+    nginx = tool("nginx", "nginx-light")
+    certificate(tmp_path)
+    text = NGINX.read_text()
+    text = re.sub(r"(ssl_certificate +)\S+;", rf"\1{tmp_path}/cert.pem;", text)
+    text = re.sub(r"(ssl_certificate_key +)\S+;", rf"\1{tmp_path}/key.pem;", text)
+    (tmp_path / "site.conf").write_text(text)
+    (tmp_path / "nginx.conf").write_text(
+        f"pid {tmp_path}/pid;\nerror_log stderr;\nevents {{}}\n"
+        f"http {{ access_log off; include {tmp_path}/site.conf; }}\n"
+    )
+    told = run(nginx, "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf")
+    assert "test is successful" in told
+    assert "warn" not in told
+
+
+def test_limits_are_those_of_the_server():
+    most = read_settings((), new_conf()).api.max_request_body_size
+    assert f"client_max_body_size {most >> 20}m;" in NGINX.read_text()
+    apache = (DEPLOY / "wsgi/apache.conf").read_text()
+    assert f"LimitRequestBody {most}\n" in apache
+    ingress = (DEPLOY / "kubernetes/service.yaml").read_text()
+    assert f"proxy-body-size: {most >> 20}m\n" in ingress
+
+
+@pytest.mark.parametrize("path", [*HAPROXY, NGINX], ids=lambda path: f"{path.parent.name}")
+def test_what_clients_say_of_themselves_is_dropped(path: Path):
+    """The servers believe these headers, so that only the proxy may set them."""
+    text = path.read_text()
+    if path == NGINX:
+        set_here = set(re.findall(r"proxy_set_header (\S+)", text))
+        believed = {"Forwarded", *(f"X-Forwarded-{name}" for name in ("Proto", "Host", "For"))}
+        assert believed | {"X-Forwarded-Prefix"} <= set_here
+    else:
+        assert "http-request del-header Forwarded\n" in text
+        assert "http-request del-header ^X-Forwarded- -m reg\n" in text

@@ -1,0 +1,140 @@
+"""HAProxy and nginx as configured, with TLS, in front of two servers; one is replaced."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.client.conftest import Client
+from tests.deploy import haproxy, nginx
+from tests.loopback import reserved_port
+from tests.servers import Server, environment, started, wait_until
+
+VERSION = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+
+
+@dataclass(frozen=True)
+class Front:
+    """A proxy on ``url`` with ``certificate``, the servers, and how to start one again."""
+
+    url: str
+    certificate: Path
+    folder: Path
+    servers: list[Server]
+    ports: list[int]
+
+
+@pytest.fixture(scope="module", params=[haproxy, nginx], ids=["haproxy", "nginx"])
+def front(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Front]:
+    folder = tmp_path_factory.mktemp("front")
+    with ExitStack() as stack:
+        held = [stack.enter_context(reserved_port()) for _ in range(2)]
+        ports = [one.getsockname()[1] for one in held]
+        servers = [stack.enter_context(server_at(folder, port)) for port in ports]
+        url, signed = stack.enter_context(request.param.in_front(folder, ports))
+        yield Front(url, signed, folder, servers, ports)
+
+
+@contextmanager
+def server_at(folder: Path, port: int) -> Iterator[Server]:
+    """A server on this port, of one database."""
+    variables = environment(
+        OS_PLACEMENT_DATABASE__CONNECTION=f"sqlite:///{folder}/both.db",
+        OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true",
+        OS_DEFAULT__SERVICE_DOWN_TIME="86400",
+    )
+    with started(
+        "--port", str(port), folder=folder, log=folder / f"{port}.log", variables=variables
+    ) as server:
+        yield server
+
+
+def session(front: Front) -> requests.Session:
+    made = requests.Session()
+    made.trust_env = False
+    made.verify = str(front.certificate)
+    made.headers.update(VERSION)
+    return made
+
+
+def answers(front: Front) -> bool:
+    try:
+        return session(front).get(f"{front.url}/healthz/ready", timeout=60).status_code == 200
+    except requests.ConnectionError:
+        return False
+
+
+def test_openstack_client_works_through_it(front, tmp_path, monkeypatch):
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(front.certificate))
+    monkeypatch.setenv("SSL_CERT_FILE", str(front.certificate))
+    client = Client(tmp_path, front.url)
+    client("aggregate", "create", "licensed")
+    assert [one["Name"] for one in client.json("aggregate", "list")] == ["licensed"]
+    client("resource", "provider", "create", "cn1")
+    assert [one["name"] for one in client.json("resource", "provider", "list")] == ["cn1"]
+
+
+def test_links_are_those_of_the_proxy_whatever_a_client_says(front):
+    forged = {"X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example;proto=http"}
+    document = session(front).get(f"{front.url}/compute", headers=forged, timeout=60).json()
+    links = [link["href"] for version in document["versions"] for link in version["links"]]
+    assert links
+    assert all(link.startswith(front.url) for link in links)
+
+
+def test_metrics_are_for_those_beside_the_servers_alone(front):
+    assert session(front).get(f"{front.url}/metrics", timeout=60).status_code == 403
+    assert front.servers[0].get("/metrics")[0] == 200
+
+
+def test_no_request_fails_while_a_server_is_replaced(front):
+    statuses: Counter[str] = Counter()
+    done = threading.Event()
+
+    def ask(client: int) -> None:
+        with session(front) as kept:
+            for number in range(1_000_000):
+                if done.is_set():
+                    return
+                body = {"name": f"p-{client}-{number}"}
+                url = f"{front.url}/placement/resource_providers"
+                try:
+                    if number % 2:
+                        status = str(kept.post(url, json=body, timeout=60).status_code)
+                    else:
+                        status = str(kept.get(url, params=body, timeout=60).status_code)
+                except requests.RequestException as failure:
+                    status = repr(failure)
+                statuses[status] += 1
+                time.sleep(0.005)
+
+    clients = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for client in clients:
+        client.start()
+    try:
+        one, other = front.servers
+        assert wait_until(lambda: has_answered(one) and has_answered(other))
+        assert one.stop() == 0
+        before = statuses.total()
+        assert wait_until(lambda: statuses.total() > before + 100)  # by the other alone
+        with server_at(front.folder, front.ports[0]) as again:
+            assert wait_until(lambda: has_answered(again))
+            done.set()
+            for client in clients:
+                client.join(timeout=120)
+    finally:
+        done.set()
+    assert set(statuses) == {"200"}
+
+
+def has_answered(server: Server) -> bool:
+    """Whether the server has had a request through the proxy."""
+    return "/placement/resource_providers" in server.log.read_text()
