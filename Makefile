@@ -16,7 +16,7 @@ DATABASE ?=
 ON_DATABASE = $(if $(DATABASE),--database $(DATABASE))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo screenshots nova-cloud test test-fast test-system gabbi peer peer-gabbi nova-functional differential race explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race bench-fleet bench-schedulers docs clean
+.PHONY: help demo screenshots nova-cloud test test-fast test-system gabbi peer peer-gabbi nova-functional differential race explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race bench-fleet bench-schedulers chaos soak docs release requirements audit clean
 
 # A target is listed by what follows ## on its line; one that begins with "dev:" is for developers.
 LIST = awk -F ':.*\#\# (dev: )?' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -93,6 +93,12 @@ race: $(VENV)/.develop ## dev: claim whole providers from several processes at o
 explore: $(VENV)/.develop ## dev: search with random examples for what the suite does not find (MINUTES=30 SEED=1)
 	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PYTEST_ARGS)
 
+chaos: $(VENV)/.develop $(PEER)/.ready ## dev: kill, cut, fill, overload and attack the service; print what was tried (ONLY="kill disk")
+	$(BIN)/python -m tests.chaos $(if $(ONLY),--only $(ONLY))
+
+soak: $(VENV)/.develop ## dev: use a server for MINUTES=30, and hold its memory, descriptors and latency flat
+	$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
+
 lint: $(VENV)/.develop ## dev: check style, types, floors and words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -133,6 +139,23 @@ docs: $(VENV)/.develop ## build the API reference and the operator's guide
 	$(BIN)/sphinx-build -W -q -b html api-ref/source doc/build/api-ref
 	@echo 'the guide:         $(CURDIR)/doc/build/index.html'
 	@echo 'the API reference: $(CURDIR)/doc/build/api-ref/index.html'
+
+$(VENV)/.release: setup.cfg pyproject.toml
+	$(INSTALLING)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[release]'
+	@touch $@
+
+release: $(VENV)/.release ## dev: make the sdist, the wheel and CHANGELOG.rst of a release in dist/
+	$(BIN)/python -m build
+	$(BIN)/reno --quiet report . --no-show-source --title 'Changes of placement_sched' --output dist/CHANGELOG.rst
+	@ls dist
+
+requirements: $(VENV)/.release ## dev: write the newest versions of what is deployed, with hashes, to deploy/requirements.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command 'make requirements' --output-file deploy/requirements.txt setup.cfg
+
+audit: $(VENV)/.release ## dev: ask the package index for known vulnerabilities of deploy/requirements.txt
+	@$(BIN)/python -m tests.deploy.audit
 
 clean: ## remove the virtual environment and everything built
 	rm -rf $(VENV) $(PEER) build dist *.egg-info doc/build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

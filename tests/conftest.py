@@ -191,7 +191,7 @@ def _cleaner(url: str) -> Engine:
     return create_engine(url, pool_pre_ping=True)
 
 
-def _empty(url: str) -> None:
+def empty(url: str) -> None:
     """Remove everything but the standard traits and resource classes."""
     with _cleaner(url).begin() as connection:
         filled = set(connection.scalars(FILLED))
@@ -218,7 +218,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
         return str(request.getfixturevalue("sqlite_url"))
     url = str(request.getfixturevalue(f"{request.param}_server"))
-    _empty(url)
+    empty(url)
     return url
 
 

@@ -1,31 +1,26 @@
 """Hosts, their providers and instances, put straight into the tables."""
 
-from datetime import datetime
 from uuid import uuid4
 
 from sqlalchemy import insert, update
 
 from placement_sched.db.tables import compute_nodes, instances, resource_providers, services
 from placement_sched.db.transaction import Database
-
-NOW = datetime(2026, 1, 1, 12, 0, 0)
+from placement_sched.schemas.node_report import Defaults, parse
+from placement_sched.store.compute.compute_nodes import row_of
+from tests.reports import NOW, a_report
 
 
 def add_node(database: Database, host: str, node: str | None = None, *, provider=True) -> str:
     """Add a compute node to a host, with its root provider; return its uuid."""
     uuid, name = str(uuid4()), node or host
+    report = a_report(uuid=uuid, host=host, hypervisor_hostname=name)
 
     def work(connection):
         connection.execute(
             insert(compute_nodes),
-            {
-                "uuid": uuid,
-                "host": host,
-                "hypervisor_hostname": name,
-                "report": "{}",
-                "version": 1,
-                "last_seen_up": NOW,
-            },
+            # Whole, as all that read hosts expect, those in background threads among them.
+            {**row_of(parse(report, Defaults(now=NOW)).node), "version": 1},
         )
         if provider:
             connection.execute(

@@ -59,6 +59,8 @@ class Identity:
             return self._log_in(environ, start_response)
         if path == "/v3/auth/tokens" and method == "GET":
             return self._tell(environ, start_response)
+        if path == "/v3/auth/tokens" and method == "DELETE":
+            return self._revoked(environ, start_response)
         if path in {"", "/v3"}:
             links = [{"rel": "self", "href": f"{self.url}/v3/"}]
             version = {"id": "v3.14", "status": "stable", "links": links, "media-types": []}
@@ -84,6 +86,20 @@ class Identity:
         if not (self._valid(subject) or (anyway and subject in self._tokens)):
             return _answer(start_response, "404 Not Found", {})
         return self._shown(start_response, "200 OK", subject)
+
+    def _revoked(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        subject = environ.get("HTTP_X_SUBJECT_TOKEN", "")
+        if not self._valid(environ.get("HTTP_X_AUTH_TOKEN")):
+            return _answer(start_response, "401 Unauthorized", {})
+        if not self._valid(subject):
+            return _answer(start_response, "404 Not Found", {})
+        self.revoke(subject)
+        start_response("204 No Content", [])
+        return []
+
+    def is_valid(self, token: str) -> bool:
+        """Return whether a token was issued and neither revoked nor expired."""
+        return self._valid(token)
 
     def _valid(self, token: str | None) -> bool:
         if token not in self._tokens:

@@ -91,22 +91,21 @@ class PostgreSQL:
 
 
 @contextmanager
+def one_server() -> Iterator[PostgreSQL]:
+    """Give a server of one's own, which a test may treat as it likes."""
+    with ExitStack() as stack:
+        yield _started(stack, _folder(stack))
+
+
+@contextmanager
 def primary_and_standby(*, synchronous: bool = False) -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
     """Give a primary and a hot standby of it, both running.
 
     Where it is ``synchronous``, the primary acknowledges no commit before the standby has it.
     """
-    programs()
-    folder = Path(tempfile.mkdtemp(prefix="placement_sched_postgresql_"))
     with ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        if os.geteuid() == 0:
-            account = pwd.getpwnam(ACCOUNT)
-            os.chown(folder, account.pw_uid, account.pw_gid)
-        primary = PostgreSQL(folder / "primary", _free_port(stack))
-        run("initdb", "-N", "-A", "trust", "-U", ACCOUNT, "-D", str(primary.data))
-        primary.start()
-        stack.callback(_stopped, primary)
+        folder = _folder(stack)
+        primary = _started(stack, folder)
         standby = PostgreSQL(folder / "standby", _free_port(stack))
         where = ("-h", "127.0.0.1", "-p", str(primary.port), "-U", ACCOUNT)
         run("pg_basebackup", *where, "-c", "fast", "-R", "-X", "stream", "-D", str(standby.data))
@@ -116,6 +115,26 @@ def primary_and_standby(*, synchronous: bool = False) -> Iterator[tuple[PostgreS
             primary.ask("ALTER SYSTEM SET synchronous_standby_names = '*'")
             primary.ask("SELECT pg_reload_conf()")
         yield primary, standby
+
+
+def _folder(stack: ExitStack) -> Path:
+    """Return a folder for the data of servers, which belongs to their account."""
+    programs()
+    folder = Path(tempfile.mkdtemp(prefix="placement_sched_postgresql_"))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    if os.geteuid() == 0:
+        account = pwd.getpwnam(ACCOUNT)
+        os.chown(folder, account.pw_uid, account.pw_gid)
+    return folder
+
+
+def _started(stack: ExitStack, folder: Path) -> PostgreSQL:
+    """Return a new server that is running."""
+    server = PostgreSQL(folder / "primary", _free_port(stack))
+    run("initdb", "-N", "-A", "trust", "-U", ACCOUNT, "-D", str(server.data))
+    server.start()
+    stack.callback(_stopped, server)
+    return server
 
 
 def _stopped(server: PostgreSQL) -> None:

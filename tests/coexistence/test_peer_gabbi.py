@@ -15,7 +15,7 @@ import yaml
 
 from placement_sched.app import create_app
 from tests.coexistence.conftest import peer_url
-from tests.conftest import _empty, make_settings
+from tests.conftest import empty, make_settings
 from tests.differential.duel import PEER_PYTHON
 from tests.differential.lines import Lines
 from tests.loopback import served
@@ -106,7 +106,7 @@ def lenient_url(served_url: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_gabbi_file_of_openstack_placement_passes(path, peer, servers, lenient_url, served_url):
-    _empty(served_url)
+    empty(served_url)
     wanted = peer.ask({"start": path.name})
     run = {"run": f"{servers.of(wanted).url}/placement", "lenient": lenient_url}
     result = peer.ask(run)

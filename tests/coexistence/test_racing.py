@@ -13,12 +13,14 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.db.transaction import Database
+from placement_sched.model.results.invariants import Invariant
 from placement_sched.store.placement import allocations, resource_providers
 from tests.coexistence.conftest import peer_url
 from tests.coexistence.ledger import excesses, open_ledger, writes
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer
+from tests.invariants import assert_invariants
 from tests.processes import race
 from tests.providers import make_provider
 from tests.versions import PEER_LATEST
@@ -121,6 +123,8 @@ def ours_won_as_all_claimed(database: Database, shared_url: str) -> bool:
         assert all(one.by_peer for one in too_many)
         rounds += bool(too_many)
     LOG.info("the peer allocated too much in %d of %d rounds", rounds, ROUNDS)
+    # The peer leaves consumers of claims that it refuses, and allocates too much.
+    assert_invariants(database, but={Invariant.OVER_CAPACITY, Invariant.NO_ALLOCATIONS})
     winners = Counter(peer for peer, _asked, status, _code in told if status == 204)
     return winners[False] > 0
 

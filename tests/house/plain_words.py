@@ -21,6 +21,7 @@ PLACES = (
     "bench",
     "alembic",
     "examples",
+    "deploy",
     "README.md",
     "CONTRIBUTING.md",
     "Makefile",

@@ -22,6 +22,8 @@ from placement_sched.db.tables import (
     synced_traits,
 )
 from placement_sched.db.transaction import Database
+from placement_sched.errors import Unavailable
+from placement_sched.operations.prepare import refuse_other_revision
 from tests.conftest import REQUIRED, SERVERS, make_settings
 
 #: The revision before instances were kept with the ids that servers are listed by.
@@ -258,3 +260,14 @@ def drop_index(connection: Connection, table: str, name: str) -> None:
     """Drop an index in the words of whichever database it is."""
     of_table = f" ON {table}" if connection.dialect.name in {"mysql", "mariadb"} else ""
     connection.execute(text(f"DROP INDEX {name}{of_table}"))
+
+
+def test_schema_of_a_newer_release_is_refused_in_one_sentence(empty):
+    """As after an upgrade that is taken back: neither db sync nor a server changes anything."""
+    sync_schema(empty)
+    with empty.writer.begin() as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+    for refused in (sync_schema, refuse_other_revision):
+        with pytest.raises(Unavailable, match="revision 9999, of a newer release"):
+            refused(empty)
+    assert current_revision(empty) == "9999"

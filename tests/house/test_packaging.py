@@ -2,6 +2,7 @@
 
 import configparser
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -42,14 +43,33 @@ def test_alembic_folder_is_no_package():
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``make release`` makes: the sdist, and the wheel that is built of the sdist alone."""
     source = tmp_path_factory.mktemp("source") / "tree"
     shutil.copytree(ROOT, source, ignore=LEFT_OUT)
-    target = source.parent / "wheel"
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", target]
-    subprocess.run([*pip, source], check=True, timeout=600)
-    (built,) = target.glob("*.whl")
-    return built
+    target = source.parent / "dist"
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", target, source]
+    subprocess.run(build, check=True, timeout=600, stdout=subprocess.DEVNULL)
+    return target
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    (wheel,) = built.glob("*.whl")
+    return wheel
+
+
+def test_version_is_written_once(built):
+    version = setup_cfg()["metadata"]["version"]
+    assert {path.name for path in built.iterdir()} == {
+        f"placement_sched-{version}.tar.gz",
+        f"placement_sched-{version}-py3-none-any.whl",
+    }
+    number = re.compile(rf"(?<![\d.]){re.escape(version)}(?![\d.])")
+    copies = [*PACKAGE.rglob("*.py"), *(ROOT / "doc/source").glob("*.py"), ROOT / "pyproject.toml"]
+    assert [path for path in copies if number.search(path.read_text())] == []
+    image = (ROOT / "deploy/kubernetes/kustomization.yaml").read_text()
+    assert f"newTag: {version}\n" in image
 
 
 def test_wheel_has_modules_migrations_and_type_marker(wheel):

@@ -83,6 +83,63 @@ def test_first_five_minutes_work_from_top_to_bottom(folder):
     assert "the configuration is valid" in production
 
 
+READERS = {
+    "Watch the demo",
+    "Put it under an existing placement",
+    "Replace nova-scheduler",
+    "Write a filter",
+    "Find out why a server did not start",
+}
+
+
+def screens() -> dict[str, str]:
+    """What stands for each reader, by its heading."""
+    part = README.partition("\n## Where to begin\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^### (.+)\n((?:(?!^### ).*\n?)+)", part, re.MULTILINE))
+
+
+def test_each_reader_has_one_screen():
+    found = screens()
+    assert set(found) == READERS
+    assert {title: text.count("\n") for title, text in found.items() if text.count("\n") > 42} == {}
+
+
+def commands_of(title: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", screens()[title], re.DOTALL | re.MULTILINE)
+    return "".join(text for language, text in found if not language).splitlines()
+
+
+@pytest.mark.parametrize("title", sorted(READERS))
+def test_every_command_of_a_screen_is_one_that_there_is(title):
+    for line in commands_of(title):
+        words = line.removeprefix("PYTHONPATH=. ").split()
+        if words[0] == ".venv/bin/placement-sched":
+            assert make_parser(words[1:]).parse_args(words[1:]).run
+        else:
+            assert words[0] in {"make", "curl", "journalctl"}
+
+
+def test_the_filter_of_its_screen_works_as_written(tmp_path):
+    text = screens()["Write a filter"]
+    (tmp_path / ".venv").symlink_to(BIN.parent)
+    (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    (config,) = re.findall(r"^```ini\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    (tmp_path / "quiet.py").write_text(code)
+    (tmp_path / "quiet.conf").write_text(config)
+    (tmp_path / "address").write_text(ADDRESS)
+    (tmp_path / "cloud.yaml").write_text(
+        "hosts:\n"
+        "- {host: cn1, vcpus: 32, memory_mb: 65536, local_gb: 500, stats: {num_instances: 10}}\n"
+        "- {host: cn2, vcpus: 32, memory_mb: 65536, local_gb: 500}\n"
+    )
+    run(tmp_path, ".venv/bin/placement-sched fleet load cloud.yaml")
+    valid, *shown = run(tmp_path, "\n".join(commands_of("Write a filter"))).splitlines()
+    assert valid == "the configuration is valid"
+    explained = "\n".join(shown)
+    assert "QuietHostsFilter" in explained
+    assert "10 instances, 10 are too many" in explained
+
+
 def test_the_picture_has_the_steps_of_the_code_and_their_modules():
     picture = (ROOT / "doc/source/pipeline.svg").read_text()
     assert "(doc/source/pipeline.svg)" in README

@@ -8,7 +8,9 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import select
 
+from placement_sched.db.tables import leases
 from placement_sched.nova.wire.objects import primitive_of
 from tests.nova.databases.test_service_record import rows
 from tests.nova.scheduling import LIBRARY, Service, Site, eventually, hosts_of, own_bus, spec_of
@@ -193,6 +195,30 @@ def test_request_of_a_killed_scheduler_is_answered_by_another_and_claimed_once(s
         service.wait_for_line("killed by SIGKILL", 3)
     for number, answer in answers.items():
         assert claimed_once(site, number, answer.result(timeout=120)) in {"cn1", "cn2"}
+
+
+def follower(database) -> int:
+    """Return the id of the process that follows nova's databases for all schedulers; 0 for none."""
+    query = select(leases.c.holder).where(leases.c.name == "following nova")
+    with database.read() as connection:
+        holder = connection.scalar(query)
+    return int(holder.split("/")[1]) if holder else 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_one_of_two_schedulers_follows_nova_and_the_other_takes_over(site, how):
+    database = site.app.app.services.database
+    one, other = site.start(workers=1), site.start("ctl2", workers=1)
+    eventually(lambda: follower(database) in one.children())
+    assert follower(database) not in other.children()
+    if how == signal.SIGTERM:
+        one.end()
+    else:
+        one.kill()
+    eventually(lambda: follower(database) in other.children())
+    site.nova.add_host("cn3")
+    nodes = "/scheduler/v1/compute_nodes?host=cn3"
+    eventually(lambda: site.app.get(nodes).json["compute_nodes"])
 
 
 def test_sighup_reads_the_configuration_and_nova_again(site):

@@ -17,7 +17,9 @@ from sqlalchemy import func, select
 from placement_sched.db.tables import allocations as allocations_table
 from placement_sched.db.tables import consumers as consumers_table
 from placement_sched.db.transaction import Database
+from placement_sched.model.results.invariants import Invariant
 from placement_sched.store.placement import allocations, inventories, resource_providers, usages
+from tests.invariants import assert_invariants
 from tests.processes import race
 from tests.providers import make_provider
 from tests.races.journal import journal, replay, wait_for_writes
@@ -83,6 +85,8 @@ def test_every_acknowledged_write_is_there_whole_and_no_refused_one(database, ta
     check_inventories(database, providers, told)
     check_usages(database, providers, expected)
     check_room(database, providers)
+    # Totals are lowered below what is used, which is then given up in part: check_room knows when.
+    assert_invariants(database, but={Invariant.OVER_CAPACITY})
     check_that_it_was_a_race(told)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import _empty, _prepare
+from tests.conftest import _prepare, empty
 from tests.differential.duel import PEER_PYTHON
 from tests.differential.lines import Lines
 from tests.servers import Server, serving
@@ -49,7 +49,7 @@ class Servers:
 
     def empty(self) -> None:
         """Remove all that a test has left."""
-        _empty(self._database)
+        empty(self._database)
 
     def url_of(self, options: Mapping[str, Mapping[str, Any]]) -> str:
         """Return where the server with these options is, started if there is none yet."""

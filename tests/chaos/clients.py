@@ -1,0 +1,68 @@
+"""Clients that ask again and again, in a process of their own."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPException
+from urllib.parse import urlsplit
+
+from tests.versions import LATEST_HEADERS
+
+HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
+
+
+def ask_for(
+    seconds: float, clients: int, url: str, paths: list[str], patience: float
+) -> Counter[str]:
+    """Let clients ask for these paths in turn, each when it has its answer; return the outcomes.
+
+    A client that waits for longer than ``patience`` seconds goes away, and asks anew with a new
+    connection. Outcomes are statuses, ``503 without Retry-After``, ``gave up`` and ``cut``.
+    """
+    outcomes: Counter[str] = Counter()
+    end = time.monotonic() + seconds
+    lock = threading.Lock()
+
+    def ask(number: int) -> None:
+        mine: Counter[str] = Counter()
+        connection = HTTPConnection(urlsplit(url).netloc, timeout=patience)
+        turn = number
+        while time.monotonic() < end:
+            path = paths[turn % len(paths)]
+            turn += 1
+            mine[_outcome(connection, path)] += 1
+        connection.close()
+        with lock:
+            outcomes.update(mine)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=seconds + 2 * patience + 60)
+    return outcomes
+
+
+def _outcome(connection: HTTPConnection, path: str) -> str:
+    try:
+        connection.request("GET", path, headers=HEADERS)
+        answer = connection.getresponse()
+        answer.read()
+    except TimeoutError:
+        connection.close()
+        return "gave up"
+    except (OSError, HTTPException):
+        connection.close()
+        return "cut"
+    if answer.status == 503 and not answer.headers.get("Retry-After"):
+        return "503 without Retry-After"
+    return str(answer.status)
+
+
+def until(true: Callable[[], object], seconds: float = 60) -> None:
+    """Wait until it is so."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come to that in time"
+        time.sleep(0.05)

@@ -1,0 +1,6 @@
+"""What the parts have of other tests: servers, and applications with a configuration."""
+
+from tests.api.conftest import configured, configured_app
+from tests.cli.conftest import serve
+
+__all__ = ["configured", "configured_app", "serve"]

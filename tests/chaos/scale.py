@@ -1,0 +1,14 @@
+"""How much is tried: a short form in the suite, the whole with ``make chaos``."""
+
+import os
+
+#: Set by ``make chaos``.
+SCALE = "PLACEMENT_SCHED_CHAOS"
+WHOLE = os.environ.get(SCALE) == "whole"
+#: The name of the property under which a test says how much it tried.
+TRIED = "tried"
+
+
+def times(short: int, whole: int) -> int:
+    """Return how often something is tried in this run."""
+    return whole if WHOLE else short

@@ -1,0 +1,127 @@
+"""``make soak``: a server in use for long; its memory, descriptors and latency stay flat."""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from placement_sched.db.transaction import Database
+from tests.chaos.ledger import Claimer, Ledger, check
+from tests.conftest import make_settings, server_database
+from tests.placing import instance, report, spec
+from tests.providers import make_provider
+from tests.servers import Server, environment, started
+
+#: How often the server is looked at; the first is taken for warming up.
+LOOKS = 10
+#: How many times as much of anything the last third may have as the first.
+MOST = 1.25
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a server holds at a moment, and how long its requests took (milliseconds, median)."""
+
+    megabytes: float
+    descriptors: int
+    latency: float
+
+
+def main() -> int:
+    """Use a server for so long, print what was seen, and return 1 where anything grew."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--database", choices=["postgresql", "mysql"], default="postgresql")
+    given = parser.parse_args()
+    with _served(given.database) as (server, database):
+        looks, ledger = _use(server, database, given.minutes * 60)
+        check(database, [ledger])
+    return _reported(looks, ledger)
+
+
+@contextmanager
+def _served(kind: str) -> Iterator[tuple[Server, Database]]:
+    databases = server_database(kind)
+    url = next(databases)
+    database = Database(make_settings(url))
+    variables = environment(
+        OS_PLACEMENT_DATABASE__CONNECTION=url, OS_DEFAULT__SERVICE_DOWN_TIME="86400"
+    )
+    try:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            started("--workers", "2", folder=Path(folder), variables=variables) as server,
+        ):
+            yield server, database
+    finally:
+        database.dispose()
+        next(databases, None)
+
+
+def _use(server: Server, database: Database, seconds: float) -> tuple[list[Look], Ledger]:
+    """Claim, free, select, list and explain until the time is over; look now and then."""
+    console = Console()
+    hosts = [report(f"cn{number}", vcpus=1_000_000) for number in range(500)]
+    server.ask("POST", "/scheduler/v1/compute_nodes", hosts)
+    providers = [make_provider(database, VCPU=1_000_000) for _ in range(5)]
+    claimer = Claimer([server.url], providers, seed=1)
+    looks, placed = [], 0
+    for number in range(LOOKS):
+        end = time.monotonic() + seconds / LOOKS
+        taken = []
+        while time.monotonic() < end:
+            claimer.work(0.2)
+            placed += 1
+            taken.append(_placed(server, placed))
+            server.ask("DELETE", f"/scheduler/v1/instances/{instance(placed)}")
+            server.ask("POST", "/scheduler/v1/explain", {"request_spec": spec()})
+            server.get("/scheduler/v1/hosts?limit=100")
+            server.get("/metrics")
+        looks.append(_look(server, statistics.median(taken)))
+        console.print(f"[{number + 1}/{LOOKS}] {looks[-1]}", markup=False)
+    return looks, claimer.ledger
+
+
+def _placed(server: Server, number: int) -> float:
+    """Place an instance; return the seconds that it took."""
+    begun = time.monotonic()
+    body = {"request_spec": spec(instance(number))}
+    server.ask("POST", "/scheduler/v1/select_destinations", body)
+    return time.monotonic() - begun
+
+
+def _look(server: Server, latency: float) -> Look:
+    processes = [psutil.Process(pid) for pid in (server.process.pid, *server.workers())]
+    return Look(
+        megabytes=sum(one.memory_info().rss for one in processes) / 2**20,
+        descriptors=sum(one.num_fds() for one in processes),
+        latency=1000 * latency,
+    )
+
+
+def _reported(looks: list[Look], ledger: Ledger) -> int:
+    table, flat = Table("Of the server", "First third", "Last third", "Flat"), True
+    third = max(1, len(looks) // 3)
+    for name in ("megabytes", "descriptors", "latency"):
+        seen = [getattr(look, name) for look in looks]
+        first, last = statistics.median(seen[1 : third + 1]), statistics.median(seen[-third:])
+        is_flat = last <= first * MOST
+        flat &= is_flat
+        table.add_row(name, f"{first:.1f}", f"{last:.1f}", "yes" if is_flat else "NO")
+    console = Console()
+    console.print(table)
+    console.print(f"{ledger.answers.total()} writes, all that were acknowledged are there")
+    return 0 if flat else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""Clocks that jump, as they do when a machine wakes up or its time is set."""
+
+import random
+from datetime import timedelta
+
+import pytest
+
+from placement_sched.app import create_app
+from placement_sched.model.clock import utcnow
+from tests.chaos.scale import TRIED, times
+from tests.conftest import Client
+from tests.placing import flavor, instance, report, spec
+from tests.versions import LATEST_HEADERS
+
+JUMPS = times(20, 300)
+#: Seconds by which the clock jumps: to and fro, over a day, a year, and before the epoch.
+LEAPS = [0, 1, -1, 60, -3600, 86_400, -86_400, 31_536_000, -31_536_000, -2_000_000_000]
+
+
+class Jumping:
+    """A clock that can be set."""
+
+    def __init__(self) -> None:
+        self.off = timedelta()
+
+    def __call__(self):
+        return utcnow() + self.off
+
+
+@pytest.fixture
+def clock() -> Jumping:
+    return Jumping()
+
+
+@pytest.fixture
+def app(settings, clock):
+    application = create_app(settings, clock=clock)
+    yield Client(application)
+    application.close()
+
+
+def test_no_write_fails_and_none_is_lost_while_the_clock_jumps(app, clock, record_property):
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000), report("cn2")])
+    dice = random.Random(1)
+    placed = 0
+    for number in range(1, JUMPS + 1):
+        clock.off = timedelta(seconds=dice.choice(LEAPS))
+        app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
+        body = {
+            "request_spec": spec(instance(number), flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
+        }
+        answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
+        # A host that reported "in the future" is up; one that is silent for a year is down.
+        assert answer.status_int in {200, 409}, answer.text
+        placed += answer.status_int == 200
+        for path in ("/scheduler/v1/hosts", "/scheduler/v1/decisions", "/healthz/ready"):
+            app.get(path, status=200)
+        app.get("/placement/resource_providers", headers=LATEST_HEADERS, status=200)
+    clock.off = timedelta()
+    assert placed > JUMPS / 2
+    recorded = [app.get(f"/placement/allocations/{instance(n)}").json for n in range(1, JUMPS + 1)]
+    assert sum(bool(one["allocations"]) for one in recorded) == placed
+    record_property(TRIED, f"{JUMPS} jumps, {placed} instances placed")

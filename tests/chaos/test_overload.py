@@ -1,0 +1,74 @@
+"""More clients than a server can answer: it answers as many as before, and says 503 to the rest."""
+
+import logging
+from collections import Counter
+from multiprocessing.synchronize import Barrier
+
+import pytest
+
+from tests.chaos.clients import ask_for
+from tests.chaos.scale import TRIED, WHOLE, times
+from tests.placing import report
+from tests.processes import race
+
+LOG = logging.getLogger(__name__)
+
+SECONDS = times(2, 15)
+FEW, LOADS = 8, (8, 16, 32)
+#: How much of the best goodput is left at four times the load.
+AT_LEAST = 0.8
+PATHS = [
+    "/placement/allocation_candidates?resources=VCPU:1,MEMORY_MB:64&limit=10",
+    "/placement/resource_providers?name=cn1",
+]
+
+
+@pytest.fixture
+def server(serve, database_url):
+    server = serve(OS_PLACEMENT_DATABASE__CONNECTION=database_url, OS_API__QUEUE_TIMEOUT="1")
+    hosts = [report(f"cn{number}") for number in range(200)]
+    assert server.post("/scheduler/v1/compute_nodes", hosts)[0] < 300
+    return server
+
+
+def asked(server, clients: int, seconds: float, patience: float = 60) -> Counter[str]:
+    """Return the outcomes of clients of two processes."""
+    counts: Counter[str] = Counter()
+    for one in race(2, _ask, server.url, clients // 2, seconds, patience):
+        counts.update(one)
+    return counts
+
+
+def _ask(
+    barrier: Barrier, _which: int, url: str, clients: int, seconds: float, patience: float
+) -> list[Counter[str]]:
+    barrier.wait(120)
+    return [ask_for(seconds, clients, url, PATHS, patience)]
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_goodput_does_not_collapse_under_four_times_the_load(server, record_property):
+    asked(server, FEW, 1)
+    rates = {}
+    for load in LOADS:
+        outcomes = asked(server, load, SECONDS)
+        assert set(outcomes) <= {"200", "503"}
+        rates[load] = outcomes["200"] / SECONDS
+    LOG.info("answers a second by clients: %s", rates)
+    record_property(
+        TRIED, f"answers a second by clients: { {k: round(v) for k, v in rates.items()} }"
+    )
+    if WHOLE:  # a measure, which other work on the machine would spoil
+        assert rates[LOADS[-1]] >= AT_LEAST * max(rates.values())
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_clients_that_give_up_and_ask_again_do_not_stop_a_server(server, record_property):
+    outcomes = asked(server, 64, SECONDS, patience=0.05)
+    assert set(outcomes) <= {"200", "503", "gave up"}
+    assert server.get("/healthz")[0] == 200
+    after = asked(server, FEW, 1)
+    assert set(after) == {"200"}
+    record_property(TRIED, f"{outcomes.total()} requests, {outcomes['gave up']} given up")

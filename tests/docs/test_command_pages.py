@@ -1,0 +1,44 @@
+"""The page of commands has every one, as ``--help`` prints it."""
+
+import itertools
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from placement_sched.cli.completion import all_commands
+from placement_sched.cli.main import make_parser
+from tests.house.tree import ROOT
+from tests.servers import PROGRAM, environment
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[str]:
+    sys.path.insert(0, str(ROOT / "doc/source/_ext"))
+    try:
+        generated = import_module("generated")
+    finally:
+        sys.path.pop(0)
+    return list(generated.CommandHelp.lines(None))
+
+
+def test_every_command_has_a_section(lines):
+    names = [name for name, _ in all_commands(make_parser((), whole=True))]
+    assert len(names) > 40
+    titles = [title for title, line in itertools.pairwise(lines) if line and set(line) == {"-"}]
+    assert titles == names
+
+
+@pytest.mark.parametrize("command", [["serve"], ["db", "sync"], ["placement"]], ids=" ".join)
+def test_section_is_what_help_prints(lines, command):
+    printed = subprocess.run(
+        [PROGRAM, *command, "--help"],
+        env=environment(COLUMNS="90"),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    shown = "\n".join(line.removeprefix("   ") for line in lines)
+    assert printed.rstrip() in shown

@@ -1,0 +1,98 @@
+"""A MariaDB server of a test's own, on a free port of loopback."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from tests.loopback import reserved_port
+from tests.postgresql import REQUIRED
+
+#: The owner of the server's files; MariaDB refuses to run as root.
+ACCOUNT = "mysql"
+#: Seconds until a server that does not answer has failed.
+_PATIENCE = 60.0
+#: What makes a server that is soon thrown away quick to start.
+_QUICK = (
+    "--skip-log-bin",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-buffer-pool-size=16M",
+    "--innodb-log-file-size=8M",
+    "--skip-name-resolve",
+)
+
+
+@dataclass(frozen=True)
+class MariaDB:
+    """A server that runs."""
+
+    port: int
+
+    def url(self, database: str, user: str) -> str:
+        """Return the SQLAlchemy URL of a database for a user without a password."""
+        return f"mysql+pymysql://{user}@127.0.0.1:{self.port}/{database}?ssl_disabled=true"
+
+    def run(self, *statements: str) -> None:
+        """Run statements as root."""
+        with self._connect() as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def answers(self) -> bool:
+        """Return whether it takes connections."""
+        with suppress(pymysql.err.OperationalError), self._connect():
+            return True
+        return False
+
+    def _connect(self) -> Any:
+        return pymysql.connect(
+            host="127.0.0.1", port=self.port, user="root", ssl_disabled=True, autocommit=True
+        )
+
+
+@contextmanager
+def mariadb() -> Iterator[MariaDB]:
+    """Give a server without databases, whose users of other names have no privileges yet."""
+    install, program = shutil.which("mariadb-install-db"), shutil.which("mariadbd")
+    if install is None or program is None:
+        if REQUIRED:
+            pytest.fail("MariaDB's server programs are not installed")
+        pytest.skip("MariaDB's server programs are not installed")
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="placement_sched_mariadb_"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        user = []
+        if os.geteuid() == 0:
+            account = pwd.getpwnam(ACCOUNT)
+            os.chown(folder, account.pw_uid, account.pw_gid)
+            user = [f"--user={ACCOUNT}"]
+        data = [f"--datadir={folder / 'data'}", f"--tmpdir={folder}", *user]
+        made = [install, "--no-defaults", "--skip-test-db", "--auth-root-authentication-method"]
+        made[-1] += "=normal"
+        subprocess.run([*made, *data], check=True, timeout=120, stdout=subprocess.DEVNULL)
+        port = int(stack.enter_context(reserved_port()).getsockname()[1])
+        where = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 'socket'}"]
+        process = subprocess.Popen(
+            [program, "--no-defaults", *data, *where, *_QUICK],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        stack.callback(process.wait, timeout=60)
+        stack.callback(process.kill)
+        server = MariaDB(port)
+        until = time.monotonic() + _PATIENCE
+        while not server.answers():
+            assert process.poll() is None, "MariaDB ended as it started"
+            assert time.monotonic() < until, "MariaDB does not answer"
+            time.sleep(0.05)
+        yield server
