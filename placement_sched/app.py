@@ -10,9 +10,7 @@ from oslo_middleware.cors import CORS
 from oslo_middleware.http_proxy_to_wsgi import HTTPProxyToWSGI
 
 from placement_sched.api import keystone
-from placement_sched.api.access_log import AccessLog
 from placement_sched.api.application import Application
-from placement_sched.api.body_reading import BodyFirst
 from placement_sched.api.call import Services, Source, StandbySource
 from placement_sched.api.compute.microversions import VERSIONING as COMPUTE_VERSIONS
 from placement_sched.api.compute.routes import FACE as COMPUTE
@@ -28,8 +26,12 @@ from placement_sched.api.request_context import WSGI, identified
 from placement_sched.api.root import Api, blueprint_of
 from placement_sched.api.rules import RULES
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
+from placement_sched.api.serving.access_log import AccessLog
+from placement_sched.api.serving.body_reading import BodyFirst
+from placement_sched.api.serving.slow_requests import watching
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.console import blueprint as console
+from placement_sched.console.guards import guarding
 from placement_sched.db.engine import database_url, standby_url
 from placement_sched.db.standby import LastWrites, Standby
 from placement_sched.db.transaction import Database
@@ -165,7 +167,9 @@ def application_of(services: Services) -> Application:
     home = console.home_of(services)
     application = Application(services, faces, blueprint_of(services, apis, home))
     application.register_blueprint(console.blueprint_of(services), url_prefix="/console")
-    return _watched(application)
+    watched = _watched(application)
+    watched.wsgi_app = guarding(watched.wsgi_app)  # type: ignore[assignment,method-assign] # so
+    return watched
 
 
 def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
@@ -240,6 +244,7 @@ def _watched(application: Application) -> Application:
     if services.settings.api.auth_strategy == "keystone":
         inner = keystone.guarded(inner, services.settings.conf)
     inner = _edged(inner, services.settings)
+    inner = watching(inner, services.settings.api.slow_request_seconds, services.database.tally)
     inner = counted(inner, services.metrics, services.database.tally)
     inner = BodyFirst(inner, services.settings.api.max_request_body_size)
     application.wsgi_app = identified(inner)  # type: ignore[assignment,method-assign] # as Flask does

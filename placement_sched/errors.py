@@ -20,6 +20,7 @@
     +-- NotKnown              no source for the answer
     +-- PluginFailed          a filter, weigher or request filter raised
     +-- Unavailable           the database does not answer just now
+    |   +-- CommitUnknown     whether a write was done is not known
     |   +-- NotAdopted        the database belongs to OpenStack placement alone
     |   +-- ServiceFailed     another service did not do what it was asked
     +-- ConfigurationError    an option or a file of the operator is wrong
@@ -147,6 +148,10 @@ class PluginFailed(Error):
 
 class Unavailable(Error):
     """The database is locked, absent or not prepared; asking again later may succeed."""
+
+
+class CommitUnknown(Unavailable):
+    """The connection was lost during COMMIT, and the database does not say whether it was done."""
 
 
 class NotAdopted(Unavailable):

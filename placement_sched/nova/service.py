@@ -24,6 +24,7 @@ from cotyledon.types import WorkerId
 from oslo_log import log
 
 from placement_sched.db.engine import database_url
+from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, one_line, sentence
 from placement_sched.model.clock import utcnow
@@ -49,6 +50,9 @@ LOG = log.getLogger(__name__)
 
 #: Seconds between two attempts at what a database prevented.
 AGAIN = 1.0
+#: For so many seconds one scheduler follows nova's databases for all; the others ask for it again
+#: each third of that.
+LEASE = 15
 
 
 def check(settings: Settings) -> None:
@@ -170,6 +174,8 @@ class Keeper(cotyledon.Service):
         self._follower = Follower(self._database, settings, utcnow)
         self._heartbeat = Heartbeat(self._database, settings, utcnow)
         self._trim_log = LogUpkeep(self._database)
+        self._lease = Lease(self._database, "following nova", LEASE)
+        self._ask_again = 0.0
 
     def run(self) -> None:
         """Read everything, and then what changes, until :meth:`terminate`."""
@@ -186,9 +192,22 @@ class Keeper(cotyledon.Service):
             if self._full.is_set():
                 self._full.clear()
                 _until_done([self._follower.read_all], self._stopping)
-            self._follower.keep_up()
+            self._keep_up()
             self._trim_log()
             self._stopping.wait(AGAIN)
+
+    def _keep_up(self) -> None:
+        """Follow nova's databases, unless another scheduler on this service's database does.
+
+        A scheduler that takes this over reads everything if that is due by its own count, else what
+        changed since it last read. Before a request each reads what matters to that.
+        """
+        if time.monotonic() < self._ask_again:
+            return
+        if self._lease.is_held():
+            self._follower.keep_up()
+        else:
+            self._ask_again = time.monotonic() + LEASE / 3
 
     def reload(self) -> None:
         """Read everything again, as nova-scheduler reads its cells again at SIGHUP."""
@@ -198,6 +217,7 @@ class Keeper(cotyledon.Service):
         """Stop following."""
         self._stopping.set()
         self._heartbeat.stop()
+        self._lease.release()
         self._follower.close()
         self._database.dispose()
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, column, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db.engine import make_engine, served_url
-from placement_sched.db.transaction import translated
+from placement_sched.db.failures import translated
 from placement_sched.settings import Settings
 
 BINARY, TOPIC = "nova-scheduler", "scheduler"
