@@ -34,6 +34,7 @@ from placement_sched.console import blueprint as console
 from placement_sched.console.guards import guarding
 from placement_sched.db.engine import database_url, standby_url
 from placement_sched.db.standby import LastWrites, Standby
+from placement_sched.db.standby_lag import StandbyLags, StandbyState
 from placement_sched.db.transaction import Database
 from placement_sched.model.capacity_figures import CapacityFigures
 from placement_sched.model.clock import Clock, utcnow
@@ -112,6 +113,9 @@ def make_services(
         lambda: scheduler.live.settings().scheduler.capacity_flavors,
         partial(_capacities, scheduler, preparation),
     )
+    standby = _standby(database, scheduler)
+    if standby is not None:
+        metrics.show_standbys(partial(_lags, standby.lags, database))
     return Services(
         settings=settings,
         database=database,
@@ -123,7 +127,7 @@ def make_services(
         scheduler=scheduler,
         ready=preparation,
         keep_up=preparation.keep_up,
-        standby=_standby(database, scheduler),
+        standby=standby,
     )
 
 
@@ -150,8 +154,19 @@ def _standby(database: Database, scheduler: Scheduler) -> StandbySource | None:
     other = scheduler.on(standby, Memory())
     source = Source(database=standby, scheduler=other, summaries=Summaries())
     return StandbySource(
-        standby=standby, source=source, last_writes=LastWrites(os.environ.get(DIRECTORY))
+        standby=standby,
+        source=source,
+        last_writes=LastWrites(os.environ.get(DIRECTORY)),
+        lags=StandbyLags(url, database, settings),
     )
+
+
+def _lags(lags: StandbyLags, database: Database) -> list[StandbyState]:
+    """Return how far the standbys lag; the statements are those of no request."""
+    try:
+        return lags.read()
+    finally:
+        database.tally.reset()
 
 
 def application_of(services: Services) -> Application:

@@ -314,7 +314,7 @@ class Application(flask.Flask):
         self.services.scheduler.announcer.close()
         self.services.database.dispose()
         if self.services.standby is not None:
-            self.services.standby.standby.dispose()
+            self.services.standby.dispose()
 
 
 def _current() -> Request:

@@ -13,6 +13,7 @@ from placement_sched.api.microversion import Headers, Version
 from placement_sched.api.policies import Policy
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.db.standby import LastWrites, Standby, StandbyUnfit
+from placement_sched.db.standby_lag import StandbyLags
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.db.trial import Readable
 from placement_sched.errors import Forbidden
@@ -45,6 +46,12 @@ class StandbySource:
     standby: Standby
     source: Source
     last_writes: LastWrites
+    lags: StandbyLags
+
+    def dispose(self) -> None:
+        """Close every connection to the standbys."""
+        self.standby.dispose()
+        self.lags.dispose()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

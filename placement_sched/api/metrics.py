@@ -18,11 +18,13 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from placement_sched.api.request_context import WSGI
 from placement_sched.db.engine import Tally
+from placement_sched.db.standby_lag import StandbyState
 from placement_sched.errors import ConfigurationError
 from placement_sched.mirror.upkeep import MirrorFigures
 from placement_sched.model.results.decision import DecisionLabels
 from placement_sched.operations.capacity_gauges import CapacityGauges, CountFlavors
 from placement_sched.operations.cloud_gauges import CloudGauges, ReadFigures
+from placement_sched.operations.standby_gauges import StandbyGauges
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -104,6 +106,7 @@ class Metrics:
         self._count_decisions_and_reads()
         self._cloud: CloudGauges | None = None
         self._capacity: CapacityGauges | None = None
+        self._standbys: StandbyGauges | None = None
         # Prometheus's own look-up of labels takes longer than the counting.
         self._requests = cache(requests.labels)
         self._seconds = cache(seconds.labels)
@@ -175,6 +178,11 @@ class Metrics:
         self._capacity = CapacityGauges(flavors, count, os.environ.get(DIRECTORY))
         self._registry.register(self._capacity)
 
+    def show_standbys(self, read: Callable[[], Sequence[StandbyState]]) -> None:
+        """Show as well which standbys answer, and how far they lag."""
+        self._standbys = StandbyGauges(read)
+        self._registry.register(self._standbys)
+
     def answered_by(self, database: str) -> None:
         """Count a request that a standby may answer: by the ``standby``, or by the ``primary``."""
         self._standby_reads.labels(database).inc()
@@ -193,7 +201,7 @@ class Metrics:
         if DIRECTORY in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call] # it has no types
-            for one in (self._cloud, self._capacity):
+            for one in (self._cloud, self._capacity, self._standbys):
                 if one is not None:
                     registry.register(one)
         encode, content_type = choose_encoder(accept)

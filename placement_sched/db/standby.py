@@ -45,8 +45,8 @@ LOOKS = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 _PLACES = 1 << 16
 _BYTES = 8
 
-# What is flushed is what commits wait for, and what is sent to standbys.
-_OF_PRIMARY = "SELECT pg_current_wal_flush_lsn() - '0/0'::pg_lsn"
+#: What is flushed is what commits wait for, and what is sent to standbys.
+OF_PRIMARY = "SELECT pg_current_wal_flush_lsn() - '0/0'::pg_lsn"
 # One that was promoted is a primary itself, and follows none.
 _OF_STANDBY = (
     "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() "
@@ -96,6 +96,28 @@ def _place(token: str) -> int:
     return crc32(token.encode(errors="surrogatepass")) % _PLACES
 
 
+def with_timeout(url: URL) -> URL:
+    """Return the URL of standbys with the time that a connection to one may take."""
+    if "connect_timeout" in url.query:
+        return url
+    return url.update_query_dict({"connect_timeout": str(CONNECT_TIMEOUT)})
+
+
+def position_of(connection: Connection) -> int:
+    """Return up to where the server of a connection has replayed the primary's log."""
+    return int(connection.exec_driver_sql(_OF_STANDBY).scalar_one() or 0)
+
+
+def reaches(wanted: int, look: Callable[[], int]) -> bool:
+    """Return whether ``look`` finds the position ``wanted``; it looks for 60 ms."""
+    for pause in LOOKS:
+        if pause:
+            time.sleep(pause)
+        if look() >= wanted:
+            return True
+    return False
+
+
 class Standby:
     """The standbys at ``[placement_database] slave_connection``, read as a database is.
 
@@ -110,12 +132,10 @@ class Standby:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         options = settings.placement_database
-        if "connect_timeout" not in url.query:
-            url = url.update_query_dict({"connect_timeout": str(CONNECT_TIMEOUT)})
         self._primary, self._clock = primary, clock
         self._lag: float = options.max_replica_lag
         self.tally = primary.tally
-        self.reader = engine.make_engine(url, settings, autocommit=True)
+        self.reader = engine.make_engine(with_timeout(url), settings, autocommit=True)
         engine.count_statements((self.reader,), self.tally)
         engine.plan_by_value(self.reader)
         self._kept = KeptConnections(
@@ -179,7 +199,7 @@ class Standby:
         if known is not None:
             return known
         with self._primary.read() as connection:
-            lsn = int(connection.exec_driver_sql(_OF_PRIMARY).scalar_one())
+            lsn = int(connection.exec_driver_sql(OF_PRIMARY).scalar_one())
         # What was committed by ``now`` is before this position.
         position = PrimaryPosition(now, lsn)
         with self._lock:
@@ -191,13 +211,13 @@ class Standby:
         info = connection.info
         if info.get(_REPLAYED, -1) >= wanted:
             return
-        for pause in LOOKS:
-            if pause:
-                time.sleep(pause)
-            info[_REPLAYED] = int(connection.exec_driver_sql(_OF_STANDBY).scalar_one() or 0)
-            if info[_REPLAYED] >= wanted:
-                return
-        raise StandbyUnfit("the standby lags")
+
+        def look() -> int:
+            info[_REPLAYED] = found = position_of(connection)
+            return found
+
+        if not reaches(wanted, look):
+            raise StandbyUnfit("the standby lags")
 
     def dispose(self) -> None:
         """Close every pooled connection."""

@@ -1,15 +1,19 @@
 """What a hot standby of PostgreSQL answers, and when its primary does; on servers of their own."""
 
+import re
 import threading
 import time
 from collections import Counter
 from itertools import count
 
 import pytest
+from sqlalchemy.engine import make_url
 
 from placement_sched.db import standby as module
+from placement_sched.db import standby_lag
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
+from placement_sched.operations import standby_gauges
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
 from tests.placing import report, spec
@@ -231,3 +235,117 @@ def test_nothing_acknowledged_is_lost_where_the_standby_takes_over(make_app):
         assert not writer.is_alive()
         assert set(acknowledged) <= set(names(client))
         assert statuses.keys() <= {200, 201, 503}
+
+
+def standbys(client):
+    """Return what ``/metrics`` shows of each standby: whether it answers, and its lag."""
+    text = client.get("/metrics").text
+    found = re.findall(r'placement_sched_standby_(up|lag_seconds)\{standby="([^"]+)"\} (\S+)', text)
+    return {(standby, name): float(number) for name, standby, number in found}
+
+
+@pytest.fixture
+def asked_each_time(monkeypatch):
+    monkeypatch.setattr(standby_gauges, "KEPT", 0)
+
+
+@pytest.mark.usefixtures("patient", "asked_each_time")
+def test_lag_grows_while_the_standby_lacks_something_and_ends_when_it_has_it(made, servers):
+    client = made()
+    name = f"127.0.0.1:{servers[1].port}"
+    create(client, "before")
+    assert standbys(client) == {(name, "up"): 1.0, (name, "lag_seconds"): 0.0}
+    servers[1].ask(PAUSE)
+    create(client, "after")
+    began = time.monotonic()
+    time.sleep(1.1)
+    first = standbys(client)[name, "lag_seconds"]
+    assert first >= 1.1
+    second = standbys(client)[name, "lag_seconds"]
+    # It is counted from when the standby was last seen to have all, a moment before the write.
+    assert first < second < time.monotonic() - began + 5
+    servers[1].ask(RESUME)
+    assert wait_until(lambda: standbys(client)[name, "lag_seconds"] == 0.0)
+
+
+@pytest.mark.usefixtures("asked_each_time")
+def test_standby_never_seen_without_lag_lags_since_the_last_commit_it_has(servers, url):
+    primary, standby = servers
+    settings = make_settings(primary.url(url))
+    database = Database(settings)
+    primary.ask("CREATE TABLE t (n int)", url)
+    assert wait_until(lambda: standby.ask("SELECT to_regclass('t')", url) == ["t"])
+    standby.ask(PAUSE)
+    time.sleep(0.5)
+    primary.ask("INSERT INTO t VALUES (1)", url)
+    lags = standby_lag.StandbyLags(make_url(standby.url(url)), database, settings)
+    ((name, lag),) = lags.read()
+    assert name == f"127.0.0.1:{standby.port}"
+    assert 0.5 <= lag < 60
+    lags.dispose()
+    database.dispose()
+
+
+@pytest.mark.usefixtures("patient", "asked_each_time")
+def test_each_standby_of_the_url_is_shown_and_one_that_is_away_has_no_lag(
+    made, servers, url, make_app
+):
+    primary, standby = servers
+    nowhere = "127.0.0.1:9"
+    several = f"postgresql://postgres@/{url}?host={nowhere}&host=127.0.0.1:{standby.port}"
+    client = make_app(
+        make_settings(
+            primary.url(url),
+            placement_database__slave_connection=f"{several}&target_session_attrs=standby",
+        )
+    )
+    there = f"127.0.0.1:{standby.port}"
+    shown = {(nowhere, "up"): 0.0, (there, "up"): 1.0, (there, "lag_seconds"): 0.0}
+    assert standbys(client) == shown
+    assert names(client) == []
+    assert answered_by(client) == {"standby": 1}
+    standby.stop()
+    try:
+        assert standbys(client) == {(nowhere, "up"): 0.0, (there, "up"): 0.0}
+    finally:
+        standby.start()
+    assert standbys(client) == shown
+
+
+def test_without_the_primary_nothing_is_known_of_the_standbys(servers, url, make_app):
+    client = make_app(
+        make_settings(
+            f"postgresql://postgres@127.0.0.1:9/{url}",
+            placement_database__slave_connection=servers[1].url(url),
+        )
+    )
+    assert standbys(client) == {}
+
+
+def test_without_a_standby_there_are_no_such_gauges(servers, url, make_app):
+    assert "standby_lag" not in make_app(make_settings(servers[0].url(url))).get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("place", "servers"),
+    [
+        ("db1", {"db1": "db1"}),
+        ("db1:6432", {"db1:6432": "db1:6432"}),
+        ("", {"local": ""}),
+        ("?host=/run/postgresql", {"/run/postgresql": "/run/postgresql"}),
+        ("?host=db1:1&host=db2", {"db1:1": "db1:1", "db2": "db2"}),
+        ("?host=db1,db2&port=1,2", {"db1:1": "db1:1", "db2:2": "db2:2"}),
+        ("?host=db1,db2&target_session_attrs=any", {"db1": "db1", "db2": "db2"}),
+    ],
+)
+def test_servers_of_a_url_are_those_that_it_names(place, servers):
+    at, _, query = place.partition("?")
+    url = make_url(f"postgresql+psycopg://u:p@{at}/d?sslmode=require&{query}")
+    found = standby_lag.servers_of(url)
+    assert {
+        name: ":".join(str(part) for part in (one.host, one.port) if part)
+        for name, one in found.items()
+    } == servers
+    for one in found.values():
+        assert one.query == {"sslmode": "require"}
+        assert (one.username, one.password, one.database) == ("u", "p", "d")

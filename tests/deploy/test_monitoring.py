@@ -13,6 +13,7 @@ from placement_sched.model.capacity_figures import CapacityFigures
 from placement_sched.model.cloud_figures import CloudFigures
 from placement_sched.operations import capacity_gauges
 from placement_sched.operations.cloud_gauges import CloudGauges
+from placement_sched.operations.standby_gauges import StandbyGauges
 from tests.deploy import DEPLOY, run, tool
 from tests.house.tree import ROOT
 
@@ -22,6 +23,12 @@ RULES = yaml.safe_load((PROMETHEUS / "rules.yml").read_text())["groups"][0]["rul
 #: Labels that Prometheus gives, or the format of a histogram.
 GIVEN = {"job", "instance", "le"}
 _SUFFIXES = ("_total", "_bucket", "_count", "_sum")
+#: What describes the database or the cloud, and so is the same on every server.
+OF_THE_CLOUD = (
+    *("placement_sched_hosts", "placement_sched_resources_", "placement_sched_scheduler_capacity"),
+    *("placement_sched_standby_up", "placement_sched_standby_lag_seconds"),
+)
+_ONE_OF_ALL = re.compile(r"\b(?:max|min)(?: by \(\w+\))? ?\(\s*(?:predict_linear\()?$")
 _METRIC = re.compile(r"(placement_sched_\w+)(?:\{([^}]*)\})?")
 
 
@@ -45,7 +52,8 @@ def known() -> dict[str, set[str]]:
     found = {f"{one._name}": set(one._labelnames) for one in metrics._registry._collector_to_names}
     cloud = CloudGauges(lambda: CloudFigures({}, {}, {}), None).collect()
     capacity = capacity_gauges._gauges(CapacityFigures(0.0, {}), ())
-    found |= {one.name: set(one._labelnames) for one in (*cloud, *capacity)}
+    standbys = StandbyGauges(list).collect()
+    found |= {one.name: set(one._labelnames) for one in (*cloud, *capacity, *standbys)}
     return found
 
 
@@ -95,10 +103,24 @@ def test_question_names_routes_that_there_are(title, expression, legend):
         assert set(asked.split("|")) <= paths
 
 
+GUIDE = (ROOT / "doc/source/metrics.rst").read_text()
+
+
+@pytest.mark.parametrize(
+    "expression", [*(question[1] for question in QUESTIONS), GUIDE], ids=lambda text: text[:60]
+)
+def test_what_all_servers_show_of_one_cloud_is_never_added_up(expression):
+    """Two servers of one database show the same hosts: a sum would count each of them twice."""
+    for found in _METRIC.finditer(expression):
+        if found[1].startswith(OF_THE_CLOUD):
+            before = expression[: found.start()]
+            assert _ONE_OF_ALL.search(before), before[-40:]
+
+
 def test_everything_that_issue_and_operators_ask_for_alerts():
     assert {rule["alert"].removeprefix("PlacementSched") for rule in RULES} == {
         *("Down", "Errors", "HostsDown", "LostClaims", "NoValidHost", "PoolExhausted"),
-        *("Slow", "StandbyLags"),
+        *("Slow", "StandbyDown", "StandbyLags", "StandbyUnused"),
     }
 
 
