@@ -26,6 +26,7 @@ SYSTEM = (
     "coexistence",
     "differential",
     "deploy/test_backup.py",
+    "deploy/test_board.py",
     "deploy/test_page.py",
     "deploy/test_rolling_upgrade.py",
     "deploy/test_socket.py",

@@ -1,0 +1,147 @@
+"""A real Prometheus asks every question of alerts and dashboard about two servers with a standby."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+import yaml
+
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.prepare import sync
+from tests.conftest import make_settings
+from tests.deploy import tool
+from tests.deploy.test_monitoring import RULES, panels
+from tests.loopback import reserved_port
+from tests.placing import report, spec
+from tests.postgresql import primary_and_standby
+from tests.servers import Server, environment, started, wait_until
+
+#: What this traffic does not have.
+FAILURES = "Errors"
+HOSTS = 3
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a Prometheus that has asked two servers several times, with traffic between."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    with ExitStack() as stack:
+        primary, standby = stack.enter_context(primary_and_standby())
+        database = Database(make_settings(primary.url()))
+        sync(database, utcnow)
+        database.dispose()
+        variables = environment(
+            OS_PLACEMENT_DATABASE__CONNECTION=primary.url(),
+            OS_PLACEMENT_DATABASE__SLAVE_CONNECTION=standby.url(),
+            OS_SCHEDULER__CAPACITY_FLAVORS="m1.small",
+        )
+        servers = [
+            stack.enter_context(
+                started(folder=folder, log=folder / f"{number}.log", variables=variables)
+            )
+            for number in range(2)
+        ]
+        hosts = [report(f"cn{number}") for number in range(HOSTS)]
+        servers[0].ask("POST", "/scheduler/v1/compute_nodes", hosts)
+        servers[0].ask("POST", "/compute/v2.1/flavors", SMALL)
+        # Figures of the cloud are kept for a minute from the first time that they are asked for.
+        url = stack.enter_context(asking(folder, servers))
+        assert wait_until(lambda: traffic(servers) and all(answers(url, one) for one in SHOWN))
+        yield url
+
+
+SMALL = {"flavor": {"name": "m1.small", "ram": 1024, "vcpus": 1, "disk": 1}}
+#: A filter's refusal, and a claim that is lost for lack of capacity.
+REFUSED = spec(force_hosts=["cn1"], flavor={"name": "big", "vcpus": 1000, "memory_mb": 1, "root_gb": 0})
+
+
+def traffic(servers: list[Server]) -> bool:
+    """Ask each server for what the dashboard shows; return that this was done."""
+    version = {"OpenStack-API-Version": "placement 1.39"}
+    for number, server in enumerate(servers):
+        server.post("/scheduler/v1/select_destinations", {"request_spec": spec()})
+        server.post("/scheduler/v1/select_destinations", {"request_spec": REFUSED})
+        server.get("/placement/allocation_candidates?resources=VCPU:1", **version)
+        too_much = {
+            "allocations": {report("cn1")["uuid"]: {"resources": {"VCPU": 15}}},
+            "project_id": "p", "user_id": "u", "consumer_generation": None,
+            "consumer_type": "INSTANCE",
+        }
+        for consumer in range(2):
+            uuid = f"00000000-0000-0000-{number:04}-{consumer:012}"
+            server.send("PUT", f"/placement/allocations/{uuid}", too_much, **version)
+    return True
+
+
+@contextmanager
+def asking(folder: Path, servers: list[Server]) -> Iterator[str]:
+    """Run Prometheus on loopback; give its URL."""
+    program = tool("prometheus")
+    targets = [server.url.removeprefix("http://") for server in servers]
+    config = {
+        "global": {"scrape_interval": "1s"},
+        "scrape_configs": [
+            {"job_name": "placement-sched", "static_configs": [{"targets": targets}]}
+        ],
+    }
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    with reserved_port() as held, (folder / "prometheus.log").open("w") as log:
+        address = f"127.0.0.1:{held.getsockname()[1]}"
+        process = subprocess.Popen(
+            [
+                *(program, f"--config.file={folder}/prometheus.yml"),
+                *(f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}"),
+            ],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            yield f"http://{address}"
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def asked(url: str, expression: str) -> list[dict]:
+    """Return the series that Prometheus answers a question of the dashboard with."""
+    expression = expression.replace("$__rate_interval", "1m").replace("$instance", ".*")
+    try:
+        with urlopen(f"{url}/api/v1/query?{urlencode({'query': expression})}", timeout=60) as said:
+            answer = json.load(said)
+    except OSError:
+        return []
+    assert answer["status"] == "success", answer
+    return answer["data"]["result"]
+
+
+def answers(url: str, expression: str) -> bool:
+    """Whether there is a number, and not that of a rate of nothing."""
+    return any(one["value"][1] != "NaN" for one in asked(url, expression))
+
+
+SHOWN = [expression for title, expression, _ in panels() if title != FAILURES]
+
+
+def test_every_panel_shows_something_after_real_traffic(prometheus):
+    assert [title for title, one, _ in panels() if not answers(prometheus, one)] == [FAILURES]
+
+
+def test_alerts_of_what_goes_well_do_not_fire_and_others_do(prometheus):
+    fired = {rule["alert"] for rule in RULES if asked(prometheus, rule["expr"])}
+    # On a busy machine a standby or a request may be slow for a moment.
+    moments = {"PlacementSchedSlow", "PlacementSchedStandbyUnused"}
+    assert fired - moments == {"PlacementSchedNoValidHost", "PlacementSchedLostClaims"}
+
+
+def test_what_both_servers_show_is_counted_once(prometheus):
+    (hosts,) = [expression for title, expression, _ in panels() if title == "Hosts"]
+    counted = {one["metric"]["state"]: int(one["value"][1]) for one in asked(prometheus, hosts)}
+    assert counted == {"up": HOSTS, "down": 0, "disabled": 0}
+    both = asked(prometheus, 'placement_sched_hosts{state="up"}')
+    assert [int(one["value"][1]) for one in both] == [HOSTS, HOSTS]
