@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from sqlalchemy import Engine
 from sqlalchemy.engine import URL
 
 from placement_sched.db import engine
@@ -50,7 +49,7 @@ class StandbyLags:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._primary, self._clock = primary, clock
-        self._engines: dict[str, Engine] = {
+        self._engines = {
             name: engine.make_engine(with_timeout(one), settings, autocommit=True)
             for name, one in servers_of(url).items()
         }
