@@ -70,7 +70,9 @@ def traffic(servers: list[Server]) -> bool:
         server.get("/placement/allocation_candidates?resources=VCPU:1", **version)
         too_much = {
             "allocations": {report("cn1")["uuid"]: {"resources": {"VCPU": 15}}},
-            "project_id": "p", "user_id": "u", "consumer_generation": None,
+            "project_id": "p",
+            "user_id": "u",
+            "consumer_generation": None,
             "consumer_type": "INSTANCE",
         }
         for consumer in range(2):
