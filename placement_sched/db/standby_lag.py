@@ -75,7 +75,7 @@ class StandbyLags:
                 if reaches(wanted, partial(position_of, connection)):
                     self._current_at[name] = now
                     return 0.0
-                last = connection.exec_driver_sql(_LAST_COMMIT).scalar_one()
+                last: float = connection.exec_driver_sql(_LAST_COMMIT).scalar_one()
         except Unavailable:
             return None
         since_current = now - self._current_at[name] if name in self._current_at else float("inf")
