@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from ipaddress import ip_address
+from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -109,6 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
         log_dictconfig=_GRANIANS_LOG,
     )
     server.passed = passed
+    server.delay = settings.api.shutdown_delay
+    server.stopping = RawValue(ctypes.c_bool, False)
     log_start(settings)
     followed = FollowedSettings(settings)
     _AT_START["settings"] = followed
@@ -119,7 +122,8 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as resources:
         if metrics.DIRECTORY not in os.environ:
             metrics.share(resources.enter_context(TemporaryDirectory(prefix="placement_sched_")))
-        server.serve(target_loader=partial(load, files, os.getpid()), wrap_loader=False)
+        loader = partial(load, files, os.getpid(), server.stopping)
+        server.serve(target_loader=loader, wrap_loader=False)
     return 0
 
 
@@ -135,6 +139,10 @@ class _Server(MPServer):
 
     #: Reads the configuration files again, and logs where they cannot be used.
     check: Callable[[], None]
+    #: Seconds for which requests are still answered after SIGTERM.
+    delay = 0.0
+    #: Whether this time has begun, for the workers to see.
+    stopping: ctypes.c_bool
     #: Why the server stops; nothing where no signal asked for it.
     asked_by = ""
     #: The socket to listen on, where systemd has passed one.
@@ -162,10 +170,21 @@ class _Server(MPServer):
         """Stop the workers; log the beginning and the end of it."""
         LOG.info("stopping: %s", self.asked_by or "a worker cannot start")
         try:
+            if self.asked_by == "SIGTERM":
+                self._let_proxies_leave()
             self._end_workers()
             super().shutdown(exit_code)  # type: ignore[no-untyped-call]
         finally:
             LOG.info("stopped")
+
+    def _let_proxies_leave(self) -> None:
+        """Answer for a while as a server that is not ready; another signal ends this."""
+        if not self.delay:
+            return
+        LOG.info("answering for %g s more; /healthz/ready answers 503 now", self.delay)
+        self.main_loop_interrupt.clear()
+        self.stopping.value = True
+        self.main_loop_interrupt.wait(self.delay)
 
     def _end_workers(self) -> None:
         """End the workers, and kill those that do not end in time.
@@ -218,8 +237,10 @@ def let_new_workers_stop() -> None:
     os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=in_child)
 
 
-def load(files: Sequence[str], parent: int) -> Bridge:
+def load(files: Sequence[str], parent: int, stopping: ctypes.c_bool) -> Bridge:
     """Return the application, made in a worker process of the server ``parent``.
+
+    ``stopping`` becomes true in the workers when that server is about to stop.
 
     The database is prepared now where it answers, else at the first request for which it does.
     """
@@ -253,6 +274,7 @@ def load(files: Sequence[str], parent: int) -> Bridge:
         most=options.max_request_body_size,
         threads=THREADS,
         patience=options.queue_timeout,
+        stopping=lambda: stopping.value,
     )
 
 

@@ -111,6 +111,22 @@ def test_sigterm_lets_a_running_request_finish(serve, tmp_path):
     assert server.process.wait(timeout=60) == 0
 
 
+def test_server_that_stops_is_first_not_ready_and_closes_its_connections(serve):
+    server = serve(OS_API__SHUTDOWN_DELAY="60")
+    server.process.terminate()
+    server.wait_for("/healthz/ready", 503)
+    assert b"the server is stopping" in server.get("/healthz/ready")[2]
+    assert server.get("/healthz/live")[0] == 200
+    status, headers, _ = server.get("/placement/")
+    assert (status, headers["connection"]) == (200, "close")
+    assert server.stop() == 0  # a second signal ends the delay
+
+
+def test_ctrl_c_does_not_wait_for_load_balancers(serve):
+    server = serve(OS_API__SHUTDOWN_DELAY="600")
+    assert server.stop(signal.SIGINT) == 0
+
+
 def connected(worker: psutil.Process) -> bool:
     """Return whether a worker has a client."""
     found = worker.net_connections(kind="tcp")

@@ -106,10 +106,9 @@ def test_commands_are_ones_that_the_program_has(pod):
 def test_pods_have_time_for_the_requests_at_work():
     (deployment,) = of_kind("Deployment")
     pod = deployment["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    command = container["lifecycle"]["preStop"]["exec"]["command"]
-    waits = int(re.search(r"sleep\((\d+)\)", command[-1])[1])
-    assert pod["terminationGracePeriodSeconds"] > GRACE + waits
+    (configuration,) = of_kind("ConfigMap")
+    delay = re.search(r"shutdown_delay = (\d+)", configuration["data"]["placement_sched.conf"])
+    assert pod["terminationGracePeriodSeconds"] > GRACE + int(delay[1])
 
 
 def test_configuration_of_the_manifests_is_valid(tmp_path, monkeypatch, capsys):

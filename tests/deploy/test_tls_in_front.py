@@ -50,6 +50,7 @@ def server_at(folder: Path, port: int) -> Iterator[Server]:
         OS_PLACEMENT_DATABASE__CONNECTION=f"sqlite:///{folder}/both.db",
         OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true",
         OS_DEFAULT__SERVICE_DOWN_TIME="86400",
+        OS_API__SHUTDOWN_DELAY="5",  # as deploy/placement_sched.conf has it
     )
     with started(
         "--port", str(port), folder=folder, log=folder / f"{port}.log", variables=variables

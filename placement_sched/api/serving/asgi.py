@@ -59,6 +59,7 @@ OVERLOADED = BodyRefusal(
     "the server has more requests than it can answer; this one waited for longer than "
     "[api] queue_timeout",
 )
+STOPPING = BodyRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server is stopping")
 
 
 class WsgiResponse(NamedTuple):
@@ -70,14 +71,27 @@ class WsgiResponse(NamedTuple):
 
 
 class Bridge:
-    """The ASGI application."""
+    """The ASGI application.
 
-    def __init__(self, application: WSGI, *, most: int, threads: int, patience: float = 0) -> None:
+    Once ``stopping`` returns true, the server is not ready, and each answer closes its connection:
+    a proxy takes its next request to another server before this one refuses connections.
+    """
+
+    def __init__(
+        self,
+        application: WSGI,
+        *,
+        most: int,
+        threads: int,
+        patience: float = 0,
+        stopping: Callable[[], bool] = bool,
+    ) -> None:
         self._threads = _Threads(application, threads, patience)
         # One more, so that a server whose threads are all at work does not seem to be dead.
         self._living = _Threads(application, 1, patience, "liveness")
         self._bodies = Bodies(most, room=threads * most)
         self._names: dict[bytes, str] = {}
+        self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -93,13 +107,15 @@ class Bridge:
         loop = asyncio.get_running_loop()
         answered: Future[WsgiResponse] = loop.create_future()
         job = _Job(environ, loop, answered, time.monotonic())
+        if job.is_readiness and self._stopping():
+            environ[REFUSED] = STOPPING
         (self._living if job.is_liveness else self._threads).answer(job)
         try:
             status, headers, content = await answered
         finally:
             if body is not None:
                 self._bodies.release(body)
-        if body is not None and not body.ended:
+        if (body is not None and not body.ended) or self._stopping():
             headers.append((b"connection", b"close"))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
@@ -153,6 +169,11 @@ class _Job(NamedTuple):
         path = str(self.environ["PATH_INFO"]).rstrip("/")
         ready = "ready" in self.environ["QUERY_STRING"]
         return path == f"{_HEALTH}/live" or (path == _HEALTH and not ready)
+
+    @property
+    def is_readiness(self) -> bool:
+        """Return whether this asks if the server is to be given requests."""
+        return self.is_health and not self.is_liveness
 
 
 class _Threads:

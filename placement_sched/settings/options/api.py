@@ -38,6 +38,11 @@ API = described(
     "Seconds that a request may wait for placement-sched serve to begin with it, where more is "
     "asked than can be answered. A later one is answered 503 with Retry-After, so that the server "
     "works for clients that still wait. 0: no bound. Other servers have bounds of their own.",
+    cfg.FloatOpt("shutdown_delay", default=0.0, min=0),
+    "Seconds for which placement-sched serve goes on answering after SIGTERM, while "
+    "/healthz/ready answers 503 and each answer closes its connection: load balancers take their "
+    "requests elsewhere before the server refuses connections. It is longer than a load balancer "
+    "takes to notice. A second signal ends it at once.",
     cfg.FloatOpt("slow_request_seconds", default=10.0, min=0),
     "Requests that take so many seconds or more are logged as warnings, with what took the time: "
     "SQL statements, candidates, each stage of scheduling, and how many hosts each stage of the "
