@@ -28,10 +28,9 @@ from placement_sched.operations.standby_gauges import StandbyGauges
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
-#: What of a request is counted, beside its status, in its WSGI environment.
-_NOTED = "placement_sched.noted"
-#: Where it stays what was asked, for the log.
+#: The keys of a WSGI environ with what was asked, and with its microversion until it is counted.
 _ASKED = "placement_sched.asked"
+_UNCOUNTED = "placement_sched.uncounted"
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _STATEMENTS = (0, 1, 2, 3, 5, 8, 12, 20, 40, 80)
@@ -210,8 +209,8 @@ class Metrics:
 
 def note(environ: dict[str, Any], asked: Asked, microversion: str) -> None:
     """Note for :func:`counted` and the log which route was called, at which version."""
-    environ[_NOTED] = (asked, microversion)
     environ[_ASKED] = asked
+    environ[_UNCOUNTED] = microversion
 
 
 def asked_of(environ: dict[str, Any]) -> Asked | None:
@@ -230,11 +229,10 @@ def counted(application: WSGI, metrics: Metrics, tally: Tally) -> WSGI:
         began = time.perf_counter()
 
         def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-            noted = environ.pop(_NOTED, None)
-            if noted is not None:
-                asked, microversion = noted
+            microversion = environ.pop(_UNCOUNTED, None)
+            if microversion is not None:
                 seconds = time.perf_counter() - began
-                metrics.request(asked, int(status[:3]), microversion, seconds, tally)
+                metrics.request(environ[_ASKED], int(status[:3]), microversion, seconds, tally)
                 tally.reset()
             return start_response(status, headers, *rest)
 

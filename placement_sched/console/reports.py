@@ -165,11 +165,9 @@ def _text(value: Any) -> str:
 
 def _sizes(flavor: Mapping[str, Any]) -> str:
     """Return the sizes of a flavor of a request spec, what is 0 left out."""
-    units = (("vcpus", "VCPUs"), ("memory_mb", "MiB memory"), ("root_gb", "GiB disk"))
-    found = [(value, unit) for key, unit in units if (value := flavor.get(key))]
-    return ", ".join(
-        f"{value} {'VCPU' if (value, unit) == (1, 'VCPUs') else unit}" for value, unit in found
-    )
+    vcpus = "VCPU" if flavor.get("vcpus") == 1 else "VCPUs"
+    units = (("vcpus", vcpus), ("memory_mb", "MiB memory"), ("root_gb", "GiB disk"))
+    return ", ".join(f"{value} {unit}" for key, unit in units if (value := flavor.get(key)))
 
 
 def _pairs(values: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
 
@@ -58,11 +57,3 @@ def _outcome(connection: HTTPConnection, path: str) -> str:
     if answer.status == 503 and not answer.headers.get("Retry-After"):
         return "503 without Retry-After"
     return str(answer.status)
-
-
-def until(true: Callable[[], object], seconds: float = 60) -> None:
-    """Wait until it is so."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come to that in time"
-        time.sleep(0.05)

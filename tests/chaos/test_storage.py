@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.chaos.clients import until
 from tests.chaos.scale import TRIED, times
+from tests.servers import wait_until
 from tests.versions import LATEST
 
 VERSION = f"placement {LATEST}"
@@ -39,7 +39,7 @@ def test_a_full_disk_refuses_writes_and_is_used_again_when_there_is_room(
         assert server.get("/healthz")[0] == 200
         assert server.get("/placement/resource_providers")[0] == 200
         resource.prlimit(worker, resource.RLIMIT_FSIZE, (hard, hard))
-        until(lambda: written(server)[0] == 200)
+        assert wait_until(lambda: written(server)[0] == 200)
         for _ in range(5):
             status, answer = written(server)
             assert status == 200, answer

@@ -3,11 +3,15 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.house.tree import ROOT
+from tests.servers import wait_until
 
 DEPLOY = ROOT / "deploy"
 #: Set by CI: a program that is not there is a failure, not a skip.
@@ -37,6 +41,31 @@ def run(*command: str | Path, status: int = 0, **more: object) -> str:
     )
     assert done.returncode == status, done.stdout
     return done.stdout
+
+
+@contextmanager
+def answering(folder: Path, port: int, *command: str | Path) -> Iterator[tuple[str, Path]]:
+    """Run a proxy on ``port`` with the certificate of ``folder``.
+
+    Gives its address and that certificate, once a server after it answers.
+    """
+    log = folder / "proxy.log"
+    with ExitStack() as stack:
+        output = stack.enter_context(log.open("w"))
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        stack.callback(process.wait, timeout=60)
+        stack.callback(process.terminate)
+        url, signed = f"https://localhost:{port}", folder / "cert.pem"
+
+        def answers() -> bool:
+            try:
+                asked = requests.get(f"{url}/healthz", verify=str(signed), timeout=60)
+            except requests.ConnectionError:
+                return False
+            return asked.status_code == 200
+
+        assert wait_until(answers), log.read_text()
+        yield url, signed
 
 
 def certificate(folder: Path) -> Path:

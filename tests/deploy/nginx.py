@@ -2,16 +2,12 @@
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import requests
-
-from tests.deploy import DEPLOY, certificate, tool
+from tests.deploy import DEPLOY, answering, certificate, tool
 from tests.loopback import reserved_port
-from tests.servers import wait_until
 
 #: Folders that nginx wants, which are root's where it is installed.
 _FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -25,23 +21,9 @@ def in_front(folder: Path, ports: Sequence[int]) -> Iterator[tuple[str, Path]]:
     with ExitStack() as stack:
         port = stack.enter_context(reserved_port()).getsockname()[1]
         _write(folder, port, ports)
-        log = stack.enter_context((folder / "nginx.log").open("w"))
-        process = subprocess.Popen(
-            [nginx, "-p", folder, "-c", folder / "nginx.conf"], stdout=log, stderr=subprocess.STDOUT
+        yield stack.enter_context(
+            answering(folder, port, nginx, "-p", folder, "-c", folder / "nginx.conf")
         )
-        stack.callback(process.wait, timeout=60)
-        stack.callback(process.terminate)
-        url, signed = f"https://localhost:{port}", folder / "cert.pem"
-
-        def answers() -> bool:
-            try:
-                asked = requests.get(f"{url}/healthz", verify=str(signed), timeout=60)
-            except requests.ConnectionError:
-                return False
-            return asked.status_code == 200
-
-        assert wait_until(answers), (folder / "nginx.log").read_text()
-        yield url, signed
 
 
 def _write(folder: Path, port: int, ports: Sequence[int]) -> None:

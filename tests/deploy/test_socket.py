@@ -106,6 +106,19 @@ def _serving(listening, folder: Path) -> subprocess.Popen:
     )
 
 
+def served(folder: Path, passing: str, kind: str, count: str) -> subprocess.CompletedProcess[str]:
+    """Run the server with what the program ``passing`` passes to it, until it ends by itself."""
+    return subprocess.run(
+        [sys.executable, "-c", passing, kind, count, PROGRAM, "serve"],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "count", "told"),
     [
@@ -114,30 +127,14 @@ def _serving(listening, folder: Path) -> subprocess.Popen:
     ],
 )
 def test_what_cannot_be_served_is_refused_in_one_line(tmp_path, kind, count, told):
-    done = subprocess.run(
-        [sys.executable, "-c", PASSING, kind, count, PROGRAM, "serve"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = served(tmp_path, PASSING, kind, count)
     assert (done.returncode, done.stderr) == (1, f"placement-sched: {told}\n")
 
 
 def test_open_address_is_refused_as_any_other(tmp_path):
     """The socket's address counts, and not ``--host``."""
     program = PASSING.replace('"127.0.0.1"', '"0.0.0.0"')
-    done = subprocess.run(
-        [sys.executable, "-c", program, "tcp", "1", PROGRAM, "serve"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = served(tmp_path, program, "tcp", "1")
     assert "refusing to listen on 0.0.0.0 with noauth2" in done.stderr
 
 

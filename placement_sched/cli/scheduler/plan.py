@@ -1,7 +1,6 @@
 """``plan``: what changes of the cloud come to, and which instances would move where."""
 
 import argparse
-import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -11,15 +10,17 @@ from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.scheduler import request
 from placement_sched.cli.scheduler.changes import NO_FILE, GivenChanges, GivenFile, read_file
 from placement_sched.cli.scheduler.scheduler_access import add_server_arguments, open_scheduler
-from placement_sched.cli.scheduler.wording import PathStep, in_words_of
+from placement_sched.cli.scheduler.wording import PathStep, reworded, worded
 from placement_sched.cli.terminal import headed_table, print_json, waiting
-from placement_sched.errors import Error, Invalid
+from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.flat_changes import FORMS
 
 _EXAMPLE = """example:
   placement-sched plan --change drain=cn1,cn2 --flavor m1.small
 """
+#: How an error about an option begins; it has no JSON path where that option does not exist.
+_OF_OVERRIDES = "overrides: "
 
 
 def register(commands: Commands) -> None:
@@ -67,15 +68,14 @@ def _run(arguments: argparse.Namespace) -> int:
         of_file = steps[1:] and int(steps[1]) < len(file.listed("flavors"))
         return f"{file.place(steps)}: flavors" if of_file else "--flavor"
 
-    with open_scheduler(arguments) as scheduler, waiting("planning"), in_words_of(place_of):
-        try:
-            found = scheduler.plan(body)
-        except Error as failure:  # without a JSON path, where an option is not there
-            failure.detail = re.sub(
-                "^overrides: ", f"{_place_of_overrides(file, arguments)}: ", failure.detail
-            )
-            failure.args = (failure.detail,)
-            raise
+    def in_words(detail: str) -> str:
+        if detail.startswith(_OF_OVERRIDES):
+            place = _place_of_overrides(file, arguments)
+            detail = f"{place}: {detail.removeprefix(_OF_OVERRIDES)}"
+        return worded(detail, place_of)
+
+    with open_scheduler(arguments) as scheduler, waiting("planning"), reworded(in_words):
+        found = scheduler.plan(body)
     if arguments.format == "json":
         print_json(found)
         return 0

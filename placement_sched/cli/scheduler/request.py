@@ -3,15 +3,15 @@
 import argparse
 import json
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
-from placement_sched.cli.scheduler.wording import PathStep, keys_in, without_place, worded
-from placement_sched.errors import Error, Invalid, NotFound
+from placement_sched.cli.scheduler.wording import PathStep, keys_in, reworded, without_place, worded
+from placement_sched.errors import Invalid, NotFound
 from placement_sched.model import flat_request
 from placement_sched.model.document import Json
 from placement_sched.model.flat_request import FlatRequest, hints, pairs
@@ -182,7 +182,6 @@ _OPTIONS = {
 }
 
 _HOST_KEYS = ("force_hosts", "force_nodes", "ignore_hosts")
-_OF_HOSTS = frozenset({"--force-host", "--ignore-host"})
 
 #: How sentences begin that name no path, what they begin with here, and what is not stored: it may
 #: be given as an object, but not by flags.
@@ -197,15 +196,9 @@ _BEGINNINGS = (
 )
 
 
-@contextmanager
-def in_words_of_options(arguments: argparse.Namespace) -> Iterator[None]:
+def in_words_of_options(arguments: argparse.Namespace) -> AbstractContextManager[None]:
     """Put errors about a request in plain words, after the options that gave these values."""
-    try:
-        yield
-    except Error as failure:
-        failure.detail = _worded(failure.detail, arguments)
-        failure.args = (failure.detail,)
-        raise
+    return reworded(lambda detail: _worded(detail, arguments))
 
 
 def refuse_unknown_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
@@ -213,12 +206,11 @@ def refuse_unknown_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
 
     A request is placed as if they were there, as nova does; a question with one was mistyped.
     """
+    options = _OPTIONS if arguments.request is None else {}
     for one in funnel.get("warnings", ()):
-        option = _OPTIONS.get(f"{one['source']}.{one['key']}")
-        if option in _OF_HOSTS and arguments.request is None:
-            raise NotFound(f"{option}: {one['detail']}")
         if one["key"] in _HOST_KEYS:
-            raise NotFound(f"{one['source']}.{one['key']}: {one['detail']}")
+            path = f"{one['source']}.{one['key']}"
+            raise NotFound(f"{options.get(path, path)}: {one['detail']}")
 
 
 def _worded(detail: str, arguments: argparse.Namespace) -> str:

@@ -6,7 +6,7 @@ Who types options, or writes a file of changes, has seen neither paths nor schem
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from placement_sched.errors import Error
 
@@ -76,14 +76,19 @@ def _types(quoted: str) -> str:
 
 
 @contextmanager
-def in_words_of(place_of: PlaceOf) -> Iterator[None]:
-    """Put errors about a document in plain words, each after the place that the value is from."""
+def reworded(words: Callable[[str], str]) -> Iterator[None]:
+    """Raise each error with what ``words`` makes of its detail."""
     try:
         yield
     except Error as failure:
-        failure.detail = worded(failure.detail, place_of)
+        failure.detail = words(failure.detail)
         failure.args = (failure.detail,)
         raise
+
+
+def in_words_of(place_of: PlaceOf) -> AbstractContextManager[None]:
+    """Put errors about a document in plain words, each after the place that the value is from."""
+    return reworded(lambda detail: worded(detail, place_of))
 
 
 def worded(detail: str, place_of: PlaceOf) -> str:

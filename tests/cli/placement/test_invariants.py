@@ -13,17 +13,17 @@ from tests.invariants import break_tables
 @pytest.fixture
 def cloud(app, capsys, database_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
-    made = Cloud(app, capsys)
-    made.record(1)
-    made.allocate(1)
-    return made
+    return with_one_instance(Cloud(app, capsys))
 
 
 @pytest.fixture
 def small(sqlite_app, capsys, sqlite_url, monkeypatch):
     """The cloud on SQLite alone."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    made = Cloud(sqlite_app, capsys)
+    return with_one_instance(Cloud(sqlite_app, capsys))
+
+
+def with_one_instance(made: Cloud) -> Cloud:
     made.record(1)
     made.allocate(1)
     return made
