@@ -25,6 +25,7 @@ SYSTEM = (
     "client",
     "coexistence",
     "differential",
+    "deploy/test_apache.py",
     "deploy/test_backup.py",
     "deploy/test_board.py",
     "deploy/test_page.py",

@@ -1,9 +1,19 @@
 """What mod_wsgi loads: its processes have no environment that could name the configuration."""
 
 import os
+import tempfile
+from pathlib import Path
 
 os.environ.setdefault("PLACEMENT_SCHED_CONFIG", "/etc/placement_sched/placement_sched.conf")
 
-from placement_sched.wsgi import application
+# /metrics adds up the figures of all processes, which are in files of a folder for those that one
+# Apache starts. In /tmp it may be another account's, who could have made it before.
+folder = Path(tempfile.gettempdir(), f"placement_sched_{os.getppid()}")
+folder.mkdir(mode=0o700, exist_ok=True)
+if folder.lstat().st_uid != os.geteuid():
+    raise PermissionError(f"{folder} belongs to another account: remove it")
+os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", str(folder))
+
+from placement_sched.wsgi import application  # noqa: E402 - it reads the environment when loaded
 
 __all__ = ["application"]

@@ -1,0 +1,112 @@
+"""Apache httpd with mod_wsgi, as ``deploy/wsgi/apache.conf`` has it, on loopback."""
+
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.deploy import DEPLOY, REQUIRED, certificate, run, tool
+from tests.house.tree import ROOT
+from tests.loopback import reserved_port
+from tests.servers import wait_until
+
+MODULES = Path("/usr/lib/apache2/modules")
+#: The account of Apache's processes where it is started by root.
+ACCOUNT = "www-data"
+_LOADED = ("mpm_event", "authz_core", "authz_host", "ssl", "reqtimeout", "wsgi")
+#: Debian's interpreter, which its mod_wsgi is made for.
+_PYTHON = "/usr/bin/python3"
+
+
+def installed() -> str:
+    """Return where Apache is; skip the test where its mod_wsgi is not for this Python."""
+    program = tool("apache2")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if not (MODULES / f"mod_wsgi.so-{version}").exists():
+        reason = f"mod_wsgi for Python {version}: apt-get install libapache2-mod-wsgi-py3"
+        # Another Python than Debian's has no mod_wsgi of Debian.
+        there = list(MODULES.glob("mod_wsgi.so-*"))
+        assert there or not REQUIRED, reason
+        pytest.skip(reason)
+    return program
+
+
+@contextmanager
+def serving() -> Iterator[tuple[str, Path, Path]]:
+    """Give the URL of Apache once it answers, its certificate, and the file of its errors."""
+    program = installed()
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="placement_sched_apache_"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        port = stack.enter_context(reserved_port()).getsockname()[1]
+        certificate(folder)
+        _environment(folder / "venv")
+        (folder / "placement_sched.conf").write_text(
+            "[api]\nauth_strategy = noauth2\n"
+            f"[placement_database]\nconnection = sqlite:///{folder}/placement.db\n"
+        )
+        # As an operator does who installs the file elsewhere.
+        text = (DEPLOY / "wsgi/wsgi.py").read_text().replace("/etc/placement_sched", str(folder))
+        (folder / "wsgi.py").write_text(text)
+        _write(folder, port)
+        command = [program, "-d", str(folder), "-f", str(folder / "apache2.conf")]
+        assert "Syntax OK" in run(*command, "-t")
+        process = subprocess.Popen(
+            [*command, "-D", "FOREGROUND"], env={"PATH": os.environ["PATH"], "TMPDIR": str(folder)}
+        )
+        stack.callback(process.wait, timeout=60)
+        stack.callback(process.terminate)
+        url, signed, errors = f"https://localhost:{port}", folder / "cert.pem", folder / "errors"
+
+        def answers() -> bool:
+            try:
+                asked = requests.get(f"{url}/healthz", verify=str(signed), timeout=60)
+            except requests.ConnectionError:
+                return False
+            return asked.status_code == 200
+
+        assert wait_until(answers), errors.read_text()
+        yield url, signed, errors
+
+
+def _environment(folder: Path) -> None:
+    """Make a virtual environment of the interpreter of mod_wsgi, with the packages of this one."""
+    run(_PYTHON, "-m", "venv", "--without-pip", str(folder))
+    (packages,) = folder.glob("lib/python*/site-packages")
+    those_of_the_tests = [one for one in sys.path if one.endswith("site-packages")]
+    (packages / "more.pth").write_text("\n".join([str(ROOT), *those_of_the_tests]))
+
+
+def _write(folder: Path, port: int) -> None:
+    """Write Apache's configuration: the example, with the places and account of this test."""
+    text = (DEPLOY / "wsgi/apache.conf").read_text()
+    text = text.replace("<VirtualHost *:443>", f"<VirtualHost 127.0.0.1:{port}>")
+    text = re.sub(r"(SSLCertificateFile +)\S+", rf"\1{folder}/cert.pem", text)
+    text = re.sub(r"(SSLCertificateKeyFile +)\S+", rf"\1{folder}/key.pem", text)
+    text = text.replace("/opt/placement_sched", f"{folder}/venv")
+    text = text.replace("/etc/placement_sched", str(folder))
+    account = pwd.getpwuid(os.geteuid()).pw_name
+    user = ""
+    if os.geteuid() == 0:
+        account, user = ACCOUNT, f"User {ACCOUNT}\nGroup {ACCOUNT}\n"
+        shutil.chown(folder, ACCOUNT, ACCOUNT)
+    group = pwd.getpwnam(account).pw_gid
+    text = text.replace(
+        "user=placement-sched group=placement-sched", f"user={account} group=#{group}"
+    )
+    (folder / "site.conf").write_text(text)
+    modules = "".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so\n" for name in _LOADED)
+    (folder / "apache2.conf").write_text(
+        f"{modules}{user}Listen 127.0.0.1:{port}\nServerName localhost\nPidFile {folder}/pid\n"
+        f"ErrorLog {folder}/errors\nDefaultRuntimeDir {folder}\nWSGISocketPrefix {folder}/wsgi\n"
+        f"Include {folder}/site.conf\n"
+    )
