@@ -29,6 +29,7 @@ SYSTEM = (
     "deploy/test_backup.py",
     "deploy/test_board.py",
     "deploy/test_page.py",
+    "deploy/test_repeating.py",
     "deploy/test_rolling_upgrade.py",
     "deploy/test_socket.py",
     "deploy/test_tls_in_front.py",

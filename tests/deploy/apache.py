@@ -4,7 +4,6 @@ import os
 import pwd
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,12 +11,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-import requests
 
-from tests.deploy import DEPLOY, REQUIRED, certificate, run, tool
+from tests.deploy import DEPLOY, REQUIRED, answering, certificate, run, tool
 from tests.house.tree import ROOT
 from tests.loopback import reserved_port
-from tests.servers import wait_until
 
 MODULES = Path("/usr/lib/apache2/modules")
 #: The account of Apache's processes where it is started by root.
@@ -41,8 +38,8 @@ def installed() -> str:
 
 
 @contextmanager
-def serving() -> Iterator[tuple[str, Path, Path]]:
-    """Give the URL of Apache once it answers, its certificate, and the file of its errors."""
+def serving() -> Iterator[tuple[str, Path]]:
+    """Give the URL of Apache once it answers, and its certificate."""
     program = installed()
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="placement_sched_apache_"))
@@ -60,22 +57,12 @@ def serving() -> Iterator[tuple[str, Path, Path]]:
         _write(folder, port)
         command = [program, "-d", str(folder), "-f", str(folder / "apache2.conf")]
         assert "Syntax OK" in run(*command, "-t")
-        process = subprocess.Popen(
-            [*command, "-D", "FOREGROUND"], env={"PATH": os.environ["PATH"], "TMPDIR": str(folder)}
+        yield stack.enter_context(
+            answering(
+                *(folder, port, "env", "-i", f"PATH={os.environ['PATH']}", f"TMPDIR={folder}"),
+                *(*command, "-D", "FOREGROUND"),
+            )
         )
-        stack.callback(process.wait, timeout=60)
-        stack.callback(process.terminate)
-        url, signed, errors = f"https://localhost:{port}", folder / "cert.pem", folder / "errors"
-
-        def answers() -> bool:
-            try:
-                asked = requests.get(f"{url}/healthz", verify=str(signed), timeout=60)
-            except requests.ConnectionError:
-                return False
-            return asked.status_code == 200
-
-        assert wait_until(answers), errors.read_text()
-        yield url, signed, errors
 
 
 def _environment(folder: Path) -> None:
@@ -107,6 +94,6 @@ def _write(folder: Path, port: int) -> None:
     modules = "".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so\n" for name in _LOADED)
     (folder / "apache2.conf").write_text(
         f"{modules}{user}Listen 127.0.0.1:{port}\nServerName localhost\nPidFile {folder}/pid\n"
-        f"ErrorLog {folder}/errors\nDefaultRuntimeDir {folder}\nWSGISocketPrefix {folder}/wsgi\n"
+        f"ErrorLog /dev/stderr\nDefaultRuntimeDir {folder}\nWSGISocketPrefix {folder}/wsgi\n"
         f"Include {folder}/site.conf\n"
     )

@@ -10,8 +10,13 @@ from tests.loopback import reserved_port
 
 
 @contextmanager
-def in_front(folder: Path, ports: Sequence[int]) -> Iterator[tuple[str, Path]]:
-    """Give the address of HAProxy and its certificate, once a server of these ports answers."""
+def in_front(
+    folder: Path, ports: Sequence[int], *, always_tried: bool = False
+) -> Iterator[tuple[str, Path]]:
+    """Give the address of HAProxy and its certificate, once a server of these ports answers.
+
+    Where servers are ``always_tried``, none is left out for what it did before.
+    """
     haproxy, both = tool("haproxy"), certificate(folder)
     with ExitStack() as stack:
         port = stack.enter_context(reserved_port()).getsockname()[1]
@@ -20,6 +25,8 @@ def in_front(folder: Path, ports: Sequence[int]) -> Iterator[tuple[str, Path]]:
         lines = [f"    server s{number} 127.0.0.1:{one}" for number, one in enumerate(ports)]
         text, found = re.subn(r"(    server \w+ \S+\n)+", "\n".join(lines) + "\n", text)
         assert found == 1
+        if always_tried:
+            text = re.sub(r"( +default-server) .*", r"\1 no-check", text)
         text = text.replace("log /dev/log local0", "log stdout format raw local0")
         (folder / "haproxy.cfg").write_text(text)
         yield stack.enter_context(answering(folder, port, haproxy, "-f", folder / "haproxy.cfg"))

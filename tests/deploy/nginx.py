@@ -14,13 +14,21 @@ _FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 @contextmanager
-def in_front(folder: Path, ports: Sequence[int]) -> Iterator[tuple[str, Path]]:
-    """Give the address of nginx and its certificate, once a server of these ports answers."""
+def in_front(
+    folder: Path, ports: Sequence[int], *, always_tried: bool = False
+) -> Iterator[tuple[str, Path]]:
+    """Give the address of nginx and its certificate, once a server of these ports answers.
+
+    Where servers are ``always_tried``, none is left out for what it did before.
+    """
     nginx = tool("nginx", "nginx-light")
     certificate(folder)
     with ExitStack() as stack:
         port = stack.enter_context(reserved_port()).getsockname()[1]
         _write(folder, port, ports)
+        if always_tried:
+            site = folder / "site.conf"
+            site.write_text(site.read_text().replace("max_fails=1", "max_fails=0"))
         yield stack.enter_context(
             answering(folder, port, nginx, "-p", folder, "-c", folder / "nginx.conf")
         )

@@ -1,0 +1,142 @@
+"""What proxies do with a request that a server did not answer: no write is done twice."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import requests
+
+from tests.deploy import haproxy, nginx
+from tests.loopback import reserved_port
+
+PROXIES = pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
+WRITES = ("PUT", "DELETE", "POST")
+
+
+class Doing(ThreadingHTTPServer):
+    """A server that does what it is asked; one that ``dies`` then closes the connection."""
+
+    daemon_threads = True
+
+    def __init__(self, done: Counter[str], *, dies: bool) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.done, self.dies = done, dies
+        self.reached: set[str] = set()
+
+    def handle_error(self, *_arguments: Any) -> None:
+        """Say nothing of a client that waits no longer."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Doing
+
+    def _do(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if "/healthz" in self.path:
+            self.close_connection = True
+        else:
+            self.server.done[f"{self.command} {self.path}"] += 1
+            self.server.reached.add(self.command)
+            if self.server.dies:
+                self.close_connection = True
+                return
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_PUT = do_DELETE = do_POST = _do  # noqa: N815 - names of http.server
+
+    def log_message(self, *_arguments: Any) -> None:
+        """Leave the test's output alone."""
+
+
+@contextmanager
+def running(done: Counter[str], *, dies: bool = False) -> Iterator[Doing]:
+    with Doing(done, dies=dies) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join(timeout=60)
+
+
+@contextmanager
+def asked_through(proxy: ModuleType, folder: Path, ports: list[int]) -> Iterator[Any]:
+    """Give a function that sends a request through the proxy, and returns the status."""
+    # No server is left out for what it did before.
+    with proxy.in_front(folder, ports, always_tried=True) as (url, signed):
+
+        def ask(method: str, path: str) -> int:
+            with requests.Session() as session:
+                session.trust_env = False
+                sent = session.request(
+                    method, url + path, data=b"{}", verify=str(signed), timeout=60
+                )
+            return sent.status_code
+
+        yield ask
+
+
+@PROXIES
+@pytest.mark.parametrize("method", WRITES)
+def test_write_that_may_have_been_done_is_not_sent_again(proxy, method, tmp_path):
+    done: Counter[str] = Counter()
+    with ExitStack() as stack:
+        mortal = stack.enter_context(running(done, dies=True))
+        well = stack.enter_context(running(done))
+        ports = [mortal.server_port, well.server_port]
+        ask = stack.enter_context(asked_through(proxy, tmp_path, ports))
+        statuses = Counter(ask(method, f"/p{number}") for number in range(10))
+    assert mortal.reached == well.reached == {method}
+    assert set(done.values()) == {1}
+    assert len(done) == 10
+    assert set(statuses) == {200, 502}
+
+
+@PROXIES
+def test_read_that_failed_is_sent_again(proxy, tmp_path):
+    done: Counter[str] = Counter()
+    with ExitStack() as stack:
+        mortal = stack.enter_context(running(done, dies=True))
+        well = stack.enter_context(running(done))
+        ports = [mortal.server_port, well.server_port]
+        ask = stack.enter_context(asked_through(proxy, tmp_path, ports))
+        statuses = {ask("GET", f"/p{number}") for number in range(10)}
+    assert mortal.reached == {"GET"}
+    assert statuses == {200}
+
+
+@PROXIES
+@pytest.mark.parametrize("method", [*WRITES, "GET"])
+def test_request_that_no_server_took_goes_to_the_other(proxy, method, tmp_path):
+    done: Counter[str] = Counter()
+    with ExitStack() as stack:
+        refusing = stack.enter_context(reserved_port()).getsockname()[1]
+        well = stack.enter_context(running(done))
+        ask = stack.enter_context(asked_through(proxy, tmp_path, [refusing, well.server_port]))
+        statuses = [ask(method, f"/p{number}") for number in range(10)]
+    assert statuses == [200] * 10
+    assert set(done.values()) == {1}
+
+
+@PROXIES
+def test_write_is_answered_502_or_503_where_no_server_takes_it(proxy, tmp_path):
+    done: Counter[str] = Counter()
+    with ExitStack() as stack:
+        well = stack.enter_context(running(done))
+        refusing = stack.enter_context(reserved_port()).getsockname()[1]
+        ports = [refusing, well.server_port]
+        ask = stack.enter_context(asked_through(proxy, tmp_path, ports))
+        well.shutdown()
+        well.server_close()
+        assert {ask(method, "/p") for method in WRITES} <= {502, 503}
+    assert not done
