@@ -32,7 +32,7 @@ WRONG = [
     ("capacity", "change", "drain=cn1", "Changes, line 1, drain: there is no host 'cn1'"),
     ("capacity", "change", "add=cn1*0", "Changes, line 1, add count 0: expected 1 or more"),
     ("capacity", "change", '{"drain": 5}', "Changes, line 1, drain 5: expected a list"),
-    ("capacity", "change", '{"add": {}}', "Changes, line 1, add: like is missing"),
+    ("capacity", "change", '{"add": {}}', "Changes, line 1, add: the key 'like' is missing"),
     ("capacity", "change", '{"drain": []}', "Changes, line 1, drain: expected at least one"),
     ("capacity/moves", "goal", "x", "Goal x: expected fit, pack or spread"),
     ("decisions", "outcome", "x", "Outcome x: expected no_valid_host or selected"),
@@ -73,9 +73,9 @@ def test_the_api_itself_says_it_as_before(browser):
     [
         ("1 is not valid under any of the given schemas", "anyOf", "none of the forms"),
         ("'a b' does not match '^[A-Z0-9_]+$'", "pattern", "capital letters, digits and _"),
-        ("'a' does not match '^b$'", "pattern", "'a' does not match '^b$'"),
+        ("'a' does not match '^b$'", "pattern", "'a' is not of the form '^b$'"),
         ("0 is less than or equal to the minimum of 0", "exclusiveMinimum", "more than 0"),
-        ("Additional properties are not allowed ('a' was unexpected)", "x", "'a' is not known"),
+        ("Additional properties are not allowed ('a' was unexpected)", "x", "unknown key 'a'"),
         ("something of another kind", "other", "something of another kind"),
     ],
 )

@@ -10,11 +10,12 @@ from typing import Any
 from uuid import uuid4
 
 from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
-from placement_sched.cli.scheduler.wording import PathStep, keys_in, reworded, without_place, worded
+from placement_sched.cli.scheduler.wording import PathStep, keys_in, reworded, worded
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model import flat_request
 from placement_sched.model.document import Json
 from placement_sched.model.flat_request import FlatRequest, hints, pairs
+from placement_sched.model.schema_errors import without_place
 
 _NUMBER = {"metavar": "N", "type": int}
 _PAIRS = {"metavar": "KEY=VALUE", "action": "append", "default": []}

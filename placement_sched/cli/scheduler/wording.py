@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from placement_sched.errors import Error
+from placement_sched.model.schema_errors import plain_reason, taken_apart
 
 #: A key of an object, or the position in a list, on the way to a value.
 PathStep = str | int
@@ -16,63 +17,8 @@ PathStep = str | int
 #: It takes the steps to the value, and a key in it that is not known.
 PlaceOf = Callable[[Sequence[PathStep], str | None], str | None]
 
-_INVALID = ("JSON does not validate: ", "Invalid query string parameters: ")
-#: The place of an error, and the keyword of the schema, which may be cut in its middle.
-_PLACE = re.compile(
-    r" \(at (?P<path>\$(?:[^()\s]|\([^()]*\))*|since|until)\)"
-    r"(?P<schema>\. Failed validating '\w+' in schema(?:\S| \[\.\.\.\] )*)?"
-)
 _STEP = re.compile(r"\['(?P<quoted>[^']*)'\]|\[(?P<position>\d+)\]|(?:^|\.)(?P<plain>[^.\[$]+)")
 _UNKNOWN_KEY = re.compile(r"unknown key '([^']*)'")
-
-_TYPES = {
-    "array": "a list",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "null": "null",
-    "number": "a number",
-    "object": "keys with values",
-    "string": "a text",
-}
-#: What the checkers of schemas say, and the same in plain words.
-_REASONS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
-    (
-        r"(?P<value>.*) is not of type (?P<types>'\w+'(?:, '\w+')*)",
-        lambda found: f"expected {_types(found['types'])}, not {found['value']}",
-    ),
-    (r"(?P<key>'.*') is a required property", lambda found: f"the key {found['key']} is missing"),
-    (
-        r"Additional properties are not allowed \((?P<keys>.*) was unexpected\)(?P<more>.*)",
-        lambda found: f"unknown key {found['keys']}{found['more']}",
-    ),
-    (
-        r"Additional properties are not allowed \((?P<keys>.*) were unexpected\)(?P<more>.*)",
-        lambda found: f"unknown keys {found['keys']}{found['more']}",
-    ),
-    (r"'' should be non-empty", lambda _found: "expected a text that is not empty"),
-    (
-        r"(?P<value>.*) should be non-empty",
-        lambda found: f"expected at least one entry, not {found['value']}",
-    ),
-    (
-        r"(?P<value>.*) has too many properties",
-        lambda found: f"expected one key, not those of {found['value']}",
-    ),
-    (r"(?P<value>.*) is not a 'uuid'", lambda found: f"expected a UUID, not {found['value']}"),
-    (
-        r"(?P<value>.*) is not valid under any of the given schemas",
-        lambda found: f"{found['value']} has none of the forms that are accepted here",
-    ),
-    (
-        r"(?P<value>.*) does not match (?P<pattern>.*)",
-        lambda found: f"{found['value']} is not of the form {found['pattern']}",
-    ),
-)
-
-
-def _types(quoted: str) -> str:
-    names = quoted.replace("'", "").split(", ")
-    return " or ".join(_TYPES.get(name, name) for name in names)
 
 
 @contextmanager
@@ -93,32 +39,15 @@ def in_words_of(place_of: PlaceOf) -> AbstractContextManager[None]:
 
 def worded(detail: str, place_of: PlaceOf) -> str:
     """Return what an error says in plain words; its JSON path stays where no place is known."""
-    found = _PLACE.search(detail)
+    found = taken_apart(detail)
     if found is None:
         return detail
-    problem = detail[: found.start()]
-    for prefix in _INVALID:
-        problem = problem.removeprefix(prefix)
-    reason = plain_reason(problem)
-    after = detail[found.end() :]
+    reason = plain_reason(found.problem)
     key = _UNKNOWN_KEY.search(reason)
-    place = place_of(steps_of(found["path"]), key and key[1])
+    place = place_of(steps_of(found.path), key and key[1])
     if place is None:
-        return f"{reason} (at {found['path']}){after}"
-    return f"{place}: {reason}{after}"
-
-
-def without_place(detail: str) -> str:
-    """Return what an error says, without where."""
-    return _PLACE.sub("", detail, count=1)
-
-
-def plain_reason(reason: str) -> str:
-    """Return what a checker of schemas says in plain words; what another says as it is."""
-    for pattern, words in _REASONS:
-        if found := re.fullmatch(pattern, reason, re.DOTALL):
-            return words(found)
-    return reason
+        return f"{reason} (at {found.path}){found.rest}"
+    return f"{place}: {reason}{found.rest}"
 
 
 def steps_of(path: str) -> tuple[PathStep, ...]:

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.cli.main import main
-from placement_sched.cli.scheduler.wording import plain_reason, steps_of, worded
+from placement_sched.cli.scheduler.wording import steps_of, worded
 from tests.loopback import served
 from tests.placing import report
 
@@ -127,7 +127,3 @@ def test_a_path_stays_where_no_place_is_known():
 def test_a_path_is_taken_apart():
     assert steps_of("$.a[1].b['c.d'][0]") == ("a", 1, "b", "c.d", 0)
     assert steps_of("since") == ("since",)
-
-
-def test_what_is_plain_already_stays():
-    assert plain_reason("-1 is less than the minimum of 0") == "-1 is less than the minimum of 0"
