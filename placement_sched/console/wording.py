@@ -7,7 +7,7 @@ schema that says so. A person has typed into a field, which has a label.
 import re
 
 from placement_sched.console.questions import LABELS
-from placement_sched.model.schema_errors import bare, expectation, plain_reason, taken_apart
+from placement_sched.schemas.errors import bare, expectation, plain_reason, taken_apart
 
 #: What begins the others: the name of a key, or what was done with the text.
 _OPENINGS = {"overrides: ": "Options: ", "policy: ": "Policy: ", "Malformed JSON: ": ""}

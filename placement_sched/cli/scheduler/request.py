@@ -15,7 +15,7 @@ from placement_sched.errors import Invalid, NotFound
 from placement_sched.model import flat_request
 from placement_sched.model.document import Json
 from placement_sched.model.flat_request import FlatRequest, hints, pairs
-from placement_sched.model.schema_errors import without_place
+from placement_sched.schemas.errors import without_place
 
 _NUMBER = {"metavar": "N", "type": int}
 _PAIRS = {"metavar": "KEY=VALUE", "action": "append", "default": []}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from placement_sched.errors import Error
-from placement_sched.model.schema_errors import plain_reason, taken_apart
+from placement_sched.schemas.errors import plain_reason, taken_apart
 
 #: A key of an object, or the position in a list, on the way to a value.
 PathStep = str | int

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.model.schema_errors import expectation, plain_reason, taken_apart
+from placement_sched.schemas.errors import expectation, plain_reason, taken_apart
 
 
 @pytest.mark.parametrize(
