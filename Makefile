@@ -62,13 +62,13 @@ nova-cloud: $(VENV)/.develop $(PEER)/.ready ## try it with a real nova until Ctr
 	@$(BIN)/python -m tests.nova.cloud --scheduler $(SCHEDULER) --database $(or $(DATABASE),mysql)
 
 test: $(VENV)/.develop ## dev: run the test suite, on SQLite, PostgreSQL and MariaDB
-	$(BIN)/pytest --numprocesses 2 -m 'not system' $(PYTEST_ARGS)
+	$(BIN)/pytest --numprocesses 2 --dist worksteal -m 'not system' $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.develop ## dev: run what needs neither a database server nor other processes
-	$(BIN)/pytest --numprocesses 2 --fast $(PYTEST_ARGS)
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --fast $(PYTEST_ARGS)
 
 test-system: $(VENV)/.develop ## dev: run the tests with whole servers, several processes, or OpenStack's services
-	$(BIN)/pytest --numprocesses 2 -m system $(PYTEST_ARGS)
+	$(BIN)/pytest --numprocesses 2 --dist worksteal -m system $(PYTEST_ARGS)
 
 screenshots: $(VENV)/.develop ## dev: draw the pictures of the console in the guide again (needs chromium)
 	PLACEMENT_SCHED_WRITE_SCREENSHOTS=1 $(BIN)/pytest tests/console/browser/test_screenshots.py

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -29,7 +28,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import OperationalError
 from webtest import TestApp
-from werkzeug.routing import Rule
 
 from placement_sched.app import Application, create_app
 from placement_sched.db.migrate import sync_schema
@@ -48,6 +46,7 @@ from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 from tests.conforming import Conforming
+from tests.starting import start_quickly
 
 #: ``exploring`` decides on the examples of property tests, ``selection`` on the tests of a run.
 pytest_plugins = ("tests.exploring", "tests.quick", "tests.selection")
@@ -67,6 +66,8 @@ BROKER = os.environ.get("PLACEMENT_SCHED_TEST_RABBITMQ", "amqp://guest:guest@127
 #: Set by CI likewise, for RabbitMQ.
 BROKER_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_BROKER"))
 
+start_quickly()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the gabbi stories be told to a server that is running already."""
@@ -79,36 +80,14 @@ def pytest_configure(config: pytest.Config) -> None:
         SERVERS.update(dict.fromkeys(SERVERS, "no_database_server_in_a_fast_test://"))
 
 
-def _compile_each_path_once() -> None:
-    """Let all applications share the functions that werkzeug compiles to build a path's address.
-
-    They take three quarters of the time that an application takes to start (35 of 45 ms), and tests
-    start thousands. A rule binds such a function to itself, and what it does depends on nothing but
-    the path, where there are no defaults.
-    """
-    compiled = Rule._compile_builder
-    known: dict[tuple[Any, ...], Callable[..., tuple[str, str]]] = {}
-
-    def shared(rule: Rule, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
-        if rule.defaults:
-            return compiled(rule, append_unknown)
-        key = (rule.rule, *rule._trace, append_unknown)
-        if key not in known:
-            known[key] = compiled(rule, append_unknown)
-        return known[key]
-
-    Rule._compile_builder = shared
-
-
-_compile_each_path_once()
-
-
 def make_settings(url: str, **options: object) -> Settings:
     """Return settings on the database ``url``, with ``group__option`` values laid over."""
     conf = read_files(full_conf())
     conf.set_override("connection", url, "placement_database")
     # However slow the tests are, a host that reported stays up.
     conf.set_override("service_down_time", 86400)
+    # No test pulls the plug, so none waits for the disk.
+    conf.set_override("sqlite_synchronous", False, "placement_database")
     # Most tests count statements, or are about the search in SQL; CONTRIBUTING.md names the others.
     conf.set_override("providers_in_memory", False, "placement")
     settings = Settings.from_conf(conf)
