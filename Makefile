@@ -154,7 +154,7 @@ release: $(VENV)/.release ## dev: make the sdist, the wheel and CHANGELOG.rst of
 requirements: $(VENV)/.release ## dev: write the newest versions of what is deployed, with hashes, to deploy/requirements.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command 'make requirements' --output-file deploy/requirements.txt setup.cfg
 
-audit: $(VENV)/.release ## dev: ask the package index for known vulnerabilities of deploy/requirements.txt
+audit: $(VENV)/.develop ## dev: ask the package index for known vulnerabilities of deploy/requirements.txt
 	@$(BIN)/python -m tests.deploy.audit
 
 clean: ## remove the virtual environment and everything built

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from configparser import ConfigParser
 
 import pytest
@@ -10,8 +9,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.deploy import DEPLOY
-from tests.deploy.audit import UNKNOWN, main
+from tests.deploy.audit import FOUND, UNKNOWN, main
 from tests.house.tree import ROOT
+from tests.loopback import reserved_port, served
 
 TEXT = (DEPLOY / "requirements.txt").read_text()
 PINNED = dict(re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==([^\s;\\]+)", TEXT, re.MULTILINE))
@@ -38,38 +38,118 @@ def test_every_version_has_hashes_and_no_index_is_named():
     assert "--index" not in TEXT
 
 
-KNOWN = {"name": "flask", "version": "3.1.3", "vulns": []}
-BROKEN = {"name": "jinja2", "version": "3.1.6", "vulns": [{"id": "X-1", "fix_versions": ["3.2"]}]}
-SKIPPED = {"name": "kombu", "skip_reason": "not found"}
+#: What an index may say of a release.
+NONE = {"vulnerabilities": []}
+SOME = {"vulnerabilities": [{"id": "PYSEC-1", "fixed_in": ["3.2", "4.0"]}, {"id": "PYSEC-2"}]}
+WITHDRAWN = {"vulnerabilities": [{"id": "PYSEC-3", "withdrawn": "2024-01-01T00:00:00Z"}]}
+NO_DATA = {"info": {"name": "flask"}}
+
+
+@pytest.fixture
+def audit(tmp_path, capsys):
+    """Return a function that audits flask 3.1 and kombu 5.4, and gives status and lines.
+
+    It is given what the index answers for a path; for others that is 404.
+    """
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text(
+        "Flask==3.1 \\\n    --hash=sha256:00\n    # via x\nkombu[all]==5.4 ; python_version < '4'\n"
+    )
+
+    def audit(answers):
+        def index(environ, start_response):
+            found = answers.get(environ["PATH_INFO"].removeprefix("/index"))
+            start_response("404 Not Found" if found is None else "200 OK", [])
+            return [found if isinstance(found, bytes) else json.dumps(found).encode()]
+
+        with served(index) as url:
+            status = main(f"{url}/index/simple/", requirements)
+        return status, capsys.readouterr().out.splitlines()
+
+    return audit
+
+
+CONTROL, FLASK, KOMBU = (f"/pypi/{one}/json" for one in ("jinja2/2.10", "flask/3.1", "kombu/5.4"))
 
 
 @pytest.mark.parametrize(
-    ("packages", "status", "printed"),
+    ("answers", "status", "printed"),
     [
-        ([KNOWN], 0, "0 known vulnerabilities in 1 packages\n"),
         (
-            [KNOWN, BROKEN, SKIPPED],
-            1,
-            (
-                "jinja2 3.1.6: X-1, mended in 3.2\nnot known by the index: kombu\n"
-                "1 known vulnerabilities in 2 packages\n"
-            ),
+            {CONTROL: SOME, FLASK: NONE, KOMBU: WITHDRAWN},
+            0,
+            ["checked 2 packages: 0 known vulnerabilities"],
         ),
         (
-            [SKIPPED],
-            UNKNOWN,
-            "nothing is known: the package index has no data on vulnerabilities\n",
+            {CONTROL: SOME, FLASK: SOME, KOMBU: NONE},
+            FOUND,
+            [
+                "Flask 3.1: PYSEC-1, fixed in 3.2, 4.0",
+                "Flask 3.1: PYSEC-2, fixed in no version yet",
+                "checked 2 packages: 2 known vulnerabilities",
+            ],
         ),
         (
-            None,
+            {CONTROL: SOME, FLASK: NONE},
             UNKNOWN,
-            "nothing is known: the package index did not answer, or not as it should: no route\n",
+            [
+                "checked 1 packages: 0 known vulnerabilities",
+                (
+                    "could not be checked: 1 of 2 packages: "
+                    "kombu 5.4 (the index has no data on kombu 5.4: 404)"
+                ),
+            ],
+        ),
+        (
+            {CONTROL: SOME, FLASK: NO_DATA, KOMBU: b"<html>"},
+            UNKNOWN,
+            [
+                "checked 0 packages: 0 known vulnerabilities",
+                (
+                    "could not be checked: 2 of 2 packages: "
+                    "Flask 3.1 (the index has no data on vulnerabilities of Flask 3.1), "
+                    "kombu 5.4 (the index has no data on vulnerabilities of kombu 5.4)"
+                ),
+            ],
+        ),
+        (
+            {CONTROL: NONE, FLASK: NONE, KOMBU: NONE},
+            UNKNOWN,
+            ["could not be checked: the index knows no vulnerability, not even of jinja2 2.10"],
+        ),
+        (
+            {FLASK: NONE, KOMBU: NONE},
+            UNKNOWN,
+            ["could not be checked: the index has no data on jinja2 2.10: 404"],
         ),
     ],
-    ids=["none", "one", "no data", "no index"],
+    ids=["none", "some", "one unknown", "no data", "empty lists", "no releases"],
 )
-def test_audit_says_what_is_known(capsys, packages, status, printed):
-    said = json.dumps({"dependencies": packages}) if packages else ""
-    code = f"import sys; print({said!r}); print('no route', file=sys.stderr)"
-    assert main([sys.executable, "-c", code]) == status
-    assert capsys.readouterr().out == printed
+def test_audit_says_what_is_known_and_what_is_not(audit, answers, status, printed):
+    assert audit(answers) == (status, printed)
+
+
+def test_audit_without_an_index_says_so(capsys):
+    with reserved_port() as held:
+        assert main(f"http://127.0.0.1:{held.getsockname()[1]}/simple") == UNKNOWN
+    said = "could not be checked: the index does not answer: ConnectionError\n"
+    assert capsys.readouterr().out == said
+
+
+def test_audit_asks_about_everything_that_is_deployed_at_the_index_of_pip(capsys, monkeypatch):
+    asked = []
+
+    def index(environ, start_response):
+        asked.append(environ["PATH_INFO"])
+        start_response("200 OK", [])
+        return [json.dumps(SOME if environ["PATH_INFO"] == CONTROL else NONE).encode()]
+
+    with served(index) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
+        assert main() == 0
+    assert len(asked) == len(set(asked)) > len(PINNED)
+    assert {canonicalize_name(name) for name in PINNED} == {
+        path.split("/")[2] for path in asked if path != CONTROL
+    } | {"jinja2"}
+    said = f"checked {len(asked) - 1} packages: 0 known vulnerabilities\n"
+    assert capsys.readouterr().out == said
