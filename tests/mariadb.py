@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +22,41 @@ from tests.postgresql import REQUIRED
 ACCOUNT = "mysql"
 #: Seconds until a server that does not answer has failed.
 _PATIENCE = 60.0
-#: What makes a server that is soon thrown away quick to start.
+#: What makes a server that is soon thrown away quick: a COMMIT outlives it, not the machine.
 _QUICK = (
     "--skip-log-bin",
-    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-flush-log-at-trx-commit=2",
     "--innodb-buffer-pool-size=16M",
     "--innodb-log-file-size=8M",
     "--skip-name-resolve",
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class MariaDB:
-    """A server that runs."""
+    """A server with its data in a folder, as its command names it."""
 
     port: int
+    command: list[str]
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self.process = subprocess.Popen(
+            self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until = time.monotonic() + _PATIENCE
+        while not self.answers():
+            assert self.process.poll() is None, "MariaDB ended as it started"
+            assert time.monotonic() < until, "MariaDB does not answer"
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it at once with SIGKILL."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(timeout=60)
+            self.process = None
 
     def url(self, database: str, user: str) -> str:
         """Return the SQLAlchemy URL of a database for a user without a password."""
@@ -47,6 +67,15 @@ class MariaDB:
         with self._connect() as connection, connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)
+
+    def new_database(self) -> str:
+        """Make a database with a user who may do all there and nothing else; return its URL."""
+        self.run(
+            "CREATE DATABASE placement",
+            "CREATE USER placement@127.0.0.1",
+            "GRANT ALL ON placement.* TO placement@127.0.0.1",
+        )
+        return self.url("placement", "placement")
 
     def answers(self) -> bool:
         """Return whether it takes connections."""
@@ -82,17 +111,7 @@ def mariadb() -> Iterator[MariaDB]:
         subprocess.run([*made, *data], check=True, timeout=120, stdout=subprocess.DEVNULL)
         port = int(stack.enter_context(reserved_port()).getsockname()[1])
         where = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 'socket'}"]
-        process = subprocess.Popen(
-            [program, "--no-defaults", *data, *where, *_QUICK],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        stack.callback(process.wait, timeout=60)
-        stack.callback(process.kill)
-        server = MariaDB(port)
-        until = time.monotonic() + _PATIENCE
-        while not server.answers():
-            assert process.poll() is None, "MariaDB ended as it started"
-            assert time.monotonic() < until, "MariaDB does not answer"
-            time.sleep(0.05)
+        server = MariaDB(port, [program, "--no-defaults", *data, *where, *_QUICK])
+        stack.callback(server.kill)
+        server.start()
         yield server

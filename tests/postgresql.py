@@ -6,11 +6,12 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 
@@ -69,6 +70,16 @@ class PostgreSQL:
     def stop(self, how: str = "fast") -> None:
         """Stop it; ``immediate`` is as if the machine lost its power."""
         run("pg_ctl", "stop", "-w", "-m", how, "-D", str(self.data))
+
+    def kill(self) -> None:
+        """End all its processes at once with SIGKILL."""
+        postmaster = psutil.Process(int((self.data / "postmaster.pid").read_text().split()[0]))
+        processes = [postmaster, *postmaster.children()]
+        for one in processes:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+        _gone, alive = psutil.wait_procs(processes, timeout=60)
+        assert not alive
 
     def promote(self) -> None:
         """Make a standby a primary."""

@@ -1,79 +1,50 @@
 """``make chaos``: everything that goes wrong in a cluster, tried at length, as a table.
 
 The parts are tests, of which the suite runs a short form. Here each tries more, and says how much
-it tried; the table has a line for each, and the exit status is 1 where one did not survive.
+it tried; the table has a line for each, and the exit status is 1 where one did not survive. A part
+that takes longer than it may is stopped, and did not survive.
 """
 
 import argparse
 import os
+import signal
+import subprocess
 import sys
+import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
 
-import pytest
 from rich.console import Console
 from rich.table import Table
 
+from tests.chaos.parts import PARTS, Part
 from tests.chaos.scale import SCALE, TRIED
 
-#: What is tried, by its name in the table: tests, and the environment that makes them long.
-PARTS: dict[str, tuple[list[str], dict[str, str]]] = {
-    "16 writers on all write paths, workers killed": (
-        ["tests/races/test_killed_workers.py"],
-        {"PLACEMENT_SCHED_TEST_RACE_SECONDS": "40"},
-    ),
-    "beside openstack-placement on the same database": (
-        ["tests/races/test_two_servers.py", "tests/coexistence/test_repairing.py"],
-        {},
-    ),
-    "claims of whole providers from several processes": (
-        ["tests/store/placement/test_allocations_race.py"],
-        {"PLACEMENT_SCHED_TEST_RACE_ROUNDS": "100"},
-    ),
-    "servers and database processes killed": (["tests/chaos/test_kills.py"], {}),
-    "COMMITs and connections cut": (["tests/faults"], {"PLACEMENT_SCHED_TEST_CUT_COMMITS": "300"}),
-    "standbys, promoted under load": (["tests/db/test_standby.py"], {}),
-    "disk full": (["tests/chaos/test_storage.py"], {}),
-    "clock jumps": (["tests/chaos/test_clock.py"], {}),
-    "more load than can be answered": (["tests/chaos/test_overload.py"], {}),
-    "slow and silent clients": (["tests/cli/test_serve_slow_clients.py"], {}),
-    "requests made by a grammar": (["tests/chaos/test_random_requests.py"], {}),
-    "smuggling, paths, headers, bodies, log lines": (
-        [
-            "tests/api/test_body_reading.py",
-            "tests/api/test_addresses.py",
-            "tests/api/test_access_log.py",
-            "tests/api/test_proxy.py",
-        ],
-        {},
-    ),
-    "every route, every kind of caller": (["tests/chaos/test_callers.py"], {}),
-}
 
+@dataclass(frozen=True)
+class Outcome:
+    """What the tests of a part came to; ``tried`` says how much they did."""
 
-@dataclass
-class Survey:
-    """What the tests of a part came to: a plugin of pytest."""
-
-    passed: int = 0
-    failed: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    tried: list[str] = field(default_factory=list)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note the outcome of one phase of a test."""
-        if report.failed:
-            self.failed.append(report.nodeid)
-        elif report.skipped:
-            self.skipped.append(report.nodeid)
-        elif report.when == "call":
-            self.passed += 1
-            self.tried += [str(value) for name, value in report.user_properties if name == TRIED]
+    passed: int
+    failed: tuple[str, ...]
+    skipped: int
+    tried: tuple[str, ...]
+    seconds: float
 
     @property
     def survived(self) -> bool:
-        """Return whether something was tried and nothing failed."""
-        return bool(self.passed) and not self.failed
+        """Return whether something was tried, nothing failed and nothing was left out."""
+        return bool(self.passed) and not self.failed and not self.skipped
+
+    @property
+    def verdict(self) -> str:
+        """Return it in words."""
+        if self.survived:
+            return "yes"
+        left_out = [f"{self.skipped} skipped: a program is not installed"] if self.skipped else []
+        return f"NO: {'; '.join([*self.failed, *left_out]) or 'nothing was tried'}"
 
 
 def main() -> int:
@@ -81,28 +52,73 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--only", nargs="+", default=[], help="words of the parts to be tried")
     only = parser.parse_args().only
-    os.environ[SCALE] = "whole"
-    chosen = {name: part for name, part in PARTS.items() if _is_asked(name, only)}
-    table = Table("Tried", "Tests", "How much", "Survived", "Seconds")
-    console, survived = Console(), bool(chosen)
-    for number, (name, (tests, variables)) in enumerate(chosen.items(), 1):
-        console.print(f"[{number}/{len(chosen)}] {name}", markup=False)
-        begun, survey = time.monotonic(), Survey()
-        os.environ.update(variables)
-        # A process of its own for each part would be cleaner, and start for twenty seconds longer.
-        pytest.main(["-q", "-n0", "--no-header", "--timeout", "900", *tests], plugins=[survey])
-        survived &= survey.survived
-        outcome = "yes" if survey.survived else f"NO: {', '.join(survey.failed) or 'nothing ran'}"
-        if survey.skipped:
-            outcome += f" ({len(survey.skipped)} skipped)"
-        seconds = f"{time.monotonic() - begun:.0f}"
-        table.add_row(name, str(survey.passed), "; ".join(survey.tried), outcome, seconds)
+    chosen = [part for part in PARTS if _is_asked(part, only)]
+    console, begun = Console(), time.monotonic()
+    outcomes = []
+    for number, part in enumerate(chosen, 1):
+        console.print(f"[{number}/{len(chosen)}] {part.name}", markup=False)
+        outcomes.append(_tried(part))
+    table = Table("Tried", "How much", "Survived", "Seconds", show_lines=True)
+    for part, one in zip(chosen, outcomes, strict=True):
+        much = "\n".join(one.tried) or f"{one.passed} tests"
+        table.add_row(part.name, much, one.verdict, f"{one.seconds:.0f}")
     console.print(table)
-    return 0 if survived else 1
+    survived = sum(one.survived for one in outcomes)
+    minutes = (time.monotonic() - begun) / 60
+    console.print(f"{survived} of {len(chosen)} survived, in {minutes:.1f} minutes")
+    return 0 if chosen and survived == len(chosen) else 1
 
 
-def _is_asked(name: str, only: list[str]) -> bool:
-    return not only or any(word.lower() in name.lower() for word in only)
+def _is_asked(part: Part, only: list[str]) -> bool:
+    return not only or any(word.lower() in part.name.lower() for word in only)
+
+
+def _tried(part: Part) -> Outcome:
+    """Run the tests of a part in a process of their own."""
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        words = [f"--timeout={part.most}", f"--junitxml={report}", *part.tests]
+        stopped = _run([sys.executable, "-m", "pytest", "-q", "-n0", "--no-header", *words], part)
+        cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
+    failed = [one.get("name", "") for one in cases if _is(one, "failure") or _is(one, "error")]
+    skipped = sum(_is(one, "skipped") for one in cases)
+    return Outcome(
+        passed=len(cases) - len(failed) - skipped,
+        failed=(*failed, *([f"stopped after {part.most} seconds"] if stopped else [])),
+        skipped=skipped,
+        tried=tuple(
+            f"{one.get('value')}"
+            for case in cases
+            for one in case.iter("property")
+            if one.get("name") == TRIED
+        ),
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _is(case: ElementTree.Element, outcome: str) -> bool:
+    return case.find(outcome) is not None
+
+
+def _run(command: list[str], part: Part) -> bool:
+    """Run a command; return whether it had to be stopped."""
+    environment = {**os.environ, SCALE: "whole", **part.variables}
+    with subprocess.Popen(command, env=environment, start_new_session=True) as process:
+        try:
+            process.wait(timeout=part.most)
+        except subprocess.TimeoutExpired:
+            # As with Ctrl-C: the tests end what they started.
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+            return True
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            raise
+    return False
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
-from multiprocessing.synchronize import Barrier
+from multiprocessing.synchronize import Barrier, Event
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -90,12 +90,14 @@ class Claimer:
 
 
 def claim_at_random(
-    barrier: Barrier, which: int, urls: list[str], providers: list[str], seconds: float
+    barrier: Barrier, which: int, urls: list[str], providers: list[str], over: Event
 ) -> list[Ledger]:
-    """Claim and free for so many seconds, as one process of several."""
+    """Claim and free until it is over, as one process of several."""
     claimer = Claimer(urls, providers, seed=which)
     barrier.wait(120)
-    return [claimer.work(seconds)]
+    while not over.is_set():
+        claimer.work(0.2)
+    return [claimer.ledger]
 
 
 def check(database: Database, ledgers: list[Ledger]) -> Counter[str]:

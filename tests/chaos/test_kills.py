@@ -1,6 +1,7 @@
-"""SIGKILL, for a server and for the processes of its database: nothing acknowledged is lost.
+"""SIGKILL at random moments, for servers, workers and databases: nothing acknowledged is lost.
 
-Workers alone are killed in ``tests/races/test_killed_workers.py``.
+Workers are also killed in ``tests/races/test_killed_workers.py``, nodes of a cluster in
+``tests/galera``.
 """
 
 import logging
@@ -8,9 +9,12 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.synchronize import Event
 
+import psutil
 import psycopg
 import pytest
 
@@ -20,102 +24,162 @@ from placement_sched.operations.prepare import sync
 from tests.chaos.ledger import check, claim_at_random
 from tests.chaos.scale import TRIED, times
 from tests.conftest import make_settings
+from tests.invariants import assert_invariants, generations_only_grow
+from tests.mariadb import mariadb
 from tests.postgresql import one_server
-from tests.processes import race
+from tests.processes import PROCESSES, race
 from tests.providers import make_provider
+from tests.servers import Server
 
 LOG = logging.getLogger(__name__)
-SECONDS = times(6, 60)
-CLIENTS = 8
+CLIENTS, WORKERS = 8, 3
+#: How often each is killed; ``make chaos`` kills 210 times.
+OF_A_WORKER, OF_A_SERVER = times(2, 25), times(2, 20)
+OF_ONE_PROCESS, OF_A_DATABASE = times(3, 50), times(2, 35)
+#: Seconds between two kills, drawn anew each time.
+PAUSES = (0.05, 1.0)
+#: A worker that is killed while it starts would be taken for one that cannot start.
+PAUSES_OF_WORKERS = (1.0, 2.0)
 pytestmark = pytest.mark.system
 
 
 class Killer(threading.Thread):
-    """Kills something again and again, after pauses of random length."""
+    """Kills something so many times, after pauses of random length; then it is over."""
 
-    def __init__(self, kill: Callable[[], None], least: float, most: float) -> None:
+    def __init__(self, kill: Callable[[], None], many: int, pauses: tuple[float, float]) -> None:
         super().__init__(daemon=True)
-        self._kill = kill
-        self._pause = lambda: random.uniform(least, most)
-        self._over = threading.Event()
+        self._kill, self._many, self._pauses = kill, many, pauses
+        self._stopped = threading.Event()
+        self.over: Event = PROCESSES.Event()
         self.killed = 0
-        self.failure: BaseException | None = None
 
     def run(self) -> None:
         try:
-            while not self._over.wait(self._pause()):
+            while self.killed < self._many and not self._stopped.wait(self._pause()):
                 self._kill()
                 self.killed += 1
-        except BaseException as failure:
-            self.failure = failure
-            raise
+            self._stopped.wait(self._pause())
+        finally:
+            self.over.set()
 
     def stop(self) -> None:
-        self._over.set()
+        self._stopped.set()
         self.join(timeout=120)
-        assert self.failure is None
+
+    def _pause(self) -> float:
+        return random.uniform(*self._pauses)
 
 
-@pytest.fixture
-def kill_during_claims(serve) -> Callable[..., str]:
-    """Give a function that lets clients claim while a killer works, and checks what is there."""
-
-    def work(database: Database, servers: list, killer: Killer) -> str:
-        providers = [make_provider(database, VCPU=1_000_000) for _ in range(5)]
+def survives(
+    database: Database,
+    servers: list[Server],
+    kill: Callable[[], None],
+    many: int,
+    pauses: tuple[float, float] = PAUSES,
+) -> str:
+    """Let clients claim while something is killed, and check what is there; say how much it was."""
+    providers = [make_provider(database, VCPU=1_000_000) for _ in range(5)]
+    urls = [server.url for server in servers]
+    killer = Killer(kill, many, pauses)
+    with generations_only_grow(database):
         killer.start()
-        urls = [server.url for server in servers]
-        ledgers = race(CLIENTS, claim_at_random, urls, providers, SECONDS)
-        killer.stop()
-        answers = check(database, ledgers)
-        LOG.info("%s kills: %s", killer.killed, dict(answers))
-        assert killer.killed
-        assert answers["PUT 204"] > 10 * CLIENTS
-        assert {name.split()[1] for name in answers} <= {"204", "404", "409", "503", "without"}
-        return f"{killer.killed} kills, {answers.total()} writes"
+        try:
+            ledgers = race(CLIENTS, claim_at_random, urls, providers, killer.over)
+        finally:
+            killer.stop()
+        for server in servers:
+            server.wait_for("/healthz/ready", 200)
+    answers: Counter[str] = check(database, ledgers)
+    LOG.info("%s kills: %s", killer.killed, dict(answers))
+    assert killer.killed == many
+    assert answers["PUT 204"] > 10 * CLIENTS
+    assert {name.split()[1] for name in answers} <= {"204", "404", "409", "503", "without"}
+    for server in servers:
+        assert "Traceback" not in server.log.read_text()
+    assert_invariants(database)
+    return f"{killer.killed} kills, {answers.total()} writes"
 
-    return work
 
-
-def test_database_processes_are_killed(serve, kill_during_claims, record_property):
-    with one_server() as postgresql, ExitStack() as stack:
-        settings = make_settings(postgresql.url())
-        database = Database(settings)
-        stack.callback(database.dispose)
+@contextmanager
+def prepared(url: str) -> Iterator[Database]:
+    """Give a database of one's own with the schema."""
+    database = Database(make_settings(url))
+    try:
         sync(database, utcnow)
-        server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=postgresql.url())
+        yield database
+    finally:
+        database.dispose()
 
-        def kill() -> None:
-            # The postmaster then stops all others and recovers, as after a loss of power.
-            with suppress(psycopg.OperationalError, ProcessLookupError):
-                busy = postgresql.ask(
-                    "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
-                    "AND pid != pg_backend_pid()"
-                )
-                if busy:
-                    os.kill(random.choice(busy), signal.SIGKILL)
 
-        tried = kill_during_claims(database, [server], Killer(kill, 0.5, 1.5))
-        server.wait_for("/healthz/ready", 200)
-        record_property(TRIED, tried)
+def end(pids: list[int]) -> None:
+    """Kill these processes, as far as they still run."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+def test_one_worker_after_the_other_is_killed(serve, database, database_url, record_property):
+    server = serve(
+        *("--workers", str(WORKERS)), OS_PLACEMENT_DATABASE__CONNECTION=database_url
+    )
+
+    def kill() -> None:
+        with suppress(psutil.NoSuchProcess, ValueError):
+            ours = psutil.Process(server.process.pid).children()
+            end([min(ours, key=psutil.Process.create_time).pid])
+
+    tried = survives(database, [server], kill, OF_A_WORKER, PAUSES_OF_WORKERS)
+    record_property(TRIED, f"workers: {tried}")
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 def test_one_of_two_servers_is_killed_with_its_workers(
-    serve, database, database_url, kill_during_claims, record_property
+    serve, database, database_url, record_property
 ):
     variables = {"OS_PLACEMENT_DATABASE__CONNECTION": database_url}
-    stays, goes = serve(**variables), serve(**variables)
-    victims = [goes]
+    servers = [serve(**variables), serve(**variables)]
 
     def kill() -> None:
-        if not victims:
-            victims.append(serve("--port", goes.url.rpartition(":")[2], **variables))
-            return
-        victim = victims.pop()
-        for pid in [victim.process.pid, *victim.workers()]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        number = random.randrange(len(servers))
+        victim = servers[number]
+        end([victim.process.pid, *victim.workers()])
         victim.process.wait(timeout=60)
+        servers[number] = serve("--port", victim.url.rpartition(":")[2], **variables)
 
-    tried = kill_during_claims(database, [stays, goes], Killer(kill, 1, 2))
-    record_property(TRIED, tried)
+    tried = survives(database, servers, kill, OF_A_SERVER)
+    record_property(TRIED, f"servers: {tried}")
+
+
+def test_single_processes_of_postgresql_are_killed(serve, record_property):
+    with one_server() as postgresql, prepared(postgresql.url()) as database:
+        server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=postgresql.url())
+
+        def kill() -> None:
+            # The postmaster then stops all others and recovers, as after a loss of power.
+            busy = list[int]()
+            while not busy:
+                with suppress(psycopg.OperationalError):
+                    busy = postgresql.ask(
+                        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
+                        "AND pid != pg_backend_pid()"
+                    )
+            end([random.choice(busy)])
+
+        tried = survives(database, [server], kill, OF_ONE_PROCESS)
+        record_property(TRIED, f"processes of PostgreSQL: {tried}")
+
+
+@pytest.mark.parametrize("kind", [one_server, mariadb], ids=["postgresql", "mariadb"])
+def test_whole_database_is_killed_and_started_again(kind, serve, record_property):
+    with kind() as server_of_data:
+        url = server_of_data.url() if kind is one_server else server_of_data.new_database()
+        with prepared(url) as database:
+            server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=url)
+
+            def kill() -> None:
+                server_of_data.kill()
+                server_of_data.start()
+
+            tried = survives(database, [server], kill, OF_A_DATABASE)
+    record_property(TRIED, f"{type(server_of_data).__name__}: {tried}")

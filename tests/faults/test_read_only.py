@@ -71,12 +71,7 @@ def test_a_standby_of_postgresql_is_written_once_it_is_promoted(make_app):
 
 def test_mariadb_that_is_made_read_only_is_written_again_after(make_app):
     with mariadb() as server:
-        server.run(
-            "CREATE DATABASE placement",
-            "CREATE USER placement@127.0.0.1",
-            "GRANT ALL ON placement.* TO placement@127.0.0.1",
-        )
-        url = server.url("placement", "placement")
+        url = server.new_database()
         prepare(url)
         app = make_app(make_settings(url))
         check_writing(app)

@@ -1,0 +1,66 @@
+"""What ``make chaos`` tries, in this order."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Part:
+    """Tests under the name that they have in the table, and after how many seconds they are stopped.
+
+    ``variables`` of the environment make tests long that ordinary runs keep short; those of
+    ``tests/chaos`` know by ``scale.py``.
+    """
+
+    name: str
+    most: int
+    tests: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+PARTS = (
+    Part(
+        "16 writers on all allocations and inventories, workers killed",
+        240,
+        ("tests/races/test_killed_workers.py",),
+        {"PLACEMENT_SCHED_TEST_RACE_SECONDS": "20"},
+    ),
+    Part("16 writers on all routes that write", 240, ("tests/chaos/test_all_writes.py",)),
+    Part(
+        "beside openstack-placement on the same database",
+        240,
+        ("tests/coexistence/test_racing.py", "tests/races/test_two_servers.py"),
+    ),
+    Part(
+        "claims of whole providers from several processes",
+        180,
+        ("tests/store/placement/test_allocations_race.py",),
+        {"PLACEMENT_SCHED_TEST_RACE_ROUNDS": "60"},
+    ),
+    Part("kill -9 of workers, servers and databases", 600, ("tests/chaos/test_kills.py",)),
+    Part(
+        "COMMITs and connections cut, databases read-only",
+        240,
+        ("tests/faults",),
+        {"PLACEMENT_SCHED_TEST_CUT_COMMITS": "300"},
+    ),
+    Part("standbys, promoted under load", 120, ("tests/db/test_standby.py",)),
+    Part("nodes of a Galera cluster killed", 240, ("tests/galera/test_failures.py",)),
+    Part("disk full", 60, ("tests/chaos/test_storage.py",)),
+    Part("clock jumps", 120, ("tests/chaos/test_clock.py",)),
+    Part("more load than can be answered", 240, ("tests/chaos/test_overload.py",)),
+    Part("slow and silent clients", 180, ("tests/cli/test_serve_slow_clients.py",)),
+    Part("requests made by a grammar", 420, ("tests/chaos/test_random_requests.py",)),
+    Part(
+        "smuggling, paths, headers, bodies, log lines",
+        180,
+        (
+            "tests/chaos/probes",
+            "tests/api/test_body_reading.py",
+            "tests/api/test_addresses.py",
+            "tests/api/test_access_log.py",
+            "tests/api/test_proxy.py",
+        ),
+    ),
+    Part("every route, every kind of caller", 120, ("tests/chaos/test_callers.py",)),
+)
