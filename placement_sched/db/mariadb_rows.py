@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pymysql.connections import MAX_PACKET_LEN, TEXT_TYPES, Connection, MySQLResult
 from pymysql.constants import CLIENT, CR, ER, FIELD_TYPE
 from pymysql.converters import through
-from pymysql.err import InternalError, MySQLError, OperationalError
+from pymysql.err import InterfaceError, InternalError, MySQLError, OperationalError
 from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
 from sqlalchemy import Engine, event
 
@@ -102,9 +102,14 @@ class QuickConnection(Connection):
             self.next_result()
 
     def rollback(self) -> None:
-        """Roll the transaction back."""
+        """Roll the transaction back; of a connection that is lost the server has done it."""
         self._forget_transaction()
-        super().rollback()
+        try:
+            super().rollback()
+        except (OperationalError, InterfaceError):
+            # The pool, which rolls back what it is given back, would log a traceback.
+            if self.open:
+                raise
 
     def _forget_transaction(self) -> None:
         self.commit_with = None

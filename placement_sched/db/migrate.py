@@ -1,7 +1,6 @@
 """Creates and upgrades the schema with alembic, under a version table of our own name."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,7 +11,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from oslo_log import log
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, inspect
 
 from placement_sched.db.change_support import why_unsupported
 from placement_sched.db.change_triggers import (
@@ -21,6 +20,7 @@ from placement_sched.db.change_triggers import (
     missing_triggers,
     remove_triggers,
 )
+from placement_sched.db.schema_turn import one_at_a_time
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
@@ -29,9 +29,6 @@ LOG = log.getLogger(__name__)
 
 #: OpenStack placement keeps its revision in ``alembic_version``; ours must not be mistaken for it.
 VERSION_TABLE = "placement_sched_alembic_version"
-
-_LOCK_NAME = "placement_sched_schema"
-_LOCK_NUMBER = 7305212
 
 _KNOWN = frozenset(table.name for table in (*OWN_TABLES, *PLACEMENT_TABLES))
 
@@ -165,22 +162,3 @@ def _configuration() -> Config:
     configuration = Config()
     configuration.set_main_option("script_location", str(scripts).replace("%", "%%"))
     return configuration
-
-
-@contextmanager
-def one_at_a_time(connection: Connection) -> Iterator[None]:
-    """Hold a lock, so that workers that start together migrate in turn.
-
-    SQLite's write transaction is such a lock already; MariaDB commits at every table it makes,
-    so its lock is the session's and must be given back.
-    """
-    dialect = connection.dialect.name
-    if dialect == "postgresql":
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER})"))
-    elif dialect != "sqlite":
-        connection.execute(text(f"SELECT GET_LOCK('{_LOCK_NAME}', 60)"))
-    try:
-        yield
-    finally:
-        if dialect not in {"postgresql", "sqlite"}:
-            connection.execute(text(f"SELECT RELEASE_LOCK('{_LOCK_NAME}')"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, String, column, inspect, select, table, text, update
 
 from placement_sched.db.migrate import VERSION_TABLE as OWN_VERSION_TABLE
-from placement_sched.db.migrate import one_at_a_time
+from placement_sched.db.schema_turn import one_at_a_time
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES, consumer_types, consumers
 
 #: Where OpenStack placement keeps its revision.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Part:
-    """Tests under the name that they have in the table, and after how many seconds they are stopped.
+    """Tests by their name in the table, and after how many seconds they are stopped.
 
     ``variables`` of the environment make tests long that ordinary runs keep short; those of
     ``tests/chaos`` know by ``scale.py``.

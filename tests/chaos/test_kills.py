@@ -9,10 +9,8 @@ import os
 import random
 import signal
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing.synchronize import Event
 
 import psutil
 import psycopg
@@ -50,7 +48,7 @@ class Killer(threading.Thread):
         super().__init__(daemon=True)
         self._kill, self._many, self._pauses = kill, many, pauses
         self._stopped = threading.Event()
-        self.over: Event = PROCESSES.Event()
+        self.over = PROCESSES.Event()
         self.killed = 0
 
     def run(self) -> None:
@@ -89,13 +87,14 @@ def survives(
             killer.stop()
         for server in servers:
             server.wait_for("/healthz/ready", 200)
-    answers: Counter[str] = check(database, ledgers)
+    answers = check(database, ledgers)
     LOG.info("%s kills: %s", killer.killed, dict(answers))
     assert killer.killed == many
     assert answers["PUT 204"] > 10 * CLIENTS
     assert {name.split()[1] for name in answers} <= {"204", "404", "409", "503", "without"}
     for server in servers:
-        assert "Traceback" not in server.log.read_text()
+        before, traceback, after = server.log.read_text().partition("Traceback")
+        assert not traceback, before[-1000:] + traceback + after[:5000]
     assert_invariants(database)
     return f"{killer.killed} kills, {answers.total()} writes"
 
@@ -120,9 +119,7 @@ def end(pids: list[int]) -> None:
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 def test_one_worker_after_the_other_is_killed(serve, database, database_url, record_property):
-    server = serve(
-        *("--workers", str(WORKERS)), OS_PLACEMENT_DATABASE__CONNECTION=database_url
-    )
+    server = serve(*("--workers", str(WORKERS)), OS_PLACEMENT_DATABASE__CONNECTION=database_url)
 
     def kill() -> None:
         with suppress(psutil.NoSuchProcess, ValueError):

@@ -118,3 +118,12 @@ def test_an_engine_connects_so(mysql_server):
     with database.read() as connection:
         assert isinstance(connection.connection.driver_connection, QuickConnection)
     database.dispose()
+
+
+def test_to_roll_back_on_a_lost_connection_is_no_failure(connect):
+    ours, other = connect(QuickConnection), connect(QuickConnection)
+    number = told(ours, "SELECT CONNECTION_ID()")[-1][0][0]
+    told(other, f"KILL {number}")
+    ours.rollback()
+    assert not ours.open
+    ours.rollback()

@@ -1,0 +1,162 @@
+"""Where a request ends: known to the server alone, and after HAProxy to both in the same way."""
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import pytest
+import requests
+
+from tests.chaos.probes.framing import PROBES
+from tests.chaos.probes.wire import Answer, Wire
+from tests.chaos.scale import TRIED
+from tests.deploy import haproxy
+from tests.servers import Server, wait_until
+from tests.versions import LATEST_HEADERS
+
+pytestmark = pytest.mark.system
+#: A request in an access log: its method and path.
+_LOGGED = re.compile(
+    r'"(\w+) (?:https?://\w+)?(/placement/traits/CUSTOM_(PROBE|SMUGGLED)_(\d+))[" ?]'
+)
+#: What HAProxy logs of a request that a server was given, and where that answered 400.
+_HANDED_ON = re.compile(r" servers/s\d+ [-\d/]+ \d+ ")
+_REFUSED = re.compile(r" servers/s\d+ [-\d/]+ 400 ")
+
+
+def seen(lines: list[str], number: int) -> list[str]:
+    """Return which requests of a probe were served, by these lines of a log."""
+    found = (_LOGGED.search(line) for line in lines)
+    return [f"{one[1]} {one[3]}" for one in found if one and int(one[4]) == number]
+
+
+def all_sent(wire: Wire) -> list[list[Answer]]:
+    """Send each probe on a connection of its own, several at once; return the answers."""
+    numbered = [probe.sent(number) for number, probe in enumerate(PROBES)]
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(wire.exchange, numbered))
+
+
+def failed(number: int, answers: list[Answer]) -> str | None:
+    """Return which answer of a probe is a failure of the server, if one is."""
+    statuses = [one.status for one in answers]
+    if any(status >= 500 and status not in {501, 505} for status in statuses):
+        return f"{PROBES[number].name}: answered {statuses}"
+    return None
+
+
+def wrong_with(number: int, answers: list[Answer], served: list[str]) -> str | None:
+    """Return what is not as it must be of a probe's answers and of what was served."""
+    probe, statuses = PROBES[number], [one.status for one in answers]
+    if len(served) > probe.requests or len(answers) > probe.requests:
+        return f"{probe.name}: {served} served, answered {statuses}"
+    if sum(status < 300 for status in statuses) > len(served):
+        return f"{probe.name}: {statuses} for {served}"
+    return failed(number, answers)
+
+
+@pytest.fixture
+def server(serve) -> Server:
+    server = serve(OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true")
+    server.wait_for("/healthz/ready", 200)
+    return server
+
+
+def test_server_takes_no_part_of_a_request_for_another(server, record_property):
+    told = all_sent(Wire(server.url))
+    lines = server.log.read_text().splitlines()
+    wrong = [wrong_with(n, answers, seen(lines, n)) for n, answers in enumerate(told)]
+    assert [one for one in wrong if one] == []
+    check(server)
+    record_property(TRIED, f"{len(PROBES)} requests whose end is doubtful")
+
+
+@dataclass
+class Behind:
+    """A server after HAProxy, as ``deploy/haproxy`` configures it."""
+
+    server: Server
+    wire: Wire
+    log: Path
+
+
+@pytest.fixture
+def behind(server, tmp_path) -> Iterator[Behind]:
+    port = int(server.url.rpartition(":")[2])
+    with haproxy.in_front(tmp_path, [port]) as (url, certificate):
+        yield Behind(server, Wire(url, certificate), tmp_path / "haproxy.log")
+
+
+def test_server_and_proxy_agree_on_where_each_request_ends(behind, record_property):
+    with Bystanders(behind.wire) as bystanders:
+        told = all_sent(behind.wire)
+    assert bystanders.wrong == []
+    assert bystanders.answered > 10
+    # The last line is written once the connection ends.
+    assert wait_until(lambda: difference(behind) == [], 20), difference(behind)
+    assert [one for n, answers in enumerate(told) if (one := failed(n, answers))] == []
+    check(behind.server)
+    record_property(TRIED, f"{len(PROBES)} through HAProxy")
+
+
+def difference(behind: Behind) -> list[str]:
+    """Return the probes of which the server served others than the proxy handed on to it.
+
+    It may also have refused one as broken, which then has no line in its log.
+    """
+    served = behind.server.log.read_text().splitlines()
+    lines = behind.log.read_text().splitlines()
+    handed = [line for line in lines if _HANDED_ON.search(line)]
+    refused = [line for line in lines if _REFUSED.search(line)]
+    found = []
+    for number, probe in enumerate(PROBES):
+        there, here = Counter(seen(handed, number)), Counter(seen(served, number))
+        if here - there or there - here - Counter(seen(refused, number)):
+            found.append(f"{probe.name}: {there} handed on, {here} served")
+    return found
+
+
+class Bystanders:
+    """Other clients, who must get the answers to their own requests."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._ask, args=(which,)) for which in range(3)]
+        self.wrong: list[str] = []
+        self.answered = 0
+
+    def _ask(self, which: int) -> None:
+        with requests.Session() as session:
+            session.trust_env = False
+            session.verify = str(self._wire.certificate)
+            session.headers.update({"X-Auth-Token": "admin", **LATEST_HEADERS})
+            for number in range(1_000_000):
+                if self._over.is_set():
+                    return
+                path = f"/placement/traits/CUSTOM_BYSTANDER_{which}_{number}"
+                answer = session.put(self._wire.url + path, timeout=60)
+                if answer.status_code != 201 or not answer.headers["Location"].endswith(path):
+                    self.wrong.append(f"{path}: {answer.status_code} {answer.headers}")
+                self.answered += 1
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_failure: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(timeout=120)
+
+
+def check(server: Server) -> None:
+    """Check that the server is well, and met nothing that it did not expect."""
+    assert server.get("/healthz/ready")[0] == 200
+    assert "Traceback" not in server.log.read_text()

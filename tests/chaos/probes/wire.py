@@ -1,0 +1,69 @@
+"""Bytes to a server and what comes back, on one connection that no library interprets."""
+
+import re
+import socket
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+#: Seconds after which no further answer is expected: to the first, and after each.
+FIRST, NEXT = 3.0, 0.5
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_HEAD = re.compile(rb"HTTP/1\.[01] (\d{3})[^\r\n]*\r\n")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer: its status, and head and body as they came."""
+
+    status: int
+    text: bytes
+
+
+@dataclass(frozen=True)
+class Wire:
+    """Where to connect to; with a certificate by TLS, as a client of HTTP/1.1."""
+
+    url: str
+    certificate: Path | None = None
+
+    def exchange(self, sent: bytes) -> list[Answer]:
+        """Send this on a connection of its own; return the answers, in order."""
+        received = b""
+        with self._connected() as connection, suppress(OSError):
+            connection.settimeout(FIRST)
+            with suppress(ConnectionError):  # refused before all of it was sent
+                connection.sendall(sent)
+            while data := connection.recv(2**16):
+                received += data
+                connection.settimeout(NEXT)
+        return answers_in(received)
+
+    def _connected(self) -> socket.socket:
+        where = urlsplit(self.url)
+        assert where.port is not None
+        connection = socket.create_connection(("127.0.0.1", where.port), timeout=60)
+        if self.certificate is None:
+            return connection
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        context.set_alpn_protocols(["http/1.1"])
+        return context.wrap_socket(connection, server_hostname="localhost")
+
+
+def answers_in(received: bytes) -> list[Answer]:
+    """Return the answers in a stream; fail where something else is between them."""
+    found = []
+    while received:
+        head = _HEAD.match(received)
+        assert head, f"no answer: {received[:200]!r}"
+        end = received.find(b"\r\n\r\n") + 4
+        assert end > 3, f"half an answer: {received[:200]!r}"
+        length = _LENGTH.search(received[:end])
+        rest = len(received) if length is None and b"close" in received[:end].lower() else end
+        size = rest if length is None else end + int(length[1])
+        if int(head[1]) >= 200:
+            found.append(Answer(int(head[1]), received[:size]))
+        received = received[size:]
+    return found

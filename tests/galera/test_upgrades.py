@@ -1,0 +1,131 @@
+"""``db sync`` through all nodes at the same moment, as servers that start together do it."""
+
+from contextlib import ExitStack
+from functools import partial
+from threading import Thread
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.db.migrate import newest_revision
+from placement_sched.db.schema_turn import TURN
+from placement_sched.db.transaction import Database
+from placement_sched.operations.invariants.verify import verify
+from tests import program
+from tests.at_once import at_once
+from tests.conftest import make_settings
+from tests.galera.nodes import ROUNDS
+from tests.servers import environment
+
+#: A new database takes seconds to make; each round makes one.
+FRESH = max(2, ROUNDS // 5)
+TABLES = (
+    "SELECT table_name, column_name FROM information_schema.columns "
+    "WHERE table_schema = '{}' ORDER BY 1, 2"
+)
+
+
+@pytest.fixture
+def new_database(galera):
+    """Give a function that makes a database; it returns its name and its URL at each node."""
+    with ExitStack() as stack:
+
+        def make():
+            name = f"ps_{uuid4().hex[:12]}"
+            galera.nodes[0].ask(f"CREATE DATABASE {name}")
+            stack.callback(galera.nodes[0].ask, f"DROP DATABASE {name}")
+            galera.settle()
+            return name, [node.url(name) for node in galera.nodes]
+
+        yield make
+
+
+@pytest.fixture
+def sync_at_once(galera, tmp_path):
+    """Give a function that runs the command on each of these databases, all at the same moment."""
+
+    def run(urls):
+        def sync(url):
+            variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
+            return program.run("db", "sync", cwd=tmp_path, env=variables)
+
+        for done in at_once(*(partial(sync, url) for url in urls)):
+            assert done.returncode == 0, done.stderr
+        galera.settle()
+
+    return run
+
+
+@pytest.fixture
+def checked(galera):
+    """Give a function that checks what there is."""
+
+    def check(name, expected):
+        for node in galera.nodes:
+            assert node.ask(TABLES.format(name)) == expected
+        revisions = galera.nodes[0].ask("SELECT * FROM placement_sched_alembic_version", name)
+        assert revisions == [(newest_revision(),)]
+        (names,) = galera.nodes[0].ask("SELECT count(*), count(DISTINCT name) FROM traits", name)
+        assert names[0] == names[1] > 100
+        settings = make_settings(galera.nodes[0].url(name))
+        database = Database(settings)
+        assert verify(database, settings).violations == ()
+        database.dispose()
+
+    return check
+
+
+def test_schema_is_made_once_where_all_nodes_are_asked_to(
+    galera, new_database, sync_at_once, checked, prepared_database
+):
+    expected = galera.nodes[0].ask(TABLES.format(prepared_database))
+    for _round in range(FRESH):
+        name, urls = new_database()
+        sync_at_once(urls)
+        checked(name, expected)
+
+
+def test_schema_is_upgraded_once_where_all_nodes_are_asked_to(
+    galera, new_database, sync_at_once, checked, prepared_database
+):
+    expected = galera.nodes[0].ask(TABLES.format(prepared_database))
+    name, urls = new_database()
+    sync_at_once(urls[:1])
+    for _round in range(FRESH):
+        for statement in (
+            "DROP TABLE sched_commit_marks",
+            "DROP TABLE sched_leases",
+            "ALTER TABLE sched_decisions DROP COLUMN best, DROP COLUMN conditions",
+            "UPDATE placement_sched_alembic_version SET version_num = '0014'",
+        ):
+            galera.nodes[0].ask(statement, name)
+        galera.settle()
+        sync_at_once(urls)
+        checked(name, expected)
+
+
+def test_schema_is_made_where_one_that_changed_it_was_killed(
+    galera, new_database, sync_at_once, checked, prepared_database
+):
+    name, urls = new_database()
+    # The lock that it has left.
+    galera.nodes[0].ask(f"CREATE TABLE {TURN} (node INT) COMMENT='2026-01-02 03:04:05 a/1'", name)
+    galera.settle()
+    sync_at_once(urls)
+    checked(name, galera.nodes[0].ask(TABLES.format(prepared_database)))
+
+
+def test_schema_is_left_alone_while_another_changes_it(
+    galera, new_database, sync_at_once, checked, prepared_database
+):
+    name, urls = new_database()
+    galera.nodes[0].ask(f"CREATE TABLE {TURN} (node INT) COMMENT='2099-01-02 03:04:05 a/1'", name)
+    galera.settle()
+    waiting = Thread(target=sync_at_once, args=(urls,))
+    waiting.start()
+    waiting.join(timeout=5)
+    assert waiting.is_alive()
+    assert galera.nodes[0].ask("SHOW TABLES", name) == [(TURN,)]
+    galera.nodes[0].ask(f"DROP TABLE {TURN}", name)
+    waiting.join(timeout=120)
+    checked(name, galera.nodes[0].ask(TABLES.format(prepared_database)))
