@@ -180,8 +180,13 @@ class _Result(MySQLResult):
     _check_packet_is_eof: Callable[[Any], bool]
 
     def _read_result_packet(self, first_packet: Any) -> None:
-        self.field_count = first_packet.read_length_encoded_integer()
         connection: QuickConnection = self.connection
+        if first_packet.is_eof_packet():
+            # A Galera node may say so, instead of an error, where a write of another node has ended
+            # the statement; nothing follows of which one could know to what it is the answer.
+            connection._force_close()  # noqa: SLF001
+            raise OperationalError(CR.CR_SERVER_LOST, _LOST)
+        self.field_count = first_packet.read_length_encoded_integer()
         with connection.closed_by_failure():
             columns = [self._column(connection) for _ in range(self.field_count)]
             connection.packet()  # the end of the columns

@@ -78,6 +78,14 @@ def test_path_cannot_forge_a_line_or_leave_its_quotes(line, path):
     assert logged.isprintable()
 
 
+@pytest.mark.parametrize("client", ["1 - root [", "a\x1b[2J", 'a" 200', "a\x85b"])
+def test_client_is_one_word_whatever_a_proxy_says_of_it(line, client):
+    logged = line("/", REMOTE_ADDR=client)
+    assert logged.isprintable()
+    assert logged.count('"') == 2
+    assert re.match(r"\S+ - - \[\d", logged)
+
+
 def test_token_is_never_logged(line):
     assert "secret" not in line("/", HTTP_X_AUTH_TOKEN="secret")
 

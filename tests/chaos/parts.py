@@ -25,7 +25,6 @@ PARTS = (
         ("tests/races/test_killed_workers.py",),
         {"PLACEMENT_SCHED_TEST_RACE_SECONDS": "20"},
     ),
-    Part("16 writers on all routes that write", 240, ("tests/chaos/test_all_writes.py",)),
     Part(
         "beside openstack-placement on the same database",
         240,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
-from webtest import TestApp
+from webtest import TestApp, TestRequest
 
 from placement_sched.api.blueprint import PARAMETER, Route
 from placement_sched.api.microversion import NEVER
@@ -69,6 +69,10 @@ class Asked:
 
     def ask(self, app: TestApp, headers: Mapping[str, str]) -> int:
         """Return the status of the answer to this caller."""
+        return app.do_request(self.request(app, headers), expect_errors=True).status_int
+
+    def request(self, app: TestApp, headers: Mapping[str, str]) -> TestRequest:
+        """Return a request of the least that the route takes."""
         path = PARAMETER.sub(UUIDS[0], self.path)
         if self.route.policy == "placement:usages":
             path += f"?project_id={PROJECT}"
@@ -81,7 +85,7 @@ class Asked:
             request.body = (
                 b"{}" if self.route.action is None else b'{"%s": {}}' % (self.route.action.encode())
             )
-        return app.do_request(request, expect_errors=True).status_int
+        return request
 
 
 def asked_of(app: TestApp) -> Iterator[Asked]:

@@ -5,9 +5,10 @@ import pytest
 from pymysql.connections import MAX_PACKET_LEN
 from pymysql.constants import COMMAND, CR
 from pymysql.err import MySQLError, OperationalError
+from pymysql.protocol import MysqlPacket
 from sqlalchemy.engine import make_url
 
-from placement_sched.db.mariadb_rows import QuickConnection
+from placement_sched.db.mariadb_rows import QuickConnection, _Result
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 
@@ -127,3 +128,11 @@ def test_to_roll_back_on_a_lost_connection_is_no_failure(connect):
     ours.rollback()
     assert not ours.open
     ours.rollback()
+
+
+def test_an_answer_that_ends_before_it_begins_is_of_a_lost_connection(connect):
+    ours = connect(QuickConnection)
+    ending = MysqlPacket(b"\xfe\x00\x00\x02\x00", "utf8")
+    with pytest.raises(OperationalError, match="Lost connection"):
+        _Result(ours)._read_result_packet(ending)
+    assert not ours.open

@@ -46,6 +46,8 @@ class AccessLog:
         context = context_of(environ)
         took = round((time.perf_counter() - began) * 1000, 1)
         asked = asked_of(environ)
+        # After a proxy it is what a header says, which may be any text.
+        client = _word(environ.get("REMOTE_ADDR") or "-")
         # As fields for [DEFAULT] use_json; the context has the ids, the user and the project.
         about = {
             "method": environ.get("REQUEST_METHOD"),
@@ -54,11 +56,11 @@ class AccessLog:
             "route": asked.route if asked else None,
             "status": int(status) if status.isdecimal() else None,
             "duration_ms": took,
-            "client": environ.get("REMOTE_ADDR"),
+            "client": client,
         }
         LOG.info(
             '%s - %s [%s] "%s %s %s" %s %s %s %.1f ms',
-            environ.get("REMOTE_ADDR") or "-",
+            client,
             _user(context),
             _at(int(time.time())),
             environ.get("REQUEST_METHOD", "-"),
@@ -87,7 +89,12 @@ def _user(context: RequestContext | None) -> str:
     """
     if context is None or not context.user_id:
         return "-"
-    return _printable(context.user_id).replace(" ", "_")
+    return _word(context.user_id)
+
+
+def _word(text: str) -> str:
+    """Return ``text`` as one word of a line."""
+    return _printable(text).replace(" ", "_")
 
 
 def _printable(text: str) -> str:

@@ -1,0 +1,71 @@
+"""JSON that breaks readers of JSON, to every route that takes some."""
+
+import json
+
+import pytest
+
+from placement_sched.app import create_app
+from tests.chaos.grammar import UUIDS
+from tests.chaos.scale import TRIED, times
+from tests.chaos.test_callers import asked_of
+from tests.conftest import Client
+
+DEEP = 100_000
+#: As it comes, and whether it is JSON of which a route may make something.
+BODIES = {
+    "nothing": b"",
+    "deep lists": b"[" * DEEP + b"]" * DEEP,
+    "deep objects": b'{"a":' * DEEP + b"1" + b"}" * DEEP,
+    "lists without an end": b"[" * DEEP,
+    "NaN": b'{"name": NaN}',
+    "infinity": b'{"name": -Infinity}',
+    "a float beyond all floats": b'{"name": 1e400}',
+    "a number of 5000 digits": b'{"name": ' + b"9" * 5000 + b"}",
+    "an exponent of 5000 digits": b'{"name": 1e' + b"9" * 5000 + b"}",
+    "minus zero": b'{"name": -0}',
+    "a key twice": b'{"name": "a", "name": ["b"]}',
+    "half a surrogate pair": b'{"name": "\\ud800"}',
+    "half a surrogate pair as a key": b'{"\\udfff": 1}',
+    "NUL": b'{"name": "a\\u0000b"}',
+    "NUL as a key": b'{"\\u0000": 1}',
+    "a mark of byte order": b'\xef\xbb\xbf{"name": "a"}',
+    "UTF-16": '{"name": "a"}'.encode("utf-16"),
+    "UTF-32": '{"name": "a"}'.encode("utf-32"),
+    "bytes that are no UTF-8": b'{"name": "\xff\xfe"}',
+    "surrogates in UTF-8": b'{"name": "\xed\xa0\x80"}',
+    "overlong UTF-8": b'{"name": "\xc0\xaf"}',
+    "a comment": b'{"name": "a"} // b',
+    "a comma too many": b'{"name": "a",}',
+    "two documents": b"{}{}",
+    "single quotes": b"{'name': 'a'}",
+    "control characters": b'{"name": "\x01\n"}',
+    "ten thousand keys": json.dumps({f"k{n}": n for n in range(10_000)}).encode(),
+    "__proto__": b'{"__proto__": {"admin": true}, "__class__": "x"}',
+    "only white space": b" \n\t ",
+    "gzip": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03",
+}
+
+
+@pytest.fixture
+def app(sqlite_settings):
+    application = create_app(sqlite_settings)
+    yield Client(application)
+    application.close()
+
+
+def test_no_route_fails_or_takes_anything_from_a_body_that_is_wrong(app, caplog, record_property):
+    routes = [one for one in asked_of(app) if one.route.body is not None]
+    some = routes[:: times(6, 1)]
+    assert len(some) >= times(5, 40)
+    for one in some:
+        for name, body in BODIES.items():
+            request = one.request(app, {"X-Auth-Token": "admin"})
+            request.body = body
+            answer = app.do_request(request, expect_errors=True)
+            said = (one.route.method, one.path, name, answer.text[:500])
+            assert answer.status_int < 500, said
+            assert "Traceback" not in answer.text, said
+            failures = [record for record in caplog.records if record.exc_info]
+            assert not failures, (said, failures)
+    assert app.get(f"/placement/resource_providers/{UUIDS[0]}", status=404)
+    record_property(TRIED, f"{len(some)} routes x {len(BODIES)} bodies")

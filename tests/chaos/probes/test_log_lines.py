@@ -1,0 +1,93 @@
+"""What clients name things is one line of the log at most, and nothing that moves a terminal."""
+
+import re
+
+import pytest
+
+from tests.chaos.probes.wire import Wire
+from tests.chaos.scale import TRIED
+from tests.placing import flavor, instance, report, spec
+from tests.versions import LATEST, LATEST_HEADERS
+
+pytestmark = pytest.mark.system
+#: What a line of this server's log begins with; the first lines say where it serves.
+LINE = re.compile(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+ [A-Z]+ |placement-sched serves|the console"
+)
+#: What would be another line, or another text, where it is written as it came.
+NAMES = [
+    "a\n2026-11-23 12:00:00.000 1 ERROR forged",
+    "a\r\nforged",
+    "a\x1b[2J\x1b]0;forged\x07",
+    "a\u2028forged",
+    "a\u0085forged",
+    "a\u202eforged",
+    "a\x08\x08\x08forged",
+    "%s%n%(levelname)s{0}",
+]
+HEADERS = (
+    "User-Agent",
+    "X-Openstack-Request-Id",
+    "X-Forwarded-For",
+    "Forwarded",
+    "Accept",
+    "Origin",
+)
+
+
+def bodies(name: str) -> list[tuple[str, str, object]]:
+    """Return requests that name something so: some are refused, some are not."""
+    asked = spec(instance(1), flavor=flavor(extra_specs={name: name, "trait:CUSTOM_A": name}))
+    huge = spec(instance(2), flavor=flavor(vcpus=100_000), availability_zone=name, user_id=name)
+    return [
+        ("POST", "/placement/resource_providers", {"name": name}),
+        ("POST", "/scheduler/v1/compute_nodes", [{**report("cn1"), "host": name}]),
+        ("POST", "/scheduler/v1/compute_nodes", [{**report("cn2"), "hypervisor_type": name}]),
+        ("POST", "/scheduler/v1/select_destinations", {"request_spec": asked}),
+        ("POST", "/scheduler/v1/select_destinations", {"request_spec": huge}),
+        ("POST", "/scheduler/v1/explain", {"request_spec": huge}),
+        ("POST", "/compute/v2.1/os-aggregates", {"aggregate": {"name": name}}),
+        (
+            "POST",
+            "/compute/v2.1/os-server-groups",
+            {"server_group": {"name": name, "policies": [name]}},
+        ),
+        ("POST", "/image/v2/images", {"name": name, name: name}),
+        ("PUT", "/compute/v2.1/os-services/disable", {"host": name, "binary": name}),
+    ]
+
+
+def heads(name: str) -> list[bytes]:
+    """Return requests with this in a header, and in path and query."""
+    written = name.encode()
+    escaped = "".join(f"%{byte:02x}" for byte in written).encode()
+    common = f"\r\nHost: a\r\nOpenStack-API-Version: placement {LATEST}\r\nConnection: close\r\n"
+    lines = [(b"GET /placement/traits/" + escaped, b""), (b"GET /placement/traits?" + escaped, b"")]
+    if not re.search(r"[\r\n]", name):
+        lines += [
+            (b"GET /placement/traits", header.encode() + b": " + written + b"\r\n")
+            for header in (*HEADERS, "X-Auth-Token")
+        ]
+    return [line + b" HTTP/1.1" + common.encode() + more + b"\r\n" for line, more in lines]
+
+
+def test_names_forge_no_line_of_the_log(serve, record_property):
+    server = serve(
+        OS_DEFAULT__DEBUG="true", OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true"
+    )
+    asked = 0
+    for name in NAMES:
+        for method, path, body in bodies(name):
+            assert server.send(method, path, body, **LATEST_HEADERS)[0] < 500, (path, name)
+            asked += 1
+        for sent in heads(name):
+            for answer in Wire(server.url).exchange(sent):
+                assert answer.status < 500, (sent, answer)
+            asked += 1
+    text = server.log.read_bytes().decode()
+    assert "forged" in text  # the names are written: otherwise
+    wrong = [line for line in text.split("\n") if line and not LINE.match(line)]
+    assert wrong == []
+    odd = [line for line in text.split("\n") if not line.isprintable()]
+    assert [repr(line) for line in odd] == []
+    record_property(TRIED, f"{asked} requests with names that are lines of a log")

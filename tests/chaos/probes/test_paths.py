@@ -1,0 +1,134 @@
+"""Paths that are written otherwise than they are read: none opens what is closed."""
+
+import pytest
+
+from tests.chaos.probes.wire import Wire
+from tests.chaos.scale import TRIED
+from tests.deploy import haproxy, nginx
+from tests.versions import LATEST
+
+pytestmark = pytest.mark.system
+#: Ways to what a proxy keeps to itself, for who reads a path otherwise than it does.
+TO_METRICS = [
+    "/metrics",
+    "//metrics",
+    "/metrics/",
+    "/metrics//",
+    "/./metrics",
+    "/a/../metrics",
+    "/placement/../metrics",
+    "/placement/%2e%2e/metrics",
+    "/placement/..;/metrics",
+    "/%2e/metrics",
+    "/%6detrics",
+    "/%6Detric%73",
+    "/%256detrics",
+    "/%2fmetrics",
+    "/%5cmetrics",
+    "\\metrics",
+    "/metrics%2f",
+    "/metrics%00",
+    "/metrics%20",
+    "/metrics%0a",
+    "/metrics;a=b",
+    "/metrics?a=b",
+    "/metrics#a",
+    "/METRICS",
+    "/%c0%ae/metrics",
+    "/%c0%afmetrics",
+    "http://other/metrics",
+    "http://other//metrics",
+    "https://localhost/%6detrics",
+]
+#: Ways to what needs a token.
+TO_TRAITS = [
+    "/placement/traits",
+    "//placement/traits",
+    "/placement//traits",
+    "/placement/./traits",
+    "/placement/traits/",
+    "/placement/%74raits",
+    "/%70lacement/traits",
+    "/PLACEMENT/traits",
+    "/placement;/traits",
+    "/placement/traits;.json",
+    "/placement/traits%00",
+    "/placement/traits%20",
+    "/placement/traits/%2e",
+    "/healthz/../placement/traits",
+    "/healthz/%2e%2e/placement/traits",
+    "/healthz%2f..%2fplacement/traits",
+    "/healthz/..;/placement/traits",
+    "/healthz%00/placement/traits",
+    "/?/placement/traits",
+    "http://other/placement/traits",
+]
+#: What breaks who decodes a path, or copies it to a header.
+BROKEN = [
+    "/placement/traits/%",
+    "/placement/traits/%zz",
+    "/placement/traits/%ff",
+    "/placement/traits/%c0%80",
+    "/placement/traits/%ed%a0%80",
+    "/placement/traits/%u0041",
+    "/placement/traits/%0d%0aX-Forged:%20yes",
+    "/placement/traits?name=in:%0d%0aX-Forged:%20yes",
+    "/placement/traits?name=%ff&name=%00",
+    "/placement/usages?project_id=%ff",
+    "/compute/v2.1/flavors/%2e%2e",
+    "/compute/%0d%0aX-Forged:%20yes",
+    "/compute?%0d%0aX-Forged:%20yes",
+    "/image/v2/images/..%2f..%2fplacement",
+    "/console/..%2f..%2f..%2fetc%2fpasswd",
+    "/console/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
+    "/" + "a/" * 5000,
+    "/placement/traits/" + "A" * 5000,
+    "/placement/allocation_candidates?resources=VCPU:" + "9" * 400,
+]
+
+
+def asked(path: str, token: str) -> bytes:
+    """Return a request for a path."""
+    head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nOpenStack-API-Version: placement {LATEST}"
+    return f"{head}\r\n{token}Connection: close\r\n\r\n".encode("latin-1")
+
+
+TOKENS = ("", "X-Auth-Token: bob\r\n", "X-Auth-Token: admin\r\n")
+
+
+@pytest.fixture
+def server(serve):
+    return serve(OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true")
+
+
+def test_no_path_gets_round_the_token_or_fails(server, record_property):
+    wire = Wire(server.url)
+    for path in TO_TRAITS:
+        (answer,) = wire.exchange(asked(path, ""))
+        public = path.startswith("/?")  # the console's first page, whatever follows
+        assert answer.status in ({200, 303} if public else {400, 401, 404}), path
+        assert b"HW_CPU_X86" not in answer.text, path
+    every = [*TO_TRAITS, *TO_METRICS, *BROKEN]
+    for path in every:
+        for token in TOKENS:
+            (answer,) = wire.exchange(asked(path, token))
+            assert answer.status < 500, (path, answer)
+            head = answer.text.partition(b"\r\n\r\n")[0]
+            assert b"\r\nx-forged:" not in head.lower(), (path, answer)
+            assert b"root:x:0" not in answer.text, path
+    assert "Traceback" not in server.log.read_text()
+    record_property(TRIED, f"{len(every)} paths x {len(TOKENS)} callers")
+
+
+@pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
+def test_no_path_leads_past_a_proxy_to_what_it_keeps_to_itself(proxy, server, tmp_path):
+    port = int(server.url.rpartition(":")[2])
+    with proxy.in_front(tmp_path, [port]) as (url, certificate):
+        wire = Wire(url, certificate)
+        shown = []
+        for path in TO_METRICS:
+            for answer in wire.exchange(asked(path, "")):
+                assert answer.status < 500, (path, answer)
+                if b"# HELP" in answer.text:
+                    shown.append(path)
+        assert shown == []
