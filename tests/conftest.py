@@ -46,7 +46,6 @@ from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 from tests.conforming import Conforming
-from tests.starting import start_quickly
 
 #: ``exploring`` decides on the examples of property tests, ``selection`` on the tests of a run.
 pytest_plugins = ("tests.exploring", "tests.quick", "tests.selection")
@@ -65,8 +64,6 @@ REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
 BROKER = os.environ.get("PLACEMENT_SCHED_TEST_RABBITMQ", "amqp://guest:guest@127.0.0.1:5672/")
 #: Set by CI likewise, for RabbitMQ.
 BROKER_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_BROKER"))
-
-start_quickly()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
