@@ -6,11 +6,13 @@ are skipped are looked for again (``change_gaps.py``).
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from placement_sched.db.change_triggers import NAMES
+from placement_sched.db.prepared import Prepared
 from placement_sched.store.placement.change_gaps import outlast, settle
 from placement_sched.store.placement.change_positions import (
     Changes,
@@ -18,7 +20,10 @@ from placement_sched.store.placement.change_positions import (
     add_mark,
     changes,
     in_doubt,
+    in_places,
     newest_mark,
+    or_in_places,
+    places_of,
 )
 
 #: More gaps, or more rows at once, than are worth reading: all is read again.
@@ -31,9 +36,10 @@ _ROWS = (
     "SELECT id, provider_id, created_at, {}, "
     "(SELECT min(id) FROM sched_provider_change_marks), "
     "(SELECT max(id) FROM sched_provider_change_marks) "
-    "FROM sched_provider_changes WHERE id >= {}{} "
+    "FROM sched_provider_changes WHERE id >= CAST(:last AS {}){} "
     "LIMIT {}"
 )
+_NUMBER = {"sqlite": "INTEGER", "mysql": "SIGNED"}
 _ANCHORS = {
     "sqlite": (
         "INSERT INTO sched_provider_changes (id, provider_id, created_at) "  # noqa: S608
@@ -89,9 +95,16 @@ class _Seen(NamedTuple):
 
 def _read(connection: Connection, last: int, awaited: frozenset[int]) -> Sequence[Any]:
     """Return the row ``last`` and all that are to be read."""
-    server = _SERVERS["sqlite" if connection.dialect.name == "sqlite" else "mysql"]
-    more = f" OR id IN ({','.join(map(str, awaited))})" if awaited else ""
-    return connection.exec_driver_sql(_ROWS.format(server, last, more, MOST_ROWS)).all()
+    kind = "sqlite" if connection.dialect.name == "sqlite" else "mysql"
+    parameters = {"last": str(last), **in_places(awaited)}
+    return _question(kind, places_of(awaited)).rows(connection, parameters)
+
+
+@cache
+def _question(kind: str, places: int) -> Prepared:
+    number = _NUMBER[kind]
+    more = or_in_places(places, f"CAST({{}} AS {number})")
+    return Prepared(text(_ROWS.format(_SERVERS[kind], number, more, MOST_ROWS)))
 
 
 def _seen(rows: Sequence[Any], last: int) -> _Seen | None:

@@ -1,7 +1,9 @@
 """Positions in the log of changes, what was committed since one, and the marks that are kept."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import repeat
 from typing import Any
 
 import orjson
@@ -18,6 +20,9 @@ _NOW = {
     "sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now')",
 }
 _NOW_ON_MARIADB = "UTC_TIMESTAMP(6)"
+#: The least places of a statement for numbers that are looked for again; the next has as many times
+#: more.
+_PLACES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,34 @@ class Changes:
     names: bool
     position: LogPosition
     in_doubt: bool = False
+
+
+def places_of(awaited: Collection[int]) -> int:
+    """Return how many places for numbers a statement has that asks for these again.
+
+    Few different ones, so that few statements are prepared.
+    """
+    places = _PLACES if awaited else 0
+    while places < len(awaited):
+        places *= _PLACES
+    return places
+
+
+def in_places(awaited: Collection[int]) -> dict[str, str]:
+    """Return the parameters of :func:`or_in_places` for these numbers; 0 is that of no row.
+
+    As texts, whose type is the same each time: with another type a statement is prepared again.
+    """
+    numbers = [*awaited, *repeat(0, places_of(awaited) - len(awaited))]
+    return {f"awaited_{place}": str(number) for place, number in enumerate(numbers)}
+
+
+def or_in_places(places: int, placeholder: str) -> str:
+    """Return the words that add rows by their numbers to a condition; ``{}`` is a place's name."""
+    if not places:
+        return ""
+    names = (placeholder.format(f":awaited_{place}") for place in range(places))
+    return f" OR id IN ({', '.join(names)})"
 
 
 def in_doubt(position: LogPosition) -> Changes:

@@ -5,6 +5,7 @@ those that were in progress: https://www.postgresql.org/docs/current/functions-i
 of 64 bits are never used again, and one of a transaction that was rolled back is just never there.
 """
 
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, text
@@ -16,6 +17,9 @@ from placement_sched.store.placement.change_positions import (
     add_mark,
     changes,
     in_doubt,
+    in_places,
+    or_in_places,
+    places_of,
 )
 
 # The timeline changes when another server takes over, which may lack what was committed last; the
@@ -33,12 +37,20 @@ _HEAD = (
 )
 # Between two bounds, for PostgreSQL takes one bound of unknown value for a third of the table, and
 # would read all of it.
-_SINCE_TEXT = (
-    f"{_HEAD}, (SELECT string_agg(provider_id::text, ',') FROM sched_provider_changes "  # noqa: S608
-    "WHERE id BETWEEN CAST(:last AS bigint) AND 9223372036854775807 "
-    "OR id = ANY (CAST(:awaited AS bigint[])))"
+_SINCE = (
+    "{}, (SELECT string_agg(provider_id::text, ',') FROM sched_provider_changes "
+    "WHERE id BETWEEN CAST(:last AS bigint) AND 9223372036854775807{})"
 )
-_SINCE = Prepared(text(_SINCE_TEXT))
+
+
+@cache
+def _since(places: int) -> Prepared:
+    """Return the question for all after a number, and for as many rows as there are ``places``.
+
+    One by one: for an array PostgreSQL expects ten rows where none or one come, finds its plan for
+    any values more expensive than another, and so plans again for each request.
+    """
+    return Prepared(text(_SINCE.format(_HEAD, or_in_places(places, "CAST({} AS bigint)"))))
 
 
 def begin(connection: Connection) -> LogPosition:
@@ -52,10 +64,9 @@ def begin(connection: Connection) -> LogPosition:
 
 def since(connection: Connection, position: LogPosition) -> Changes:
     """Return what a snapshot did not see and is committed, by one statement."""
-    awaited = "{" + ",".join(map(str, position.awaited)) + "}"
-    # As texts, whose types are the same each time: a statement of other types is prepared again.
-    parameters = {"last": str(position.last), "awaited": awaited}
-    (row,) = _SINCE.rows(connection, parameters)
+    awaited = position.awaited
+    parameters = {"last": str(position.last), **in_places(awaited)}
+    (row,) = _since(places_of(awaited)).rows(connection, parameters)
     _, server, oldest, newest, written = row
     known = oldest is not None and oldest <= position.mark <= newest
     if not known or not server or server != position.server:
