@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -43,36 +43,56 @@ class AccessLog:
             return start_response(answered, with_headers, *rest)
 
         body = self._inner(environ, start)
-        context = context_of(environ)
         took = round((time.perf_counter() - began) * 1000, 1)
-        asked = asked_of(environ)
-        # After a proxy it is what a header says, which may be any text.
-        client = _word(environ.get("REMOTE_ADDR") or "-")
-        # As fields for [DEFAULT] use_json; the context has the ids, the user and the project.
-        about = {
-            "method": environ.get("REQUEST_METHOD"),
-            "path": target,
-            "face": asked.face if asked else None,
-            "route": asked.route if asked else None,
-            "status": int(status) if status.isdecimal() else None,
-            "duration_ms": took,
-            "client": client,
-        }
-        LOG.info(
-            '%s - %s [%s] "%s %s %s" %s %s %s %.1f ms',
-            client,
-            _user(context),
-            _at(int(time.time())),
-            environ.get("REQUEST_METHOD", "-"),
-            target,
-            environ.get("SERVER_PROTOCOL", "-"),
-            status,
-            headers.get("content-length", "-"),
-            headers.get("x-openstack-request-id", "-"),
-            took,
-            extra={"context": context, "extra": about},
-        )
-        return body
+
+        def log() -> None:
+            context, asked = context_of(environ), asked_of(environ)
+            # After a proxy it is what a header says, which may be any text.
+            client = _word(environ.get("REMOTE_ADDR") or "-")
+            # As fields for [DEFAULT] use_json; the context has the ids, the user and the project.
+            about = {
+                "method": environ.get("REQUEST_METHOD"),
+                "path": target,
+                "face": asked.face if asked else None,
+                "route": asked.route if asked else None,
+                "status": int(status) if status.isdecimal() else None,
+                "duration_ms": took,
+                "client": client,
+            }
+            LOG.info(
+                '%s - %s [%s] "%s %s %s" %s %s %s %.1f ms',
+                client,
+                _user(context),
+                _at(int(time.time())),
+                environ.get("REQUEST_METHOD", "-"),
+                target,
+                environ.get("SERVER_PROTOCOL", "-"),
+                status,
+                headers.get("content-length", "-"),
+                headers.get("x-openstack-request-id", "-"),
+                took,
+                extra={"context": context, "extra": about},
+            )
+
+        return _ThenLogged(body, log)
+
+
+class _ThenLogged:
+    """The parts of an answer; the server closes them once they are sent (PEP 3333)."""
+
+    def __init__(self, body: Iterable[bytes], log: Callable[[], None]) -> None:
+        self._body, self._log = body, log
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._body)
+
+    def close(self) -> None:
+        """Close what there is to close, and write the line: the client does not wait for it."""
+        try:
+            if hasattr(self._body, "close"):
+                self._body.close()
+        finally:
+            self._log()
 
 
 @lru_cache(maxsize=1)

@@ -15,8 +15,9 @@ import sys
 import time
 from asyncio import AbstractEventLoop, Future
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -27,6 +28,7 @@ from placement_sched.api.request_context import WSGI
 from placement_sched.api.serving.body_reading import (
     REFUSED,
     Bodies,
+    Body,
     BodyRefusal,
     Receive,
     Whole,
@@ -35,6 +37,7 @@ from placement_sched.api.serving.body_reading import (
 
 LOG = logging.getLogger(__name__)
 
+#: granian sends when this is called, on whatever thread; what it returns has nothing left to do.
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Scope = Mapping[str, Any]
 
@@ -63,11 +66,12 @@ STOPPING = BodyRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server is stopping")
 
 
 class WsgiResponse(NamedTuple):
-    """What the WSGI application answered."""
+    """What the WSGI application answered, and what it wants to be called once that is sent."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
     content: bytes
+    close: Callable[[], None]
 
 
 class Bridge:
@@ -105,20 +109,21 @@ class Bridge:
         else:
             environ["wsgi.input"] = Whole()
         loop = asyncio.get_running_loop()
-        answered: Future[WsgiResponse] = loop.create_future()
-        job = _Job(environ, loop, answered, time.monotonic())
+        answered: Future[Sequence[Awaitable[None]]] = loop.create_future()
+        job = _Job(environ, loop, answered, time.monotonic(), send, partial(self._closes, body))
         if job.is_readiness and self._stopping():
             environ[REFUSED] = STOPPING
         (self._living if job.is_liveness else self._threads).answer(job)
         try:
-            status, headers, content = await answered
+            for sent in await answered:
+                await sent
         finally:
             if body is not None:
                 self._bodies.release(body)
-        if (body is not None and not body.ended) or self._stopping():
-            headers.append((b"connection", b"close"))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+
+    def _closes(self, body: Body | None) -> bool:
+        """Return whether the connection ends with an answer that is sent now."""
+        return (body is not None and not body.ended) or self._stopping()
 
     def _environ(self, scope: Scope) -> dict[str, Any]:
         """Return the request as PEP 3333 has it, without its body."""
@@ -151,12 +156,15 @@ class Bridge:
 
 
 class _Job(NamedTuple):
-    """A request since when it waits, and the future that gets its answer."""
+    """A request, since when it waits, and the future that gets what sending has left to do."""
 
     environ: dict[str, Any]
     loop: AbstractEventLoop
-    answered: Future[WsgiResponse]
+    answered: Future[Sequence[Awaitable[None]]]
     since: float
+    send: Send
+    #: Says whether the connection ends with an answer that is sent now.
+    closes: Callable[[], bool]
 
     @property
     def is_health(self) -> bool:
@@ -226,14 +234,26 @@ class _Threads:
         return 0 < self._patience < waited and not job.is_health
 
     def _answer(self, job: _Job) -> None:
+        """Answer and send on this thread: by the event loop, the answer would wait for that."""
         answer = _answer(self._application, job.environ)
+        headers = answer.headers
+        if job.closes():
+            headers.append((b"connection", b"close"))
+        sent = (
+            job.send({"type": "http.response.start", "status": answer.status, "headers": headers}),
+            job.send({"type": "http.response.body", "body": answer.content}),
+        )
+        try:
+            answer.close()
+        except Exception:
+            LOG.exception("after the answer to %s", job.environ["PATH_INFO"])
         with suppress(RuntimeError):  # the loop is closed: the server has stopped
-            job.loop.call_soon_threadsafe(_settle, job.answered, answer)
+            job.loop.call_soon_threadsafe(_settle, job.answered, sent)
 
 
-def _settle(answered: Future[WsgiResponse], answer: WsgiResponse) -> None:
+def _settle(answered: Future[Sequence[Awaitable[None]]], sent: Sequence[Awaitable[None]]) -> None:
     if not answered.done():
-        answered.set_result(answer)
+        answered.set_result(sent)
 
 
 def _answer(application: WSGI, environ: dict[str, Any]) -> WsgiResponse:
@@ -247,17 +267,19 @@ def _answer(application: WSGI, environ: dict[str, Any]) -> WsgiResponse:
         begun.append((status, headers))
         return pieces.append
 
+    close = _nothing
     try:
         parts = application(environ, start_response)
-        try:
-            pieces.extend(parts)
-        finally:
-            if hasattr(parts, "close"):
-                parts.close()
+        close = getattr(parts, "close", _nothing)
+        pieces.extend(parts)
         status, headers = begun[-1]
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        return WsgiResponse(int(status[:3]), encoded, b"".join(pieces))
+        return WsgiResponse(int(status[:3]), encoded, b"".join(pieces), close)
     except Exception:
         LOG.exception("%s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
         why = b"The server failed; see its log."
-        return WsgiResponse(500, [(b"content-type", b"text/plain")], why)
+        return WsgiResponse(500, [(b"content-type", b"text/plain")], why, close)
+
+
+def _nothing() -> None:
+    """Do nothing."""
