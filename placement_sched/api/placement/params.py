@@ -7,6 +7,8 @@ string suffixes, ``same_subtree`` and ``root_required``.
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from placement_sched.api.call import Call
 from placement_sched.api.microversion import Version
@@ -28,6 +30,8 @@ _KEY = re.compile(r"^(?:resources|required|member_of|in_tree)(?P<suffix>[a-zA-Z0
 _LIMIT = re.compile("[1-9][0-9]*")
 _ANY = "in:"
 _NOT = "!"
+#: The most characters of a query string whose question is remembered.
+_REMEMBERED = 2000
 _FAULT = "Invalid query string parameters"
 _ANY_FORMAT = f"{_FAULT}: The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
 
@@ -153,35 +157,63 @@ def _uuids(text: str, key: str) -> frozenset[str]:
     return frozenset(uuids)
 
 
+class _Parameters(NamedTuple):
+    """A query string's names and values in the order sent, and the version it is read in."""
+
+    query: tuple[tuple[str, str], ...]
+    version: Version
+
+    def values(self, key: str) -> list[str]:
+        """Return every value of a parameter."""
+        return [value for name, value in self.query if name == key]
+
+    def first(self, key: str) -> str | None:
+        """Return the first value of a parameter, or None."""
+        return next(iter(self.values(key)), None)
+
+
 def query_of(call: Call) -> CandidatesQuery:
     """Return the question that a query string, already of its schema, asks.
 
     Raises :class:`Invalid` for what is malformed or contradicts itself, naming the parameter.
     """
+    most: int = call.services.settings.placement.max_request_groups
+    asked = _Parameters(call.query, call.version)
+    size = sum(len(name) + len(value) for name, value in call.query)
+    return _recent(asked, most) if size <= _REMEMBERED else _question(asked, most)
+
+
+@lru_cache(maxsize=1000)  # what a flavor asks for is asked for each of its instances
+def _recent(asked: _Parameters, most: int) -> CandidatesQuery:
+    return _question(asked, most)
+
+
+def _question(asked: _Parameters, most: int) -> CandidatesQuery:
     # Of several faults the one is reported that OpenStack placement reports.
-    root = _root(call)
-    ties = tuple(_tie(text) for text in call.values("same_subtree"))
-    suffixes = dict.fromkeys(match["suffix"] for key, _ in call.query if (match := _KEY.match(key)))
-    most = call.services.settings.placement.max_request_groups
+    root = _root(asked)
+    ties = tuple(_tie(text) for text in asked.values("same_subtree"))
+    suffixes = dict.fromkeys(
+        match["suffix"] for key, _ in asked.query if (match := _KEY.match(key))
+    )
     if len(suffixes) > most:
         raise TooComplex(
             f"{_FAULT}: {len(suffixes)} request groups exceed [placement] max_request_groups "
             f"({most})."
         )
-    groups = tuple(_group(call, suffix) for suffix in suffixes)
-    if not call.version.has(mv.SAME_SUBTREE):
-        _check_resourceless(call, groups, set())
-    _check_resources(call, groups)
+    groups = tuple(_group(asked, suffix) for suffix in suffixes)
+    if not asked.version.has(mv.SAME_SUBTREE):
+        _check_resourceless(asked, groups, set())
+    _check_resources(asked, groups)
     for tie in ties:
         if unknown := sorted(set(tie).difference(suffixes)):
             raise BadValue(
                 f"Real suffixes should be specified in `same_subtree`: {unknown} not found in "
                 f"{sorted(suffixes)}."
             )
-    _check_resourceless(call, groups, {suffix for tie in ties for suffix in tie})
+    _check_resourceless(asked, groups, {suffix for tie in ties for suffix in tie})
     _check_conflicts(groups)
     # Of these two the first value counts, of all others the last: as in OpenStack placement.
-    policy, limit = call.first("group_policy"), call.first("limit")
+    policy, limit = asked.first("group_policy"), asked.first("limit")
     if not policy and sum(1 for suffix in suffixes if suffix) > 1:
         raise Invalid(
             'The "group_policy" parameter is required when specifying more than one '
@@ -198,8 +230,8 @@ def query_of(call: Call) -> CandidatesQuery:
     )
 
 
-def _root(call: Call) -> TraitTerms:
-    values = call.values("root_required")
+def _root(asked: _Parameters) -> TraitTerms:
+    values = asked.values("root_required")
     if len(values) > 1:
         raise Invalid(
             "Query parameter 'root_required' may be specified only once.",
@@ -207,7 +239,7 @@ def _root(call: Call) -> TraitTerms:
         )
     if values and values[0].startswith(_ANY):
         raise Invalid(f"{_FAULT}: 'root_required' takes no any-traits. Got: {values[0]}")
-    terms = parse_traits(values, call.version, "root_required")
+    terms = parse_traits(values, asked.version, "root_required")
     if both := _both(terms):
         raise BadValue(f"Conflicting required and forbidden traits found in root_required: {both}")
     return terms
@@ -221,14 +253,14 @@ def _tie(text: str) -> tuple[str, ...]:
     return named
 
 
-def _group(call: Call, suffix: str) -> RequestGroup:
+def _group(asked: _Parameters, suffix: str) -> RequestGroup:
     # Each value has to be well formed, the last one counts.
-    amounts = [parse_resources(text) for text in call.values(f"resources{suffix}")]
+    amounts = [parse_resources(text) for text in asked.values(f"resources{suffix}")]
     required, member_of, in_tree = f"required{suffix}", f"member_of{suffix}", f"in_tree{suffix}"
-    traits = parse_traits(call.values(required), call.version, required)
-    aggregates = parse_member_of(call.values(member_of), call.version, member_of)
+    traits = parse_traits(asked.values(required), asked.version, required)
+    aggregates = parse_member_of(asked.values(member_of), asked.version, member_of)
     tree = None
-    for text in call.values(in_tree):
+    for text in asked.values(in_tree):
         tree = read_uuid(text.strip())
         if tree is None:
             raise Invalid(
@@ -240,11 +272,11 @@ def _group(call: Call, suffix: str) -> RequestGroup:
     )
 
 
-def _check_resources(call: Call, groups: Iterable[RequestGroup]) -> None:
+def _check_resources(asked: _Parameters, groups: Iterable[RequestGroup]) -> None:
     if any(group.resources for group in groups):
         return
-    given = f"Got: {', '.join(sorted({key for key, _ in call.query})) or 'no parameters'}"
-    if call.version.has(mv.SAME_SUBTREE):
+    given = f"Got: {', '.join(sorted({key for key, _ in asked.query})) or 'no parameters'}"
+    if asked.version.has(mv.SAME_SUBTREE):
         raise Invalid(
             f"There must be at least one resources or resources[$S] parameter. {given}",
             code="placement.query.missing_value",
@@ -254,15 +286,15 @@ def _check_resources(call: Call, groups: Iterable[RequestGroup]) -> None:
     )
 
 
-def _check_resourceless(call: Call, groups: Iterable[RequestGroup], tied: set[str]) -> None:
+def _check_resourceless(asked: _Parameters, groups: Iterable[RequestGroup], tied: set[str]) -> None:
     """Raise for a group without resources, unless a subtree ties it to others (from 1.36)."""
     bare = [group.suffix for group in groups if not group.resources and group.suffix not in tied]
-    if bare and call.version.has(mv.SAME_SUBTREE):
+    if bare and asked.version.has(mv.SAME_SUBTREE):
         raise BadValue(
             "Resourceless suffixed group request should be specified in `same_subtree` query "
             f"param: bad group(s) - {bare}."
         )
-    keys = {key for key, _ in call.query}
+    keys = {key for key, _ in asked.query}
     for name, words in (("required", "traits"), ("member_of", "member_of"), ("in_tree", "in_tree")):
         if orphans := [f"{name}{suffix}" for suffix in bare if f"{name}{suffix}" in keys]:
             raise Invalid(
