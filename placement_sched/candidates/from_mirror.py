@@ -232,7 +232,7 @@ class MirroredProviders:
         found: dict[int, tuple[int, ...]] = {}
         with self.mirror.held() as (cloud, _):
             for some, keys in alike.items():
-                amounts = [_used(cloud, np.array(keys, np.int64), one) for one in some]
+                amounts = _used(cloud, np.array(keys, np.int64), some)
                 rows = zip(*amounts, strict=True) if some else repeat((), len(keys))
                 found.update(zip(keys, rows, strict=True))
         return found
@@ -300,13 +300,20 @@ def _with_any(shape: CloudShape, mask: Mask) -> Mask:
 def _tree_providers(
     shape: CloudShape, search: TreeSearch, rows: RowNumbers, counted: CountedRoot
 ) -> list[TreeProvider]:
-    """Return the providers of these rows with the slots that each could serve."""
+    """Return the providers of these rows with the slots that each could serve.
+
+    Where the search does not ask for more, those are left out that serve none and are no root.
+    """
     asked, slots = Constrained(shape, search.names), equal_slots(search)
     masks = np.zeros((len(rows), len(slots)), np.bool_)
     for bit, positions in enumerate(slots):
         slot = search.slots[positions[0]]
         own = CountedRoot.NONE if slot.slot.suffix else counted
         masks[:, bit] = asked.serving(slot.group, own, rows)
+    if not search.rules.subtrees:  # where providers above others are looked at
+        needed = masks.any(axis=1)
+        needed |= shape.cloud.providers.ids[rows] == shape.cloud.providers.roots[rows]
+        rows, masks = rows[needed], masks[needed]
     packed = np.packbits(masks, axis=1, bitorder="little")
     flags: list[int] = packed[:, 0].tolist()
     if packed.shape[1] > 1:
@@ -351,12 +358,15 @@ def _contents(cloud: MirroredCloud, ids: Collection[int]) -> ProviderContents:
     )
 
 
-def _used(cloud: MirroredCloud, ids: NDArray[np.int64], class_id: int) -> list[int]:
-    columns = cloud.classes.get(class_id)
-    found = np.zeros(len(ids), np.int64)
-    if columns is not None:
-        present, rows = cloud.places_of(ids)
-        at, there = columns.stock.places(rows)
-        found[np.flatnonzero(present)[there]] = columns.stock.values["used"][at[there]]
-    amounts: list[int] = found.tolist()
+def _used(cloud: MirroredCloud, ids: NDArray[np.int64], classes: Sequence[int]) -> list[list[int]]:
+    """Return for each of the classes how much of it is used of each of the providers."""
+    present, rows = cloud.places_of(ids)
+    known = np.flatnonzero(present)
+    amounts: list[list[int]] = []
+    for class_id in classes:
+        found = np.zeros(len(ids), np.int64)
+        if (columns := cloud.classes.get(class_id)) is not None:
+            at, there = columns.stock.places(rows)
+            found[known[there]] = columns.stock.values["used"][at[there]]
+        amounts.append(found.tolist())
     return amounts

@@ -40,15 +40,22 @@ class Constrained:
             counted = CountedRoot.NONE  # every provider is its own root
         if group.in_tree is not None:
             return self._serving_in_tree(group.in_tree, replace(group, in_tree=None), counted, rows)
-        found = np.ones(number_of(rows), np.bool_)
-        for resource in group.resources:
-            found &= self._has_room(*resource, rows)
+        found = self._with_room(group.resources, rows)
         self.having(group.traits, rows, found)
         if group.aggregates.member_of and found.any():
             found &= self._is_member(group.aggregates.member_of, counted, rows)
         if group.aggregates.forbidden and found.any():
             found &= ~self._is_inside(group.aggregates.forbidden, counted, rows)
         return found
+
+    def _with_room(self, resources: Sequence[tuple[str, int]], rows: SomeRows) -> Mask:
+        found: Mask | None = None
+        for resource in resources:
+            fits = self._has_room(*resource, rows)
+            found = fits if found is None else found & fits
+            if not found.any():
+                break
+        return np.ones(number_of(rows), np.bool_) if found is None else found
 
     def _serving_in_tree(
         self, uuid: str, group: RequestGroup, counted: CountedRoot, rows: SomeRows

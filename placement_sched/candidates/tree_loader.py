@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, lacks_traits
 from placement_sched.candidates.feasibility import trait_bits
@@ -19,6 +20,7 @@ _SHARED_NOTED = 5
 
 #: The providers that could serve each slot of a tree, by id.
 _Options = tuple[tuple[int, ...], ...]
+_Slots = TypeVar("_Slots", bound=Sequence[Sequence[int]])
 #: The providers that share with a tree, by ascending id, and the slots that they must not serve.
 _Pool = tuple[tuple[int, ...], frozenset[int]]
 
@@ -147,14 +149,7 @@ class TreeLoader:
         The value is the very same for all trees that only the same sharing providers serve.
         """
         number = len(self.search.slots)
-        serving: dict[int, list[list[int]]] = {}
-        for provider in own:
-            if provider.serves:
-                slots = serving.get(provider.root)
-                if slots is None:
-                    slots = serving[provider.root] = [[] for _ in range(number)]
-                for slot in provider.serves:
-                    slots[slot].append(provider.id)
+        serving = _by_slot(own, number)
         shared: dict[_Pool, _Options] = {}
         for root in roots:
             at_home, pool = serving.get(root), sharing.pools.get(root)
@@ -164,11 +159,14 @@ class TreeLoader:
                 if options is None:
                     options = shared[pool] = self._paid(sharing.options(pool, number))
             if at_home is not None:
+                if options is None and not all(at_home):
+                    self._paid(at_home)
+                    continue
                 options = self._paid(_merged(at_home, options))
             if options is not None and all(options):
                 yield root, options
 
-    def _paid(self, options: _Options) -> _Options:
+    def _paid(self, options: _Slots) -> _Slots:
         self.budget.spend(sum(map(len, options)) // _NOTED)
         return options
 
@@ -222,6 +220,19 @@ class TreeLoader:
                 lineages[above] = _with_ancestors(above, parents)
             found[key] = lineages[above] | {key}
         return found
+
+
+def _by_slot(own: Iterable[TreeProvider], number: int) -> dict[int, list[list[int]]]:
+    """Return by root the providers of each tree that serve each of so many slots, if any."""
+    found: dict[int, list[list[int]]] = {}
+    for provider in own:
+        if provider.serves:
+            slots = found.get(provider.root)
+            if slots is None:
+                slots = found[provider.root] = [[] for _ in range(number)]
+            for slot in provider.serves:
+                slots[slot].append(provider.id)
+    return found
 
 
 def _merged(own: Sequence[Sequence[int]], shared: _Options | None) -> _Options:

@@ -181,8 +181,7 @@ class MirroredCloud:
                 placed[order],
                 {name: values[name][own][order].astype(kind) for name, kind in INVENTORY.items()},
             )
-            columns = self.classes.setdefault(class_id, ClassColumns())
-            columns.stock.replace(places, stock)
+            self.classes.setdefault(class_id, ClassColumns()).replace(places, stock)
 
     def _associate(self, places: RowNumbers, found: ProviderRows) -> None:
         owners, traits = _pairs(found.traits)

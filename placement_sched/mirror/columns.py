@@ -86,16 +86,24 @@ class RowValues:
         self.rows = new.astype(np.int32)
 
     def span(self, rows: slice) -> slice:
-        """Return the range of the values of a range of rows."""
+        """Return the range of the values of a range of rows, of which none has several."""
+        if self._of_each(rows.stop - 1):
+            return rows
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
         return slice(int(first), int(last))
 
     def places(self, rows: RowNumbers) -> tuple[NDArray[np.int64], Mask]:
-        """Return the place of the value of each row, and whether it has one."""
+        """Return the place of the value of each row, and whether it has one; none has several."""
         if not len(self.rows):
             return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
+        if not len(rows) or self._of_each(int(rows.max())):
+            return rows.astype(np.int64), np.ones(len(rows), np.bool_)
         places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
         return places, self.rows[places] == rows
+
+    def _of_each(self, last: int) -> bool:
+        """Return whether each row up to ``last`` has a value, where none has several."""
+        return 0 <= last < len(self.rows) and int(self.rows[last]) == last
 
 
 #: The columns of an inventory, and how their numbers are kept.
@@ -117,6 +125,17 @@ class ClassColumns:
             _NO_ROWS, {name: np.empty(0, kind) for name, kind in INVENTORY.items()}
         )
     )
+    #: The greatest min_unit that a row has, or had, and whether one has or had steps other than 1:
+    #: most clouds have none of both, and are not compared.
+    greatest_min_unit: int = 1
+    has_steps: bool = False
+
+    def replace(self, changed: RowNumbers, stock: RowValues) -> None:
+        """Put these inventories in the place of those that the ``changed`` rows have."""
+        values = stock.values
+        self.greatest_min_unit = int(values["min_unit"].max(initial=self.greatest_min_unit))
+        self.has_steps = self.has_steps or bool((values["step_size"] != 1).any())
+        self.stock.replace(changed, stock)
 
     def has_room(self, amount: int, rows: SomeRows) -> Mask:
         """Return for each row whether so much more fits there.
@@ -139,15 +158,12 @@ class ClassColumns:
 
     def _fits(self, amount: int, some: slice | NDArray[np.int64]) -> Mask:
         values = self.stock.values
-        fits = values["capacity"][some] >= values["used"][some] + float(amount)
+        fits: Mask = values["used"][some] + float(amount) <= values["capacity"][some]
         fits &= values["max_unit"][some] >= amount
-        fits &= values["min_unit"][some] <= amount
-        steps = values["step_size"][some]
-        uneven = steps != 1
-        if uneven.any():
-            whole = np.ones(len(steps), np.bool_)
-            whole[uneven] = amount % np.maximum(steps[uneven], 1).astype(np.int64) == 0
-            fits &= whole & (steps > 0)
+        if amount < self.greatest_min_unit or self.has_steps:
+            fits &= values["min_unit"][some] <= amount
+            steps = values["step_size"][some]
+            fits &= (steps > 0) & (amount % np.maximum(steps, 1).astype(np.int64) == 0)
         return fits
 
 
