@@ -302,7 +302,7 @@ def _tree_providers(
 ) -> list[TreeProvider]:
     """Return the providers of these rows with the slots that each could serve.
 
-    Where the search does not ask for more, those are left out that serve none and are no root.
+    Where the search does not ask for more, those are left out that serve none, but for roots.
     """
     asked, slots = Constrained(shape, search.names), equal_slots(search)
     masks = np.zeros((len(rows), len(slots)), np.bool_)

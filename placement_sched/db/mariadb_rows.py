@@ -186,7 +186,7 @@ class QuickConnection(Connection):
         while end < len(arrived):
             start = end
             end += int.from_bytes(arrived[at : at + 3], "little")
-            # What is no row, of another size or lost is left to :meth:`packet`.
+            # Whatever else comes, an end, an error or half a row, is left to :meth:`packet`.
             if end > len(arrived) or arrived[start] >= _END or arrived[at + 3] != number:
                 break
             found.append(arrived[start:end])
