@@ -78,8 +78,10 @@ def _tried(part: Part) -> Outcome:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        words = [f"--timeout={part.most}", f"--junitxml={report}", *part.tests]
-        stopped = _run([sys.executable, "-m", "pytest", "-q", "-n0", "--no-header", *words], part)
+        words = [f"--timeout={part.most}", f"--junitxml={report}", "-ojunit_family=xunit1"]
+        stopped = _run(
+            [sys.executable, "-m", "pytest", "-q", "-n0", "--no-header", *words, *part.tests], part
+        )
         cases = _cases(report) if report.exists() else []
     failed = [one.get("name", "") for one in cases if _is(one, "failure") or _is(one, "error")]
     skipped = sum(_is(one, "skipped") for one in cases)

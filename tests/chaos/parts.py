@@ -25,10 +25,12 @@ PARTS = (
         ("tests/races/test_killed_workers.py",),
         {"PLACEMENT_SCHED_TEST_RACE_SECONDS": "20"},
     ),
+    Part("16 writers on every route that writes", 240, ("tests/chaos/test_all_writes.py",)),
     Part(
-        "beside openstack-placement on the same database",
-        240,
+        "16 writers, half of them of openstack-placement on the same database",
+        300,
         ("tests/coexistence/test_racing.py", "tests/races/test_two_servers.py"),
+        {"PLACEMENT_SCHED_TEST_RACE_EACH": "8"},
     ),
     Part(
         "claims of whole providers from several processes",

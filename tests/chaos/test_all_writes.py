@@ -1,0 +1,154 @@
+"""Sixteen writers at once on every route that writes, all on the same few names."""
+
+import json
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from multiprocessing.synchronize import Barrier
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from placement_sched.api.blueprint import PARAMETER
+from placement_sched.api.microversion import NEVER
+from placement_sched.app import create_app
+from placement_sched.model.results.invariants import Invariant
+from tests.chaos.scale import TRIED, times
+from tests.chaos.test_callers import CLOSED, asked_of
+from tests.chaos.writes import HOSTS, NO_WRITES, PROVIDERS, World
+from tests.conftest import Client
+from tests.invariants import assert_invariants
+from tests.placing import report
+from tests.processes import race
+
+LOG = logging.getLogger(__name__)
+WRITERS, SECONDS = 16, times(4, 30)
+#: What writers may do to what others have decided: a client may shrink an inventory below what is
+#: used, free what an instance has, and set the aggregates of a provider by hand.
+MAY_BE = {
+    Invariant.OVER_CAPACITY,
+    Invariant.UNITS,
+    Invariant.NOT_CLAIMED,
+    Invariant.CLAIM_DIFFERS,
+    Invariant.REFUSED_DECISION,
+    Invariant.NO_DECISION,
+    Invariant.NOT_IN_PLACEMENT,
+    Invariant.STALE_IN_PLACEMENT,
+}
+pytestmark = pytest.mark.system
+
+
+@dataclass(frozen=True)
+class Way:
+    """A route that writes, for another process to ask; ``name`` is unique but for versions."""
+
+    name: str
+    method: str
+    rule: str
+    version: str
+    kind: str
+
+
+def ways_of(app: Client) -> Iterator[Way]:
+    """Yield every route of an application that may write."""
+    for one in asked_of(app):
+        name = f"{one.route.method} {one.path}"
+        if one.route.method in {"GET", "HEAD"} or name in NO_WRITES or CLOSED.match(name):
+            continue
+        if one.route.action:
+            name += f" {one.route.action}"
+        version = "latest" if one.route.until == NEVER else str(one.route.until)
+        face = one.path.split("/")[1]
+        kind = one.route.content_types[0]
+        yield Way(name, one.route.method, one.path, f"{face} {version}", kind)
+
+
+class Writer:
+    """Writes at random, one request after the other."""
+
+    def __init__(self, which: int, url: str) -> None:
+        self._connection = HTTPConnection(urlsplit(url).netloc, timeout=120)
+        self._dice = random.Random(which)
+        self._world = World(self._dice, self._get)
+        self.answers: Counter[tuple[str, int]] = Counter()
+
+    def write(self, way: Way) -> None:
+        """Send one request by this way."""
+        path = PARAMETER.sub(
+            lambda found: quote(self._world.parameter(way.rule, found[1]), safe=""), way.rule
+        )
+        body = self._world.body(way.name)
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body)
+        headers = {"OpenStack-API-Version": way.version, "Content-Type": way.kind}
+        self.answers[way.name, self._ask(way.method, path, body, headers)[0]] += 1
+
+    def _get(self, path: str) -> Any:
+        face = path.split("/")[1]
+        status, text = self._ask("GET", path, None, {"OpenStack-API-Version": f"{face} latest"})
+        return json.loads(text) if status == 200 else {}
+
+    def _ask(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, bytes]:
+        known = {"X-Auth-Token": "admin", "X-Roles": "admin,service", **headers}
+        try:
+            self._connection.request(method, path, body, known)
+            answer = self._connection.getresponse()
+            return answer.status, answer.read()
+        except (HTTPException, OSError) as failure:
+            self._connection.close()
+            raise AssertionError(f"{method} {path}: {failure!r}") from failure
+
+
+def write_at_random(
+    barrier: Barrier, which: int, url: str, ways: list[Way], seconds: float
+) -> list[Counter[tuple[str, int]]]:
+    """Write for so many seconds, as one process of several."""
+    writer, dice = Writer(which, url), random.Random(-which)
+    barrier.wait(120)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        writer.write(dice.choice(ways))
+    return [writer.answers]
+
+
+def furnish(server) -> None:
+    """Make what is written to."""
+    server.ask("POST", "/scheduler/v1/compute_nodes", [report(one, vcpus=200) for one in HOSTS])
+    version = "placement 1.39"
+    for uuid in PROVIDERS:
+        body = {"uuid": uuid, "name": uuid}
+        server.ask("POST", "/placement/resource_providers", body, version)
+        inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 60}}}
+        path = f"/placement/resource_providers/{uuid}/inventories"
+        server.ask("PUT", path, inventories, version)
+
+
+def test_nothing_breaks_where_all_write_everything_at_once(
+    serve, settings, database, database_url, record_property
+):
+    application = create_app(settings)
+    ways = list(ways_of(Client(application)))
+    application.close()
+    assert len(ways) > 50
+    server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=database_url)
+    furnish(server)
+    answers: Counter[tuple[str, int]] = Counter()
+    for one in race(WRITERS, write_at_random, server.url, ways, SECONDS):
+        answers.update(one)
+    failed = {key: number for key, number in answers.items() if key[1] >= 500}
+    before, traceback, after = server.log.read_text().partition("Traceback")
+    assert not traceback, before[-1000:] + traceback + after[:5000]
+    assert not [key for key in failed if key[1] != 503], failed
+    assert sum(failed.values()) <= answers.total() / 100, failed
+    done = {name for name, status in answers if status < 300}
+    never = {way.name for way in ways} - done
+    LOG.info("never done: %s", {k: n for k, n in answers.items() if k[0] in never})
+    assert len(never) <= times(20, 0), {key: n for key, n in answers.items() if key[0] in never}
+    assert_invariants(database, but=MAY_BE)
+    kind = database.url.get_backend_name()
+    record_property(TRIED, f"{answers.total()} writes by {len(ways)} routes on {kind}")

@@ -1,0 +1,238 @@
+"""A request for each route that writes, on so few names that writers meet all the time."""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+from tests.clouds import uuid_of
+from tests.placing import flavor, report, spec
+
+#: Returns the document at a path, {} where there is none.
+Get = Callable[[str], Any]
+
+PROVIDERS = [f"77777777-0000-4000-8000-00000000000{digit}" for digit in range(5)]
+AGGREGATES = [f"88888888-0000-4000-8000-00000000000{digit}" for digit in range(3)]
+IMAGES = [f"66666666-0000-4000-8000-00000000000{digit}" for digit in range(3)]
+HOSTS = ["cn1", "cn2", "cn3", "cn4"]
+CLASSES = ["CUSTOM_A", "CUSTOM_B", "CUSTOM_C"]
+TRAITS = ["CUSTOM_RED", "CUSTOM_BLUE", "HW_CPU_X86_AVX2"]
+FLAVORS = ["f1", "f2", "f3"]
+KEYS = ["trait:CUSTOM_RED", "hw:cpu_policy"]
+#: What else stands in paths.
+NAMES = {
+    "resource_class": [*CLASSES, "VCPU"],
+    "flavor_id": FLAVORS,
+    "image_id": IMAGES,
+    "key": KEYS,
+    "member_id": ["p1", "p2"],
+    "tag": ["a", "b"],
+}
+#: What the service numbers: where it is listed, under which key, and what none of them is.
+LISTED = {
+    "aggregate_id": ("/compute/v2.1/os-aggregates", "aggregates", "1"),
+    "server_group_id": ("/compute/v2.1/os-server-groups", "server_groups", "none"),
+    "service_id": ("/compute/v2.1/os-services", "services", str(UUID(int=1))),
+}
+#: What asks and writes nothing, and what is refused to all.
+NO_WRITES = (
+    "POST /scheduler/v1/capacity",
+    "POST /scheduler/v1/explain",
+    "POST /scheduler/v1/plan",
+    "POST /scheduler/v1/rebalance",
+    "POST /scheduler/v1/decisions/<uuid>/replay",
+)
+
+
+class World:
+    """Draws what a writer asks for; reads generations and numbers first, as a client does."""
+
+    def __init__(self, dice: random.Random, get: Get) -> None:
+        self._dice, self._get = dice, get
+        self.drawn: dict[str, str] = {}
+
+    def parameter(self, rule: str, name: str) -> str:
+        """Return what stands in a path for this variable part of a rule."""
+        self.drawn[name] = found = str(self._parameter(rule, name))
+        return found
+
+    def _parameter(self, rule: str, name: str) -> object:
+        one = self._dice.choice
+        if name in LISTED:
+            return self._listed(*LISTED[name])
+        if name == "consumer_uuid" or (name == "uuid" and "instances" in rule):
+            return self.consumer()
+        if name == "uuid":
+            return uuid_of(one(HOSTS)) if "compute_nodes" in rule else one(PROVIDERS)
+        if name == "name":
+            return one(TRAITS[:2] if "traits" in rule else CLASSES)
+        return one(NAMES[name])
+
+    def _listed(self, path: str, key: str, otherwise: object) -> object:
+        found = [one["id"] for one in self._get(path).get(key, [])]
+        return self._dice.choice(found) if found else otherwise
+
+    def consumer(self) -> str:
+        """Return one of few consumers."""
+        return str(UUID(int=self._dice.randint(1, 12)))
+
+    def generation(self, provider: str | None = None) -> int:
+        """Return a provider's generation, that of the one in the path by default."""
+        provider = provider or self.drawn["uuid"]
+        found: int = self._get(f"/placement/resource_providers/{provider}").get("generation", 0)
+        return found
+
+    def inventories(self) -> dict[str, object]:
+        """Return inventories of some classes."""
+        some = self._dice.sample([*CLASSES, "VCPU"], 2)
+        return {name: {"total": self._dice.randint(20, 60)} for name in some}
+
+    def claim(self, consumer: str) -> dict[str, object]:
+        """Return what a consumer is to hold."""
+        held = self._get(f"/placement/allocations/{consumer}")
+        chosen = self._dice.sample(PROVIDERS, self._dice.choice([1, 1, 2]))
+        return {
+            "allocations": {
+                one: {"resources": {"VCPU": self._dice.randint(1, 4)}} for one in chosen
+            },
+            "project_id": "p1",
+            "user_id": "u1",
+            "consumer_generation": held.get("consumer_generation"),
+            "consumer_type": "INSTANCE",
+        }
+
+    def reshaped(self) -> dict[str, object]:
+        """Return other inventories of a provider, and what a consumer holds then."""
+        provider, consumer = self._dice.choice(PROVIDERS), self.consumer()
+        inventories = {
+            "resource_provider_generation": self.generation(provider),
+            "inventories": {**self.inventories(), "VCPU": {"total": 60}},
+        }
+        allocations = {consumer: self.claim(consumer)}
+        return {"inventories": {provider: inventories}, "allocations": allocations}
+
+    def body(self, write: str) -> Any:
+        """Return the body of a write; None for one without."""
+        maker = BODIES.get(write)
+        return None if maker is None else maker(self, self._dice.choice)
+
+
+def _host(world: World, one: Any) -> dict[str, object]:
+    return {"host": one(HOSTS), "binary": "nova-compute"}
+
+
+_OF_PROVIDER = "/placement/resource_providers/<uuid>"
+_OF_FLAVOR = "/compute/v2.1/flavors/<flavor_id>"
+_OF_AGGREGATE = "/compute/v2.1/os-aggregates/<aggregate_id>"
+_OF_IMAGE = "/image/v2/images/<image_id>"
+_SERVICES = "/compute/v2.1/os-services"
+
+#: What is sent with each write that has a body, by its method, rule and action.
+BODIES: Mapping[str, Callable[[World, Any], Any]] = {
+    "POST /placement/resource_providers": lambda _w, one: {
+        "uuid": (uuid := one(PROVIDERS)),
+        "name": uuid,
+        **one([{}, {"parent_provider_uuid": one(PROVIDERS)}]),
+    },
+    f"PUT {_OF_PROVIDER}": lambda w, one: {
+        "name": w.drawn["uuid"] + one(["", "a"]),
+        "parent_provider_uuid": one([None, *PROVIDERS]),
+    },
+    f"PUT {_OF_PROVIDER}/aggregates": lambda w, one: {
+        "resource_provider_generation": w.generation(),
+        "aggregates": [one(AGGREGATES)],
+    },
+    f"PUT {_OF_PROVIDER}/traits": lambda w, one: {
+        "resource_provider_generation": w.generation(),
+        "traits": [one(TRAITS)],
+    },
+    f"PUT {_OF_PROVIDER}/inventories": lambda w, _one: {
+        "resource_provider_generation": w.generation(),
+        "inventories": w.inventories(),
+    },
+    f"PUT {_OF_PROVIDER}/inventories/<resource_class>": lambda w, one: {
+        "resource_provider_generation": w.generation(),
+        "total": one(range(20, 60)),
+    },
+    f"POST {_OF_PROVIDER}/inventories": lambda _w, one: {
+        "resource_class": one(CLASSES),
+        "total": one(range(20, 60)),
+    },
+    "PUT /placement/allocations/<consumer_uuid>": lambda w, _one: w.claim(w.drawn["consumer_uuid"]),
+    "POST /placement/allocations": lambda w, _one: {
+        (a := w.consumer()): w.claim(a),
+        (b := w.consumer()): w.claim(b),
+    },
+    "POST /placement/reshaper": lambda w, _one: w.reshaped(),
+    "POST /placement/resource_classes": lambda _w, one: {"name": one(CLASSES)},
+    "PUT /placement/resource_classes/<name>": lambda _w, one: {"name": one(CLASSES)},
+    "POST /scheduler/v1/compute_nodes": lambda _w, one: [report(one(HOSTS), vcpus=200)],
+    "PUT /scheduler/v1/compute_nodes/<uuid>": lambda w, _one: report(
+        next(host for host in HOSTS if uuid_of(host) == w.drawn["uuid"]), vcpus=200
+    ),
+    "PUT /scheduler/v1/instances/<uuid>": lambda _w, one: {
+        "host": (host := one(HOSTS)),
+        "node": host,
+        "flavor": flavor(),
+    },
+    "POST /scheduler/v1/select_destinations": lambda w, _one: {
+        "request_spec": spec(w.consumer(), flavor=flavor(memory_mb=64, root_gb=1))
+    },
+    "POST /compute/v2.1/flavors": lambda _w, one: {
+        "flavor": {
+            "id": (name := one(FLAVORS)),
+            "name": name,
+            "vcpus": 1,
+            "ram": 64,
+            "disk": 1,
+            "os-flavor-access:is_public": one([True, False]),
+        }
+    },
+    f"PUT {_OF_FLAVOR}": lambda _w, one: {"flavor": {"description": one(TRAITS)}},
+    f"POST {_OF_FLAVOR}/action addTenantAccess": lambda _w, _one: {
+        "addTenantAccess": {"tenant": "p1"}
+    },
+    f"POST {_OF_FLAVOR}/action removeTenantAccess": lambda _w, _one: {
+        "removeTenantAccess": {"tenant": "p1"}
+    },
+    f"POST {_OF_FLAVOR}/os-extra_specs": lambda _w, one: {"extra_specs": {one(KEYS): "required"}},
+    f"PUT {_OF_FLAVOR}/os-extra_specs/<key>": lambda w, _one: {w.drawn["key"]: "required"},
+    "POST /compute/v2.1/os-aggregates": lambda _w, one: {
+        "aggregate": {"name": one(["a1", "a2"]), "availability_zone": one([None, "az1"])}
+    },
+    f"PUT {_OF_AGGREGATE}": lambda _w, one: {"aggregate": {"name": one(["a1", "a2", "a3"])}},
+    f"POST {_OF_AGGREGATE}/action add_host": lambda _w, one: {"add_host": {"host": one(HOSTS)}},
+    f"POST {_OF_AGGREGATE}/action remove_host": lambda _w, one: {
+        "remove_host": {"host": one(HOSTS)}
+    },
+    f"POST {_OF_AGGREGATE}/action set_metadata": lambda _w, one: {
+        "set_metadata": {"metadata": {"ssd": one(["true", None])}}
+    },
+    f"POST {_OF_AGGREGATE}/images": lambda _w, one: {"cache": [{"id": one(IMAGES)}]},
+    "POST /compute/v2.1/os-server-groups": lambda _w, one: {
+        "server_group": {"name": "g", "policy": one(["affinity", "anti-affinity"])}
+    },
+    f"PUT {_SERVICES}/<service_id>": lambda _w, one: {"status": one(["enabled", "disabled"])},
+    f"PUT {_SERVICES}/enable": _host,
+    f"PUT {_SERVICES}/disable": _host,
+    f"PUT {_SERVICES}/disable-log-reason": lambda w, one: {**_host(w, one), "disabled_reason": "x"},
+    f"PUT {_SERVICES}/force-down": lambda w, one: {
+        **_host(w, one),
+        "forced_down": one([True, False]),
+    },
+    "POST /image/v2/images": lambda _w, one: {
+        "id": one(IMAGES),
+        "name": "i",
+        "visibility": "shared",
+        "disk_format": "raw",
+        "container_format": "bare",
+    },
+    f"PATCH {_OF_IMAGE}": lambda _w, one: [
+        {"op": "replace", "path": "/name", "value": one(TRAITS)}
+    ],
+    f"PUT {_OF_IMAGE}/file": lambda _w, _one: b"",
+    f"POST {_OF_IMAGE}/members": lambda _w, one: {"member": one(["p1", "p2"])},
+    f"PUT {_OF_IMAGE}/members/<member_id>": lambda _w, one: {
+        "status": one(["accepted", "rejected"])
+    },
+}
