@@ -23,7 +23,7 @@ from placement_sched.db.prepared import Prepared
 from placement_sched.db.tables import inventories, traits
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
-from tests.conftest import make_settings
+from tests.conftest import empty, make_settings
 from tests.providers import make_provider
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
@@ -39,7 +39,9 @@ SLOW = {"postgresql": "pg_sleep(30)", "mysql": "SLEEP(30)"}
 
 @pytest.fixture(params=["postgresql_server", "mysql_server"])
 def server(request):
-    return request.getfixturevalue(request.param)
+    url = request.getfixturevalue(request.param)
+    empty(url)
+    return url
 
 
 @pytest.fixture
