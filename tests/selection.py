@@ -43,6 +43,7 @@ SYSTEM = (
     "cli/test_old_files.py",
     "cli/test_reload.py",
     "cli/test_serve.py",
+    "cli/test_serve_json_log.py",
     "cli/test_serve_log.py",
     "cli/test_serve_metrics.py",
     "cli/test_serve_notifications.py",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 
 from placement_sched.cli.arguments import Parser
 from placement_sched.errors import Error, Invalid, NotFound, one_line, sentence
@@ -163,7 +164,14 @@ def _system_error(failure: OSError) -> str:
     if of_output:
         _drop_stdout()
         return f"standard output: {reason}"
-    return reason if failure.filename is None else f"{failure.filename}: {reason}"
+    if failure.filename is not None:
+        return f"{failure.filename}: {reason}"
+    if failure.strerror is None:
+        return reason
+    # Such as a semaphore, for which there is no file of a name: who asked says what it was.
+    asked = traceback.extract_tb(failure.__traceback__)[-1]
+    place = f"{Path(asked.filename).name}, {asked.name}"
+    return f"{reason} ({place}; --debug shows where)"
 
 
 def _drop_stdout() -> None:

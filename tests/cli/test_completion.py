@@ -1,7 +1,6 @@
 """Shells complete commands, options, values and files."""
 
 import shlex
-import shutil
 import subprocess
 from contextlib import redirect_stdout
 
@@ -9,6 +8,7 @@ import pytest
 
 from placement_sched.cli.completion import SHELLS, all_commands
 from placement_sched.cli.main import GROUPS, main, make_parser
+from tests.deploy import tool
 from tests.house.tree import ROOT
 
 #: Defines ``complete_words WORD...``: what is offered for the last one.
@@ -75,12 +75,44 @@ def test_script_names_every_command_and_option(shell, capsys):
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_read_their_script(shell, capsys, tmp_path):
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
+    tool(shell)
     assert main(["completion", shell]) == 0
     script = tmp_path / "script"
     script.write_text(capsys.readouterr().out)
-    subprocess.run([shell, "--no-execute", script], check=True, timeout=60)
+    subprocess.run([shell, "-n", script], check=True, timeout=60)
+
+
+def test_zsh_takes_it_for_the_completion_of_the_command(capsys, tmp_path):
+    zsh = tool("zsh")
+    assert main(["completion", "zsh"]) == 0
+    (tmp_path / "_placement-sched").write_text(capsys.readouterr().out)
+    code = (
+        "fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D; print $_comps[placement-sched]"
+    )
+    done = subprocess.run(
+        [zsh, "-f", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("_placement-sched", "")
+
+
+def test_fish_offers_the_commands(capsys, tmp_path):
+    fish = tool("fish")
+    assert main(["completion", "fish"]) == 0
+    script = tmp_path / "placement-sched.fish"
+    script.write_text(capsys.readouterr().out)
+    done = subprocess.run(
+        [fish, "--no-config", "-c", f"source {script}; complete -C 'placement-sched de'"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert {line.split()[0] for line in done.stdout.splitlines()} == {"demo", "decisions"}
 
 
 def test_guide_has_how_each_script_is_put_into_effect():

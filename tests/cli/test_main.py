@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -200,6 +201,15 @@ def test_what_the_system_refuses_is_no_defect(failing):
     assert failing(denied) == (1, "placement-sched: some/file: Permission denied\n")
     assert failing(TimeoutError("timed\nout")) == (1, "placement-sched: timed out\n")
     assert "Traceback" in failing(denied, "--debug")[1]
+
+
+def test_what_the_system_refuses_without_a_file_is_shown_with_who_asked(failing):
+    """Such as a semaphore, where /dev/shm may not be written to."""
+    status, told = failing(PermissionError(errno.EACCES, "Permission denied"))
+    assert status == 1
+    assert re.fullmatch(
+        r"placement-sched: Permission denied \(test_main\.py, \w+; --debug shows where\)\n", told
+    )
 
 
 def test_debug_shows_where_a_defect_is(failing):

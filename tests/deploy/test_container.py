@@ -1,6 +1,7 @@
 """The container file makes a small image that runs as no root, and nothing else is sent to it."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -95,4 +96,19 @@ def test_it_can_be_built():
         [docker, "build", "--quiet", "--file", FILE, "--tag", "placement-sched:test", ROOT],
         check=True,
         timeout=600,
+    )
+
+
+def test_compose_takes_its_file():
+    """It needs no daemon for that, but the plugin of Docker's client."""
+    docker = shutil.which("docker")
+    asked = (docker, "compose", "version")
+    if not docker or subprocess.run(asked, capture_output=True, check=False, timeout=60).returncode:
+        pytest.skip("docker compose is not installed")
+    variables = {**os.environ, "POSTGRES_PASSWORD": "x", "GRAFANA_PASSWORD": "x"}
+    subprocess.run(
+        [docker, "compose", "--file", DEPLOY / "compose/compose.yaml", "config", "--quiet"],
+        check=True,
+        timeout=60,
+        env=variables,
     )

@@ -1,0 +1,80 @@
+"""With ``use_json`` each request is a line with its ids, caller, route, status and time."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+import requests
+
+from tests import identity
+from tests.api.test_auth_keystone import config
+from tests.cli.test_serve_log import NOVAS, line_of
+from tests.servers import serving
+
+#: What is asked, with which token, and what the line says of it.
+REQUESTS = [
+    ("GET", "/placement/traits", "admin", "placement", "/traits", 200),
+    ("GET", "/scheduler/v1/decisions", "admin", "scheduler", "/v1/decisions", 200),
+    ("GET", "/compute/v2.1/os-services", "admin", "compute", "/v2.1/os-services", 200),
+    ("GET", "/image/v2/images", "admin", "image", "/v2/images", 200),
+    ("GET", "/identity/v3", "admin", "identity", "/v3", 200),
+    ("GET", "/console/", "admin", None, None, 303),
+    ("GET", "/placement/traits", "stranger", "placement", "/traits", 401),
+    ("GET", "/placement/traits", "reader", "placement", "/traits", 403),
+    ("GET", "/placement/traits?x=1", "admin", "placement", "/traits", 400),
+    ("GET", "/compute/v2.1/nothing", "admin", "compute", "", 404),
+    ("DELETE", "/scheduler/v1/decisions", "admin", "scheduler", "", 405),
+    ("POST", "/scheduler/v1/explain", "admin", "scheduler", "/v1/explain", 415),
+    ("GET", "/nothing", "admin", None, None, 404),
+]
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[dict, str]]]:
+    """Give a function that sends a request, and returns its line and its id."""
+    folder = tmp_path_factory.mktemp("json")
+    with identity.running() as keystone, serving(folder) as serve:
+        (folder / "placement.conf").write_text(config(keystone.url))
+        server = serve("--config-file", "placement.conf", OS_DEFAULT__USE_JSON="true")
+        tokens = {
+            "admin": keystone.issue("ann", "shop", "admin"),
+            "reader": keystone.issue("bob", "shop", "nothing"),
+            "stranger": "unknown",
+        }
+
+        def asked(method: str, path: str, who: str, **more: object) -> tuple[dict, str]:
+            headers = {
+                "X-Auth-Token": tokens[who],
+                "X-Openstack-Request-Id": NOVAS,
+                "OpenStack-API-Version": "placement 1.39",
+            }
+            answer = requests.request(
+                method,
+                server.url + path,
+                headers=headers,
+                timeout=60,
+                allow_redirects=False,
+                **more,
+            )
+            own = answer.headers["x-openstack-request-id"]
+            return json.loads(line_of(server, own)), own
+
+        yield asked
+
+
+@pytest.mark.parametrize(("method", "path", "who", "face", "route", "status"), REQUESTS)
+def test_line_has_ids_caller_route_status_and_time(asked, method, path, who, face, route, status):
+    line, own = asked(method, path, who)
+    context, about = line["context"], line["extra"]
+    assert (context["request_id"], context["global_request_id"]) == (own, NOVAS)
+    caller = {"admin": "ann", "reader": "bob"}.get(who)
+    assert (context["user"], context["project_id"]) == (caller, caller and "shop")
+    assert (about["method"], about["path"]) == (method, path)
+    assert (about["face"], about["route"], about["status"]) == (face, route, status)
+    assert 0 < about["duration_ms"] < 60_000
+    assert about["client"] == "127.0.0.1"
+
+
+def test_body_that_is_too_large_is_in_the_log(asked):
+    line, _ = asked("POST", "/placement/resource_providers", "admin", json=" " * (17 << 20))
+    assert line["extra"]["status"] == 413
