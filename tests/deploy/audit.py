@@ -122,7 +122,9 @@ def _index() -> str:
 
 
 def _pip(*arguments: str) -> str:
-    done = subprocess.run([*_PIP, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*_PIP, *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
