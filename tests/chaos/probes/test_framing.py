@@ -89,7 +89,7 @@ class Behind:
 def behind(server, tmp_path) -> Iterator[Behind]:
     port = int(server.url.rpartition(":")[2])
     with haproxy.in_front(tmp_path, [port]) as (url, certificate):
-        yield Behind(server, Wire(url, certificate), tmp_path / "haproxy.log")
+        yield Behind(server, Wire(url, certificate), tmp_path / "proxy.log")
 
 
 def test_server_and_proxy_agree_on_where_each_request_ends(behind, record_property):
