@@ -6,6 +6,7 @@ make the same one the second is refused.
 """
 
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from oslo_log import log
 from pymysql.constants import ER
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 LOG = log.getLogger(__name__)
 
@@ -31,6 +32,12 @@ _TAKEN = (
     "SELECT table_comment, table_comment < UTC_TIMESTAMP() - INTERVAL :longest SECOND "
     "FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = :name"
 )
+_LIKE = (
+    "SELECT table_name FROM information_schema.tables "
+    "WHERE table_schema = DATABASE() AND table_name LIKE :pattern"
+)
+#: What says that another process was quicker: the new name is there, or the table is not.
+_ANOTHERS = {ER.TABLE_EXISTS_ERROR, ER.NO_SUCH_TABLE}
 
 
 @contextmanager
@@ -78,7 +85,13 @@ def _turn(connection: Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        connection.execute(text(f"DROP TABLE IF EXISTS {TURN}"))
+        for name in [*_graves(connection), TURN]:
+            connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
+
+
+def _graves(connection: Connection) -> list[str]:
+    pattern = TURN.replace("_", r"\_") + r"\_%"
+    return list(connection.scalars(text(_LIKE), {"pattern": pattern}))
 
 
 def _taken(connection: Connection, mine: str) -> bool:
@@ -95,6 +108,24 @@ def _taken(connection: Connection, mine: str) -> bool:
         if found[0].endswith(f" {mine}"):
             return True
         if found[1]:
-            connection.execute(text(f"DROP TABLE IF EXISTS {TURN}"))
+            _put_away(connection, _grave(found[0]))
         return False
     return True
+
+
+def _grave(comment: str) -> str:
+    """Return the name for the table of a process that was killed, from when it was made."""
+    return f"{TURN}_{re.sub(r'[^0-9]', '', comment[:19])}"
+
+
+def _put_away(connection: Connection, grave: str) -> None:
+    """Rename the table of a process that was killed; not one that was made meanwhile.
+
+    Of several that find it, one does: for the others the new name is taken. So it is there until
+    the next turn is over.
+    """
+    try:
+        connection.execute(text(f"RENAME TABLE {TURN} TO {grave}"))
+    except (OperationalError, ProgrammingError) as failure:
+        if failure.orig is None or failure.orig.args[0] not in _ANOTHERS:
+            raise
