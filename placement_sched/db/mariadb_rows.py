@@ -28,8 +28,6 @@ _TIMES = {FIELD_TYPE.DATETIME, FIELD_TYPE.TIMESTAMP}
 _BINARY = 63  # the number of the character set of bytes that are not text
 #: How a packet begins that is not a row: an error, or, being short, the end.
 _ERROR, _END, _SHORT = 0xFF, 0xFE, 9
-#: The bytes before each packet: its size and its number.
-_HEADER = 4
 #: How a value begins: with its length, with what stands for null, or with how wide the length is.
 _LONGEST, _NULL, _WIDTHS = 250, 251, {252: 2, 253: 3, 254: 8}
 #: A node of a Galera cluster that does not see most of the others, or has not caught up with them.
@@ -61,13 +59,6 @@ class _Column(NamedTuple):
     read: _Reader
 
 
-class _Columns(NamedTuple):
-    """The columns of an answer as they were sent, and what they mean."""
-
-    sent: bytes
-    columns: list[_Column]
-
-
 class QuickConnection(Connection):
     """PyMySQL's connection, whose answers are read by :class:`_Result`."""
 
@@ -79,8 +70,6 @@ class QuickConnection(Connection):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         self.columns: dict[bytes, _Column] = {}
-        #: Those of whole answers, by the first; of two that begin alike, the last one's.
-        self.known: dict[bytes, _Columns] = {}
         self._executions: dict[str, str] = {}
         #: What the next COMMIT is sent with, where the transaction has written.
         self.commit_with: str | None = None
@@ -168,33 +157,6 @@ class QuickConnection(Connection):
             raise OperationalError(CR.CR_SERVER_LOST, _LOST)
         return data if length < MAX_PACKET_LEN else data + self.packet()
 
-    def ahead(self) -> bytes:
-        """Return what has arrived of the packets to be read next, at least a byte."""
-        arrived: bytes = self._rfile.peek()
-        return arrived
-
-    def skip(self, size: int, packets: int) -> None:
-        """Take so many bytes, which :meth:`ahead` has shown, and are so many packets, as read."""
-        self._rfile.read(size)
-        self._next_seq_id = (self._next_seq_id + packets) & 0xFF
-
-    def rows_ahead(self) -> list[bytes]:
-        """Return the next packets as far as they have arrived whole and are rows."""
-        arrived, number = self.ahead(), self._next_seq_id
-        found: list[bytes] = []
-        at, end = 0, _HEADER
-        while end < len(arrived):
-            start = end
-            end += int.from_bytes(arrived[at : at + 3], "little")
-            # Whatever else comes, an end, an error or half a row, is left to :meth:`packet`.
-            if end > len(arrived) or arrived[start] >= _END or arrived[at + 3] != number:
-                break
-            found.append(arrived[start:end])
-            number = (number + 1) & 0xFF
-            at, end = end, end + _HEADER
-        self.skip(at, len(found))
-        return found
-
     @contextmanager
     def closed_by_failure(self) -> Iterator[None]:
         """Close the connection where an answer is not read to its end, unless an error ends it."""
@@ -226,30 +188,12 @@ class _Result(MySQLResult):
             raise OperationalError(CR.CR_SERVER_LOST, _LOST)
         self.field_count = first_packet.read_length_encoded_integer()
         with connection.closed_by_failure():
-            columns = self._columns(connection, self.field_count)
+            columns = [self._column(connection) for _ in range(self.field_count)]
             connection.packet()  # the end of the columns
-            self.description: Any = tuple([column.description for column in columns])
+            self.description: Any = tuple(column.description for column in columns)
             rows = self._rows(connection, [column.read for column in columns])
         self.rows: Any = tuple(rows)
         self.affected_rows = len(rows)
-
-    def _columns(self, connection: QuickConnection, number: int) -> list[_Column]:
-        """Return the columns, of which a statement has the same each time."""
-        ahead = connection.ahead()
-        first = ahead[: _HEADER + int.from_bytes(ahead[:3], "little")]
-        known = connection.known.get(first)
-        if known and len(known.columns) == number and ahead.startswith(known.sent):
-            connection.skip(len(known.sent), number)
-            return known.columns
-        columns = [self._column(connection) for _ in range(number)]
-        end = 0
-        for _ in columns:
-            end += _HEADER + int.from_bytes(ahead[end : end + 3], "little")
-        if end <= len(ahead):
-            if len(connection.known) >= _COLUMNS:
-                connection.known.clear()
-            connection.known[first] = _Columns(ahead[:end], columns)
-        return columns
 
     def _column(self, connection: QuickConnection) -> _Column:
         packet = connection.packet()
@@ -265,7 +209,6 @@ class _Result(MySQLResult):
     def _rows(self, connection: QuickConnection, readers: list[_Reader]) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []
         while True:
-            rows += [tuple(_values(packet, readers)) for packet in connection.rows_ahead()]
             packet = connection.packet()
             if packet[0] >= _END:
                 _refuse_error(packet, connection)

@@ -79,26 +79,6 @@ def test_so_it_is_where_texts_are_left_as_bytes(connect):
     assert one == other
 
 
-def test_answers_that_begin_alike_are_the_same_when_asked_again(connect):
-    """What an answer's columns are is remembered by the first."""
-    ours, theirs = connect(QuickConnection), connect(pymysql.connections.Connection)
-    questions = (
-        "SELECT 1 AS one, 2 AS other",
-        "SELECT 1 AS one, 'x' AS other",
-        "SELECT 1 AS one, 'x' AS other, 3 AS third",
-        "SELECT 1 AS one",
-        "SELECT 1 AS one, seq, REPEAT('y', seq) FROM seq_1_to_300 WHERE seq > 300",
-        "SELECT 1 AS one, seq, REPEAT('y', seq) FROM seq_1_to_300",
-        "SELECT 1 AS one, 2 AS other, (SELECT seq FROM seq_1_to_2) AS third",
-    )
-    for question in questions * 3:
-        if question.endswith("seq_1_to_2) AS third"):  # which are two rows
-            with pytest.raises(MySQLError):
-                told(ours, question)
-        else:
-            assert told(ours, question) == told(theirs, question)
-
-
 def test_a_time_of_no_calendar_is_the_same(connect):
     question = "SELECT CAST('0000-00-00 00:00:00' AS DATETIME) AS never"
     kinds = (pymysql.connections.Connection, QuickConnection)
