@@ -220,13 +220,14 @@ def test_database_answers_while_a_thread_reads_all(filled, settings, monkeypatch
 
 
 def test_reading_that_fails_beside_requests_leaves_the_database_to_answer(filled, caplog):
-    now = [0.0]
+    now, asked = [0.0], Event()
     opened = [Unavailable("the database does not answer"), filled.read()]
 
     def open_next():
         one = opened.pop(0)
         if isinstance(one, Unavailable):
             raise one
+        assert asked.wait(60)  # a thread that is quick would have read all before it is asked for
         return one
 
     mirror = Mirror(NotedChanges(), clock=lambda: now[0], opened=open_next)
@@ -237,6 +238,7 @@ def test_reading_that_fails_beside_requests_leaves_the_database_to_answer(filled
         assert "the database does not answer" in caplog.text
         now[0] += 61
         assert not mirror.bring_up_to_date(connection)
+        asked.set()
         mirror.wait(60)
         assert mirror.bring_up_to_date(connection)
 

@@ -48,7 +48,7 @@ class AccessLog:
         def log() -> None:
             context, asked = context_of(environ), asked_of(environ)
             # After a proxy it is what a header says, which may be any text.
-            client = _word(environ.get("REMOTE_ADDR") or "-")
+            client = _word(environ.get("REMOTE_ADDR") or "")
             # As fields for [DEFAULT] use_json; the context has the ids, the user and the project.
             about = {
                 "method": environ.get("REQUEST_METHOD"),
@@ -57,11 +57,11 @@ class AccessLog:
                 "route": asked.route if asked else None,
                 "status": int(status) if status.isdecimal() else None,
                 "duration_ms": took,
-                "client": client,
+                "client": client or None,
             }
             LOG.info(
                 '%s - %s [%s] "%s %s %s" %s %s %s %.1f ms',
-                client,
+                client or "-",
                 _user(context),
                 _at(int(time.time())),
                 environ.get("REQUEST_METHOD", "-"),
