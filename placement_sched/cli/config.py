@@ -13,11 +13,14 @@ from placement_sched.cli.arguments import Commands, add_command, add_format, add
 from placement_sched.cli.database import open_database, shown
 from placement_sched.cli.terminal import print_result, waiting
 from placement_sched.db.migrate import current_revision, newest_revision
+from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
 from placement_sched.operations import config_check
+from placement_sched.operations.adopt import refuse_unadopted
 from placement_sched.operations.aggregate_policies import faults
 from placement_sched.operations.config_check import Problem
 from placement_sched.operations.option_catalogue import NAMESPACES, PACKAGES
+from placement_sched.operations.prepare import may_sync, refuse_other_revision
 from placement_sched.scheduler.loading import full_conf, read_settings
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.settings import Settings
@@ -39,7 +42,7 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--database",
         action="store_true",
-        help="also check that the database answers, and that the policies of its host aggregates "
+        help="also check that the database answers and is prepared, and that the policies of its host aggregates "
         "exist, at most one for each host",
     )
     add_format(parser)
@@ -126,9 +129,20 @@ def _check_database(settings: Settings) -> list[Problem]:
     try:
         with open_database(settings) as database, waiting(f"asking {shown(database)}"):
             if current_revision(database) != newest_revision():
-                return []  # the places of aggregates cannot be known
+                return _check_schema(settings, database)  # places of aggregates cannot be known
             with database.read() as connection:
                 aggregates = host_aggregates.snapshot(connection)
     except Unavailable as failure:
         return [Problem(None, f"[placement_database] connection: {sentence(failure)}")]
     return [Problem(None, fault) for fault in faults(aggregates, policies_for(settings))]
+
+
+def _check_schema(settings: Settings, database: Database) -> list[Problem]:
+    """Return what is to be done before a server can use the database, where it cannot itself."""
+    try:
+        refuse_unadopted(database)
+        if not may_sync(settings, database):
+            refuse_other_revision(database)
+    except Unavailable as failure:
+        return [Problem(None, sentence(failure), fatal=False)]
+    return []

@@ -3,7 +3,9 @@
 import argparse
 import os
 import shlex
+import shutil
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from importlib import import_module
@@ -68,9 +70,9 @@ def _closing(keep: Path | None, *, console: bool) -> RenderableType:
         return Group(
             Rule("[bold]End of the demo", align="left", style="cyan"),
             "No files are left, and no server runs. To keep this cloud and query it:",
-            _command("placement-sched demo --keep DIR"),
+            _command(f"{_as_called()} demo --keep DIR"),
             "To look at it in a browser until Ctrl-C ends it, run one of",
-            _command("placement-sched demo --console", "make demo CONSOLE=1"),
+            _command(f"{_as_called()} demo --console", "make demo CONSOLE=1"),
             f"and open the address of its console: {_SERVER}/",
         )
     config = shlex.quote(str(keep / demos.CONFIG_NAME))
@@ -79,12 +81,12 @@ def _closing(keep: Path | None, *, console: bool) -> RenderableType:
         Rule("[bold]Next steps", align="left", style="cyan"),
         Text(f"{keep} has the cloud, {files}. Query it directly:"),
         _command(
-            f"placement-sched explain --config-file {config} \\",
+            f"{_as_called()} explain --config-file {config} \\",
             "  --vcpus 8 --ram 16384 --disk 100 --zone az1",
         ),
         f"or serve it, look at it in a browser at {_SERVER}/, and query it from another terminal:",
         _command(
-            f"placement-sched serve --config-file {config}",
+            f"{_as_called()} serve --config-file {config}",
             "",
             "curl -s -H 'X-Auth-Token: admin' \\",
             f"  -H 'OpenStack-API-Version: placement {NEWEST}' \\",
@@ -95,6 +97,13 @@ def _closing(keep: Path | None, *, console: bool) -> RenderableType:
             f"  resource provider list --name {sample.SILENT_HOST}",
         ),
     )
+
+
+def _as_called() -> str:
+    """Return how the program was called, if a shell would not find it by its name."""
+    called = sys.argv[0]
+    is_found = shutil.which("placement-sched") or Path(called).name != "placement-sched"
+    return "placement-sched" if is_found else shlex.quote(called)
 
 
 def _command(*lines: str) -> RenderableType:

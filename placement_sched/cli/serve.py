@@ -3,7 +3,6 @@
 import argparse
 import ctypes
 import logging
-import multiprocessing
 import os
 import signal
 import socket
@@ -15,6 +14,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from ipaddress import ip_address
 from multiprocessing.sharedctypes import RawValue
+from multiprocessing.synchronize import Lock
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,6 +31,7 @@ from placement_sched.api.serving.asgi import Bridge
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
 from placement_sched.cli.listening import connections, free_port, inherited_socket, resolve
+from placement_sched.cli.workers import shared_lock, warn_of_idle
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
 from placement_sched.operations.config_check import log_start
@@ -60,8 +61,9 @@ _GRANIANS_LOG = {
     "handlers": {},
     "loggers": {"_granian": {"handlers": [], "propagate": True}},
 }
-#: Held by the worker that says, for all of them, that the database is away at the start.
-_DATABASE_AWAY = multiprocessing.Lock()
+#: What the workers of a server inherit: held by the one that says, for all of them, that the
+#: database is away at the start.
+_DATABASE_AWAY: list[Lock] = []
 #: A worker that lived this long was serving: its death is an accident, not a crash at start.
 SERVED = 2.0
 
@@ -89,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
     app.check_parts(settings)  # one line now, rather than one of every worker
+    _DATABASE_AWAY[:] = [shared_lock()]
     passed = inherited_socket()
     host, port = passed.getsockname()[:2] if passed else (arguments.host, arguments.port)
     refuse_open_door(settings, host)
@@ -113,6 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     server.delay = settings.api.shutdown_delay
     server.stopping = RawValue(ctypes.c_bool, False)
     log_start(settings)
+    warn_of_idle(arguments.workers)
     followed = FollowedSettings(settings)
     _AT_START["settings"] = followed
     server.check = followed.check
@@ -265,7 +269,7 @@ def load(files: Sequence[str], parent: int, stopping: ctypes.c_bool) -> Bridge:
     except Unavailable as failure:
         away = sentence(failure)
     # Not in the handler: oslo.log would add what is handled there to the line.
-    if away and _DATABASE_AWAY.acquire(block=False):
+    if away and all(lock.acquire(block=False) for lock in _DATABASE_AWAY):
         LOG.warning("starting without the database: %s", away)
     _regularly(services.keep_up, "upkeep")
     options = services.settings.api

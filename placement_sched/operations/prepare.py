@@ -53,10 +53,17 @@ def refuse_other_revision(database: Database) -> None:
         refuse_unadopted(database)
         refuse_newer_revision(found)
         raise Unavailable(
-            f"the database schema is at revision {found}, this release requires {wanted}; "
+            f"the database schema is at revision {found or 'none'}, this release requires {wanted}; "
             "run placement-sched db sync"
         )
     database.schema_is_ours()
+
+
+def may_sync(settings: Settings, database: Database) -> bool:
+    """Return whether a server prepares the database itself when it starts."""
+    # SQLite is embedded: its file is this service's own, and no other service prepares it.
+    embedded = database.url.get_backend_name() == "sqlite"
+    return embedded or bool(settings.placement_database.sync_on_startup)
 
 
 #: Threads that may be busy with it, one preparing and the others waiting for that one: fewer than a
@@ -84,9 +91,7 @@ class Preparation:
         clock: Clock,
         upkeep: Sequence[Callable[[], None]] = (),
     ) -> None:
-        # SQLite is embedded: its file is this service's own, and no other service prepares it.
-        embedded = database.url.get_backend_name() == "sqlite"
-        self._may_sync: bool = settings.placement_database.sync_on_startup or embedded
+        self._may_sync = may_sync(settings, database)
         self._database, self._clock, self._upkeep = database, clock, upkeep
         self._places, self._lock = Semaphore(PLACES), Lock()
         self._done = False

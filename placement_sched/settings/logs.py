@@ -15,6 +15,12 @@ from oslo_log.formatters import ContextFormatter
 from placement_sched.errors import ConfigurationError
 
 PRODUCT = "placement_sched"
+#: How messages of libraries begin that say nothing to operators, or advise what they cannot do, by
+#: the logger. (``serve`` says itself where there are more workers than cores.)
+_UNHELPFUL = {
+    "alembic.runtime.migration": ("Context impl ", "Will assume "),
+    "_granian": ("Configured number of workers ",),
+}
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -32,6 +38,7 @@ def setup(conf: cfg.ConfigOpts) -> None:
         log.setup(conf, PRODUCT)
     except (log.LogConfigError, OSError) as wrong:
         raise ConfigurationError(f"the log cannot be set up: {wrong}") from None
+    drop_unhelpful()
     for handler in logging.getLogger().handlers:
         if type(handler.formatter) is ContextFormatter:
             handler.setFormatter(QuickFormatter.like(handler.formatter))
@@ -40,6 +47,16 @@ def setup(conf: cfg.ConfigOpts) -> None:
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stdout:
             handler.setStream(sys.stderr)
+
+
+def drop_unhelpful() -> None:
+    """Keep messages of libraries out of the log that help no operator."""
+    for name in _UNHELPFUL:
+        logging.getLogger(name).addFilter(_helps)
+
+
+def _helps(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_UNHELPFUL[record.name])
 
 
 class QuickFormatter(ContextFormatter):

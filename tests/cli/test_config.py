@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli.main import main
+from tests.empty_databases import empty_database
+
+VALID = "the configuration is valid\n"
 
 
 @pytest.fixture
@@ -381,6 +384,22 @@ def test_database_is_asked_on_demand_only(run):
     assert refused.stdout.startswith(
         "error: [placement_database] connection: the database does not answer: "
     )
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+def test_what_is_to_be_done_to_the_database_before_a_server_starts_is_a_warning(
+    kind, run, tmp_path
+):
+    with empty_database(kind, tmp_path) as url:
+        name = {"OS_PLACEMENT_DATABASE__CONNECTION": url}
+        empty = run("config", "validate", "--database", **name)
+        assert (empty.returncode, empty.stdout.startswith("warning: the database schema is at "
+                "revision none")) == (0, True)
+        assert "run placement-sched db sync" in empty.stdout
+        by_itself = {**name, "OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true"}
+        assert run("config", "validate", "--database", **by_itself).stdout == VALID
+        assert run("db", "sync", **name).returncode == 0
+        assert run("config", "validate", "--database", **name).stdout == VALID
 
 
 def test_unreadable_option_stops_other_commands_with_one_line(run, tmp_path):

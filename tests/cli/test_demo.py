@@ -1,6 +1,7 @@
 """``placement-sched demo`` as a newcomer runs it: a process of its own, with nothing configured."""
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -41,7 +42,8 @@ class Newcomer:
         inherited = environment()
         for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
             inherited.pop(name, None)
-        return {**inherited, **places, **variables}
+        path = os.pathsep.join([str(Path(PROGRAM).parent), os.environ["PATH"]])
+        return {**inherited, "PATH": path, **places, **variables}
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -366,6 +368,23 @@ def test_the_demo_ends_with_how_to_open_its_console(newcomer):
     ending = done.stdout.partition("End of the demo")[2]
     assert "no server runs" in ending
     assert "\n  placement-sched demo --console\n  make demo CONSOLE=1\n" in ending
+
+
+def test_commands_at_the_end_are_those_that_the_shell_finds(newcomer):
+    """As after ``make demo``, when the program is not on the path."""
+    called = newcomer.place / "work/.venv"
+    newcomer.environment()
+    called.symlink_to(Path(PROGRAM).parents[1])
+    done = subprocess.run(
+        [".venv/bin/placement-sched", "demo"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=newcomer.environment(PATH="/usr/bin:/bin"),
+        cwd=called.parent,
+        check=True,
+    )
+    assert "\n  .venv/bin/placement-sched demo --keep DIR\n" in done.stdout
 
 
 def test_the_cloud_can_be_looked_at_in_a_browser_until_a_signal_ends_it(newcomer):

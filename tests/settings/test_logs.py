@@ -9,7 +9,7 @@ from oslo_log.formatters import ContextFormatter
 
 from placement_sched.api.request_context import RequestContext
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.settings.logs import QuickFormatter
+from placement_sched.settings.logs import QuickFormatter, drop_unhelpful
 
 IDS = RequestIds("req-1", "req-2")
 KNOWN = {"X-User-Id": "u", "X-Project-Id": "p", "X-Project-Domain-Id": "d"}
@@ -58,3 +58,13 @@ def test_what_failed_is_told_as_oslo_log_does():
         record = record_of(context=context)
         again = record_of(**record.__dict__)
         assert QuickFormatter.like(slow).format(record) == slow.format(again)
+
+
+def test_messages_of_libraries_that_help_no_operator_are_dropped(caplog):
+    drop_unhelpful()
+    caplog.set_level(logging.INFO)
+    alembic = logging.getLogger("alembic.runtime.migration")
+    alembic.info("Context impl %s.", "PostgresqlImpl")
+    alembic.info("Running upgrade 0001 -> 0002, Create the tables of images.")
+    logging.getLogger("_granian").warning("Configured number of workers appears to be higher")
+    assert caplog.messages == ["Running upgrade 0001 -> 0002, Create the tables of images."]
