@@ -28,6 +28,7 @@ SYSTEM = (
     "deploy/test_apache.py",
     "deploy/test_backup.py",
     "deploy/test_board.py",
+    "deploy/test_moving.py",
     "deploy/test_page.py",
     "deploy/test_repeating.py",
     "deploy/test_rolling_upgrade.py",

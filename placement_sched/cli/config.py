@@ -42,8 +42,8 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--database",
         action="store_true",
-        help="also check that the database answers and is prepared, and that the policies of its host aggregates "
-        "exist, at most one for each host",
+        help="also check that the database answers and is prepared, and that the policies of its "
+        "host aggregates exist, at most one for each host",
     )
     add_format(parser)
 

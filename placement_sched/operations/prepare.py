@@ -53,8 +53,8 @@ def refuse_other_revision(database: Database) -> None:
         refuse_unadopted(database)
         refuse_newer_revision(found)
         raise Unavailable(
-            f"the database schema is at revision {found or 'none'}, this release requires {wanted}; "
-            "run placement-sched db sync"
+            f"the database schema is at revision {found or 'none'}, this release requires "
+            f"{wanted}; run placement-sched db sync"
         )
     database.schema_is_ours()
 

@@ -393,8 +393,10 @@ def test_what_is_to_be_done_to_the_database_before_a_server_starts_is_a_warning(
     with empty_database(kind, tmp_path) as url:
         name = {"OS_PLACEMENT_DATABASE__CONNECTION": url}
         empty = run("config", "validate", "--database", **name)
-        assert (empty.returncode, empty.stdout.startswith("warning: the database schema is at "
-                "revision none")) == (0, True)
+        assert (
+            empty.returncode,
+            empty.stdout.startswith("warning: the database schema is at revision none"),
+        ) == (0, True)
         assert "run placement-sched db sync" in empty.stdout
         by_itself = {**name, "OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true"}
         assert run("config", "validate", "--database", **by_itself).stdout == VALID

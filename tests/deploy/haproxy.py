@@ -1,5 +1,6 @@
 """HAProxy with TLS, as ``deploy/haproxy/haproxy.cfg`` has it, in front of servers on loopback."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,5 +29,7 @@ def in_front(
         if always_tried:
             text = re.sub(r"( +default-server) .*", r"\1 no-check", text)
         text = text.replace("log /dev/log local0", "log stdout format raw local0")
+        if os.geteuid() != 0:  # only root may become another user
+            text = re.sub(r"    (user|group) haproxy\n", "", text)
         (folder / "haproxy.cfg").write_text(text)
         yield stack.enter_context(answering(folder, port, haproxy, "-f", folder / "haproxy.cfg"))

@@ -10,22 +10,30 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.engine import make_url
 
+from tests.conftest import SERVERS
 from tests.deploy import DEPLOY, run, tool
+from tests.empty_databases import empty_database
 from tests.house.test_packaging import LEFT_OUT
 from tests.house.tree import ROOT
-from tests.servers import environment, started
+from tests.servers import PROGRAM, environment, started
 
 PAGE = (ROOT / "doc/source/deploy.rst").read_text()
 #: Programs that need a running systemd, Debian's registry or another machine.
-OF_A_MACHINE = {"apt-get", "systemctl", "systemd-sysusers", "cat", "haproxy", "docker", "curl"}
+OF_A_MACHINE = {"apt-get", "systemctl", "systemd-sysusers", "git", "cd", "curl", "mariadb"}
+#: Commands on this machine's own PostgreSQL.
+AS_POSTGRES = ["runuser", "-l", "postgres", "-c"]
+SYSTEMD, IN_FRONT = PAGE.partition("\nContainers\n")[0].split("\nTLS in front\n")
 
 
-def commands() -> list[list[str]]:
-    """Every command of the page, in words."""
-    blocks = re.findall(r"^.. code-block:: console\n\n((?:   .*\n|\n)+)", PAGE, re.MULTILINE)
+def commands(page: str) -> list[list[str]]:
+    """Every command of a part of the page, in words."""
+    blocks = re.findall(r"^.. code-block:: console\n\n((?:   .*\n|\n)+)", page, re.MULTILINE)
     text = re.sub(r"\\\n\s+", "", "".join(blocks))
     return [shlex.split(line) for line in re.findall(r"^   [#$] (.+)", text, re.MULTILINE)]
 
@@ -53,8 +61,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT, source, ignore=LEFT_OUT)
     for folder in ("opt", "etc/systemd/system", "usr/lib/sysusers.d"):
         (root / folder).mkdir(parents=True)
-    for words in commands():
-        if words[0] in OF_A_MACHINE:
+    for words in commands(SYSTEMD):
+        if words[0] in OF_A_MACHINE or words[:4] == AS_POSTGRES:
             continue
         here = [re.sub(r"^/(?=opt|etc|usr)", f"{root}/", word) for word in words]
         if here[0] == "python3":
@@ -98,3 +106,83 @@ def test_server_that_was_installed_by_the_page_serves(machine):
         assert server.get("/healthz/ready")[0] == 200
         assert len(server.workers()) >= 4
         assert server.stop() == 0
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+def test_database_of_the_page_can_be_prepared_by_the_user_of_the_page(kind, tmp_path):
+    """The commands are run as an administrator, with names that no other test has."""
+    name = f"ps_page_{uuid4().hex[:12]}"
+    server = make_url(SERVERS[kind])
+    with empty_database(kind, tmp_path):  # or there is no server, and the test is skipped
+        pass
+    words = [one for one in commands(SYSTEMD) if one[0] == "mariadb" or one[:4] == AS_POSTGRES]
+    if kind == "mysql":
+        statements = [one[2] for one in words if one[0] == "mariadb"]
+    else:
+        created, owned = (one[4] for one in words if one[0] == "runuser")
+        assert created == "createuser --pwprompt placement_sched"
+        assert owned == "createdb --owner placement_sched placement_sched"
+        statements = [
+            "CREATE USER placement_sched PASSWORD 'CHANGE-ME'",
+            "CREATE DATABASE placement_sched OWNER placement_sched",
+        ]
+    assert len(statements) > 1
+    url = server.set(username=name, password="CHANGE-ME", database=name)
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+    try:
+        with engine.connect() as connection:
+            for statement in statements:
+                connection.exec_driver_sql(
+                    statement.replace("placement_sched", name).replace("%", "%%")
+                )
+        variables = environment(
+            OS_PLACEMENT_DATABASE__CONNECTION=url.render_as_string(hide_password=False)
+        )
+        printed = run(PROGRAM, "db", "sync", cwd=tmp_path, env=variables)
+        assert "schema brought to revision" in printed
+        assert "log of changes" not in printed  # it may create the triggers
+    finally:
+        anywhere = "" if kind == "postgresql" else "@'%%'"
+        with engine.connect() as connection:
+            connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {name}")
+            connection.exec_driver_sql(f"DROP USER IF EXISTS {name}{anywhere}")
+        engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def in_front(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the commands for TLS were run, as far as they need no packages."""
+    root = tmp_path_factory.mktemp("in_front")
+    tool("openssl")
+    for folder in ("etc/haproxy", "etc/nginx/conf.d", "etc/ssl"):
+        (root / folder).mkdir(parents=True)
+    shutil.copytree(DEPLOY, root / "deploy")
+    for words in commands(IN_FRONT):
+        if words[0] in {"openssl", "install", "cat"}:
+            quoted = [word if word == ">" else shlex.quote(word) for word in words]
+            line = re.sub(r"(?<= )/(?=etc)", f"{root}/", " ".join(quoted))
+            run("bash", "-euc", line, cwd=root)
+    return root
+
+
+def test_haproxy_reads_what_the_page_put_there(in_front):
+    haproxy = tool("haproxy")
+    assert ["haproxy", "-c", "-f", "/etc/haproxy/haproxy.cfg"] in commands(IN_FRONT)
+    config = in_front / "etc/haproxy/haproxy.cfg"
+    key = in_front / "etc/haproxy/placement.pem"
+    assert key.stat().st_mode & 0o077 == 0
+    config.write_text(config.read_text().replace(" /etc/", f" {in_front}/etc/"))
+    assert run(haproxy, "-c", "-f", config) == "Configuration file is valid\n"
+
+
+def test_nginx_reads_what_the_page_put_there(in_front):
+    nginx = tool("nginx", "nginx-light")
+    site = in_front / "etc/nginx/conf.d/placement-sched.conf"
+    assert (in_front / "etc/ssl/placement.example.com.key").stat().st_mode & 0o077 == 0
+    site.write_text(site.read_text().replace(" /etc/", f" {in_front}/etc/"))
+    (in_front / "nginx.conf").write_text(
+        f"pid {in_front}/pid;\nerror_log stderr;\nevents {{}}\n"
+        f"http {{ access_log off; include {in_front}/etc/nginx/conf.d/*.conf; }}\n"
+    )
+    printed = run(nginx, "-t", "-p", in_front, "-c", in_front / "nginx.conf")
+    assert "test is successful" in printed

@@ -1,5 +1,6 @@
 """HAProxy and nginx as configured, with TLS, in front of two servers; one is replaced."""
 
+import re
 import threading
 import time
 from collections import Counter
@@ -11,10 +12,13 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.client.conftest import Client
-from tests.deploy import haproxy, nginx
+from tests.deploy import haproxy, nginx, run
+from tests.docs.test_commands import File, parts_of
+from tests.house.tree import ROOT
 from tests.loopback import reserved_port
-from tests.servers import Server, environment, started, wait_until
+from tests.servers import BIN, Server, environment, started, wait_until
+
+GUIDE = ROOT / "doc/source/deploy.rst"
 
 VERSION = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
@@ -73,14 +77,27 @@ def answers(front: Front) -> bool:
         return False
 
 
-def test_openstack_client_works_through_it(front, tmp_path, monkeypatch):
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(front.certificate))
-    monkeypatch.setenv("SSL_CERT_FILE", str(front.certificate))
-    client = Client(tmp_path, front.url)
-    client("aggregate", "create", "licensed")
-    assert [one["Name"] for one in client.json("aggregate", "list")] == ["licensed"]
-    client("resource", "provider", "create", "cn1")
-    assert [one["name"] for one in client.json("resource", "provider", "list")] == ["cn1"]
+def test_openstack_client_works_through_it_with_the_file_of_the_guide(front, tmp_path):
+    text = GUIDE.read_text()
+    (clouds,) = [
+        part.content
+        for part in parts_of(text)
+        if isinstance(part, File) and part.name == "clouds.yaml"
+    ]
+    clouds = clouds.replace("https://placement.example.com", front.url)
+    clouds = clouds.replace("placement.example.com.pem", str(front.certificate))
+    (tmp_path / "clouds.yaml").write_text(clouds)
+
+    def ask(*words: str) -> str:
+        client = (BIN / "openstack", "--os-cloud", "sched")
+        return run(*client, *words, cwd=tmp_path, env=environment(HOME=str(tmp_path)))
+
+    provider = re.findall(r"client/bin/openstack --os-cloud sched (.*)\n   (.*)", text)
+    assert len(provider) == 2
+    for command, printed in provider:
+        assert ask(*command.split()) == f"{printed}\n"
+    ask("aggregate", "create", "licensed")
+    assert ask("aggregate", "list", "-f", "value", "-c", "Name") == "licensed\n"
 
 
 def test_links_are_those_of_the_proxy_whatever_a_client_says(front):

@@ -112,6 +112,8 @@ def commands_of(title: str) -> list[str]:
 @pytest.mark.parametrize("title", sorted(READERS))
 def test_every_command_of_a_screen_is_one_that_there_is(title):
     for line in commands_of(title):
+        if line.startswith(("echo ", "- ")):
+            continue
         words = line.removeprefix("PYTHONPATH=. ").split()
         if words[0] == ".venv/bin/placement-sched":
             assert make_parser(words[1:]).parse_args(words[1:]).run
@@ -127,12 +129,6 @@ def test_the_filter_of_its_screen_works_as_written(tmp_path):
     (tmp_path / "quiet.py").write_text(code)
     (tmp_path / "quiet.conf").write_text(config)
     (tmp_path / "address").write_text(ADDRESS)
-    (tmp_path / "cloud.yaml").write_text(
-        "hosts:\n"
-        "- {host: cn1, vcpus: 32, memory_mb: 65536, local_gb: 500, stats: {num_instances: 10}}\n"
-        "- {host: cn2, vcpus: 32, memory_mb: 65536, local_gb: 500}\n"
-    )
-    run(tmp_path, ".venv/bin/placement-sched fleet load cloud.yaml")
     valid, *shown = run(tmp_path, "\n".join(commands_of("Write a filter"))).splitlines()
     assert valid == "the configuration is valid"
     explained = "\n".join(shown)

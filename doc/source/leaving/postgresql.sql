@@ -1,5 +1,7 @@
 -- Removes all that placement_sched added to a database of OpenStack placement.
 BEGIN;
+-- Without a notice of each trigger that goes with its function.
+SET LOCAL client_min_messages = warning;
 -- The triggers first: without their tables nothing could be written. They go with their functions.
 DROP FUNCTION IF EXISTS sched_log_by_id() CASCADE;
 DROP FUNCTION IF EXISTS sched_log_by_resource_provider_id() CASCADE;

@@ -1,0 +1,146 @@
+"""What the guide's page on a move from OpenStack placement uses."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+from uuid import uuid4
+
+import requests
+
+from tests.coexistence.conftest import OpenStack
+from tests.deploy import DEPLOY, certificate, run, tool
+from tests.differential.duel import PEER_PYTHON, needs_peer
+from tests.docs.test_commands import File, parts_of
+from tests.house.tree import ROOT
+from tests.loopback import reserved_port
+from tests.servers import PROGRAM, Server, environment, started, wait_until
+
+PAGE = (ROOT / "doc/source/move_placement.rst").read_text()
+VERSION = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+PROVIDERS = "/placement/resource_providers"
+#: OpenStack's service at the root of a port, in its interpreter.
+PEER = """
+import sys
+from wsgiref.simple_server import make_server
+from placement.wsgi.api import application
+make_server("127.0.0.1", int(sys.argv[1]), application).serve_forever()
+"""
+
+
+@contextmanager
+def openstack_placement(folder: Path, connection: str) -> Iterator[str]:
+    """Give the address of an OpenStack placement on this database."""
+    log = folder / "openstack.log"
+    with reserved_port() as held, log.open("w") as output:
+        port = held.getsockname()[1]
+        (folder / "placement.conf").write_text("")
+        process = subprocess.Popen(
+            [PEER_PYTHON, "-c", PEER, str(port)],
+            env={
+                **os.environ,
+                "OS_PLACEMENT_CONFIG_DIR": str(folder),
+                "OS_API__AUTH_STRATEGY": "noauth2",
+                "OS_PLACEMENT_DATABASE__CONNECTION": connection,
+            },
+            stdout=output,
+            stderr=output,
+        )
+
+        def answers() -> bool:
+            try:
+                with urlopen(f"http://127.0.0.1:{port}/", timeout=60):
+                    return True
+            except URLError:
+                return False
+
+        try:
+            assert wait_until(answers), log.read_text()
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def compared(*urls: str, status: int = 0) -> str:
+    return run(sys.executable, DEPLOY / "move/compare.py", *urls, status=status)
+
+
+def fill(server: Server) -> str:
+    """Make a provider of every kind of thing, and a consumer; return the provider's uuid."""
+    uuid, consumer = str(uuid4()), str(uuid4())
+    at = f"{PROVIDERS}/{uuid}"
+    stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
+    held = {
+        "allocations": {uuid: {"resources": {"VCPU": 2}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    for method, path, body in (
+        ("POST", PROVIDERS, {"name": "cn1", "uuid": uuid}),
+        ("PUT", f"{at}/inventories", stock),
+        ("PUT", "/placement/traits/CUSTOM_GOLD", None),
+        ("PUT", f"{at}/traits", {"resource_provider_generation": 1, "traits": ["CUSTOM_GOLD"]}),
+        (
+            "PUT",
+            f"{at}/aggregates",
+            {"resource_provider_generation": 2, "aggregates": [str(uuid4())]},
+        ),
+        ("PUT", f"/placement/allocations/{consumer}", held),
+    ):
+        answer = requests.request(method, server.url + path, json=body, headers=VERSION, timeout=60)
+        assert answer.status_code < 300, answer.text
+    return uuid
+
+
+def test_services_on_one_database_answer_the_same_and_what_differs_is_named(tmp_path):
+    needs_peer()
+    url = f"sqlite:///{tmp_path}/placement.db"
+    peer = OpenStack(url)
+    peer.manage("db", "sync")
+    variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
+    run(PROGRAM, "db", "adopt", cwd=tmp_path, env=variables)
+    other = tmp_path / "other"
+    other.mkdir()
+    with (
+        openstack_placement(tmp_path, peer.url) as theirs,
+        started(folder=tmp_path, variables=variables) as server,
+        started(folder=other, variables=environment()) as empty,
+    ):
+        uuid = fill(server)
+        ours = f"{server.url}/placement"
+        assert compared(theirs, ours) == (
+            "1 resource providers, 1 consumers: both answer the same\n"
+        )
+        printed = compared(theirs, f"{empty.url}/placement", status=1)
+        assert f"/resource_providers/{uuid}/inventories\n" in printed
+        assert printed.endswith("1 resource providers, 1 consumers: 7 parts differ\n")
+
+
+def test_service_that_does_not_answer_is_said_in_one_line():
+    with reserved_port() as held:
+        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+        assert re.fullmatch(r"no answer: .*\n", compared(url, url, status=1))
+
+
+def test_haproxy_reads_the_backend_of_openstack_placement(tmp_path):
+    haproxy = tool("haproxy")
+    (more,) = [
+        part.content
+        for part in parts_of(PAGE)
+        if isinstance(part, File) and part.name == "haproxy.cfg"
+    ]
+    front, backend = more.split("\n\n")
+    (line,) = [line for line in front.splitlines() if "use_backend" in line]
+    text = (DEPLOY / "haproxy/haproxy.cfg").read_text()
+    text = text.replace("    default_backend", f"{line}\n    default_backend")
+    text = re.sub(r"crt \S+", f"crt {certificate(tmp_path)}", text)
+    (tmp_path / "haproxy.cfg").write_text(f"{text}\n{backend}")
+    assert run(haproxy, "-c", "-f", tmp_path / "haproxy.cfg") == "Configuration file is valid\n"
